@@ -14,7 +14,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import Pure
 
 from ..dialects import spike, tensor
 from ..dialects.elements import numpy_dtype
@@ -24,6 +23,7 @@ from ..dialects.spike.types import dense_type, is_train, like
 from ..dialects.tensor.shape import SLICE_END
 from ..ir.errors import LoweringError, UnsupportedError
 from ..ir.locations import location_text
+from .analysis.loop_body import scan_over
 from .analysis.replacement import erase_unused, insert_before, replace_results
 from .analysis.step_form import CarriedState, StepForm, step_form
 
@@ -126,12 +126,9 @@ def _copied(
 
 
 def _scan(op: spike.RecurrentOp, form: StepForm, values: dict[SSAValue, SSAValue]) -> spike.ScanOp:
-    """The loop over the block of a form, with weights inside."""
+    """The loop over the block of a form."""
     runs = [values[value] for value in form.slices.values()]
-    fixed = {argument: values[value] for argument, value in form.fixed.items()}
-    unknown = [argument for argument, value in fixed.items() if not _is_known(value)]
-    unknown = [argument for argument in unknown if argument.first_use is not None]
-    arguments = [*form.slices, *unknown, *(state.argument for state in form.states)]
+    arguments = [*form.slices, *(state.argument for state in form.states)]
     types = [argument.type for argument in arguments]
     if not runs:
         # The first input says how many steps there are.
@@ -142,10 +139,7 @@ def _scan(op: spike.RecurrentOp, form: StepForm, values: dict[SSAValue, SSAValue
     moved: dict[SSAValue, SSAValue] = dict(zip(arguments, inside, strict=True))
     for old, new in zip(arguments, inside, strict=True):
         new.name_hint = old.name_hint
-    copies: dict[SSAValue, SSAValue] = {}
-    for argument, value in fixed.items():
-        if argument not in moved:
-            moved[argument] = _copy_in(block, value, copies)
+    moved.update((argument, values[value]) for argument, value in form.fixed.items())
     for inner in form.block.ops:
         copy = inner.clone(moved)
         copy.location = inner.location
@@ -153,32 +147,7 @@ def _scan(op: spike.RecurrentOp, form: StepForm, values: dict[SSAValue, SSAValue
     yielded = [*(state.after for state in form.states), *form.stacked.values()]
     block.add_op(spike.YieldOp(*(moved[value] for value in yielded)))
     states = [_initial(op, state, values) for state in form.states]
-    return spike.ScanOp(runs, [fixed[argument] for argument in unknown], states, block)
-
-
-def _is_known(value: SSAValue) -> bool:
-    """Whether a value follows from parameters and constants alone."""
-    owner = value.owner
-    return (
-        isinstance(owner, Operation)
-        and owner.has_trait(Pure)
-        and not owner.regions
-        and all(_is_known(operand) for operand in owner.operands)
-    )
-
-
-def _copy_in(block: Block, value: SSAValue, copies: dict[SSAValue, SSAValue]) -> SSAValue:
-    """A value that follows from constants, computed in a block."""
-    owner = value.owner
-    if value not in copies:
-        assert isinstance(owner, Operation)
-        for operand in owner.operands:
-            _copy_in(block, operand, copies)
-        copy = owner.clone(copies)
-        copy.location = owner.location
-        block.add_op(copy)
-        copies.update(zip(owner.results, copy.results, strict=True))
-    return copies[value]
+    return scan_over(runs, states, block)
 
 
 def _initial(

@@ -31,6 +31,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array
@@ -166,6 +167,42 @@ class FlattenOp(ShapeOp):
             fail(f"expects start <= end, got axes {start} and {end}")
         merged = element_count(shape[start : end + 1])
         return (*shape[:start], DYNAMIC if merged is None else merged, *shape[end + 1 :])
+
+
+@irdl_op_definition
+class UnflattenOp(InferredOp):
+    """Split the first axis into `count` axes, of the sizes of the first ones of another tensor.
+
+    %y = tensor.unflatten %x, %like {count = 2 : i64}
+         : (tensor<?x8xf32>, tensor<?x?x4xi1>) -> tensor<?x?x8xf32>
+    """
+
+    name = "tensor.unflatten"
+
+    operand = operand_def(TensorType)
+    like = operand_def(TensorType)
+    count = prop_def(IntegerAttr[IntegerType], default_value=integer(2))
+    result = result_def(TensorType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$operand `,` $like attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, operand: Value, like: Value, count: int = 2) -> None:
+        self.build_inferred([operand, like], {"count": integer(count)})
+
+    def infer(self) -> Sequence[Attribute]:
+        type, count = tensor_type(self.operand), self.count.value.data
+        like = tensor_type(self.like).get_shape()
+        if not type.get_shape() or not 1 <= count <= len(like):
+            fail(f"expects an axis to split into 1 to {len(like)}, got {count} for {type}")
+        parts, size = element_count(like[:count]), type.get_shape()[0]
+        if parts is not None and size not in (DYNAMIC, parts):
+            fail(f"cannot split {size} into {show_shape(like[:count])}")
+        return [with_shape(type, (*like[:count], *type.get_shape()[1:]))]
+
+    def compute(self, x: Array, like: Array) -> Array:
+        return x.reshape(*like.shape[: self.count.value.data], *x.shape[1:])
 
 
 @irdl_op_definition

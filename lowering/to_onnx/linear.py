@@ -7,12 +7,12 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation
 
-from ...dialects import spike, tensor, ternary
+from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, AnyTensor, is_float
 from .elementwise import choose
 from .graph import Attributes, Element
-from .integer import exact_product
+from .integer import FLOAT_EXACT, exact_product
 from .narrow import dynamic_product
 from .onnx_writer import Rule, Writer, result_of
 from .shape import arange
@@ -25,6 +25,12 @@ def matmul(e: Writer, op: tensor.MatmulOp) -> None:
         e.bind(op.result, product)
         return
     lhs, rhs = e.value(op.lhs), e.value(op.rhs)
+    if e.is_truth(lhs) and not e.element(lhs).is_float:
+        terms, greatest = tensor_type(op.lhs).get_shape()[-1], e.magnitudes.greatest(op.rhs)
+        if 0 <= terms * greatest <= FLOAT_EXACT:  # exact, on a quicker kernel
+            floats = [e.cast(lhs, Element.FLOAT), e.cast(rhs, Element.FLOAT)]
+            e.bind(op.result, e.same(e.apply("MatMul", floats), e.element(lhs)))
+            return
     if not fails_when_empty(tensor_type(op.lhs), tensor_type(op.rhs)):
         e.bind(op.result, e.apply("MatMul", [lhs, rhs]))
         return
@@ -71,7 +77,7 @@ def conv(e: Writer, op: tensor.ConvOp) -> None:
     e.bind(op.result, e.cast(out, element))
 
 
-def window_attributes(op: tensor.ConvOp | ternary.ConvOp | spike.ConvOp) -> Attributes:
+def window_attributes(op: tensor.ConvOp | ternary.ConvOp) -> Attributes:
     """The attributes of Conv; pads stand in the same order."""
     return {
         "strides": op.strides.get_values(),
@@ -82,7 +88,7 @@ def window_attributes(op: tensor.ConvOp | ternary.ConvOp | spike.ConvOp) -> Attr
 
 
 def pool_attributes(
-    op: tensor.MaxPoolOp | tensor.AvgPoolOp | spike.MaxPoolOp | spike.AvgPoolOp,
+    op: tensor.MaxPoolOp | tensor.AvgPoolOp,
 ) -> Attributes:
     """The attributes of a pool; of means, whether pads count too."""
     attributes: Attributes = {
@@ -90,7 +96,7 @@ def pool_attributes(
         "strides": op.strides.get_values(),
         "pads": op.padding.get_values(),
     }
-    if isinstance(op, tensor.AvgPoolOp | spike.AvgPoolOp):
+    if isinstance(op, tensor.AvgPoolOp):
         attributes["count_include_pad"] = int(bool(op.count_include_pad.value.data))
     return attributes
 

@@ -13,11 +13,7 @@ from . import (
     quantization,
     reduction,
     shape,
-    spiking_attention,
-    spiking_coding,
-    spiking_feedback,
-    spiking_neurons,
-    spiking_synapses,
+    spiking,
     ternary,
 )
 from .graph import Element, element_type
@@ -33,10 +29,7 @@ RULES: dict[type[Operation], Rule] = {
     **normalization.RULES,
     **quantization.RULES,
     **ternary.RULES,
-    **spiking_neurons.RULES,
-    **spiking_synapses.RULES,
-    **spiking_coding.RULES,
-    **spiking_attention.RULES,
+    **spiking.RULES,
 }
 
 
@@ -69,8 +62,8 @@ def write(writer: Writer, op: Operation) -> None:
         Inexpressible: there are none for it, or not for its element types.
     """
     writer.start(op)
-    if isinstance(op, spike.RecurrentOp):
-        spiking_feedback.recurrent(writer, op, write)
+    if isinstance(op, spike.ScanOp):
+        spiking.scan(writer, op, write)
         return
     rule = RULES.get(type(op))
     if rule is None:

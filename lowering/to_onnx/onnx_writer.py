@@ -86,6 +86,8 @@ class Writer:
         self._rounded: dict[str, tuple[str, str, str]] = {}
         self._keys: dict[str, str] = {}
         self._truncated: set[str] = set()  # integers that a Cast made of floats
+        self._origins: dict[str, str] = {}  # of what holds the same numbers in another type
+        self._lifted: dict[str, str] = {}  # of what has an axis in front of it, what it was before
         self._parameters: set[str] = set()
         self._hint = "value"
 
@@ -109,10 +111,13 @@ class Writer:
     def bind(self, value: SSAValue, name: str) -> None:
         """Make `name` the tensor of an IR value, and call it as the IR does where that is free."""
         if name not in self._bound:
-            truncated = name in self._truncated
-            name = self.graph.rename_last(name, value.name_hint or self._hint)
-            if truncated:
+            before = name
+            name = self.graph.rename_last(before, value.name_hint or self._hint)
+            if before in self._truncated:
                 self._truncated.add(name)
+            for known in (self._origins, self._lifted):
+                if before in known:
+                    known[name] = known.pop(before)
         self.bind_input(value, name)
 
     def reserve_key(self, key: str) -> None:
@@ -346,6 +351,9 @@ class Writer:
         source = self.element(name)
         if source is element:
             return name
+        origin = self._origins.get(name)
+        if origin is not None and self.element(origin) in (element, Element.BOOL):
+            return self.cast(origin, element)
         if name in self._truncated and not _holds(element, source):
             # ONNX Runtime would join both casts to one, which does not wrap around.
             name = self.cast(name, Element.INT64) if source is Element.UINT32 else name
@@ -353,7 +361,35 @@ class Writer:
         result = self.node("Cast", [name], element, to=int(element))
         if source.is_float and not element.is_float:
             self._truncated.add(result)
+        if source is Element.BOOL:
+            self._origins[result] = name
         return result
+
+    def same(self, name: str, element: Element) -> str:
+        """Numbers, each of which `element` holds too, as that; casting them back costs nothing."""
+        result = self.cast(name, element)
+        if result not in (name, self._origins.get(name)):
+            self._origins[result] = name
+        return result
+
+    def origin(self, name: str) -> str:
+        """What `name` was before it was cast to a type that holds the same numbers."""
+        return self._origins.get(name, name)
+
+    def floats(self, name: str) -> str:
+        """Truth values as FLOAT where this body has them so already, else as they are."""
+        known = (r for r, o in self._origins.items() if o == name and self.graph.makes(r))
+        return next((r for r in known if self.element(r) is Element.FLOAT), name)
+
+    def moved(self, name: str, move: Callable[[str], str]) -> str:
+        """`name` with its elements moved: truth values as the numbers that they were before."""
+        if name not in self._origins or not self.is_truth(name):
+            return move(name)
+        return self.same(self.moved(self._origins[name], move), self.element(name))
+
+    def is_truth(self, name: str) -> bool:
+        """Whether a tensor holds zeros and ones, made of truth values."""
+        return Element.BOOL in (self.element(name), self.element(self.origin(name)))
 
     def constant(self, array: Array, hint: str = "constant") -> str:
         """Stored values."""
@@ -398,7 +434,16 @@ class Writer:
         """`name` with axes of size 1 inserted."""
         if not axes:
             return name
-        return self.node("Unsqueeze", [name, self.indices(axes, "axes")], self.element(name))
+        result = self.node("Unsqueeze", [name, self.indices(axes, "axes")], self.element(name))
+        if list(axes) == [0]:
+            self._lifted[result] = name
+        return result
+
+    def squeeze(self, name: str, axes: Sequence[int]) -> str:
+        """`name` without some axes of size 1."""
+        if list(axes) == [0] and name in self._lifted:
+            return self._lifted[name]
+        return self.apply("Squeeze", [name], rest=[self.indices(axes, "axes")])
 
     def slice_axes(
         self,

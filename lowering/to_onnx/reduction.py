@@ -130,9 +130,13 @@ def top_k(e: Writer, op: tensor.TopKOp) -> None:
 
 
 def _pool(e: Writer, op: tensor.MaxPoolOp | tensor.AvgPoolOp) -> str:
-    """MaxPool, of int16 and int32 through a float type that holds them, or AveragePool."""
+    """MaxPool, of truth values and integers through a float type that holds them; AveragePool."""
     op_type = "MaxPool" if isinstance(op, tensor.MaxPoolOp) else "AveragePool"
-    return e.apply(op_type, [e.value(op.operand)], rest=(), result=None, **pool_attributes(op))
+    x, attributes = e.value(op.operand), pool_attributes(op)
+    if op_type == "MaxPool" and e.is_truth(x):
+        pooled = e.node(op_type, [e.cast(x, Element.FLOAT)], Element.FLOAT, **attributes)
+        return e.same(e.same(pooled, Element.BOOL), e.element(x))
+    return e.apply(op_type, [x], rest=(), result=None, **attributes)
 
 
 def _cumsum(e: Writer, op: tensor.CumsumOp) -> str:

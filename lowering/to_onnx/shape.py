@@ -43,12 +43,13 @@ def _reshape(e: Writer, operand: SSAValue, result: SSAValue, wishes: list[int]) 
     copies = [axis for axis, w in enumerate(wishes) if w <= -2]
     in_place = all(-2 - wishes[axis] == axis for axis in copies)
     if not copies or (in_place and 0 not in wishes):
-        e.bind(result, e.reshape_with_copies(x, wishes))
+        e.bind(result, e.moved(x, lambda name: e.reshape_with_copies(name, wishes)))
         return
     shape = tensor_type(operand).get_shape()
     pieces = [e.dimension(x, -2 - w, shape[-2 - w]) if w <= -2 else e.indices([w]) for w in wishes]
     sizes = e.node("Concat", pieces, Element.INT64, axis=0)
-    e.bind(result, e.reshape_to(x, sizes, literal_zero=0 in wishes))
+    zeros = 0 in wishes
+    e.bind(result, e.moved(x, lambda name: e.reshape_to(name, sizes, literal_zero=zeros)))
 
 
 def split(e: Writer, op: tensor.SplitOp) -> None:
@@ -112,16 +113,26 @@ def pad_to(e: Writer, op: tensor.PadToOp) -> None:
 _POOLS = (tensor.MaxPoolOp, tensor.AvgPoolOp)
 
 
-def _with_axes(op_type: str) -> Rule:
-    """Squeeze or Unsqueeze; without axes nothing happens, where ONNX would drop all."""
+def _squeezed(e: Writer, op: tensor.SqueezeOp) -> str:
+    """Squeeze; without axes nothing happens, where ONNX would drop all."""
+    axes, x = op.axes.get_values(), e.value(op.operand)
+    return e.squeeze(x, axes) if axes else e.apply("Identity", [x])
 
-    def written(e: Writer, op: tensor.SqueezeOp | tensor.UnsqueezeOp) -> str:
-        axes, x = op.axes.get_values(), e.value(op.operand)
-        if not axes:
-            return e.apply("Identity", [x])
-        return e.apply(op_type, [x], rest=[e.indices(axes, "axes")])
 
-    return result_of(written)
+def _unsqueezed(e: Writer, op: tensor.UnsqueezeOp) -> str:
+    """Unsqueeze."""
+    axes, x = op.axes.get_values(), e.value(op.operand)
+    return e.unsqueeze(x, axes) if axes else e.apply("Identity", [x])
+
+
+def unflatten(e: Writer, op: tensor.UnflattenOp) -> None:
+    """Reshape to sizes of another tensor, in front of those behind the first axis."""
+    x, like, count = e.value(op.operand), e.origin(e.value(op.like)), op.count.value.data
+    shape, front = tensor_type(op.operand).get_shape(), tensor_type(op.like).get_shape()
+    pieces = [e.dimension(like, axis, front[axis]) for axis in range(count)]
+    pieces += [e.dimension(x, axis, size) for axis, size in enumerate(shape) if axis]
+    sizes = e.node("Concat", pieces, Element.INT64, axis=0)
+    e.bind(op.result, e.moved(x, lambda name: e.reshape_to(name, sizes, literal_zero=True)))
 
 
 def _expanded(e: Writer, op: tensor.ExpandOp) -> str:
@@ -148,6 +159,7 @@ def arange(e: Writer, count: str) -> str:
 RULES: dict[type[Operation], Rule] = {
     tensor.ReshapeToOp: reshape_to,
     tensor.FlattenOp: flatten,
+    tensor.UnflattenOp: unflatten,
     tensor.PermuteOp: result_of(
         lambda e, op: e.apply("Transpose", [e.value(op.operand)], perm=op.perm.get_values())
     ),
@@ -157,8 +169,8 @@ RULES: dict[type[Operation], Rule] = {
     tensor.SplitOp: split,
     tensor.SliceOp: slice_,
     tensor.PadToOp: pad_to,
-    tensor.SqueezeOp: _with_axes("Squeeze"),
-    tensor.UnsqueezeOp: _with_axes("Unsqueeze"),
+    tensor.SqueezeOp: result_of(_squeezed),
+    tensor.UnsqueezeOp: result_of(_unsqueezed),
     tensor.ExpandOp: result_of(_expanded),
     tensor.GatherRowsOp: gather_rows,
 }

@@ -155,10 +155,15 @@ class OnnxTarget(Target):
 
 
 STAGES: tuple[Stage, ...] = (
-    Stage("spiking", "lower-network,inline-spike-layers"),
+    Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
     Stage("simplify", "canonicalize,cse,dce"),
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
+    Stage(
+        "neurons",  # last, so that nothing of their arithmetic is fused
+        "convert-spike-to-tensor{neurons=loop resets=product},"
+        "fold-constants{keep-packed=true},canonicalize,cse,dce",
+    ),
 )
 """The pipeline before emission, behind what an opset decides."""
 

@@ -76,31 +76,38 @@ def _matrix_product(e: Writer, input: SSAValue, weight: SSAValue, shape: Shape) 
     x = e.value(input)
     element = e.element(x)
 
-    def trits(element: Element) -> str:
-        known = e.trits(weight, element)
-        return known if shape == tensor_type(weight).get_shape() else e.reshape(known, shape)
-
     if is_float(type):
-        packed = e.packed(weight)
         wide = Element.FLOAT if element is Element.BFLOAT16 else element
-        if packed is None or e.in_body or e.opset < FUNCTION_OPSET:
-            return e.cast(e.apply("MatMul", [e.cast(x, wide), trits(wide)]), element)
-        inputs = [e.cast(x, wide), packed]
-        attributes = unpack_attributes(shape, wide)
-        out = e.call(DOMAIN, "ternary.matmul", inputs, wide, attributes)
-        return e.cast(out, element)
+        return e.cast(_float_product(e, e.cast(x, wide), weight, shape), element)
     terms = type.get_shape()[-1] if type.get_shape()[-1] > 0 else shape[0]
     bound = e.magnitudes.greatest(input)
     sums = element_type(accumulator(type))
     ranks = min(type.get_num_dims(), len(shape))
+    if e.is_truth(x) and terms <= FLOAT_EXACT:
+        return e.same(_float_product(e, e.cast(x, Element.FLOAT), weight, shape), sums)
     if element is Element.INT8 and ranks >= 2 and terms * 255 < 1 << 31:
-        return _byte_product(e, x, trits(Element.INT8))
+        return _byte_product(e, x, _trits(e, weight, shape, Element.INT8))
     for wide, limit in ((Element.FLOAT, FLOAT_EXACT), (Element.DOUBLE, DOUBLE_EXACT)):
         if terms * bound < limit:
-            out = e.apply("MatMul", [e.cast(x, wide), trits(wide)])
+            out = e.apply("MatMul", [e.cast(x, wide), _trits(e, weight, shape, wide)])
             out = out if terms * bound < 1 << 31 else e.cast(out, Element.INT64)
             return e.cast(out, sums)
-    return e.apply("MatMul", [e.cast(x, sums), trits(sums)])
+    return e.apply("MatMul", [e.cast(x, sums), _trits(e, weight, shape, sums)])
+
+
+def _float_product(e: Writer, x: str, weight: SSAValue, shape: Shape) -> str:
+    """x · W in the type of x, by a model-local function where there are some."""
+    element, packed = e.element(x), e.packed(weight)
+    if packed is None or e.in_body or e.opset < FUNCTION_OPSET:
+        return e.apply("MatMul", [x, _trits(e, weight, shape, element)])
+    attributes = unpack_attributes(shape, element)
+    return e.call(DOMAIN, "ternary.matmul", [x, packed], element, attributes)
+
+
+def _trits(e: Writer, weight: SSAValue, shape: Shape, element: Element) -> str:
+    """Trits as numbers, laid out as `shape`."""
+    known = e.trits(weight, element)
+    return known if shape == tensor_type(weight).get_shape() else e.reshape(known, shape)
 
 
 def _byte_product(e: Writer, x: str, weight: str) -> str:

@@ -34,6 +34,12 @@ def flatten(op: tensor.FlattenOp, e: Forward) -> Expr:
     return call("torch.flatten", e.value(op.operand), start, *([] if last else [end]))
 
 
+def unflatten(op: tensor.UnflattenOp, e: Forward) -> Expr:
+    """Split the first axis by the sizes of another tensor."""
+    sizes = f"{e.local(op.like)}.shape[:{op.count.value.data}]"
+    return e.value(op.operand).method("unflatten", 0, sizes)
+
+
 def permute(op: tensor.PermuteOp, e: Forward) -> Expr:
     """Reorder axes."""
     perm = op.perm.get_values()
@@ -115,6 +121,7 @@ def gather_rows(op: tensor.GatherRowsOp, e: Forward) -> Expr:
 RULES = {
     tensor.ReshapeToOp: reshape,
     tensor.FlattenOp: flatten,
+    tensor.UnflattenOp: unflatten,
     tensor.PermuteOp: permute,
     tensor.ConcatenateOp: concatenate,
     tensor.SplitOp: split,

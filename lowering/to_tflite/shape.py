@@ -54,6 +54,21 @@ def _reshape(e: Writer, operand: SSAValue, result: SSAValue, wishes: Sequence[in
     e.bind(result, e.node("RESHAPE", [x, e.sizes(entries)], x.element, wanted))
 
 
+def unflatten(e: Writer, op: tensor.UnflattenOp) -> None:
+    """RESHAPE to sizes of another tensor, in front of those behind the first axis."""
+    x, like, wanted = e.value(op.operand), e.value(op.like), tensor_type(op.result).get_shape()
+    count = op.count.value.data
+    entries: list[Tensor | int] = [
+        size
+        if size != DYNAMIC
+        else e.dimension(like, axis)
+        if axis < count
+        else e.dimension(x, axis - count + 1)
+        for axis, size in enumerate(wanted)
+    ]
+    e.bind(op.result, e.node("RESHAPE", [x, e.sizes(entries)], x.element, wanted))
+
+
 def permute(e: Writer, op: tensor.PermuteOp) -> None:
     """Nothing is moved: the axes get other names. Whoever needs another order transposes.
 
@@ -243,6 +258,7 @@ def gather_rows(e: Writer, op: tensor.GatherRowsOp) -> None:
 RULES: dict[type[Operation], Rule] = {
     tensor.ReshapeToOp: reshape_to,
     tensor.FlattenOp: flatten,
+    tensor.UnflattenOp: unflatten,
     tensor.PermuteOp: permute,
     tensor.ConcatenateOp: concatenate,
     tensor.SplitOp: split,

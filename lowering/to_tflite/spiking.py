@@ -1,122 +1,77 @@
-"""TFLite forms of neurons: the steps one after the other, since LiteRT has no loop over slices.
+"""TFLite forms of what is left of spikes: loops over steps, random spikes, trains as truth values.
 
-What does not depend on the states is computed for all steps at once; synapses are products over all
-steps already. Trains are truth values. Not here: feedback (`spiking_feedback`), codes
-(`spiking_coding`).
+The steps of a loop are written one after the other, since LiteRT has no loop over slices. Neurons,
+synapses and the other codes are ops of `tensor` by then (`convert-spike-to-tensor`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects import spike
-from ...dialects.neuron_equations import STEPS, Arithmetic, Options, input_factor, model_of
 from ...dialects.shapes import DYNAMIC, Shape
-from ...dialects.spike.interpret_neurons import OPS
-from ...dialects.spike.types import dense_type
-from .elementwise import magnitude
-from .graph import Element, Tensor
-from .shape import cut, without
-from .tflite_writer import Inexpressible, Rule, Writer
+from ...dialects.spike.types import dense_type, is_train
+from ..emission import STORED, Inexpressible, write_within
+from .elementwise import clip
+from .graph import Element, Tensor, element_type
+from .shape import cut
+from .tflite_writer import Rule, Writer
+from .threefry import words
 
 MOST_STEPS = 1024
 """The longest run that is written out."""
 
 
-@dataclass(frozen=True)
-class Model(Arithmetic[Tensor]):
-    """Steps in operators; what multiplies the input is computed for all of them at once.
-
-    Attributes:
-        e: writes the operators.
-        options: see `Options`.
-        parameters: by name, in the type of computation.
-    """
-
-    e: Writer
-    options: Options
-    parameters: Mapping[str, Tensor]
-
-    def parameter(self, name: str) -> Tensor:
-        return self.parameters[name]
-
-    def add(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.e.binary("ADD", a, b)
-
-    def sub(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.e.binary("SUB", a, b)
-
-    def mul(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.e.binary("MUL", a, b)
-
-    def complement(self, name: str) -> Tensor:
-        value = self.parameters[name]
-        if value.data is not None:
-            return self.e.constant(np.asarray(value.data.dtype.type(1) - value.data), "rest")
-        return self.sub(self.e.scalar(1, value.element), value)
-
-    def relu(self, a: Tensor) -> Tensor:
-        return self.e.binary("MAXIMUM", a, self.e.scalar(0, a.element))
-
-    def magnitude(self, a: Tensor) -> Tensor:
-        return magnitude(self.e, a)
-
-    def reaches(self, v: Tensor, threshold: Tensor) -> Tensor:
-        kind = "GREATER" if self.options.compare == "gt" else "GREATER_EQUAL"
-        return self.e.compare(kind, v, threshold)
-
-    def is_zero(self, a: Tensor) -> Tensor:
-        return self.e.compare("EQUAL", a, self.e.scalar(0, a.element))
-
-    def choose(self, where: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
-        return self.e.choose(where, chosen, other)
-
-    def gated(self, where: Tensor, a: Tensor) -> Tensor:
-        return self.e.choose(where, a, self.e.scalar(0, a.element))
-
-    def as_number(self, where: Tensor) -> Tensor:
-        return self.e.cast(where, next(iter(self.parameters.values())).element)
-
-    def times(self, name: str, x: Tensor) -> Tensor:
-        known = self.parameters[name].data
-        is_one = known is not None and bool((known == 1).all())
-        return x if is_one else super().times(name, x)
-
-    def driven(self, name: str, x: Tensor) -> Tensor:
-        return x
-
-    def rest(self) -> Tensor | None:
-        known = self.parameters["v_leak"].data
-        return super().rest() if known is None or known.any() else None
-
-
-def neuron(e: Writer, op: spike.NeuronOp) -> None:
-    """A neuron step by step; each state keeps an axis of one step in front."""
-    steps = check_steps(op.input)
-    x = e.value(op.input)
-    if x.element.is_float and x.element is not Element.FLOAT32:
-        raise Inexpressible(f"neurons on {x.element.name}; convert their input to float32")
-    name = model_of(op)
-    model = Model(e, Options.of(op), {name: _parameter(e, op, name, x) for name in op.PARAMETERS})
-    drive = model.times(input_factor(name), x)
-    states = [e.expand_axes(e.value(value), [0]) for value in op.initial]
-    if not states:
-        states = [e.constant(np.zeros((1,) * x.rank, x.element.dtype), "at_rest")] * len(op.STATES)
-    outputs: list[Tensor] = []
+def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
+    """Every step of the body written out, each on values of its own."""
+    steps = _step_count(op.runs[0])
+    runs, fixed = ([e.value(value) for value in values] for values in (op.runs, op.fixed))
+    states = [_initial(e, op, index) for index in range(len(op.states))]
+    outputs: list[list[Tensor]] = [[] for _ in op.outputs]
     for step in range(steps):
-        output, states = STEPS[name](model, step_of(e, drive, step, steps), states)
-        outputs.append(output)
-    e.bind(op.output, joined(e, outputs))
-    for value, state in zip(op.final, states, strict=False):
-        whole = spread(e, state, (1, *x.shape[1:]), x) if state.data is not None else state
-        e.bind(value, without(e, whole, {0}))
+        arguments = [*(_step_of(e, run, step, steps) for run in runs), *fixed, *states]
+        results = _one_step(e, op, arguments, write)
+        states = results[: len(states)]
+        for collected, value in zip(outputs, results[len(states) :], strict=True):
+            collected.append(value)
+    e.start(op)
+    for result, pieces in zip(op.outputs, outputs, strict=True):
+        e.bind(result, _joined(e, pieces))
+    for result, state in zip(op.final, states, strict=True):
+        e.bind(result, state)
 
 
-def check_steps(run: SSAValue) -> int:
+def _one_step(e: Writer, op: spike.ScanOp, inputs: list[Tensor], write: Rule) -> list[Tensor]:
+    """What the body yields for its arguments; weights stay those of the program."""
+    body = op.body.block
+    arguments = Block(arg_types=[argument.type for argument in body.args]).args
+    for argument, value in zip(arguments, inputs, strict=True):
+        e.bind(argument, value)
+    values: dict[SSAValue, SSAValue] = dict(zip(body.args, arguments, strict=True))
+    for inner in body.ops:
+        if isinstance(inner, spike.YieldOp):
+            return [e.value(values.get(value, value)) for value in inner.operands]
+        if not isinstance(inner, STORED):
+            write_within(lambda op: write(e, op), inner.clone(values))
+    return []
+
+
+def _initial(e: Writer, op: spike.ScanOp, index: int) -> Tensor:
+    """A state before the first step; a scalar is spread over the sizes of the state.
+
+    Sizes that are unknown are those of the first run, behind its axis of steps.
+    """
+    wanted = dense_type(op.arguments()[2][index]).get_shape()
+    state = e.value(op.states[index])
+    if state.rank == len(wanted):
+        return state
+    if state.data is None:
+        raise Inexpressible("a state that begins as one computed number for all places")
+    return _spread_state(e, state, wanted, e.value(op.runs[0]))
+
+
+def _step_count(run: SSAValue) -> int:
     """How many steps a run has.
 
     Raises:
@@ -125,12 +80,13 @@ def check_steps(run: SSAValue) -> int:
     steps = dense_type(run).get_shape()[0]
     if steps == DYNAMIC or not 0 < steps <= MOST_STEPS:
         raise Inexpressible(
-            f"LiteRT runs neurons over 1 to {MOST_STEPS} known steps; fix them with infer-shapes"
+            f"LiteRT runs neurons and loops over 1 to {MOST_STEPS} known steps; "
+            "fix them with infer-shapes"
         )
     return steps
 
 
-def step_of(e: Writer, run: Tensor, step: int, steps: int) -> Tensor:
+def _step_of(e: Writer, run: Tensor, step: int, steps: int) -> Tensor:
     """One of the `steps` steps of a run, with its axis."""
     if steps == 1:
         return run
@@ -138,14 +94,7 @@ def step_of(e: Writer, run: Tensor, step: int, steps: int) -> Tensor:
     return cut(e, run, begin, [1, *rest])
 
 
-def _parameter(e: Writer, op: spike.NeuronOp, name: str, x: Tensor) -> Tensor:
-    value = op.parameter(name)
-    if isinstance(value, SSAValue):
-        return e.cast(e.value(value), x.element)
-    return e.constant(np.asarray(value).astype(x.element.dtype), f"{e.hint}.{name}")
-
-
-def spread(e: Writer, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
+def _spread_state(e: Writer, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
     """A constant state for each place of `shape`; what is unknown of that, `run` says."""
     assert state.data is not None
     if DYNAMIC not in shape:
@@ -155,7 +104,7 @@ def spread(e: Writer, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
     return e.apply("BROADCAST_TO", [state], shape=shape, rest=[e.sizes(sizes)])
 
 
-def joined(e: Writer, pieces: list[Tensor]) -> Tensor:
+def _joined(e: Writer, pieces: list[Tensor]) -> Tensor:
     """Steps one after the other as a run."""
     if len(pieces) == 1:
         return pieces[0]
@@ -163,4 +112,72 @@ def joined(e: Writer, pieces: list[Tensor]) -> Tensor:
     return e.apply("CONCATENATION", pieces, shape=shape, axis=0)
 
 
-RULES: dict[type[Operation], Rule] = {op: neuron for op in OPS if model_of(op) in STEPS}
+def encode(e: Writer, op: spike.EncodeOp) -> None:
+    """Spikes at random, by the same numbers as everywhere: h/2^32 < x for a random word h.
+
+    For an integer h that is h < ⌈x·2^32⌉, in INT64.
+    """
+    assert op.timesteps is not None and op.seed is not None
+    x = e.float32(e.value(op.operand))
+    steps = op.timesteps.value.data
+    drawn = words(e, op.seed.value.data, _steps(e, op), _places(e, x))
+    spread = _spread(e, drawn, x, steps)
+    unsigned = e.cast(e.cast(spread, Element.UINT32), Element.INT64)
+    e.bind(op.result, e.compare("LESS", unsigned, _limit(e, x)))
+
+
+def _limit(e: Writer, x: Tensor) -> Tensor:
+    """⌈x·2^32⌉ for x cut to [0, 1], as INT64; 0 for what is no number."""
+    zero = e.scalar(0, Element.FLOAT32)
+    number = e.choose(e.compare("EQUAL", x, x), x, zero)
+    scaled = e.binary("MUL", clip(e, number, 0, 1), e.scalar(2.0**32, Element.FLOAT32))
+    ceiling = e.apply("NEG", [e.apply("FLOOR", [e.apply("NEG", [scaled])])])
+    return e.cast(ceiling, Element.INT64)
+
+
+def _steps(e: Writer, op: spike.EncodeOp) -> Tensor:
+    """The numbers of the steps modulo 2^32, as INT32 [steps, 1]."""
+    assert op.timesteps is not None
+    start, count = op.start.value.data, op.timesteps.value.data
+    numbers = np.arange(start, start + count, dtype=np.int64).astype(np.int32).reshape(-1, 1)
+    steps = e.constant(numbers, "steps")
+    if op.elapsed is None:
+        return steps
+    return e.binary("ADD", steps, e.cast(e.value(op.elapsed), Element.INT32))
+
+
+def _places(e: Writer, x: Tensor) -> Tensor:
+    """The row-major index of each element, as INT32 [elements]."""
+    if DYNAMIC not in x.shape:
+        return e.constant(np.arange(np.prod(x.shape, dtype=np.int64)).astype(np.int32), "places")
+    count = e.reshape(e.dimension(e.reshape(x, (DYNAMIC,)), 0), ())
+    bounds = [e.scalar(0, Element.INT32), count, e.scalar(1, Element.INT32)]
+    return e.node("RANGE", bounds, Element.INT32, (DYNAMIC,))
+
+
+def _spread(e: Writer, drawn: Tensor, x: Tensor, steps: int) -> Tensor:
+    """[steps, elements] as [steps, …] of the sizes of `x`."""
+    shape = (steps, *x.shape)
+    if shape.count(DYNAMIC) <= 1:
+        return e.reshape(drawn, shape)
+    sizes = e.sizes([steps, *(e.dimension(x, a) if s == DYNAMIC else s for a, s in _axes(x))])
+    return e.node("RESHAPE", [drawn, sizes], drawn.element, shape)
+
+
+def _axes(x: Tensor) -> list[tuple[int, int]]:
+    return list(enumerate(x.shape))
+
+
+def convert_train(e: Writer, op: spike.ToTensorOp | spike.FromTensorOp) -> None:
+    """A train as numbers, or truth values as a train."""
+    wanted = dense_type(op.result)
+    element = Element.BOOL if is_train(op.result) else element_type(wanted.element_type)
+    x, layout = e.stored(op.operand)
+    e.bind(op.result, e.cast(x, element), layout)
+
+
+RULES: dict[type[Operation], Rule] = {
+    spike.EncodeOp: encode,
+    spike.ToTensorOp: convert_train,
+    spike.FromTensorOp: convert_train,
+}

@@ -191,6 +191,11 @@ STAGES: tuple[Stage, ...] = (
     Stage("simplify", "canonicalize,cse,dce"),
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
+    Stage(
+        "neurons",  # last, so that nothing of their arithmetic is fused
+        "convert-spike-to-tensor{neurons=loop},"
+        "fold-constants{keep-packed=true},canonicalize,cse,dce",
+    ),
 )
 """The pipeline before emission, behind `decompose`."""
 

@@ -18,8 +18,6 @@ from . import (
     reduction,
     shape,
     spiking,
-    spiking_coding,
-    spiking_feedback,
     ternary,
 )
 from .graph import element_type
@@ -36,7 +34,6 @@ RULES: dict[type[Operation], Rule] = {
     **quantization.RULES,
     **ternary.RULES,
     **spiking.RULES,
-    **spiking_coding.RULES,
 }
 
 
@@ -64,7 +61,7 @@ def write(writer: Writer, op: Operation) -> None:
     """
     writer.start(op)
     if isinstance(op, spike.ScanOp):
-        spiking_feedback.scan(writer, op, write)
+        spiking.scan(writer, op, write)
         return
     rule = RULES.get(type(op))
     if rule is None:

@@ -1,7 +1,7 @@
 """The pass `convert-spike-to-tensor`: ops on trains as ops on tensors of truth values.
 
-`synapses` and `coding` hold the rules, `builder` what they build with. Not here: networks
-(`lower-network`), layers (`inline-spike-layers`), neurons and event-driven synapses, which stay.
+`synapses`, `coding` and `neurons` hold the rules, `tensor_builder` what they build with. Not here:
+networks (`lower-network`), layers (`inline-spike-layers`) and event-driven synapses, which stay.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ...dialects import spike
+from ...dialects.neuron_equations import STEPS, model_of
 from ...ir.errors import OptionError
 from ..analysis.event_products import event_kind
 from ..analysis.replacement import replace_results
-from . import coding, synapses
+from . import coding, neurons, synapses
 from .tensor_builder import Builder, Values
 
 Rule = Callable[[Builder, Any], "Values | None"]
@@ -40,19 +41,23 @@ RULES: Mapping[type[Operation], Rule] = {
 }
 """For each op the function that builds what takes its place."""
 
-PRODUCTS = ("dense", "event")
+CHOICES = {
+    "products": ("dense", "event"),
+    "neurons": ("stay", "loop"),
+    "resets": ("choice", "product"),
+}
+"""The values of each option."""
 
 
 @dataclass(frozen=True)
 class ConvertSpikeToTensorPass(ModulePass):
-    """Make ops on spike trains ops on tensors; neurons stay, and trains between them and tensors.
+    """Make ops on spike trains ops on tensors, between trains of neurons and tensors.
 
     Every bit of the results stays, but for sums of floats, which have no fixed order.
 
-    What stays as it is: neurons, `spike.layer`, `spike.recurrent`, `spike.scan`; `spike.to_tensor`
-    to and `spike.from_tensor` from truth values, which do nothing; `spike.encode` by `rate`, or of
-    more than 4096 steps; what runs over windows, or decodes, where neither steps nor batch, or no
-    steps, are known.
+    What stays as it is: neurons, by default; `spike.layer`, `spike.recurrent`, `spike.scan`;
+    `spike.to_tensor` to and `spike.from_tensor` from truth values, which do nothing; random spikes
+    (`spike.encode` by `rate`).
 
         %i = spike.linear %s, %w
              : !spike.train<32x?x784>, tensor<784x10x!ternary.trit> -> tensor<32x?x10xi32>
@@ -72,12 +77,19 @@ class ConvertSpikeToTensorPass(ModulePass):
     """`dense`: synapses become products with all inputs. `event`: synapses of trains with known
     weights stay, for kernels that add up the weights of the inputs that fire."""
 
+    neurons: str = "stay"
+    """`loop`: a neuron is a `spike.scan` whose body has its equations."""
+
+    resets: str = "choice"
+    """What a reset by subtraction is in such a loop: a `choice` of v or v - θ, or v - θ·s, which is
+    the same and in some engines faster, by `product`."""
+
     def __post_init__(self) -> None:
-        if self.products not in PRODUCTS:
-            raise OptionError(
-                f"{self.name} expects products={' or products='.join(PRODUCTS)}, "
-                f"got '{self.products}'"
-            )
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices:
+                wanted = " or ".join(f"{name}={choice}" for choice in choices)
+                raise OptionError(f"{self.name} expects {wanted}, got '{value}'")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
@@ -86,7 +98,12 @@ class ConvertSpikeToTensorPass(ModulePass):
                 continue
             values = rule(Builder(inner), inner)
             if values is not None:
-                replace_results(inner, list(values))
+                replace_results(inner, values)
+        for inner in list(op.walk()) if self.neurons == "loop" else ():
+            known = isinstance(inner, spike.NeuronOp) and model_of(inner) in STEPS
+            if known and not isinstance(inner.parent_op(), spike.LayerOp):
+                product = self.resets == "product"
+                replace_results(inner, neurons.neuron(Builder(inner), inner, product))
 
     def _stays(self, op: Operation) -> bool:
         return (

@@ -17,9 +17,6 @@ from .tensor_builder import Builder, Values
 _INLINE = 64
 """Numbers that fit an inline constant."""
 
-_MOST_STEPS = _INLINE**2
-"""Steps whose numbers are sums of two such constants."""
-
 
 def to_tensor(builder: Builder, op: spike.ToTensorOp) -> Values | None:
     """`spike.to_tensor`: truth values, converted."""
@@ -28,31 +25,33 @@ def to_tensor(builder: Builder, op: spike.ToTensorOp) -> Values | None:
 
 
 def from_tensor(builder: Builder, op: spike.FromTensorOp) -> Values | None:
-    """`spike.from_tensor`: compared with 0."""
+    """`spike.from_tensor`: what is not 0."""
     element = tensor_type(op.operand).element_type
     if element == i1:
         return None
-    zero = builder.constant(np.asarray(0, numpy_dtype(element)), element)
-    return [builder.train(builder.add(tensor.CompareOp(op.operand, zero, "ne")))]
+    return [builder.train(builder.converted(op.operand, i1))]
 
 
-def decode(builder: Builder, op: spike.DecodeOp) -> Values | None:
+def decode(builder: Builder, op: spike.DecodeOp) -> Values:
     """`spike.decode`."""
     scheme, steps = op.scheme.data, dense_type(op.operand).get_shape()[0]
     if scheme == "membrane":
         assert op.readout is not None
         return [_readout(builder, op.readout.data, op.operand)]
-    if steps == DYNAMIC:
-        return None
-    count = builder.constant(np.asarray(steps, np.float32), f32)
+    if steps == DYNAMIC:  # counted: one for each step
+        spikes = builder.dense(op.operand, f32)
+        ones = builder.add(tensor.CompareOp(spikes, spikes, "eq"))
+        count = builder.add(tensor.ReduceSumOp(builder.converted(ones, f32), [0]))
+    else:
+        count = builder.constant(np.asarray(steps, np.float32), f32)
     if scheme == "rate":
         total = builder.add(tensor.ReduceSumOp(builder.dense(op.operand, f32), [0]))
     else:
         spikes = builder.dense(op.operand, i8)
-        first = builder.add(tensor.ArgmaxOp(spikes, 0))
-        left = builder.add(tensor.SubOp(builder.constant(np.asarray(steps, np.int64), i64), first))
-        most = builder.converted(builder.add(tensor.ReduceMaxOp(spikes, [0])), i64)
-        total = builder.converted(builder.add(tensor.MulOp(left, most)), f32)
+        first = builder.converted(builder.add(tensor.ArgmaxOp(spikes, 0)), f32)
+        left = builder.add(tensor.SubOp(count, first))
+        most = builder.converted(builder.add(tensor.ReduceMaxOp(spikes, [0])), f32)
+        total = builder.add(tensor.MulOp(left, most))
     return [builder.add(tensor.DivOp(total, count))]
 
 
@@ -75,7 +74,7 @@ def encode(builder: Builder, op: spike.EncodeOp) -> Values | None:
         lifted = builder.add(tensor.UnsqueezeOp(op.operand, [0]))
         repeated = builder.add(tensor.ExpandOp(lifted, [steps, *[-1] * len(shape)]))
         return [builder.like(repeated, op.result)]
-    if scheme == "rate" or steps > _MOST_STEPS:
+    if scheme == "rate":
         return None
     rank = tensor_type(op.operand).get_num_dims()
     lifted = builder.add(tensor.UnsqueezeOp(builder.converted(op.operand, f64), [0]))
@@ -94,10 +93,10 @@ def _times(builder: Builder, op: spike.EncodeOp, steps: int) -> SSAValue:
     if steps <= _INLINE:
         t = builder.constant(np.arange(start, start + steps, dtype=np.int64), i64)
     else:
-        tens = np.arange(-(-steps // _INLINE), dtype=np.int64)[:, None] * _INLINE + start
-        ones = builder.constant(np.arange(_INLINE, dtype=np.int64), i64)
-        table = builder.add(tensor.AddOp(builder.constant(tens, i64), ones))
-        t = builder.cut(builder.add(tensor.ReshapeToOp(table, [-1])), 0, steps)
+        ones = builder.constant(np.ones(1, np.int64), i64)
+        numbers = builder.add(tensor.CumsumOp(builder.add(tensor.ExpandOp(ones, [steps])), 0))
+        first = builder.constant(np.asarray(start - 1, np.int64), i64)
+        t = builder.add(tensor.AddOp(numbers, first))
     return t if op.elapsed is None else builder.add(tensor.AddOp(t, op.elapsed))
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i8, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32, i1, i8, i32, i64
+from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...dialects.ternary.types import is_trit
-from .tensor_builder import Builder, Values, parts_known
+from .tensor_builder import Builder, Values
 
 
 def linear(builder: Builder, op: spike.LinearOp) -> Values:
@@ -22,13 +23,11 @@ def linear(builder: Builder, op: spike.LinearOp) -> Values:
         sums = builder.add(ternary.MatmulOp(x, weight))
     else:
         sums = builder.add(tensor.MatmulOp(x, weight))
-    return [_finish(builder, op, sums)]
+    return [_finish(builder, op, sums, op.CHANNEL_AXIS)]
 
 
-def conv(builder: Builder, op: spike.ConvOp) -> Values | None:
+def conv(builder: Builder, op: spike.ConvOp) -> Values:
     """`spike.conv`: one convolution of all steps of all samples."""
-    if not parts_known(op.input):
-        return None
     x, weight = _operands(builder, op)
     kind = ternary.ConvOp if is_trit(tensor_type(weight)) else tensor.ConvOp
     product = kind(
@@ -40,7 +39,9 @@ def conv(builder: Builder, op: spike.ConvOp) -> Values | None:
         groups=op.groups.value.data,
     )
     sums = builder.add(product)
-    return [_finish(builder, op, builder.parted(sums, op.input))]
+    if tensor_type(sums).element_type == i32:  # the integers end with the scale
+        return [builder.parted(_finish(builder, op, sums, 1), op.input)]
+    return [_finish(builder, op, builder.parted(sums, op.input), op.CHANNEL_AXIS)]
 
 
 def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAValue, SSAValue]:
@@ -52,24 +53,24 @@ def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAV
     return builder.dense(op.input, sums), builder.converted(op.weight, sums)
 
 
-def _finish(builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue) -> SSAValue:
-    """Scale and bias, in this order."""
+def _finish(
+    builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue, axis: int
+) -> SSAValue:
+    """Scale and bias along an axis, in this order."""
     rank = tensor_type(sums).get_num_dims()
     result = sums
     if op.scale is not None:
-        scale = builder.along(op.scale, rank, op.CHANNEL_AXIS)
+        scale = builder.along(op.scale, rank, axis)
         result = builder.converted(result, tensor_type(scale).element_type)
         result = builder.add(tensor.MulOp(result, scale))
     if op.bias is not None:
-        bias = builder.along(op.bias, rank, op.CHANNEL_AXIS)
+        bias = builder.along(op.bias, rank, axis)
         result = builder.add(tensor.AddOp(result, bias))
     return result
 
 
-def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values | None:
+def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values:
     """`spike.avg_pool`."""
-    if not parts_known(op.operand):
-        return None
     images = builder.merged(builder.dense(op.operand, f32 if is_train(op.operand) else None))
     pooled = tensor.AvgPoolOp(
         images,
@@ -81,15 +82,12 @@ def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values | None:
     return [builder.parted(builder.add(pooled), op.operand)]
 
 
-def max_pool(builder: Builder, op: spike.MaxPoolOp) -> Values | None:
+def max_pool(builder: Builder, op: spike.MaxPoolOp) -> Values:
     """`spike.max_pool`: a spike where a window has one."""
-    if not parts_known(op.operand):
-        return None
     images = builder.merged(builder.dense(op.operand, i8))
     window = (op.kernel.get_values(), op.strides.get_values(), op.padding.get_values())
     pooled = builder.parted(builder.add(tensor.MaxPoolOp(images, *window)), op.operand)
-    zero = builder.constant(np.asarray(0, np.int8), i8)
-    return [builder.train(builder.add(tensor.CompareOp(pooled, zero, "gt")))]
+    return [builder.train(builder.converted(pooled, i1))]
 
 
 def delay(builder: Builder, op: spike.DelayOp) -> Values:
@@ -104,14 +102,14 @@ def delay(builder: Builder, op: spike.DelayOp) -> Values:
         output = _by_delay(builder, op.delays, whole, steps)
     results = [builder.like(output, op.output)]
     if op.final is not None:
-        results.append(builder.like(builder.cut(whole, -steps, SLICE_END), op.final))
+        results.append(builder.like(builder.cut(whole, -steps, SLICE_END, steps), op.final))
     return results
 
 
 def _none(builder: Builder, op: spike.DelayOp) -> SSAValue:
     """No steps of the input."""
     assert op.final is not None
-    return builder.like(builder.cut(builder.dense(op.input), 0, 0), op.final)
+    return builder.like(builder.cut(builder.dense(op.input), 0, 0, 0), op.final)
 
 
 def _whole(builder: Builder, op: spike.DelayOp, steps: int) -> SSAValue:
@@ -156,15 +154,13 @@ def batch_norm(builder: Builder, op: spike.BatchNormOp) -> Values:
     return [builder.add(tensor.AddOp(result, bias))]
 
 
-def attention(builder: Builder, op: spike.AttentionOp) -> Values | None:
+def attention(builder: Builder, op: spike.AttentionOp) -> Values:
     """`spike.attention`: exact sums, then a leaky neuron."""
-    shape = dense_type(op.query).get_shape()
-    if shape[3] < 0:
-        return None
-    q, k, v = (builder.dense(value, i32) for value in (op.query, op.key, op.value))
+    element = _exact_element(op)
+    q, k, v = (builder.dense(value, element) for value in (op.query, op.key, op.value))
     scale, tau, threshold = op.numbers()
     if op.kind.data == "ssa":
-        sums = _heads(builder, op.heads.value.data, shape[3], q, k, v)
+        sums = _heads(builder, op.heads.value.data, dense_type(op.query).get_shape()[3], q, k, v)
     else:
         both = builder.add(tensor.MulOp(k, v))
         sums = builder.add(tensor.ReduceSumOp(both, [2], keepdims=True))
@@ -188,11 +184,19 @@ def attention(builder: Builder, op: spike.AttentionOp) -> Values | None:
     return [spikes, *neuron.final]
 
 
+def _exact_element(op: spike.AttentionOp) -> Attribute:
+    """f32 where it holds every sum, of tokens times channels of a head; else i32."""
+    tokens, channels = dense_type(op.key).get_shape()[2:]
+    terms = tokens * (channels if op.kind.data == "ssa" else 1)
+    known = tokens != DYNAMIC and channels != DYNAMIC
+    return f32 if known and terms <= 1 << 24 else i32
+
+
 def _heads(
     builder: Builder, heads: int, channels: int, q: SSAValue, k: SSAValue, v: SSAValue
 ) -> SSAValue:
     """Q Kᵀ V of each head, side by side again."""
-    size = channels // heads
+    size = DYNAMIC if channels == DYNAMIC else channels // heads
 
     def split(x: SSAValue, perm: list[int]) -> SSAValue:
         parted = builder.add(tensor.ReshapeToOp(x, [-2, -3, -4, heads, size]))

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i1
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import dense_constant
-from ...dialects.shapes import DYNAMIC, axes_behind
+from ...dialects.shapes import DYNAMIC, axes_behind, with_shape
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
@@ -67,24 +68,39 @@ class Builder:
         return self.add(tensor.ReshapeToOp(value, [-1, *rest]))
 
     def parted(self, value: SSAValue, like: SSAValue) -> SSAValue:
-        """[T·N, …] as [T, N, …] with T and N as in `like`; one of them is known."""
+        """[T·N, …] as [T, N, …] with T and N as in `like`."""
         steps, batch = dense_type(like).get_shape()[:2]
+        if steps == batch == DYNAMIC:
+            return self.add(tensor.UnflattenOp(value, self.dense(like)))
         rest = [-2 - axis for axis in range(1, tensor_type(value).get_num_dims())]
         lead = [steps, -1] if steps != DYNAMIC else [-1, batch]
         return self.add(tensor.ReshapeToOp(value, [*lead, *rest]))
 
-    def cut(self, value: SSAValue, start: int, end: int) -> SSAValue:
-        """Some of the steps of a tensor."""
+    def cut(self, value: SSAValue, start: int, end: int, count: int = DYNAMIC) -> SSAValue:
+        """Some of the steps of a tensor; `count`, where that is known."""
         rank = tensor_type(value).get_num_dims()
         rest = rank - 1
-        return self.add(
-            tensor.SliceOp(value, [start, *[0] * rest], [end, *[SLICE_END] * rest], [1] * rank)
-        )
+        op = tensor.SliceOp(value, [start, *[0] * rest], [end, *[SLICE_END] * rest], [1] * rank)
+        result = self.add(op)
+        if count == DYNAMIC:
+            return result
+        type = tensor_type(result)
+        known = with_shape(type, (count, *type.get_shape()[1:]))
+        return Rewriter.replace_value_with_new_type(result, known)
 
 
-def parts_known(value: SSAValue) -> bool:
-    """Whether `Builder.parted` can undo `Builder.merged`."""
-    return list(dense_type(value).get_shape()[:2]).count(DYNAMIC) < 2
+class BodyBuilder(Builder):
+    """Adds ops to the end of a block, with the location of an op."""
+
+    def __init__(self, block: Block, source: Operation) -> None:
+        super().__init__(source)
+        self._block = block
+
+    def add(self, op: Operation) -> SSAValue:
+        """Add an op; its first result."""
+        op.location = self._anchor.location
+        self._block.add_op(op)
+        return op.results[0]
 
 
 Values = Sequence[SSAValue]

@@ -572,6 +572,7 @@ MEANING: Mapping[type[Operation], Rule] = {
     tensor.ErfOp: unary(torch.erf),
     tensor.ExpandOp: lambda op, x: x.expand(property_of(op, "shape")).clone(),
     tensor.ExpOp: unary(torch.exp),
+    tensor.UnflattenOp: lambda op, x, like: x.unflatten(0, like.shape[: property_of(op, "count")]),
     tensor.FlattenOp: lambda op, x: x.flatten(property_of(op, "start"), property_of(op, "end")),
     tensor.FloorOp: unary(torch.floor),
     tensor.GatherRowsOp: lambda op, table, rows: table[rows.to(torch.int64)],

@@ -482,6 +482,15 @@ def flattening(b: Builder) -> Operation | None:
     return b.add(lambda: tensor.FlattenOp(x, start, end - rank(x)))
 
 
+def unflattening(b: Builder) -> Operation | None:
+    like = b.pick(lambda v: rank(v) >= 2)
+    if like is None:
+        return None
+    count = b.random.randrange(2, rank(like) + 1)
+    flat = b.add(lambda: tensor.FlattenOp(like, 0, count - 1))
+    return flat and b.add(lambda: tensor.UnflattenOp(flat.results[0], like, count))
+
+
 def gathering(b: Builder) -> Operation | None:
     indices = b.pick(lambda v: is_integer(v) and rank(v) >= 1)
     if indices is None or bool((b.values[indices] < 0).any()):
@@ -734,6 +743,7 @@ MADE: dict[type[Operation], Maker] = {
     tensor.EinsumOp: einsum,
     tensor.ExpandOp: expanding,
     tensor.FlattenOp: flattening,
+    tensor.UnflattenOp: unflattening,
     tensor.GatherRowsOp: gathering,
     tensor.GlobalAvgPoolOp: pooling,
     tensor.LayerNormOp: norm,

@@ -226,6 +226,14 @@ def pad(builder: LinalgBuilder, op: tensor.PadToOp, x: SSAValue) -> SSAValue:
     return builder.pad(x, op.low.get_values(), op.high.get_values(), number)
 
 
+def unflatten(
+    builder: LinalgBuilder, op: tensor.UnflattenOp, x: SSAValue, like: SSAValue
+) -> SSAValue:
+    """`tensor.unflatten`."""
+    count = op.count.value.data
+    return reshape(builder, x, [*builder.sizes(like)[:count], *builder.sizes(x)[1:]])
+
+
 def gather_rows(
     builder: LinalgBuilder, op: tensor.GatherRowsOp, table: SSAValue, indices: SSAValue
 ) -> SSAValue:
@@ -254,6 +262,7 @@ def gather_rows(
 RULES: dict[type[Operation], Rule] = {
     tensor.ReshapeToOp: reshape_to,
     tensor.FlattenOp: flatten,
+    tensor.UnflattenOp: unflatten,
     tensor.SqueezeOp: squeeze,
     tensor.UnsqueezeOp: unsqueeze,
     tensor.PermuteOp: permute,

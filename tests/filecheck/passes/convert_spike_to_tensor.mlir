@@ -1,6 +1,7 @@
 // RUN: triton-opt %s -p convert-spike-to-tensor | filecheck %s
 // RUN: triton-opt %s -p 'convert-spike-to-tensor{products=event}' | filecheck %s --check-prefix=EVENT
-// A synapse becomes one product over all steps, or stays for a kernel; neurons stay.
+// RUN: triton-opt %s -p 'convert-spike-to-tensor{neurons=loop resets=product},cse,dce' | filecheck %s --check-prefix=LOOP
+// A synapse becomes one product over all steps, or stays for a kernel; neurons stay, or become loops.
 
 // CHECK:      func.func @forward(%s: !spike.train<8x?x4>) -> tensor<?x2xf32> {
 // CHECK-NEXT:   %w = ternary.constant [1, 0, -1, 1, 1, 1, 0, -1] : tensor<4x2x!ternary.trit>
@@ -17,6 +18,17 @@
 // EVENT-NEXT:   %o = spike.integrate_fire %i
 // EVENT-NEXT:   %0 = tensor.constant
 // EVENT-NEXT:   %1 = spike.to_tensor %o : (!spike.train<8x?x2>) -> tensor<8x?x2xi1>
+// LOOP:         %i = ternary.matmul
+// LOOP:         [[ZERO:%[0-9]+]] = tensor.constant dense<0> : tensor<i32>
+// LOOP-NEXT:    %o, {{.*}} = spike.scan %i states([[ZERO]] : tensor<i32>) : (tensor<8x?x2xi32>) -> (!spike.train<8x?x2>), (tensor<1x?x2xi32>) {
+// LOOP-NEXT:    ^bb0([[X:%[0-9]+]]: tensor<1x?x2xi32>, %v: tensor<1x?x2xi32>):
+// LOOP-NEXT:      [[V:%[0-9]+]] = tensor.add %v, [[X]]
+// LOOP-NEXT:      %threshold = tensor.constant dense<1> : tensor<i32>
+// LOOP-NEXT:      [[S:%[0-9]+]] = tensor.compare [[V]], %threshold {predicate = "ge"}
+// LOOP-NEXT:      [[N:%[0-9]+]] = tensor.convert [[S]]
+// LOOP-NEXT:      [[LEFT:%[0-9]+]] = tensor.sub [[V]], [[N]]
+// LOOP-NEXT:      [[TRAIN:%[0-9]+]] = spike.from_tensor [[S]]
+// LOOP-NEXT:      spike.yield [[LEFT]], [[TRAIN]]
 
 func.func @forward(%s: !spike.train<8x?x4>) -> tensor<?x2xf32> {
   %w = ternary.constant [1, 0, -1, 1, 1, 1, 0, -1] : tensor<4x2x!ternary.trit>

@@ -20,7 +20,6 @@ from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.lowering.to_onnx.target import OnnxOptions, OnnxTarget
 from triton_dsl.runtime.engines import run_onnx
 
 Array = np.ndarray[Any, Any]
@@ -142,7 +141,7 @@ func.func @forward(%i: tensor<4x3x4xf32>) -> tensor<4x3x4xf32> {
   func.return %y : tensor<4x3x4xf32>
 }"""
     with pytest.raises(UnsupportedError, match=r"'tensor.reshape_to' in the body cannot run"):
-        OnnxTarget().emit(module_of(text), OnnxOptions())
+        model_of(module_of(text))
 
 
 def test_every_opset(opset: int) -> None:

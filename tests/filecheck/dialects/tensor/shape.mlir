@@ -35,6 +35,12 @@ func.func @f4(%x: tensor<?x2x4xf32>) {
 }
 // CHECK: %y = tensor.flatten %x {start = 0 : i64, end = 1 : i64} : (tensor<?x2x4xf32>) -> tensor<?x4xf32>
 
+func.func @unflatten(%x: tensor<?x8xf32>, %like: tensor<?x?x4xi1>) {
+  %y = tensor.unflatten %x, %like : (tensor<?x8xf32>, tensor<?x?x4xi1>) -> tensor<?x?x8xf32>
+  func.return
+}
+// CHECK: %y = tensor.unflatten %x, %like : (tensor<?x8xf32>, tensor<?x?x4xi1>) -> tensor<?x?x8xf32>
+
 func.func @f5(%x: tensor<?x2x4xi8>) {
   %y = tensor.permute %x {perm = array<i64: 2, 0, 1>} : (tensor<?x2x4xi8>) -> tensor<4x?x2xi8>
   func.return

@@ -42,6 +42,22 @@ func.func @f(%x: tensor<2x4xf32>) {
 
 // -----
 
+func.func @f(%x: tensor<6xf32>, %like: tensor<2x4xf32>) {
+  // expected-error @+1 {{'tensor.unflatten' cannot split 6 into 2x4}}
+  %y = tensor.unflatten %x, %like : (tensor<6xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<6xf32>, %like: tensor<6xf32>) {
+  // expected-error @+1 {{'tensor.unflatten' expects an axis to split into 1 to 1, got 2 for tensor<6xf32>}}
+  %y = tensor.unflatten %x, %like : (tensor<6xf32>, tensor<6xf32>) -> tensor<2x3xf32>
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<2x3x4xf32>) {
   // expected-error @+1 {{'tensor.flatten' expects start <= end, got axes 2 and 1}}
   %y = tensor.flatten %x {start = 2 : i64, end = 1 : i64} : (tensor<2x3x4xf32>) ->

@@ -1,0 +1,169 @@
+"""The rule for neurons: their equations as ops on tensors, in a loop over the steps.
+
+What does not depend on the states is computed before the loop, for all steps at once. What would
+change nothing is left out: a factor of 1, a leak towards 0. A potential of -0 may so come out as 0.
+Not here: the equations (`dialects.neuron_equations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, bf16, f16, f32
+from xdsl.ir import Attribute, Block, SSAValue
+
+from ...dialects import spike, tensor
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.neuron_equations import STEPS, Arithmetic, Options, input_factor, model_of
+from ...dialects.spike.types import is_train
+from ...ir.arrays import Array
+from ..analysis.loop_body import scan_over
+from .tensor_builder import BodyBuilder, Builder, Values
+
+
+class _Equations(Arithmetic[SSAValue]):
+    """The steps of a neuron as ops.
+
+    Args:
+        outside: builds what is the same at all steps.
+        op: the neuron.
+        products: whether a reset takes θ·s off the potential, or is a choice.
+
+    Attributes:
+        builder: builds a step.
+    """
+
+    def __init__(self, outside: Builder, op: spike.NeuronOp, products: bool) -> None:
+        self.options, self.products = Options.of(op), products
+        self._outside = self.builder = outside
+        stored = tensor_type(op.input).element_type
+        self.element: Attribute = f32 if stored in (f16, bf16) else stored
+        self._numbers: dict[str, Array] = {}
+        self._each: dict[str, SSAValue] = {}
+        for name in op.PARAMETERS:
+            value = op.parameter(name)
+            if isinstance(value, SSAValue):
+                self._each[name] = outside.converted(value, self.element)
+            else:
+                rounded = np.asarray(value).astype(numpy_dtype(stored))
+                self._numbers[name] = rounded.astype(numpy_dtype(self.element))
+
+    def _constant(self, value: Array | np.generic | float, name: str = "zero") -> SSAValue:
+        array = np.asarray(value, numpy_dtype(self.element))
+        result = self.builder.constant(array, self.element)
+        result.name_hint = name
+        return result
+
+    def parameter(self, name: str) -> SSAValue:
+        known = self._numbers.get(name)
+        return self._each[name] if known is None else self._constant(known, name)
+
+    def add(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.AddOp(a, b))
+
+    def sub(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.SubOp(a, b))
+
+    def mul(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.MulOp(a, b))
+
+    def complement(self, name: str) -> SSAValue:
+        one = np.ones((), numpy_dtype(self.element))
+        known = self._numbers.get(name)
+        if known is not None:
+            return self._constant(one - known, "rest")
+        whole = self._outside.constant(one, self.element)
+        return self._outside.add(tensor.SubOp(whole, self._each[name]))
+
+    def relu(self, a: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.MaximumOp(a, self._constant(0)))
+
+    def magnitude(self, a: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.AbsOp(a))
+
+    def reaches(self, v: SSAValue, threshold: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.CompareOp(v, threshold, self.options.compare))
+
+    def is_zero(self, a: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.CompareOp(a, self._constant(0), "eq"))
+
+    def choose(self, where: SSAValue, chosen: SSAValue, other: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.WhereOp(where, chosen, other))
+
+    def gated(self, where: SSAValue, a: SSAValue) -> SSAValue:
+        return self.choose(where, a, self._constant(0))
+
+    def as_number(self, where: SSAValue) -> SSAValue:
+        return self.builder.converted(where, self.element)
+
+    def times(self, name: str, x: SSAValue) -> SSAValue:
+        known = self._numbers.get(name)
+        return x if known is not None and known == 1 else super().times(name, x)
+
+    def driven(self, name: str, x: SSAValue) -> SSAValue:
+        return x
+
+    def rest(self) -> SSAValue | None:
+        known = self._numbers.get("v_leak")
+        if known is not None and known == 0:
+            return None
+        return super().rest()
+
+    def fired(self, v: SSAValue, threshold: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """As everywhere; θ·s is exact, and in some engines faster than a choice."""
+        is_number = "kappa" not in self._numbers | self._each and "threshold" in self._numbers
+        if not (self.products and is_number and self.options.reset == "subtract"):
+            return super().fired(v, threshold)
+        spikes = self.reaches(v, threshold)
+        return spikes, self.sub(v, self.times("threshold", self.as_number(spikes)))
+
+
+def neuron(builder: Builder, op: spike.NeuronOp, products: bool) -> Values:
+    """A neuron: `spike.scan`, or one step as it is."""
+    type = tensor_type(op.input)
+    shape, stored = type.get_shape(), type.element_type
+    equations = _Equations(builder, op, products)
+    wide = equations.element
+    drive = equations.times(input_factor(model_of(op)), builder.converted(op.input, wide))
+    zero = builder.constant(np.zeros((), numpy_dtype(stored)), stored)
+    initial = [builder.add(tensor.UnsqueezeOp(value, [0])) for value in op.initial]
+    initial = initial or [zero] * len(op.STATES)
+    if shape[0] == 1:
+        output, states = _step(equations, op, drive, initial)
+        if op.final:
+            states = [_spread(builder, state, drive) for state in states]
+    else:
+        state = TensorType(stored, (1, *shape[1:]))
+        block = Block(arg_types=[TensorType(wide, (1, *shape[1:])), *[state] * len(initial)])
+        for argument, name in zip(block.args[1:], op.STATES, strict=True):
+            argument.name_hint = name
+        body = equations.builder = BodyBuilder(block, op)
+        given, after = _step(equations, op, block.args[0], block.args[1:])
+        after = [_spread(body, value, block.args[0]) for value in after]
+        block.add_op(spike.YieldOp(*after, given))
+        loop = scan_over([drive], initial, block)
+        output, states = builder.add(loop), list(loop.final)
+    final = [builder.add(tensor.SqueezeOp(state, [0])) for state in states if op.final]
+    return [output, *final]
+
+
+def _step(
+    equations: _Equations, op: spike.NeuronOp, x: SSAValue, states: Sequence[SSAValue]
+) -> tuple[SSAValue, list[SSAValue]]:
+    """What a step gives and the states after it, in the types of the op, with an axis of time."""
+    builder = equations.builder
+    wide = [builder.converted(state, equations.element) for state in states]
+    given, after = STEPS[model_of(op)](equations, x, wide)
+    stored = tensor_type(op.input).element_type
+    output = builder.train(given) if is_train(op.output) else builder.converted(given, stored)
+    return output, [builder.converted(state, stored) for state in after]
+
+
+def _spread(builder: Builder, state: SSAValue, x: SSAValue) -> SSAValue:
+    """A state of the sizes of a step; one that no step changes is a number still."""
+    if tensor_type(state).get_num_dims():
+        return state
+    here = builder.add(tensor.CompareOp(x, x, "eq"))
+    return builder.add(tensor.WhereOp(here, state, state))
