@@ -128,7 +128,15 @@ class Arithmetic(ABC, Generic[Value]):
                 return spikes, v
 
 
-class ArrayArithmetic(Arithmetic[Value], ABC):
+class GeneralArithmetic(Arithmetic[Value], ABC):
+    """What only some models need; kernels have none of it."""
+
+    @abstractmethod
+    def shifted(self, name: str, x: Value) -> Value:
+        """⌊p·x / 2^shift⌋ for integers, whose product is of 64 bits."""
+
+
+class ArrayArithmetic(GeneralArithmetic[Value], ABC):
     """Steps on values that have Python's operators: arrays and tensors.
 
     Args:
@@ -152,47 +160,53 @@ class ArrayArithmetic(Arithmetic[Value], ABC):
         return a * b
 
 
-Step = Callable[[Arithmetic[Any], Any, Sequence[Any]], tuple[Any, tuple[Any, ...]]]
+Step = Callable[[Any, Any, Any], tuple[Any, tuple[Any, ...]]]
 """`step(arithmetic, input, states)`: what a step gives, and the states after it."""
 
 Result = tuple[Value, tuple[Value, ...]]
 
 
-def _lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+def lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """v = beta v + (1 - beta) v_leak + gain x."""
     v = a.add(a.leak(states[0]), a.driven("gain", x))
     spikes, v = a.fired(v, a.parameter("threshold"))
     return spikes, (v,)
 
 
-def _integrate_fire(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+def integrate_fire(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """v = v + gain x, on integers too."""
     v = a.add(states[0], a.driven("gain", x))
     spikes, v = a.fired(v, a.parameter("threshold"))
     return spikes, (v,)
 
 
-def _cuba_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
-    current, v = _cuba(a, x, states)
+def cuba_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """A leaky neuron on the current c = alpha c + w_in x."""
+    current, v = cuba(a, x, states)
     spikes, v = a.fired(v, a.parameter("threshold"))
     return spikes, (current, v)
 
 
-def _cuba(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> tuple[Value, Value]:
+def cuba(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> tuple[Value, Value]:
+    """The current c and the potential v of a neuron on a current."""
     current = a.add(a.times("alpha", states[0]), a.driven("w_in", x))
     return current, a.add(a.leak(states[1]), a.times("gain", current))
 
 
-def _leaky_integrator(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+def leaky_integrator(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """v = beta v + (1 - beta) v_leak + gain x, which is the output."""
     v = a.add(a.leak(states[0]), a.driven("gain", x))
     return v, (v,)
 
 
-def _cuba_integrator(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+def cuba_integrator(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
     """A leaky integrator of a decaying current (NIR's CubaLI)."""
-    current, v = _cuba(a, x, states)
+    current, v = cuba(a, x, states)
     return v, (current, v)
 
 
-def _adaptive_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+def adaptive_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """A leaky neuron with the threshold theta + kappa a, a = rho a + (1 - rho) s."""
     v, adaptation = states
     threshold = a.add(a.parameter("threshold"), a.times("kappa", adaptation))
     spikes, v = a.fired(a.add(a.leak(v), a.driven("gain", x)), threshold)
@@ -200,7 +214,8 @@ def _adaptive_lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Re
     return spikes, (v, a.add(a.times("rho", adaptation), risen))
 
 
-def _sigma_delta(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+def sigma_delta(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """Sums what comes and sends what changed by the threshold."""
     sigma, last, residue, error = states
     sigma = a.add(sigma, a.driven("gain", x))
     y = a.add(sigma, a.parameter("bias"))
@@ -216,16 +231,26 @@ def _sigma_delta(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Res
     return sent, (sigma, y, a.sub(change, sent), error)
 
 
+def integer_lif(a: GeneralArithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
+    """On integers: v = floor(decay v / 2^shift) + gain x."""
+    v = a.add(a.shifted("decay", states[0]), a.driven("gain", x))
+    spikes, v = a.fired(v, a.parameter("threshold"))
+    return spikes, (v,)
+
+
 STEPS: dict[str, Step] = {
-    "lif": _lif,
-    "integrate_fire": _integrate_fire,
-    "cuba_lif": _cuba_lif,
-    "leaky_integrator": _leaky_integrator,
-    "cuba_integrator": _cuba_integrator,
-    "adaptive_lif": _adaptive_lif,
-    "sigma_delta": _sigma_delta,
+    "lif": lif,
+    "integrate_fire": integrate_fire,
+    "cuba_lif": cuba_lif,
+    "leaky_integrator": leaky_integrator,
+    "cuba_integrator": cuba_integrator,
+    "adaptive_lif": adaptive_lif,
+    "sigma_delta": sigma_delta,
 }
 """What a neuron does in a step, by its model; see the ops of these names."""
+
+GENERAL_STEPS: dict[str, Step] = {**STEPS, "integer_lif": integer_lif}
+"""Those and the models that need a `GeneralArithmetic`."""
 
 
 def model_of(op: Operation | type[Operation]) -> str:
@@ -236,3 +261,7 @@ def model_of(op: Operation | type[Operation]) -> str:
 def input_factor(model: str) -> str:
     """The parameter that multiplies a neuron's input, before anything else is done with it."""
     return "w_in" if model.startswith("cuba") else "gain"
+
+
+SILENT = {"gain": 1.0, "w_in": 1.0, "v_leak": 0.0}
+"""Parameters that change nothing, by the value with which they do."""

@@ -13,11 +13,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...ir.arrays import Array
 from ..meaning import Rule
-from ..neuron_equations import Options, model_of
+from ..neuron_equations import STEPS, Options, Step, model_of
 from ..parameters import constant_value
 from ..tensor.interpret_linear import along_channels, convolve, product
 from . import neurons
-from .interpret_neurons import OPS, STEPS, NumpyArithmetic, NumpyStep, States
+from .interpret_neurons import OPS, NumpyArithmetic, States
 from .models import MODELS, discrete
 from .network import InputOp, NetworkOp
 from .network_graph import execution_order, nodes, probes, projections
@@ -38,7 +38,7 @@ def _relay(a: NumpyArithmetic, x: Array, states: States) -> tuple[Array, States]
     return x, states
 
 
-MODEL_STEPS: dict[str, NumpyStep] = {
+MODEL_STEPS: dict[str, Step] = {
     **STEPS,
     "integrator": STEPS["leaky_integrator"],
     "threshold": _threshold,

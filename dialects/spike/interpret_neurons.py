@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -11,8 +11,7 @@ from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
-from ..neuron_equations import STEPS as OF_ALL
-from ..neuron_equations import ArrayArithmetic, Options, model_of
+from ..neuron_equations import GENERAL_STEPS, ArrayArithmetic, Options, model_of
 from . import adaptive, integer, neurons
 from .neuron import NeuronOp
 from .types import is_train
@@ -55,15 +54,8 @@ class NumpyArithmetic(ArrayArithmetic[Array]):
         return where
 
     def shifted(self, name: str, x: Array) -> Array:
-        """⌊p·x / 2^shift⌋, whose product is of 64 bits."""
         product = self.parameters[name].astype(np.int64) * x
         return (product >> self.options.shift).astype(x.dtype)
-
-
-def _integer_lif(a: NumpyArithmetic, x: Array, states: States) -> tuple[Array, States]:
-    v = a.shifted("decay", states[0]) + a.times("gain", x)
-    spikes, v = a.fired(v, a.parameter("threshold"))
-    return spikes, (v,)
 
 
 OPS: tuple[type[NeuronOp], ...] = (
@@ -71,12 +63,6 @@ OPS: tuple[type[NeuronOp], ...] = (
     *(adaptive.AdaptiveLifOp, adaptive.SigmaDeltaOp, integer.IntegerLifOp),
 )
 """The ops of neurons."""
-
-NumpyStep = Callable[[NumpyArithmetic, Array, States], tuple[Array, States]]
-"""A `Step` on arrays alone."""
-
-STEPS: dict[str, NumpyStep] = {**OF_ALL, "integer_lif": _integer_lif}
-"""What each model does in a step."""
 
 
 def _initial(op: NeuronOp, values: Mapping[SSAValue, Array]) -> States:
@@ -97,7 +83,7 @@ def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
         for name in op.PARAMETERS
         for value in [op.parameter(name)]
     }
-    step, arithmetic = STEPS[model_of(op)], NumpyArithmetic(Options.of(op), parameters)
+    step, arithmetic = GENERAL_STEPS[model_of(op)], NumpyArithmetic(Options.of(op), parameters)
     for current in x:
         output, states = step(arithmetic, current, states)
         # A state is kept in the element type: this rounds f16 and bf16.

@@ -5,6 +5,7 @@ The layout is that of ruff's formatter, so that a generated file is already form
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 WIDTH = 100
@@ -102,19 +103,27 @@ def _escaped(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def layout(statement: str, indent: int) -> list[str]:
-    """The lines of a statement; one that is too long is split at its last pair of brackets."""
+_INDEX_OF_CALL = re.compile(r"(?<=\))\[-?\d+\]$")
+
+
+def layout(statement: str, indent: int, index: str = "") -> list[str]:
+    """The lines of a statement; one that is too long is split at its last pair of brackets.
+
+    An `index` of a call stays behind it.
+    """
     line = " " * indent + statement
-    if len(line) <= WIDTH or statement[-1] not in ")]":
-        return [line]
+    if len(line + index) <= WIDTH or statement[-1] not in ")]":
+        return [line + index]
+    if not index and (last := _INDEX_OF_CALL.search(statement)) is not None:
+        return layout(statement[: last.start()], indent, last.group())
     start = _opening(statement)
     items = _split(statement[start + 1 : -1])
     if start <= 0 or not items:
-        return [line]
+        return [line + index]
     head, inner = line[: indent + start + 1], indent + 4
     joined = " " * inner + ", ".join(items)
     if len(joined) <= WIDTH:
-        return [head, joined, " " * indent + statement[-1]]
+        return [head, joined, " " * indent + statement[-1] + index]
     # A comma behind the only index would make a tuple of it.
     before = statement[start - 1]
     is_index = statement[start] == "[" and (before.isalnum() or before in '_)]"')
@@ -123,7 +132,7 @@ def layout(statement: str, indent: int) -> list[str]:
     for item in items:
         *first, last = layout(item, inner)
         body += [*first, f"{last}{comma}"]
-    return [head, *body, " " * indent + statement[-1]]
+    return [head, *body, " " * indent + statement[-1] + index]
 
 
 def _opening(text: str) -> int:

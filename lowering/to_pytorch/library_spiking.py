@@ -7,7 +7,8 @@ zeros, of any type: floats where gradients are to flow.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import torch
@@ -15,8 +16,11 @@ if TYPE_CHECKING:
     from ...runtime.spiking.threefry import draw_words
     from .library import ternary_linear, unpack_once
 
-    adaptive: Any = None
-    neurons: Any = None
+    lif = cast("Any", None)
+    """A step of `dialects.neuron_equations`, whose functions generated files carry too."""
+    TensorArithmetic = cast("Any", None)
+    """That of `runtime.spiking.neuron`, which they carry too."""
+    neurons = cast("Any", None)
     """The neurons of Triton DSL, which generated files import where it is installed."""
 
 
@@ -48,172 +52,56 @@ def run_steps(
     return (torch.stack(outputs) if outputs else x.clone(), *states)
 
 
-def run_installed(
-    neuron: Any, x: torch.Tensor, state: Sequence[torch.Tensor] | None, settings: dict[str, Any]
-) -> tuple[torch.Tensor, ...]:
-    """`run_steps` by a neuron of Triton DSL."""
-    outputs, states = neuron(**settings)(x, None if state is None else tuple(state))
-    return (outputs, *states)
-
-
-def is_installed(settings: dict[str, Any]) -> bool:
-    """Whether to take Triton DSL's neurons; they check tensors, which no compiler can follow."""
-    given = any(isinstance(value, torch.Tensor) for value in settings.values())
-    return neurons is not None and not (given and torch.compiler.is_compiling())
-
-
-def fire(
-    v: torch.Tensor, threshold: torch.Tensor, settings: dict[str, Any]
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Where v reaches the threshold, and what the reset leaves of it.
+def soft_spikes(v: torch.Tensor, threshold: torch.Tensor, compare: str) -> torch.Tensor:
+    """Where v reaches the threshold.
 
     Backward, a spike has the slope of the fast sigmoid u / (1 + 25 |u|) with u = v - threshold.
     """
-    reached = v > threshold if settings.get("compare") == "gt" else v >= threshold
-    spikes = reached.to(v.dtype)
+    spikes = (v > threshold if compare == "gt" else v >= threshold).to(v.dtype)
     if v.requires_grad or threshold.requires_grad:
         u = v - threshold
         soft = u / (1 + 25 * u.abs())
         spikes = spikes + (soft - soft.detach())
-    reset = settings.get("reset", "subtract")
-    if reset == "subtract":
-        v = v - threshold * spikes
-    elif reset == "to_value":
-        v = v * (1 - spikes) + number(v, settings.get("v_reset", 0.0)) * spikes
-    return spikes, v
+    return spikes
 
 
-def make_leak(
-    x: torch.Tensor, settings: dict[str, Any]
-) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """The function of v and the input that gives beta v + (1 - beta) v_leak + gain input."""
-    beta = number(x, settings["beta"])
-    rest = (1 - beta) * number(x, settings["v_leak"]) if "v_leak" in settings else None
-    gain = number(x, settings["gain"]) if "gain" in settings else None
-
-    def leak(v: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
-        kept = beta * v if rest is None else beta * v + rest
-        return kept + (step if gain is None else gain * step)
-
-    return leak
+OPTIONS: dict[str, Any] = {
+    "compare": "ge",
+    "reset": "subtract",
+    "activation": "relu",
+    "cumulative": False,
+    "shift": 0,
+}
 
 
-def lif(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
+def run_neuron(
+    step: Callable[..., Any],
+    x: torch.Tensor,
+    state: Sequence[torch.Tensor] | None = None,
+    *,
+    states: int = 1,
+    **settings: Any,
 ) -> tuple[torch.Tensor, ...]:
-    """Leaky integrate-and-fire: v = beta v + (1 - beta) v_leak + gain x; the spikes, and v."""
-    if is_installed(settings):
-        return run_installed(neurons.LifNeuron, x, state, settings)
-    leak, threshold = make_leak(x, settings), number(x, settings.get("threshold", 1.0))
+    """A neuron of which `step` is a step, over all steps of x: what it gives, and its states.
 
-    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return fire(leak(v, step), threshold, settings)
+    Triton DSL's neurons run where they are installed; but they check tensors, which no compiler can
+    follow.
+    """
+    given = any(isinstance(value, torch.Tensor) for value in settings.values())
+    models = getattr(neurons, "MODELS", {})  # none where it is not installed
+    if step.__name__ in models and not (given and torch.compiler.is_compiling()):
+        neuron = models[step.__name__](**settings)
+        outputs, after = neuron(x, None if state is None else tuple(state))
+        return (outputs, *after)
+    options = {name: settings.pop(name, default) for name, default in OPTIONS.items()}
+    values = {name: number(x, value) for name, value in settings.items()}
+    arithmetic = TensorArithmetic(SimpleNamespace(**options), values, soft_spikes)
 
-    return run_steps(advance, x, state, 1)
+    def advance(current: torch.Tensor, *before: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        output, after = step(arithmetic, current, before)
+        return (output, *after)
 
-
-def integrate_fire(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
-) -> tuple[torch.Tensor, ...]:
-    """Integrate-and-fire: v = v + gain x, on integers too; the spikes, and v."""
-    if is_installed(settings):
-        return run_installed(neurons.IntegrateFireNeuron, x, state, settings)
-    gain, threshold = (number(x, settings.get(name, 1.0)) for name in ("gain", "threshold"))
-
-    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        return fire(v + gain * step, threshold, settings)
-
-    return run_steps(advance, x, state, 1)
-
-
-def integer_lif(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, shift: int = 0, **settings: Any
-) -> tuple[torch.Tensor, ...]:
-    """On integers: v = floor(decay v / 2^shift) + gain x; the spikes, and v."""
-    decay = number(x, settings["decay"])
-    gain, threshold = (number(x, settings.get(name, 1.0)) for name in ("gain", "threshold"))
-
-    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        kept = ((decay.long() * v.long()) >> shift).to(v.dtype)
-        return fire(kept + gain * step, threshold, settings)
-
-    return run_steps(advance, x, state, 1)
-
-
-def cuba_lif(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
-) -> tuple[torch.Tensor, ...]:
-    """A LIF neuron on the current c = alpha c + w_in x; the spikes, c and v."""
-    if is_installed(settings):
-        return run_installed(neurons.CubaLifNeuron, x, state, settings)
-    leak, alpha = make_leak(x, settings), number(x, settings["alpha"])
-    w_in, threshold = (number(x, settings.get(name, 1.0)) for name in ("w_in", "threshold"))
-
-    def advance(step: torch.Tensor, c: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        c = alpha * c + w_in * step
-        spikes, v = fire(leak(v, c), threshold, settings)
-        return spikes, c, v
-
-    return run_steps(advance, x, state, 2)
-
-
-def leaky_integrator(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
-) -> tuple[torch.Tensor, ...]:
-    """v = beta v + (1 - beta) v_leak + gain x after each step, and v."""
-    if is_installed(settings):
-        return run_installed(neurons.LeakyIntegrator, x, state, settings)
-    leak = make_leak(x, settings)
-
-    def advance(step: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        v = leak(v, step)
-        return v, v
-
-    return run_steps(advance, x, state, 1)
-
-
-def adaptive_lif(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
-) -> tuple[torch.Tensor, ...]:
-    """A LIF neuron with the threshold theta + kappa a, a = rho a + (1 - rho) s; s, v and a."""
-    if is_installed(settings):
-        return run_installed(adaptive.AdaptiveLifNeuron, x, state, settings)
-    leak = make_leak(x, settings)
-    rho, kappa = number(x, settings["rho"]), number(x, settings["kappa"])
-    threshold = number(x, settings.get("threshold", 1.0))
-
-    def advance(step: torch.Tensor, v: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        spikes, v = fire(leak(v, step), threshold + kappa * a, settings)
-        return spikes, v, rho * a + (1 - rho) * spikes
-
-    return run_steps(advance, x, state, 2)
-
-
-def sigma_delta(
-    x: torch.Tensor, state: Sequence[torch.Tensor] | None = None, **settings: Any
-) -> tuple[torch.Tensor, ...]:
-    """Sums what comes and sends what changed by the threshold; then sigma, y, r and e."""
-    if is_installed(settings):
-        return run_installed(adaptive.SigmaDeltaNeuron, x, state, settings)
-    gain, threshold = (number(x, settings.get(name, 1.0)) for name in ("gain", "threshold"))
-    bias, cumulative = number(x, settings.get("bias", 0.0)), settings.get("cumulative", False)
-
-    def advance(step: torch.Tensor, *state: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        sigma, last, residue, error = state
-        sigma = sigma + gain * step
-        y = sigma + bias
-        if settings.get("activation", "relu") == "relu":
-            y = y.clamp(min=0)
-        change = y - last + residue
-        error = error + change if cumulative else error
-        watched = (error if cumulative else change).abs()
-        reached = watched > threshold if settings.get("compare") == "gt" else watched >= threshold
-        sent = torch.where(reached, change, 0.0)
-        if cumulative:
-            error = torch.where(sent != 0, 0.0, error)
-        return sent, sigma, y, change - sent, error
-
-    return run_steps(advance, x, state, 4)
+    return run_steps(advance, x, state, states)
 
 
 def multiply_ternary_spikes(
@@ -288,7 +176,7 @@ def attend_spikes(
     else:
         sums = (key * value).sum(2, keepdim=True)
     current = sums * scale / number(sums, tau)
-    spikes, v = lif(current, state, beta=1 - 1 / tau, **settings)
+    spikes, v = run_neuron(lif, current, state, beta=1 - 1 / tau, **settings)
     return spikes if kind == "ssa" else spikes * query, v
 
 

@@ -10,9 +10,8 @@ import builtins
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from math import prod, sqrt
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import cast
 
 from xdsl.dialects import func
@@ -30,7 +29,6 @@ from ...dialects.inference import fail
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import TrainType
 from ...dialects.ternary.types import TritType
-from ...ir.errors import LoweringError
 from ..emission import Names, UnsupportedOps, argument_names, entry_function
 from . import (
     rules_elementwise,
@@ -44,6 +42,7 @@ from . import (
 from .declaration import declare_state
 from .expressions import layout, printable
 from .forward import Forward, Rule
+from .library_text import closure, library
 from .state import Entry, State, shapes_literal
 
 TARGET = "pytorch"
@@ -65,10 +64,11 @@ _FROM_IMPORTS = {
     "Mapping": ("collections.abc", "Mapping"),
     "Sequence": ("collections.abc", "Sequence"),
     "Path": ("pathlib", "Path"),
+    "SimpleNamespace": ("types", "SimpleNamespace"),
     "Any": ("typing", "Any"),
 }
 _KERNELS = frozenset({"ternary_conv2d", "ternary_linear"})
-_NEURONS = frozenset({"adaptive", "neurons"})
+_NEURONS = frozenset({"neurons"})
 _MODULES = _IMPORTS | _FROM_IMPORTS.keys() | _KERNELS | _NEURONS
 
 
@@ -114,7 +114,7 @@ def module_source(
     if len(function.body.blocks) != 1:
         unsupported.add(function, "control flow is not translated")
     unsupported.raise_if_any()
-    names = Names({"self", "torch", "nn", "F", "load", "WEIGHTS", *_library(), *_MODULES})
+    names = Names({"self", "torch", "nn", "F", "load", "WEIGHTS", *library(), *_MODULES})
     for builtin in dir(builtins):
         names.reserve(builtin)
     name = names.new(class_name or (module.sym_name.data if module.sym_name else "Model"))
@@ -132,7 +132,7 @@ def module_source(
     if weights != "none":
         forward.used.add("decode_weights" if weights == "embed" else "read_safetensors")
     blocks = [
-        *_closure(forward.used),
+        *closure(forward.used),
         *(["\n".join(forward.preamble)] if forward.preamble else []),
         "\n".join(_class(module, name, state, registrations, arguments, forward)),
         *_loading(name, weights, embedded),
@@ -334,50 +334,6 @@ def _docstring(paragraphs: list[str], indent: int) -> list[str]:
     if rest:
         return [f"{space}{line}".rstrip() for line in lines] + [f'{space}"""']
     return [f"{space}{line}".rstrip() for line in lines[:-1]] + [f'{space}{lines[-1]}"""']
-
-
-@cache
-def _library() -> dict[str, tuple[str, frozenset[str]]]:
-    """Text of each library function or table and the names it uses."""
-    here = Path(__file__)
-    texts = [here.with_name("library.py"), here.with_name("library_spiking.py")]
-    package = here.parents[2]
-    texts += [package / "dialects/spike/threefry.py", package / "runtime/spiking/threefry.py"]
-    functions: dict[str, tuple[str, frozenset[str]]] = {}
-    for path in texts:
-        functions |= _library_of(path.read_text(encoding="utf-8"))
-    return functions
-
-
-def _library_of(text: str) -> dict[str, tuple[str, frozenset[str]]]:
-    functions: dict[str, tuple[str, frozenset[str]]] = {}
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef):
-            name = node.name
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            name = node.target.id
-        else:
-            continue
-        source = ast.get_source_segment(text, node)
-        assert source is not None
-        used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
-        functions[name] = (source, frozenset(used - {name}))
-    return functions
-
-
-def _closure(used: set[str]) -> list[str]:
-    """The texts of library functions that `used` needs, in the library's order."""
-    library = _library()
-    needed: set[str] = set()
-    waiting = sorted(used)
-    while waiting:
-        name = waiting.pop()
-        if name not in library:
-            raise LoweringError(f"no library function '{name}'")
-        if name not in needed:
-            needed.add(name)
-            waiting += sorted(library[name][1] & library.keys())
-    return [library[name][0] for name in library if name in needed]
 
 
 def _names(texts: Sequence[str]) -> set[str]:

@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import spike
 from ...dialects.inference import tensor_type
+from ...dialects.neuron_equations import SILENT, model_of
 from ...dialects.spike.types import is_train
 from ...dialects.traits import MovesElements, has
 from .expressions import COMPARE, Expr, sequence
@@ -27,19 +28,27 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
     settings: dict[str, object] = {}
     for name in op.PARAMETERS:
         value = op.parameter(name)
-        is_stated = getattr(op, name) is not None or isinstance(value, SSAValue)
-        if is_stated:
-            settings[name] = e.value(value) if isinstance(value, SSAValue) else number(value)
+        if isinstance(value, SSAValue):
+            settings[name] = e.value(value)
+        elif value != SILENT.get(name) and (name != "v_reset" or _resets_to_value(op)):
+            settings[name] = number(value)
     settings |= _flags(op)
     if isinstance(op, spike.SigmaDeltaOp) and op.cumulative.value.data:
         settings["cumulative"] = "True"
     if isinstance(op, spike.IntegerLifOp):
         settings["shift"] = op.shift.value.data
+    if len(op.STATES) > 1:
+        settings["states"] = len(op.STATES)
+    e.used.add(model_of(op))
     state = _tuple(op.initial, e)
-    call = e.library(op.name.rpartition(".")[2], e.value(op.input), state=state, **settings)
+    call = e.library("run_neuron", model_of(op), e.value(op.input), state=state, **settings)
     if is_train(op.output):
         e.set_train(op.output, dtype_of(op.input))
     return [call] if op.final else [call.index("0")]
+
+
+def _resets_to_value(op: spike.NeuronOp) -> bool:
+    return isinstance(op, spike.FiringOp) and op.reset.data == "to_value"
 
 
 def _flags(op: spike.NeuronOp | spike.AttentionOp) -> dict[str, object]:
@@ -68,6 +77,7 @@ def attention(op: spike.AttentionOp, e: Forward) -> Sequence[Expr]:
         tau=number(tau),
         threshold=number(threshold),
         **_flags(op),
+        **({"v_reset": number(0.0)} if op.reset.data == "to_value" else {}),
     )
     e.set_train(op.output, "torch.float32")
     return [call] if op.final is not None else [call.index("0")]

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ...dialects import spike
-from ...dialects.neuron_equations import STEPS, model_of
+from ...dialects.neuron_equations import model_of
 from ...ir.errors import OptionError
 from ..analysis.event_products import event_kind
 from ..analysis.replacement import replace_results
@@ -84,6 +84,9 @@ class ConvertSpikeToTensorPass(ModulePass):
     """What a reset by subtraction is in such a loop: a `choice` of v or v - θ, or v - θ·s, which is
     the same and in some engines faster, by `product`."""
 
+    keep: tuple[str, ...] = ()
+    """The models of neurons that stay in any case, `lif` and `cuba_lif` say."""
+
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():
             value = getattr(self, name)
@@ -100,8 +103,11 @@ class ConvertSpikeToTensorPass(ModulePass):
             if values is not None:
                 replace_results(inner, values)
         for inner in list(op.walk()) if self.neurons == "loop" else ():
-            known = isinstance(inner, spike.NeuronOp) and model_of(inner) in STEPS
-            if known and not isinstance(inner.parent_op(), spike.LayerOp):
+            if (
+                isinstance(inner, spike.NeuronOp)
+                and model_of(inner) not in self.keep
+                and not isinstance(inner.parent_op(), spike.LayerOp)
+            ):
                 product = self.resets == "product"
                 replace_results(inner, neurons.neuron(Builder(inner), inner, product))
 

@@ -10,20 +10,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ...dialects import spike, tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.neuron_equations import STEPS, Arithmetic, Options, input_factor, model_of
+from ...dialects.neuron_equations import (
+    GENERAL_STEPS,
+    GeneralArithmetic,
+    Options,
+    input_factor,
+    model_of,
+)
 from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
 from ..analysis.loop_body import scan_over
 from .tensor_builder import BodyBuilder, Builder, Values
 
 
-class _Equations(Arithmetic[SSAValue]):
+class _Equations(GeneralArithmetic[SSAValue]):
     """The steps of a neuron as ops.
 
     Args:
@@ -98,6 +104,12 @@ class _Equations(Arithmetic[SSAValue]):
     def as_number(self, where: SSAValue) -> SSAValue:
         return self.builder.converted(where, self.element)
 
+    def shifted(self, name: str, x: SSAValue) -> SSAValue:
+        wide = (self.builder.converted(value, i64) for value in (self.parameter(name), x))
+        places = self.builder.constant(np.asarray(self.options.shift, np.int64), i64)
+        moved = self.builder.add(tensor.ShiftRightOp(self.mul(*wide), places))
+        return self.builder.converted(moved, self.element)
+
     def times(self, name: str, x: SSAValue) -> SSAValue:
         known = self._numbers.get(name)
         return x if known is not None and known == 1 else super().times(name, x)
@@ -155,7 +167,7 @@ def _step(
     """What a step gives and the states after it, in the types of the op, with an axis of time."""
     builder = equations.builder
     wide = [builder.converted(state, equations.element) for state in states]
-    given, after = STEPS[model_of(op)](equations, x, wide)
+    given, after = GENERAL_STEPS[model_of(op)](equations, x, wide)
     stored = tensor_type(op.input).element_type
     output = builder.train(given) if is_train(op.output) else builder.converted(given, stored)
     return output, [builder.converted(state, stored) for state in after]

@@ -16,10 +16,10 @@ from xdsl.ir import SSAValue
 from ...dialects import spike
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.neuron_equations import Options, model_of
+from ...dialects.neuron_equations import GENERAL_STEPS, Options, model_of
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_integer
-from ...dialects.spike.interpret_neurons import STEPS, NumpyArithmetic, States
+from ...dialects.spike.interpret_neurons import NumpyArithmetic, States
 from ...dialects.spike.types import is_train
 from ..analysis.layers import Synapse, is_conv
 from .prunable import Mask
@@ -118,7 +118,7 @@ def silent_neurons(
     column = (len(high), *[1] * (len(shape) - axis - 1))
     drive = _drive(parameters, low.reshape(column), high.reshape(column)).astype(dtype)
     fired = np.zeros(column, np.bool_)
-    arithmetic, step = NumpyArithmetic(Options.of(op), parameters), STEPS[model_of(op)]
+    arithmetic, step = NumpyArithmetic(Options.of(op), parameters), GENERAL_STEPS[model_of(op)]
     limit = MOST_STEPS if shape[0] == DYNAMIC else min(shape[0], MOST_STEPS)
     done = fired
     with np.errstate(all="ignore"):

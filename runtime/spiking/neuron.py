@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ...dialects.neuron_equations import STEPS, ArrayArithmetic, Options
+from ...dialects.neuron_equations import GENERAL_STEPS, SILENT, ArrayArithmetic, Options
 from ...ir.errors import OptionError
 from .recording import is_recorded, record_neuron
 from .surrogate import COMPARISONS, SurrogateGradient
@@ -58,7 +58,7 @@ class Neuron(nn.Module, ABC):
     MODEL: ClassVar[str]
     """What it does in a step, as `dialects.neuron_equations` names it."""
 
-    surrogate: SurrogateGradient
+    surrogate = SurrogateGradient()
     detach_reset: bool = False
 
     def __init__(self, parameters: Mapping[str, Value | None]) -> None:
@@ -101,7 +101,9 @@ class Neuron(nn.Module, ABC):
         state = tuple(x.new_zeros(step) for _ in self.STATES) if state is None else state
         self._check_state(x, state)
         outputs: list[Tensor] = []
-        arithmetic = TensorArithmetic(self, values)
+        said = {name: value for name, value in values.items() if not self._is_silent(name)}
+        detach, surrogate = self.detach_reset, self.surrogate
+        arithmetic = TensorArithmetic(self.options(), said, surrogate, detach)
         for current in x.unbind(0):
             output, state = self._advance(
                 arithmetic, current.to(wide), tuple(before.to(wide) for before in state)
@@ -119,7 +121,7 @@ class Neuron(nn.Module, ABC):
         self, arithmetic: TensorArithmetic, x: Tensor, state: State
     ) -> tuple[Tensor, State]:
         """One step on tensors of one type."""
-        return STEPS[self.MODEL](arithmetic, x, state)
+        return GENERAL_STEPS[self.MODEL](arithmetic, x, state)
 
     def options(self) -> Options:
         """What it has besides numbers."""
@@ -140,6 +142,10 @@ class Neuron(nn.Module, ABC):
                     f"state {name}: expected {x.dtype}{list(x.shape[1:])}, "
                     f"got {before.dtype}{list(before.shape)}"
                 )
+
+    def _is_silent(self, name: str) -> bool:
+        value: Value = getattr(self, name)
+        return not isinstance(value, Tensor) and value == SILENT.get(name)
 
     def _values(self, x: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
         values: dict[str, Tensor] = {}
@@ -200,20 +206,26 @@ class FiringNeuron(Neuron, ABC):
 
 
 class TensorArithmetic(ArrayArithmetic[Tensor]):
-    """Steps on tensors: spikes are ones among zeros, with the gradients of the surrogate.
+    """What the steps of neurons are made of, on tensors; spikes are ones among zeros.
+
+    A factor that is not among the parameters is 1, a leak without level goes towards 0.
 
     Args:
-        neuron: whose steps they are.
+        options: see `Options`.
         parameters: by name, in the type of computation.
+        surrogate: gives the spikes of v, the threshold and the comparison, with gradients.
+        detach_reset: whether gradients stay out of resets.
     """
 
-    def __init__(self, neuron: Neuron, parameters: Mapping[str, Tensor]) -> None:
-        super().__init__(neuron.options(), parameters)
-        self.neuron = neuron
-
-    def _is(self, name: str, number: float) -> bool:
-        value: Value = getattr(self.neuron, name)
-        return not isinstance(value, Tensor) and value == number
+    def __init__(
+        self,
+        options: Options,
+        parameters: Mapping[str, Tensor],
+        surrogate: Callable[[Tensor, Tensor, str], Tensor],
+        detach_reset: bool = False,
+    ) -> None:
+        self.options, self.parameters = options, parameters
+        self.surrogate, self.detach_reset = surrogate, detach_reset
 
     def complement(self, name: str) -> Tensor:
         return 1 - self.parameters[name]
@@ -225,30 +237,36 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
         return a.abs()
 
     def reaches(self, v: Tensor, threshold: Tensor) -> Tensor:
-        return self.neuron.surrogate(v, threshold, self.options.compare)
+        return self.surrogate(v, threshold, self.options.compare)
 
     def is_zero(self, a: Tensor) -> Tensor:
-        return a == 0
+        return (a == 0).to(a.dtype)
 
     def choose(self, where: Tensor, chosen: Tensor, other: Tensor) -> Tensor:
         return chosen * where + other * (1 - where)
 
     def gated(self, where: Tensor, a: Tensor) -> Tensor:
-        return torch.where(where, a, 0) if where.dtype == torch.bool else a * where
+        return torch.where(a.isfinite(), a * where, torch.where(where != 0, a, 0))
 
     def as_number(self, where: Tensor) -> Tensor:
         return where
 
+    def shifted(self, name: str, x: Tensor) -> Tensor:
+        product = self.parameters[name].long() * x.long()
+        return (product >> self.options.shift).to(x.dtype)
+
     def times(self, name: str, x: Tensor) -> Tensor:
-        return x if self._is(name, 1.0) else super().times(name, x)
+        return self.parameters[name] * x if name in self.parameters else x
 
     def rest(self) -> Tensor | None:
-        return None if self._is("v_leak", 0.0) else super().rest()
+        if "v_leak" not in self.parameters:
+            return None
+        return self.complement("beta") * self.parameters["v_leak"]
 
     def fired(self, v: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
         """As everywhere, on finite numbers, with gradients through the reset."""
         spikes = self.reaches(v, threshold)
-        fired = spikes.detach() if self.neuron.detach_reset else spikes
+        fired = spikes.detach() if self.detach_reset else spikes
         match self.options.reset:
             case "subtract":
                 return spikes, v - threshold * fired

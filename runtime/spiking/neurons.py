@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...ir.errors import OptionError
-from .adaptive import AdaptiveLifNeuron
+from .adaptive import AdaptiveLifNeuron, SigmaDeltaNeuron
 from .config import SpikingConfig
 from .neuron import DECAY, GAIN, LEVEL, THRESHOLD, FiringNeuron, Neuron, Spec, Value
 from .surrogate import SurrogateGradient
@@ -185,6 +185,19 @@ class LeakyIntegrator(Neuron):
     ) -> None:
         super().__init__({"beta": beta, "v_leak": v_leak, "gain": gain})
 
+
+MODELS: Mapping[str, type[Neuron]] = {
+    kind.MODEL: kind
+    for kind in (
+        LifNeuron,
+        IntegrateFireNeuron,
+        CubaLifNeuron,
+        LeakyIntegrator,
+        AdaptiveLifNeuron,
+        SigmaDeltaNeuron,
+    )
+}
+"""The neurons by their models."""
 
 DEFAULTS: Mapping[str, Mapping[str, float]] = {
     "LIF": {"beta": 0.9},
