@@ -31,7 +31,6 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
-from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..meaning import Array

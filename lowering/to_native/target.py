@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ...dialects.neuron_equations import STEPS
 from ...ir.errors import OptionError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -151,6 +152,11 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
             "fuse",
             "fold-constants{keep-packed=true},fuse-linear,"
             "fold-constants{keep-packed=true},canonicalize,cse,dce",
+        ),
+        Stage(
+            "neurons",  # those without kernels, behind what fuses arithmetic
+            f"convert-spike-to-tensor{{products={spikes} neurons=loop keep={','.join(STEPS)}}},"
+            "canonicalize,cse,dce",
         ),
         Stage(
             "linalg",

@@ -114,7 +114,10 @@ class OnnxTarget(Target):
     def stages(self, options: OnnxOptions) -> Sequence[Stage]:
         """Decompose, simplify, compute what is constant, fuse what follows a ternary product."""
         legal = decomposition(lambda kind, element: takes(kind, element, options.opset))
-        stages = (Stage("decompose", legal), *STAGES)
+        # Neurons last, so that nothing of their arithmetic is fused.
+        loops = "convert-spike-to-tensor{neurons=loop resets=product}"
+        end = f"{loops},{legal},fold-constants{{keep-packed=true}},canonicalize,cse,dce"
+        stages = (Stage("decompose", legal), *STAGES, Stage("neurons", end))
         if options.precision != "int8" or options.calibration is None:
             return stages
         pairs = (("data", options.calibration), ("observer", options.observer))
@@ -159,11 +162,6 @@ STAGES: tuple[Stage, ...] = (
     Stage("simplify", "canonicalize,cse,dce"),
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
-    Stage(
-        "neurons",  # last, so that nothing of their arithmetic is fused
-        "convert-spike-to-tensor{neurons=loop resets=product},"
-        "fold-constants{keep-packed=true},canonicalize,cse,dce",
-    ),
 )
 """The pipeline before emission, behind what an opset decides."""
 

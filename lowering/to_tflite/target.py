@@ -122,7 +122,11 @@ class TFLiteTarget(Target):
 
     def stages(self, options: TFLiteOptions) -> Sequence[Stage]:
         """Simplify, compute what is constant, fuse what follows a product; look at samples."""
-        stages = (Stage("decompose", decomposition(takes)), *STAGES)
+        legal = decomposition(takes)
+        # Neurons last, so that nothing of their arithmetic is fused.
+        loops = f"convert-spike-to-tensor{{neurons=loop}},{legal}"
+        end = f"{loops},fold-constants{{keep-packed=true}},canonicalize,cse,dce"
+        stages = (Stage("decompose", legal), *STAGES, Stage("neurons", end))
         if options.calibration is None:
             return stages
         values = {
@@ -191,11 +195,6 @@ STAGES: tuple[Stage, ...] = (
     Stage("simplify", "canonicalize,cse,dce"),
     Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
     Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
-    Stage(
-        "neurons",  # last, so that nothing of their arithmetic is fused
-        "convert-spike-to-tensor{neurons=loop},"
-        "fold-constants{keep-packed=true},canonicalize,cse,dce",
-    ),
 )
 """The pipeline before emission, behind `decompose`."""
 

@@ -22,6 +22,7 @@ from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_pytorch.load import load_module
@@ -590,3 +591,24 @@ func.func @forward(%x: !spike.train<7x?x5>, %w: tensor<5x4xf32>) -> !spike.train
 }"""
     rng = np.random.default_rng(16)
     same(text, [rng.random((7, 3, 5)) < 0.5, dyadic(rng, 5, 4)])
+
+
+@pytest.mark.parametrize("compare", ["ge", "gt"])
+@pytest.mark.parametrize("reset", ["subtract", "to_value", "none"])
+def test_integer_lif(compare: str, reset: str) -> None:
+    """Its product of 64 bits has kernels nowhere: it is made of ops in a loop."""
+    text = f"""
+func.func @forward(%x: tensor<7x?x5xi32>, %d: tensor<5xi32>)
+    -> (!spike.train<7x?x5>, tensor<?x5xi32>) {{
+  %s, %v = spike.integer_lif %x decay(%d : tensor<5xi32>) {{shift = 15 : i64, threshold = 4.0 : f64,
+    compare = "{compare}", reset = "{reset}"}}
+    : (tensor<7x?x5xi32>) -> (!spike.train<7x?x5>, tensor<?x5xi32>)
+  func.return %s, %v : !spike.train<7x?x5>, tensor<?x5xi32>
+}}"""
+    rng = np.random.default_rng(18)
+    x = rng.integers(-60, 90, (7, 3, 5)).astype(np.int32)
+    x[3] = rng.choice([-(2**31), 2**31 - 1], (3, 5))
+    inputs = [x, np.array([0, 1, 2**14, 2**15 - 1, 2**15], np.int32)]
+    same(text, inputs)
+    module = module_of(text)
+    equal(run_target(module, "native", inputs)[1], run_module(module, inputs))

@@ -155,13 +155,13 @@ def test_dumped_stages_are_taken_up_again(tmp_path: Path) -> None:
     dumps = sorted(tmp_path.glob("*.mlir"))
     assert [path.name for path in dumps] == [
         "00-input.mlir", "01-decompose.mlir", "02-simplify.mlir", "03-spikes.mlir", "04-fuse.mlir",
-        "05-linalg.mlir", "06-memory.mlir", "07-llvm.mlir",
+        "05-neurons.mlir", "06-linalg.mlir", "07-memory.mlir", "08-llvm.mlir",
     ]  # fmt: skip
-    for dump in dumps[:6]:
+    for dump in dumps[:7]:
         again = parse_module(dump.read_text(), str(dump))
         assert compile_to_target(again, "native", options).files == whole.files, dump.name
     inputs = inputs_of(module, 3)
-    for dump in dumps[6:]:
+    for dump in dumps[7:]:
         again = parse_module(dump.read_text(), str(dump))
         assert_agrees(module, native_program(again, options).run(inputs), inputs)
 

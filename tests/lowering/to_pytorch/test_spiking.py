@@ -58,7 +58,7 @@ def test_source_and_results(agree: Callable[..., Any]) -> None:
     artifact = agree(NETWORK, [images()], weights())
     text = artifact.text()
     assert "Maps x: f32[N, 1, 4, 4] to f32[N, 3], spikes[8, N, 3]." in text
-    assert "n = lif(c, beta=0.9)[0]" in text
+    assert "n = run_neuron(lif, c, beta=0.9, threshold=1.0)[0]" in text
     assert "from triton_dsl.runtime.spiking import" in text
 
 
