@@ -119,17 +119,37 @@ class Arithmetic(ABC, Generic[Value]):
     def fired(self, v: Value, threshold: Value) -> tuple[Value, Value]:
         """The spikes of the potential v, and what the reset leaves of it; see `spike.FiringOp`."""
         spikes = self.reaches(v, threshold)
+        return spikes, self.after(spikes, v, threshold)
+
+    def after(self, spikes: Value, v: Value, threshold: Value) -> Value:
+        """What the reset leaves of the potential v where there are spikes."""
         match self.options.reset:
             case "subtract":
-                return spikes, self.choose(spikes, self.sub(v, threshold), v)
+                return self.choose(spikes, self.sub(v, threshold), v)
             case "to_value":
-                return spikes, self.choose(spikes, self.parameter("v_reset"), v)
+                return self.choose(spikes, self.parameter("v_reset"), v)
             case _:
-                return spikes, v
+                return v
 
 
 class GeneralArithmetic(Arithmetic[Value], ABC):
     """What only some models need; kernels have none of it."""
+
+    @abstractmethod
+    def number(self, value: float) -> Value:
+        """A number, in the type of computation."""
+
+    @abstractmethod
+    def div(self, a: Value, b: Value) -> Value:
+        """a / b."""
+
+    @abstractmethod
+    def exp(self, a: Value) -> Value:
+        """e^a, which engines round each in its own way."""
+
+    @abstractmethod
+    def both(self, a: Value, b: Value) -> Value:
+        """Where two things hold."""
 
     @abstractmethod
     def shifted(self, name: str, x: Value) -> Value:
@@ -158,6 +178,9 @@ class ArrayArithmetic(GeneralArithmetic[Value], ABC):
 
     def mul(self, a: Any, b: Any) -> Any:
         return a * b
+
+    def div(self, a: Any, b: Any) -> Any:
+        return a / b
 
 
 Step = Callable[[Any, Any, Any], tuple[Any, tuple[Any, ...]]]

@@ -12,10 +12,12 @@ hangs together, `simulate` what it is as a function. `interpret*` has the refere
 from xdsl.ir import Dialect
 
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
+from .adaptive_exponential import AdaptiveExponentialOp
 from .attention import AttentionOp
 from .body import YieldOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
 from .integer import IntegerLifOp
+from .izhikevich import IzhikevichOp
 from .layer import LayerOp
 from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
@@ -25,6 +27,7 @@ from .normalization import BatchNormOp
 from .population import PopulationOp, ProbeOp
 from .projection import ProjectionOp
 from .recurrent import RecurrentOp
+from .refractory import RefractoryLifOp
 from .scan import ScanOp
 from .simulate import SimulateOp
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
@@ -33,6 +36,7 @@ from .types import TIME_STEP, TrainType, is_train, time_step, train
 Spike = Dialect(
     "spike",
     [
+        AdaptiveExponentialOp,
         AdaptiveLifOp,
         AttentionOp,
         AvgPoolOp,
@@ -46,6 +50,7 @@ Spike = Dialect(
         InputOp,
         IntegerLifOp,
         IntegrateFireOp,
+        IzhikevichOp,
         LayerOp,
         LeakyIntegratorOp,
         LifOp,
@@ -56,6 +61,7 @@ Spike = Dialect(
         ProbeOp,
         ProjectionOp,
         RecurrentOp,
+        RefractoryLifOp,
         ScanOp,
         SigmaDeltaOp,
         SimulateOp,
@@ -67,6 +73,7 @@ Spike = Dialect(
 
 __all__ = [
     "TIME_STEP",
+    "AdaptiveExponentialOp",
     "AdaptiveLifOp",
     "AttentionOp",
     "AvgPoolOp",
@@ -81,6 +88,7 @@ __all__ = [
     "InputOp",
     "IntegerLifOp",
     "IntegrateFireOp",
+    "IzhikevichOp",
     "LayerOp",
     "LeakyIntegratorOp",
     "LifOp",
@@ -92,6 +100,7 @@ __all__ = [
     "ProbeOp",
     "ProjectionOp",
     "RecurrentOp",
+    "RefractoryLifOp",
     "ScanOp",
     "SigmaDeltaOp",
     "SimulateOp",

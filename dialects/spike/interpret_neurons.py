@@ -12,8 +12,7 @@ from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
 from ..neuron_equations import GENERAL_STEPS, ArrayArithmetic, Options, model_of
-from . import adaptive, integer, neurons
-from .neuron import NeuronOp
+from .neuron import NEURONS, NeuronOp
 from .types import is_train
 
 States = tuple[Array, ...]
@@ -53,15 +52,21 @@ class NumpyArithmetic(ArrayArithmetic[Array]):
     def as_number(self, where: Array) -> Array:
         return where
 
+    def number(self, value: float) -> Array:
+        return np.asarray(value, next(iter(self.parameters.values())).dtype)
+
+    def exp(self, a: Array) -> Array:
+        return np.exp(a)
+
+    def both(self, a: Array, b: Array) -> Array:
+        return a & b
+
     def shifted(self, name: str, x: Array) -> Array:
         product = self.parameters[name].astype(np.int64) * x
         return (product >> self.options.shift).astype(x.dtype)
 
 
-OPS: tuple[type[NeuronOp], ...] = (
-    *(neurons.LifOp, neurons.IntegrateFireOp, neurons.CubaLifOp, neurons.LeakyIntegratorOp),
-    *(adaptive.AdaptiveLifOp, adaptive.SigmaDeltaOp, integer.IntegerLifOp),
-)
+OPS = tuple(NEURONS.values())
 """The ops of neurons."""
 
 

@@ -41,6 +41,7 @@ from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
+from ..neuron_equations import GENERAL_STEPS, Step, model_of
 from ..shapes import (
     AnyTensor,
     ShapeError,
@@ -242,8 +243,15 @@ def is_plain_integer(type: AnyTensor) -> bool:
 NeuronT = TypeVar("NeuronT", bound=NeuronOp)
 
 
+NEURONS: dict[str, type[NeuronOp]] = {}
+"""The op of each model, in the order in which they are defined."""
+
+
 def neuron_definition(cls: type[NeuronT]) -> type[NeuronT]:
-    """Define a neuron: an operand and a property for each of its `PARAMETERS`, and its text."""
+    """Define a neuron: an operand and a property for each of its `PARAMETERS`, and its text.
+
+    A class may have its own `STEP`, a step as in `dialects.neuron_equations`.
+    """
     fields: dict[str, Any] = {
         "input": operand_def(TensorType),
         "initial": var_operand_def(TensorType),
@@ -253,7 +261,12 @@ def neuron_definition(cls: type[NeuronT]) -> type[NeuronT]:
     for name, field in fields.items():
         setattr(cls, name, field)
     cls.assembly_format = neuron_format(*cls.PARAMETERS)
-    return irdl_op_definition(cls)
+    step: Step | None = getattr(cls, "STEP", None)
+    defined = irdl_op_definition(cls)
+    if step is not None:
+        GENERAL_STEPS[model_of(defined)] = step
+    NEURONS[model_of(defined)] = defined
+    return defined
 
 
 def _operand(value: Any) -> Value | None:

@@ -32,6 +32,9 @@ MODELS: dict[str, Callable[..., spike.NeuronOp]] = {
     "LeakyIntegrator": spike.LeakyIntegratorOp,
     "AdaptiveLifNeuron": spike.AdaptiveLifOp,
     "SigmaDeltaNeuron": spike.SigmaDeltaOp,
+    "RefractoryLifNeuron": spike.RefractoryLifOp,
+    "IzhikevichNeuron": spike.IzhikevichOp,
+    "AdaptiveExponentialNeuron": spike.AdaptiveExponentialOp,
 }
 """The op of each neuron of `runtime.spiking`."""
 
@@ -52,7 +55,7 @@ def _stated(parameters: Parameters, words: Mapping[str, str]) -> Parameters:
         name: value
         for name, value in parameters.items()
         if (isinstance(value, SSAValue) or _DEFAULTS.get(name) != value)
-        and (name != "v_reset" or words.get("reset") == "to_value")
+        and (name != "v_reset" or words.get("reset", "to_value") == "to_value")
     }
 
 

@@ -7,10 +7,12 @@ random words, what a neuron does in a step, and the arithmetic of that on tensor
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from ...dialects.neuron_equations import GENERAL_STEPS
 from ...ir.errors import LoweringError
 
 
@@ -26,7 +28,9 @@ def library() -> dict[str, tuple[str, frozenset[str]]]:
         functions |= _texts_of(path.read_text(encoding="utf-8"))
     equations = (package / "dialects/neuron_equations.py").read_text(encoding="utf-8")
     tensors = (package / "runtime/spiking/neuron.py").read_text(encoding="utf-8")
-    for text in (_arithmetic([equations, tensors]), _steps(equations)):
+    files = dict.fromkeys(inspect.getsourcefile(step) for step in GENERAL_STEPS.values())
+    steps = [Path(file).read_text(encoding="utf-8") for file in files if file is not None]
+    for text in (_arithmetic([equations, tensors]), *map(_steps, steps)):
         functions |= _texts_of(text)
     return functions
 

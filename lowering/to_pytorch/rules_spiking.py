@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from ...dialects import spike
 from ...dialects.inference import tensor_type
 from ...dialects.neuron_equations import SILENT, model_of
+from ...dialects.spike.interpret_neurons import OPS
 from ...dialects.spike.types import is_train
 from ...dialects.traits import MovesElements, has
 from .expressions import COMPARE, Expr, sequence
@@ -48,7 +49,7 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
 
 
 def _resets_to_value(op: spike.NeuronOp) -> bool:
-    return isinstance(op, spike.FiringOp) and op.reset.data == "to_value"
+    return not isinstance(op, spike.FiringOp) or op.reset.data == "to_value"
 
 
 def _flags(op: spike.NeuronOp | spike.AttentionOp) -> dict[str, object]:
@@ -194,13 +195,7 @@ def _comes_from_trains(value: SSAValue) -> bool:
 
 
 RULES = {
-    spike.LifOp: neuron,
-    spike.IntegrateFireOp: neuron,
-    spike.IntegerLifOp: neuron,
-    spike.CubaLifOp: neuron,
-    spike.LeakyIntegratorOp: neuron,
-    spike.AdaptiveLifOp: neuron,
-    spike.SigmaDeltaOp: neuron,
+    **dict.fromkeys(OPS, neuron),
     spike.AttentionOp: attention,
     spike.DelayOp: delay,
     spike.BatchNormOp: batch_norm,

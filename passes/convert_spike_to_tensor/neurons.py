@@ -104,6 +104,18 @@ class _Equations(GeneralArithmetic[SSAValue]):
     def as_number(self, where: SSAValue) -> SSAValue:
         return self.builder.converted(where, self.element)
 
+    def number(self, value: float) -> SSAValue:
+        return self._constant(value, "number")
+
+    def div(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.DivOp(a, b))
+
+    def exp(self, a: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.ExpOp(a))
+
+    def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.AndOp(a, b))
+
     def shifted(self, name: str, x: SSAValue) -> SSAValue:
         wide = (self.builder.converted(value, i64) for value in (self.parameter(name), x))
         places = self.builder.constant(np.asarray(self.options.shift, np.int64), i64)
@@ -123,13 +135,13 @@ class _Equations(GeneralArithmetic[SSAValue]):
             return None
         return super().rest()
 
-    def fired(self, v: SSAValue, threshold: SSAValue) -> tuple[SSAValue, SSAValue]:
+    def after(self, spikes: SSAValue, v: SSAValue, threshold: SSAValue) -> SSAValue:
         """As everywhere; θ·s is exact, and in some engines faster than a choice."""
-        is_number = "kappa" not in self._numbers | self._each and "threshold" in self._numbers
-        if not (self.products and is_number and self.options.reset == "subtract"):
-            return super().fired(v, threshold)
-        spikes = self.reaches(v, threshold)
-        return spikes, self.sub(v, self.times("threshold", self.as_number(spikes)))
+        is_number = not tensor_type(threshold).get_num_dims()
+        is_known = is_number and isinstance(threshold.owner, tensor.ConstantOp)
+        if not (self.products and is_known and self.options.reset == "subtract"):
+            return super().after(spikes, v, threshold)
+        return self.sub(v, self.times("threshold", self.as_number(spikes)))
 
 
 def neuron(builder: Builder, op: spike.NeuronOp, products: bool) -> Values:

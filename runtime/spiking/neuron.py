@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -251,6 +251,15 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
     def as_number(self, where: Tensor) -> Tensor:
         return where
 
+    def number(self, value: float) -> Any:
+        return value
+
+    def exp(self, a: Tensor) -> Tensor:
+        return a.exp()
+
+    def both(self, a: Tensor, b: Tensor) -> Tensor:
+        return a * b
+
     def shifted(self, name: str, x: Tensor) -> Tensor:
         product = self.parameters[name].long() * x.long()
         return (product >> self.options.shift).to(x.dtype)
@@ -263,17 +272,16 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
             return None
         return self.complement("beta") * self.parameters["v_leak"]
 
-    def fired(self, v: Tensor, threshold: Tensor) -> tuple[Tensor, Tensor]:
+    def after(self, spikes: Tensor, v: Tensor, threshold: Tensor) -> Tensor:
         """As everywhere, on finite numbers, with gradients through the reset."""
-        spikes = self.reaches(v, threshold)
         fired = spikes.detach() if self.detach_reset else spikes
         match self.options.reset:
             case "subtract":
-                return spikes, v - threshold * fired
+                return v - threshold * fired
             case "to_value":
-                return spikes, self.choose(fired, self.parameter("v_reset"), v)
+                return self.choose(fired, self.parameter("v_reset"), v)
             case _:
-                return spikes, v
+                return v
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:

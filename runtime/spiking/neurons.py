@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ...dialects import spike
 from ...ir.errors import OptionError
 from .adaptive import AdaptiveLifNeuron, SigmaDeltaNeuron
 from .config import SpikingConfig
@@ -186,6 +187,90 @@ class LeakyIntegrator(Neuron):
         super().__init__({"beta": beta, "v_leak": v_leak, "gain": gain})
 
 
+def _specs(op: type[spike.NeuronOp]) -> Mapping[str, Spec]:
+    return {name: Spec(s.default, s.low, s.high) for name, s in op.PARAMETERS.items()}
+
+
+class RefractoryLifNeuron(FiringNeuron):
+    """A leaky neuron that neither integrates nor fires for some steps after a spike.
+
+    Its equations are those of `spike.refractory_lif`; the states are v and n, the steps left.
+
+    Args:
+        beta: β from 0 to 1.
+        period: how many steps it rests, a whole number.
+
+    The others, and errors, as for `LifNeuron`.
+    """
+
+    MODEL = "refractory_lif"
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = _specs(spike.RefractoryLifOp)
+    STATES: ClassVar[tuple[str, ...]] = spike.RefractoryLifOp.STATES
+
+    def __init__(
+        self,
+        beta: Value,
+        period: Value,
+        *,
+        v_leak: Value | None = None,
+        gain: Value | None = None,
+        threshold: Value | None = None,
+        v_reset: Value | None = None,
+        compare: str = "ge",
+        reset: str = "subtract",
+        surrogate: SurrogateGradient | str = "fast_sigmoid",
+        detach_reset: bool = False,
+    ) -> None:
+        parameters = {
+            "beta": beta,
+            "period": period,
+            "v_leak": v_leak,
+            "gain": gain,
+            "threshold": threshold,
+            "v_reset": v_reset,
+        }
+        super().__init__(parameters, compare, reset, surrogate, detach_reset)
+
+
+class _BiologicalNeuron(Neuron):
+    """A neuron with its own reset.
+
+    Args:
+        surrogate: a `SurrogateGradient` or its name.
+        parameters: those of the op, by name.
+
+    Raises:
+        OptionError: a value or a name that is not allowed.
+    """
+
+    def __init__(
+        self, *, surrogate: SurrogateGradient | str = "fast_sigmoid", **parameters: Value
+    ) -> None:
+        if unknown := sorted(set(parameters) - set(self.PARAMETERS)):
+            raise OptionError(
+                f"{type(self).__name__} has no {', '.join(unknown)}; "
+                f"expected some of {', '.join(self.PARAMETERS)}"
+            )
+        super().__init__({name: parameters.get(name) for name in self.PARAMETERS})
+        self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
+
+
+class IzhikevichNeuron(_BiologicalNeuron):
+    """Izhikevich's neuron; see `spike.izhikevich`. The states are v in mV and u."""
+
+    MODEL = "izhikevich"
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = _specs(spike.IzhikevichOp)
+    STATES: ClassVar[tuple[str, ...]] = spike.IzhikevichOp.STATES
+
+
+class AdaptiveExponentialNeuron(_BiologicalNeuron):
+    """The adaptive exponential neuron; see `spike.adaptive_exponential`. The states are v and w."""
+
+    MODEL = "adaptive_exponential"
+    PARAMETERS: ClassVar[Mapping[str, Spec]] = _specs(spike.AdaptiveExponentialOp)
+    STATES: ClassVar[tuple[str, ...]] = spike.AdaptiveExponentialOp.STATES
+
+
 MODELS: Mapping[str, type[Neuron]] = {
     kind.MODEL: kind
     for kind in (
@@ -195,6 +280,9 @@ MODELS: Mapping[str, type[Neuron]] = {
         LeakyIntegrator,
         AdaptiveLifNeuron,
         SigmaDeltaNeuron,
+        RefractoryLifNeuron,
+        IzhikevichNeuron,
+        AdaptiveExponentialNeuron,
     )
 }
 """The neurons by their models."""
