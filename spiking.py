@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from .runtime.spiking.event_files import read_events as read_events
     from .runtime.spiking.event_files import read_gestures as read_gestures
     from .runtime.spiking.mlp import SpikingMLP as SpikingMLP
+    from .runtime.spiking.neurons import AdaptiveExponentialNeuron as AdaptiveExponentialNeuron
     from .runtime.spiking.neurons import CubaLifNeuron as CubaLifNeuron
     from .runtime.spiking.neurons import IntegrateFireNeuron as IntegrateFireNeuron
+    from .runtime.spiking.neurons import IzhikevichNeuron as IzhikevichNeuron
     from .runtime.spiking.neurons import LeakyIntegrator as LeakyIntegrator
     from .runtime.spiking.neurons import LifNeuron as LifNeuron
+    from .runtime.spiking.neurons import RefractoryLifNeuron as RefractoryLifNeuron
     from .runtime.spiking.normalization import TemporalBatchNorm as TemporalBatchNorm
     from .runtime.spiking.qcfs import fine_tune as fine_tune
     from .runtime.spiking.qcfs import replace_relus as replace_relus
@@ -72,8 +75,8 @@ else:
             "runtime.spiking.event_data": "EventDataset SpikingSpeech to_train",
             "runtime.spiking.event_files": "read_events read_gestures",
             "runtime.spiking.mlp": "SpikingMLP",
-            "runtime.spiking.neurons": "CubaLifNeuron IntegrateFireNeuron LeakyIntegrator "
-            "LifNeuron",
+            "runtime.spiking.neurons": "AdaptiveExponentialNeuron CubaLifNeuron "
+            "IntegrateFireNeuron IzhikevichNeuron LeakyIntegrator LifNeuron RefractoryLifNeuron",
             "runtime.spiking.normalization": "TemporalBatchNorm",
             "runtime.spiking.qcfs": "fine_tune replace_relus trained_thresholds",
             "runtime.spiking.recurrent": "RecurrentLayer",
