@@ -1,4 +1,7 @@
-"""A NIR graph in other words: resets that NIR lacks as nodes, and steps of another length."""
+"""A NIR graph in other words: resets that NIR lacks as nodes, and steps of another length.
+
+Not here: the graph of a network (`graph`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which arguments of a program have time on their first axis."""
+"""Which arguments of a program have time on their first axis. Not here: how long that is."""
 
 from __future__ import annotations
 
