@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .lowering.conversion import convert_to_snn as convert_to_snn
     from .lowering.conversion import run_spiking as run_spiking
     from .lowering.simulator import simulator as simulator
+    from .lowering.tuned_conversion import fine_tune_to_snn as fine_tune_to_snn
     from .passes.balance_thresholds import ThresholdCalibrator as ThresholdCalibrator
     from .passes.convert_ann_to_snn import ArchitectureValidator as ArchitectureValidator
     from .passes.convert_ann_to_snn import LayerConverter as LayerConverter
@@ -62,6 +63,7 @@ else:
         {
             "lowering.conversion": "convert_to_snn run_spiking",
             "lowering.simulator": "simulator",
+            "lowering.tuned_conversion": "fine_tune_to_snn",
             "passes.balance_thresholds": "ThresholdCalibrator",
             "passes.convert_ann_to_snn": "ArchitectureValidator LayerConverter NotConvertible",
             "runtime.spiking.activity": "Activity record",

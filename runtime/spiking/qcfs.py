@@ -101,6 +101,14 @@ def replace_relus(
     return activations
 
 
+def replace_staircases(module: nn.Module) -> None:
+    """Put min(max(x, 0), θ) in the place of each `QcfsActivation`, whose mean it is, in place."""
+    for parent in list(module.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, QcfsActivation):
+                setattr(parent, name, nn.Hardtanh(0.0, float(child.threshold.detach().abs())))
+
+
 def fine_tune(
     module: nn.Module,
     batches: Callable[[], Iterable[tuple[Tensor, Tensor]]],
