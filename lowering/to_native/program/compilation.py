@@ -25,7 +25,16 @@ from ....passes.analysis.replacement import erase_unused
 from ....runtime.native.abi.interface import CONSTANTS, FORWARD
 from ....runtime.native.abi.linear import Precision
 from ..kernels.recipes import Recipe
-from . import bitplane_products, convolutions, products, random_spikes, shapes, spiking, structured
+from . import (
+    bitplane_products,
+    convolutions,
+    products,
+    random_spikes,
+    shapes,
+    spike_products,
+    spiking,
+    structured,
+)
 from .assembly import Assembly
 from .inlining import inline_calls
 from .nests import RefusedError
@@ -37,6 +46,7 @@ from .views import Buffer, View, whole_view
 RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
     **structured.RULES,
+    **spike_products.RULES,
     **products.RULES,
     **convolutions.RULES,
     **spiking.RULES,
@@ -92,7 +102,7 @@ class Compilation:
         _rename_constants(functions, name)
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
         kernels += convolutions.functions(program, kernels)
-        kernels += spiking.functions(program)
+        kernels += spiking.functions(program) + spike_products.functions(program)
         return [*_declarations(self._copy), *kernels, *functions]
 
     def _arguments(self, program: Program, problems: list[tuple[str, str, str]]) -> None:

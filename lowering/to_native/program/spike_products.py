@@ -1,0 +1,116 @@
+"""Products of trains with weights that are known as calls of kernels with tables.
+
+`convert-spike-to-tensor` makes a conversion of spikes to numbers and a product of it; here the
+product reads the spikes themselves. Not here: synapses that add up what fires (`spiking`), the
+kernel (`to_native.kernels.spike_tables`), all other nests of loops (`structured`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import cast
+
+import numpy as np
+from xdsl.dialects import arith, llvm
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, f32, f64, i1, i8, i32
+from xdsl.dialects.linalg import abstract_ops
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from ....dialects import spike
+from ....dialects.inference import tensor_type
+from ....dialects.parameters import constant_value
+from ....dialects.shapes import DYNAMIC
+from ....ir.arrays import Array
+from ....passes.analysis.compile_time import defining_literal
+from ..kernels.spike_tables import TableProduct, write_table_product
+from . import structured
+from .program import KernelStep, Planner, Program
+from .sizes import ZERO, Size, product
+from .views import Buffer
+
+_LEAST_ROWS = 16
+"""Rows from which on a table saves more than it takes."""
+
+
+def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> None:
+    """A product of a train as a call, its conversion to numbers as nothing, others as loops."""
+    result = op.results[0]
+    uses = [use.operation for use in result.uses]
+    if _weights(op) is not None:
+        _plan(program, op)
+    elif _train(result) is None or any(_weights(user) is None for user in uses):
+        structured.generic(program, op)
+
+
+def _train(value: SSAValue) -> SSAValue | None:
+    """The truth values of a train that a value is as numbers."""
+    op = value.owner
+    if not isinstance(op, linalg.GenericOp) or len(op.inputs) != 1:
+        return None
+    source, maps = op.inputs[0], [m.data for m in op.get_indexing_maps()]
+    first = op.body.block.first_op
+    plain = maps[0] == maps[1] and isinstance(first, arith.ExtUIOp | arith.UIToFPOp)
+    if not plain or tensor_type(source).element_type != i1 or len(op.body.block.ops) != 2:
+        return None
+    return source if isinstance(source.owner, spike.ToTensorOp) else None
+
+
+def _weights(op: Operation) -> Array | None:
+    """The weights of a product of a train that kernels take: finite floats, integers of 8 bits."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp) or len(op.inputs) != 2:
+        return None
+    x, weight = op.inputs
+    literal, type, loops = defining_literal(weight), tensor_type(x), op.get_num_loops()
+    if _train(x) is None or literal is None or type.element_type not in (f32, f64, i32):
+        return None
+    rows = type.get_shape()[:-1]
+    *places, column, inner = [AffineExpr.dimension(loop) for loop in range(loops)]
+    maps = [list(m.data.results) for m in op.get_indexing_maps()]
+    if maps != [[*places, inner], [inner, column], [*places, column]] or not _sums(op):
+        return None
+    few = DYNAMIC not in rows and prod(rows) < _LEAST_ROWS
+    values = None if few or isinstance(op.parent_op(), spike.ScanOp) else constant_value(literal)
+    if values is None or 0 in values.shape:
+        return None
+    if isinstance(type.element_type, AnyFloat):
+        # A weight that is not finite reaches the sums without a spike too, as 0·∞.
+        return values if bool(np.isfinite(values).all()) else None
+    return values if values.min() >= -128 and values.max() <= 127 else None
+
+
+def _sums(op: abstract_ops.LinalgStructuredOperation) -> bool:
+    """Whether an op adds products to zeros."""
+    start = structured.filled_with(op.outputs[0])
+    kinds = [type(inner) for inner in op.regions[0].block.ops]
+    floats, integers = (arith.MulfOp, arith.AddfOp), (arith.MuliOp, arith.AddiOp)
+    if start is None or kinds not in ([*floats, linalg.YieldOp], [*integers, linalg.YieldOp]):
+        return False
+    return cast("IntegerAttr | FloatAttr", start.value).value.data == 0
+
+
+def _plan(program: Program, op: abstract_ops.LinalgStructuredOperation) -> None:
+    weights, train = _weights(op), _train(op.inputs[0])
+    assert weights is not None and train is not None
+    x = structured.packed(program, program.view(train))
+    shape = TableProduct(program.recipe, tensor_type(op.results[0]).element_type, *weights.shape)
+    y = program.new(shape.element, (*x.sizes[:-1], Size.of(shape.outs)))
+    program.views[op.results[0]] = y
+    rows = product(x.sizes[:-1])
+    if rows == ZERO:
+        return
+    name = program.kernel(shape, "spike_product")
+    table = program.constant(shape.arranged(weights), shape.weight)
+    memory = Buffer(i8, Size.of(shape.scratch))
+    program.steps.append(KernelStep(name, [x, table], [y], [rows], memory))
+
+
+def functions(program: Program) -> list[llvm.FuncOp]:
+    """The kernels that the steps of a program call."""
+    return [write_table_product(name, shape) for shape, name in program.kernels_of(TableProduct)]
+
+
+RULES: Mapping[type[Operation], Planner] = {linalg.GenericOp: generic, linalg.MatmulOp: generic}
+"""For each op the function that plans it."""
