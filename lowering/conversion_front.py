@@ -31,10 +31,10 @@ HELD_OUT = 4
 MOST_MEASURED = 1000
 """The most samples that are measured."""
 
-ROUNDS = 7
+ROUNDS = 6
 """How often the price is halved towards a bound, between the least and the greatest one."""
 
-LEAST, GREATEST = 1e-4, 100.0
+LEAST, GREATEST = 1e-4, 10.0
 """Prices between which is searched."""
 
 BATCH = 128

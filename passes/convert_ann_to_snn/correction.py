@@ -84,6 +84,7 @@ class Correction:
             price=self.price,
             bound=bound,
             signed=self.signed and channels,
+            silent=self.fit,
             live=self._live(state),
         )
 

@@ -78,6 +78,7 @@ def search(
     price: float,
     bound: float | None,
     signed: bool = False,
+    silent: bool = True,
     live: Collection[SSAValue],
 ) -> Array:
     """The thresholds with the least ½·F·error + price·spikes.
@@ -94,6 +95,7 @@ def search(
         price: of a spike, in nats.
         bound: the most that the activation can be.
         signed: whether neurons give signed spikes, of which the threshold is all together.
+        silent: whether a channel may say nothing, whose weights then must become 0.
         live: the values to remember.
 
     Raises:
@@ -127,11 +129,11 @@ def search(
     candidates = [top * share for share in SHARES]
     if bound is not None:
         candidates = [np.minimum(theta, bound) for theta in candidates]
-    else:
+    elif silent:
         # No neuron fires on the samples with this one.
         most = SILENT * len(currents) * float(np.abs(currents).max())
         most *= 2.0 ** len(currents) if signed else 1.0
-        candidates.append(np.full_like(top, most))
+        candidates.append(np.maximum(top, most))
     costs: list[Floats] = []
     for theta in candidates:
         if signed:
