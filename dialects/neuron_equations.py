@@ -148,6 +148,10 @@ class GeneralArithmetic(Arithmetic[Value], ABC):
         """e^a, which engines round each in its own way."""
 
     @abstractmethod
+    def least(self, a: Value, b: Value) -> Value:
+        """min(a, b)."""
+
+    @abstractmethod
     def both(self, a: Value, b: Value) -> Value:
         """Where two things hold."""
 

@@ -22,6 +22,7 @@ def adaptive_exponential(
     v = a.add(v, a.times("dt", a.div(current, a.parameter("capacity"))))
     w = a.add(w, a.times("dt", adapted))
     spikes = a.reaches(v, a.parameter("threshold"))
+    v = a.least(v, a.parameter("threshold"))  # it may be infinite where it spikes
     w = a.choose(spikes, a.add(w, a.parameter("b")), w)
     return spikes, (a.choose(spikes, a.parameter("v_reset"), v), w)
 

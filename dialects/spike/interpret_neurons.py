@@ -58,6 +58,9 @@ class NumpyArithmetic(ArrayArithmetic[Array]):
     def exp(self, a: Array) -> Array:
         return np.exp(a)
 
+    def least(self, a: Array, b: Array) -> Array:
+        return np.minimum(a, b)
+
     def both(self, a: Array, b: Array) -> Array:
         return a & b
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i64
 from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.rewriter import Rewriter
 
 from ...dialects import spike, tensor
 from ...dialects.elements import numpy_dtype
@@ -23,6 +24,7 @@ from ...dialects.neuron_equations import (
     input_factor,
     model_of,
 )
+from ...dialects.shapes import Shape, broadcast
 from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
 from ..analysis.loop_body import scan_over
@@ -61,6 +63,10 @@ class _Equations(GeneralArithmetic[SSAValue]):
         result = self.builder.constant(array, self.element)
         result.name_hint = name
         return result
+
+    def shapes(self) -> list[Shape]:
+        """Those of parameters that each neuron has its own of."""
+        return [tensor_type(value).get_shape() for value in self._each.values()]
 
     def parameter(self, name: str) -> SSAValue:
         known = self._numbers.get(name)
@@ -113,6 +119,9 @@ class _Equations(GeneralArithmetic[SSAValue]):
     def exp(self, a: SSAValue) -> SSAValue:
         return self.builder.add(tensor.ExpOp(a))
 
+    def least(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.builder.add(tensor.MinimumOp(a, b))
+
     def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.builder.add(tensor.AndOp(a, b))
 
@@ -159,8 +168,10 @@ def neuron(builder: Builder, op: spike.NeuronOp, products: bool) -> Values:
         if op.final:
             states = [_spread(builder, state, drive) for state in states]
     else:
-        state = TensorType(stored, (1, *shape[1:]))
-        block = Block(arg_types=[TensorType(wide, (1, *shape[1:])), *[state] * len(initial)])
+        current = tensor_type(drive).get_shape()[1:]
+        each = broadcast(current, *equations.shapes())
+        state = TensorType(stored, (1, *each))
+        block = Block(arg_types=[TensorType(wide, (1, *current)), *[state] * len(initial)])
         for argument, name in zip(block.args[1:], op.STATES, strict=True):
             argument.name_hint = name
         body = equations.builder = BodyBuilder(block, op)
@@ -170,7 +181,9 @@ def neuron(builder: Builder, op: spike.NeuronOp, products: bool) -> Values:
         loop = scan_over([drive], initial, block)
         output, states = builder.add(loop), list(loop.final)
     final = [builder.add(tensor.SqueezeOp(state, [0])) for state in states if op.final]
-    return [output, *final]
+    # Parameters of each neuron may know sizes that the op does not say.
+    pairs = zip((output, *final), op.results, strict=True)
+    return [Rewriter.replace_value_with_new_type(value, old.type) for value, old in pairs]
 
 
 def _step(

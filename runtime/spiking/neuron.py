@@ -257,6 +257,9 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
     def exp(self, a: Tensor) -> Tensor:
         return a.exp()
 
+    def least(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.minimum(a, b)
+
     def both(self, a: Tensor, b: Tensor) -> Tensor:
         return a * b
 

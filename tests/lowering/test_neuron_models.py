@@ -104,3 +104,28 @@ def test_gradients_flow(name: str) -> None:
     states = tuple(torch.full(x.shape[1:], level) for level in MODELS[name][1:])
     LAYERS[name](x, states)[0].sum().backward()
     assert x.grad is not None and bool(x.grad.isfinite().all()) and bool((x.grad != 0).any())
+
+
+@pytest.mark.parametrize("target", ["pytorch", "onnx"])
+def test_a_parameter_of_each_neuron_may_know_sizes_that_the_train_does_not(target: str) -> None:
+    text = """
+func.func @forward(%x: tensor<?x?x?xf32>, %beta: tensor<3xf32>, %v: tensor<?x?xf32>)
+    -> (!spike.train<?x?x?>, tensor<?x?xf32>) {
+  %s, %last = spike.lif %x initial(%v : tensor<?x?xf32>) beta(%beta : tensor<3xf32>)
+    : (tensor<?x?x?xf32>) -> (!spike.train<?x?x?>, tensor<?x?xf32>)
+  func.return %s, %last : !spike.train<?x?x?>, tensor<?x?xf32>
+}"""
+    rng = np.random.default_rng(4)
+    x = (rng.integers(-8, 24, (5, 2, 3)) / 16).astype(np.float32)
+    inputs = [x, np.array([0.5, 0.75, 1], np.float32), x[0]]
+    expected = run_module(parse_module(text), inputs)
+    assert expected[0].any()
+    for got, want in zip(run_target(parse_module(text), target, inputs)[1], expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(got), want)
+
+
+def test_a_potential_that_is_infinite_where_it_spikes_is_reset() -> None:
+    neuron = AdaptiveExponentialNeuron(delta=0.5)
+    fired, (v, w) = neuron(torch.zeros(3, 1))  # from 0 mV, 100 times delta above v_t
+    assert fired.ravel().tolist() == [1.0, 0.0, 0.0]
+    assert bool(v.isfinite().all()) and bool(w.isfinite().all())

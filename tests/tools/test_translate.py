@@ -72,7 +72,7 @@ def test_targets_are_listed_with_their_stages(capsys: pytest.CaptureFixture[str]
     opset = targets["onnx"]["options"][0]
     assert (opset["name"], opset["type"], opset["default"]) == ("opset", "an integer", 21)
     stages = [stage["name"] for stage in targets["onnx"]["stages"]]
-    assert stages == ["decompose", "spiking", "simplify", "fold", "fuse"]
+    assert stages == ["decompose", "spiking", "simplify", "fold", "fuse", "neurons"]
     assert main(["--list-targets"]) == 0
     assert "version of the standard operators" in capsys.readouterr().out
 

@@ -158,4 +158,4 @@ def test_all_that_a_loop_cannot_have_is_told_at_once(program: Program) -> None:
         compile_to_target(program(REFUSED, {}), "verilog", OPTIONS)
     text = str(caught.value)
     assert "tensor.mul" in text
-    assert "a value that is the same at all steps must be a constant" in text
+    assert "its first states must be constants" in text
