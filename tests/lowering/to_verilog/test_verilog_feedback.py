@@ -159,3 +159,9 @@ def test_all_that_a_loop_cannot_have_is_told_at_once(program: Program) -> None:
     text = str(caught.value)
     assert "tensor.mul" in text
     assert "its first states must be constants" in text
+    product = "mul %a, %g : (tensor<5x?x3xi32>, tensor<5x?x3xi32>)"
+    fixed = REFUSED.replace(product, "add %g, %b : (tensor<5x?x3xi32>, tensor<?x3xi32>)")
+    fixed = fixed.replace("initial(%b : tensor<?x3xi32>)", "")
+    assert "add %g, %b" in fixed
+    with pytest.raises(TritonError, match="the same at all steps must be a constant"):
+        compile_to_target(program(fixed, {}), "verilog", OPTIONS)
