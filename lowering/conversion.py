@@ -13,25 +13,21 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from ..dialects.interpret import run_module
 from ..dialects.parameters import Array
 from ..dialects.registry import triton_context, verify_module
-from ..dialects.spike.types import is_train
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
 from ..passes.balance_thresholds import ThresholdCalibrator, balance
-from ..passes.calibration.observation import bind_samples, returning
+from ..passes.calibration.observation import bind_samples
 from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, convert
 from ..passes.fold_constants import FoldConstantsPass
 from ..passes.fuse_linear import FuseLinearPass
+from ..runtime.spiking.activity import record
 from .conversion_front import Front
 from .models import Model, import_for
 
 BATCH = 128
 """Samples run at a time when thresholds are looked for."""
-
-COUNTED = ("spike.integrate_fire", "spike.attention")
-"""The ops whose spikes are counted; others only move them."""
 
 
 def convert_to_snn(
@@ -64,7 +60,7 @@ def convert_to_snn(
             higher, the fewer spikes.
         pools: where neurons stand, as for `convert-ann-to-snn`.
         signed: whether neurons give signed spikes whose worth halves, as for `convert-ann-to-snn`.
-        budget: the most spikes a sample; the price is searched that is the most accurate with them.
+        budget: the most spikes a sample; the price is searched that loses least with them.
         accuracy: instead, the least share of right classes; the price with the fewest spikes. Both
             are measured on the last fourth of the samples, 1000 at most, which calibrate nothing.
         labels: the classes of the samples; without them the float program is right.
@@ -155,23 +151,15 @@ def run_spiking(
         batch: samples run at a time.
     """
     program = import_for(program, inputs)
-    entry = entry_function(program, function)
-    end = entry.body.block.last_op
-    assert end is not None
-    ops = [op for op in entry.body.block.ops if op.name in COUNTED]
-    trains = [result for op in ops for result in op.results if is_train(result)]
-    watching = returning(program, entry, [*end.operands, *trains])
-    count = len(end.operands)
     parts: list[tuple[Array, ...]] = []
     spikes: list[list[NDArray[np.int64]]] = []
     for start in range(0, len(inputs[0]), batch):
-        results = run_module(watching, [array[start : start + batch] for array in inputs], function)
-        parts.append(results[:count])
+        some = [array[start : start + batch] for array in inputs]
+        activity = record(program, some, function, potentials=False)
+        trains = [a.output for a in activity.layers if a.fires and not a.is_input]
+        parts.append(activity.outputs)
         spikes.append(
-            [
-                np.count_nonzero(t.swapaxes(0, 1).reshape(t.shape[1], -1), axis=1)
-                for t in results[count:]
-            ]
+            [np.count_nonzero(t.swapaxes(0, 1).reshape(t.shape[1], -1), axis=1) for t in trains]
         )
     return CountedRun(
         tuple(np.concatenate(column) for column in zip(*parts, strict=True)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,13 +19,16 @@ from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
 from ..ir.samples import read_samples
 from .calibration.observation import bind_samples
-from .convert_ann_to_snn.attention import THRESHOLDS, Attention, attentions
+from .convert_ann_to_snn.attention import THRESHOLDS, attentions
 from .convert_ann_to_snn.channels import channel_axis
 from .convert_ann_to_snn.neurons import HALF, activations, annotate, bound_of
-from .quantize_activations.activation_histograms import BINS, greatest, histograms
+from .convert_ann_to_snn.trial import Trial
 
 METHODS = ("max", "percentile", "mse", "qcfs")
 GRANULARITIES = ("layer", "channel")
+
+BINS = 2048
+"""Resolution of the histograms of positive activations."""
 
 CANDIDATES = 120
 """How many thresholds up to the greatest activation are tried."""
@@ -89,18 +92,43 @@ class ThresholdCalibrator:
         Raises:
             PassError: there are no samples, or an activation is not finite on them.
         """
-        layers = list(activations(entry_function(program, function)))
-        batches = list(samples)
+        entry = entry_function(program, function)
+        layers = list(activations(entry))
         if not layers:
             return []
-        values = [op.results[0] for op in layers]
-        axes = [_channels(value) if self.per == "channel" else None for value in values]
-        highest = greatest(program, values, axes, batches, function)
-        counts = histograms(program, values, axes, highest, batches, function)
-        return [
-            _shaped(self.thresholds(high, count, bound_of(op)), op.results[0], axis)
-            for op, axis, high, count in zip(layers, axes, highest, counts, strict=True)
-        ]
+        trial = Trial(entry.body.block, list(samples))
+        return [self.threshold(trial, op.results[0], bound_of(op)) for op in layers]
+
+    def threshold(self, trial: Trial, value: SSAValue, bound: float | None = None) -> Array:
+        """The threshold of what is positive in a value, as `calibrate` gives it.
+
+        Args:
+            trial: the values on samples.
+            value: a value of the float program.
+            bound: the most that it can be.
+
+        Raises:
+            PassError: it is not finite on the samples.
+        """
+        rank = tensor_type(value).get_num_dims()
+        axis = channel_axis(value) if self.per == "channel" and rank > 1 else None
+        array = np.concatenate([trial.value(value, number) for number in trial.batches({value})])
+        groups = array.reshape(1, -1)
+        if axis is not None:
+            groups = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+        if not np.isfinite(groups).all():
+            raise PassError("an activation becomes NaN or infinite on the samples")
+        highest = groups.max(axis=1, initial=0).astype(np.float64)
+        counts = np.zeros((len(groups), BINS), np.int64)
+        for row, group, top in zip(counts, groups, highest.tolist(), strict=True):
+            positive = group[group > 0]
+            if positive.size:
+                places = (positive * np.float64(BINS / top)).astype(np.int64)
+                row += np.bincount(np.minimum(places, BINS - 1), minlength=BINS)
+        limits = self.thresholds(highest, counts, bound)
+        return limits.reshape(
+            () if axis is None else [-1 if a == axis else 1 for a in range(1, rank)]
+        )
 
     def annotate(
         self, program: ModuleOp, thresholds: Sequence[Array], *, function: str = "forward"
@@ -153,17 +181,6 @@ class ThresholdCalibrator:
         said = np.clip(said, 0, steps) * (candidates[:, None] / steps)
         errors = ((said - centres) ** 2) @ counts
         return float(candidates[errors.argmin()])
-
-
-def _channels(value: SSAValue) -> int | None:
-    return channel_axis(value) if tensor_type(value).get_num_dims() > 1 else None
-
-
-def _shaped(thresholds: Array, value: SSAValue, axis: int | None) -> Array:
-    if axis is None:
-        return thresholds.reshape(())
-    rank = tensor_type(value).get_num_dims()
-    return thresholds.reshape([-1 if a == axis else 1 for a in range(1, rank)])
 
 
 @dataclass(frozen=True)
@@ -285,26 +302,13 @@ def balance(
     Raises:
         PassError: there are no samples, or an activation is not finite on them.
     """
-    batches = list(samples)
+    batches, entry = list(samples), entry_function(module, function)
     thresholds = calibrator.calibrate(module, batches, function=function)
     calibrator.annotate(module, thresholds, function=function)
-    for attention in attentions(entry_function(module, function).body.block.ops):
-        _balance_attention(module, attention, batches, calibrator, function)
-
-
-def _balance_attention(
-    module: ModuleOp,
-    attention: Attention,
-    samples: Sequence[Sequence[Array]],
-    calibrator: ThresholdCalibrator,
-    function: str,
-) -> None:
-    values = [attention.query, attention.key, attention.value]
-    axes = [None] * len(values)
-    highest = greatest(module, values, axes, samples, function)
-    counts = histograms(module, values, axes, highest, samples, function)
-    limits = [
-        float(calibrator.thresholds(high, count, None)[0])
-        for high, count in zip(highest, counts, strict=True)
-    ]
-    attention.op.attributes[THRESHOLDS] = dense(np.array(limits), f64)
+    found = attentions(entry.body.block.ops)
+    trial = Trial(entry.body.block, batches) if found else None
+    for attention in found:
+        assert trial is not None
+        values = (attention.query, attention.key, attention.value)
+        limits = [float(replace(calibrator, per="layer").threshold(trial, v)) for v in values]
+        attention.op.attributes[THRESHOLDS] = dense(np.array(limits), f64)

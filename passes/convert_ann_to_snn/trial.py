@@ -73,12 +73,12 @@ class Trial:
 
     def release(self, number: int, live: Collection[SSAValue]) -> None:
         """Forget what live values of a batch can do without; currents are computed again."""
-        cache, kept = self.caches[number], dict[SSAValue, Array]()
-        waiting, seen = list(live), set(live)
+        cache, waiting, seen = self.caches[number], list(live), set(live)
+        kept = {value: array for value, array in cache.items() if isinstance(value.owner, Block)}
         while waiting:
             value = waiting.pop()
             op = value.owner
-            if value in cache and (op in self.position or is_train(value) or isinstance(op, Block)):
+            if value in cache and (op in self.position or is_train(value)):
                 kept[value] = cache[value]
             elif isinstance(op, Operation) and value not in self.constants:
                 waiting.extend(set(op.operands) - seen)

@@ -57,6 +57,8 @@ def test_measures_are_those_of_the_last_fourth_of_the_samples() -> None:
     (wanted,) = run_module(module, [fresh])
     assert tried.accuracy == np.mean(found.argmax(1) == wanted.argmax(1))
     assert tried.spikes == trains[0].sum() / 100
+    p, q = (np.exp(y) / np.exp(y).sum(1, keepdims=True) for y in map(np.float64, (wanted, found)))
+    np.testing.assert_allclose(tried.divergence, (p * np.log(p / q)).sum(1).mean(), rtol=1e-5)
     # Each spike reaches four sums; weights of neurons that are never heard are zero.
     assert 0.8 * 4 * tried.spikes < tried.additions <= 4 * tried.spikes
     # Labels take the place of the float program's classes.
@@ -70,7 +72,7 @@ def test_the_best_are_beaten_by_none() -> None:
     points = [(1, 0.9, 50.0), (2, 0.9, 60.0), (2, 0.95, 60.0), (2, 0.95, 70.0), (4, 0.96, 40.0)]
     for timesteps, accuracy, spikes in points:
         front.conversions.append(
-            Conversion(timesteps, False, 0.0, accuracy, spikes, 0.0, front.program)
+            Conversion(timesteps, False, 0.0, accuracy, 1 - accuracy, spikes, 0.0, front.program)
         )
     kept = [(c.timesteps, c.accuracy, c.spikes) for c in front.best()]
     assert kept == [points[0], points[2], points[4]]

@@ -58,6 +58,7 @@ def test_the_chosen_program_is_written_and_is_what_is_told(
     (result,) = run_module(import_model("out.mlir"), [x])
     assert chosen["accuracy"] == np.mean(result.argmax(1) == wanted.argmax(1))
     keys = {"timesteps", "signed", "price", "accuracy", "spikes", "additions", "chosen"}
+    keys |= {"divergence"}
     assert all(row.keys() == keys for row in found["front"])
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles, check_writable
 from ...ir.samples import read_samples
 from ...lowering.conversion import prepared
-from ...lowering.conversion_front import PRICES, Conversion, Front
+from ...lowering.conversion_front import PRICES, Front
 from ...lowering.models import import_model
 from ...lowering.module_file import save_module
 from ...lowering.options import parse_target_spec
@@ -51,49 +49,34 @@ def convert(options: Convert) -> None:
                 front.explore(
                     wanted, prices=prices, budget=options.budget, accuracy=options.accuracy
                 )
-        best = front.best()
         chosen = front.chosen(budget=options.budget, accuracy=options.accuracy)
+        best = front.best(chosen)
     if options.picture is not None:
         with PendingFiles() as pending:
             pending.add(options.picture, picture_bytes(drawn(front), options.picture.suffix))
     if options.output is not None:
         save_module(chosen.module, options.output)
-    rows = [_facts(c, c is chosen) for c in best]
     if options.json:
+        facts = [{**vars(c), "chosen": c is chosen} for c in best]
+        rows = [{name: row[name] for name in row if name != "module"} for row in facts]
         print_json({"front": rows, "measured": len(front.right), "labels": labels is not None})
         return
     what = "accuracy" if labels is not None else "agreement"
     columns = ["steps", "spikes are", what, "spikes", "additions", "price", "chosen"]
-    cells = [
-        (
-            c.timesteps,
+    cells: list[tuple[object, ...]] = []
+    for c in best:
+        code, numbers = (
             "signed" if c.signed else "plain",
-            f"{100 * c.accuracy:.2f} %",
-            f"{c.spikes:,.0f}",
-            f"{c.additions:,.0f}",
-            c.price,
-            "yes" if c is chosen else "",
+            (f"{c.spikes:,.0f}", f"{c.additions:,.0f}"),
         )
-        for c in best
-    ]
+        marked = "yes" if c is chosen else ""
+        cells.append((c.timesteps, code, f"{100 * c.accuracy:.2f} %", *numbers, c.price, marked))
     show(table(f"{options.file} on {len(front.right)} samples", columns, cells))
 
 
 def _holds_graded(target: str | None) -> bool:
     """Whether numbers may go from neurons to neurons in what a target makes."""
     return target is None or get_target(parse_target_spec(target).name).holds_graded
-
-
-def _facts(conversion: Conversion, chosen: bool) -> dict[str, Any]:
-    return {
-        "timesteps": conversion.timesteps,
-        "signed": conversion.signed,
-        "price": conversion.price,
-        "accuracy": conversion.accuracy,
-        "spikes": conversion.spikes,
-        "additions": conversion.additions,
-        "chosen": chosen,
-    }
 
 
 def _numbers(text: str, name: str) -> list[float]:

@@ -283,8 +283,8 @@ class Convert:
 
     Nothing is trained and no label is needed. The table has the conversions that no other one beats
     in accuracy, steps and spikes, measured on the last fourth of the samples, which calibrate
-    nothing. The chosen one is written: the most accurate, also within a budget of spikes, or the
-    one of an accuracy with the fewest spikes.
+    nothing. The chosen one is written: the most accurate, the nearest to the float program within a
+    budget of spikes, or the one of an accuracy with the fewest spikes.
 
     Example: triton convert model.onnx --samples train.npy --budget 2000 -o spiking.mlir
     """
