@@ -25,7 +25,7 @@ from ..native.threads import share, split
 Engine = Literal["auto", "event", "dense"]
 ENGINES: tuple[Engine, ...] = ("auto", "event", "dense")
 
-_ROWS = 4096
+_ROWS = 1024
 """Samples times steps of a call: what passes between layers shall stay in a near cache."""
 _PARTS = 4
 """Parts of the samples for each thread."""
