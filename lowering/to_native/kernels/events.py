@@ -8,6 +8,9 @@
 - int8 weights are added as bytes w + 128 in fields of 16 bits, at most 257 rows, then in int32.
 - Floats are added in the order of the inputs, starting from 0.
 
+Weights stand in blocks of columns, each of which fits a near cache: a layer takes one block after
+the other for a number of rows of spikes.
+
 Not here: what is done with the sums (`spiking_layers`).
 """
 
@@ -17,13 +20,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
+from ....ir.arrays import Array
 from ....passes.analysis.event_products import RowKind
 from ....runtime.native.abi.linear import round_up
 from ..llvm.types import vector
-from .code import Code
+from .code import Code, Index
 from .recipes import Recipe
 
 _NIBBLE_ROWS = 7
@@ -35,7 +40,9 @@ _HALF_ROWS = 257
 _FIRST, _NEXT = 8, 4
 """Events that are listed at once, needed or not."""
 _AT_ONCE = 8
-"""Columns of int8 weights that are summed at once; of floats twice as many."""
+"""Columns of int8 weights and floats that are summed at once."""
+_BLOCK_BYTES = 512 << 10
+"""Weights that stay in the second-level cache while many rows of spikes meet them."""
 
 
 @dataclass(frozen=True)
@@ -75,9 +82,36 @@ class EventRows:
         return round_up(self.outs, self.column)
 
     @property
+    def columns(self) -> int:
+        """Whole columns."""
+        return self.padded // self.column
+
+    @property
+    def block(self) -> int:
+        """Columns that many rows of spikes meet before the next ones."""
+        fitting = _BLOCK_BYTES // (self.ins * self.recipe.width)
+        return min(self.columns, max(1, fitting // _AT_ONCE) * _AT_ONCE)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of columns; the last may be of fewer."""
+        return -(-self.columns // self.block)
+
+    @property
+    def last(self) -> int:
+        """Columns of the last block."""
+        return self.columns - (self.blocks - 1) * self.block
+
+    @property
     def row_bytes(self) -> int:
-        """Bytes of a row of weights."""
-        return self.padded // self.column * self.recipe.width
+        """Bytes of a row of weights of a block."""
+        return self.block * self.recipe.width
+
+    def arranged(self, weights: Array) -> Array:
+        """Rows of weights (`abi.events`) one block after the other, the last one padded."""
+        lines = weights.reshape(self.ins, self.columns, -1)
+        padded = np.pad(lines, ((0, 0), (0, self.block - self.last), (0, 0)))
+        return padded.reshape(self.ins, self.blocks, -1).transpose(1, 0, 2).reshape(-1)
 
     @property
     def list_bytes(self) -> int:
@@ -147,33 +181,40 @@ class Events:
     # Their rows
 
     def add_rows(
-        self, weights: SSAValue, events: SSAValue, count: SSAValue, sums: SSAValue
+        self,
+        weights: SSAValue,
+        events: SSAValue,
+        count: SSAValue,
+        sums: SSAValue,
+        block: Index,
+        columns: int,
     ) -> None:
-        """Put Σ of the rows in a list into `sums`, `padded` of them, in order.
+        """Put Σ of the rows in a list into `sums`, in order.
 
         Args:
             weights: address of the rows.
             events: address of the list.
             count: of its entries.
-            sums: address of the sums.
+            sums: address of the sums of the block.
+            block: which one.
+            columns: of the block.
         """
-        kind = self._rows.kind
-        if kind == "trit":
-            self._add_trits(weights, events, count, sums)
-        elif kind == "i8":
-            self._columns(_AT_ONCE, partial(self._add_bytes, weights, events, count, sums))
-        else:
-            self._columns(2 * _AT_ONCE, partial(self._add_floats, weights, events, count, sums))
+        rows = self._rows
+        weights = self._code.at(weights, self._code.mul(block, rows.ins * rows.row_bytes))
+        if rows.kind == "trit":
+            self._add_trits(weights, events, count, sums, columns)
+            return
+        add = self._add_bytes if rows.kind == "i8" else self._add_floats
+        self._columns(columns, partial(add, weights, events, count, sums))
 
-    def _columns(self, at_once: int, add: Callable[[SSAValue, int], None]) -> None:
+    def _columns(self, columns: int, add: Callable[[SSAValue, int], None]) -> None:
         """Call `add(first, how many)` so that all columns are met."""
         code = self._code
-        columns = self._rows.padded // self._rows.column
-        whole = columns - columns % at_once
+        whole = columns - columns % _AT_ONCE
 
         if whole:
-            with code.each(0, whole, at_once) as c:
-                add(c, at_once)
+            with code.each(0, whole, _AT_ONCE) as c:
+                add(c, _AT_ONCE)
         if columns - whole:
             with code.each(whole, columns) as c:
                 add(c, 1)
@@ -185,7 +226,12 @@ class Events:
         return code.at(weights, offset)
 
     def _add_trits(
-        self, weights: SSAValue, events: SSAValue, count: SSAValue, sums: SSAValue
+        self,
+        weights: SSAValue,
+        events: SSAValue,
+        count: SSAValue,
+        sums: SSAValue,
+        columns: int,
     ) -> None:
         code, width = self._code, self._width
         rows = self._rows
@@ -211,7 +257,7 @@ class Events:
             )
             return [code.add(t, f) for t, f in zip(totals, fields, strict=True)]
 
-        with code.each(0, rows.padded // rows.column) as c:
+        with code.each(0, columns) as c:
             here = code.at(weights, code.mul(c, width))
             target = code.at(sums, code.mul(c, 4 * rows.column))
             for part in range(0, rows.column, lanes):

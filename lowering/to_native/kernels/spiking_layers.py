@@ -2,8 +2,8 @@
 
 - `write_synapse`: sums of each row of spikes, scaled and biased.
 - `write_neurons`: neurons over all steps of their currents, states in registers.
-- `write_layer`: per sample and step the events, the sums, the neurons: no current reaches memory
-  beyond the cache.
+- `write_layer`: per sample the events of some steps, then for each block of columns, whose weights
+  stay in the cache, the sums and the neurons of these steps: no current reaches memory beyond it.
 
 Sizes of time and batch are told at run time, layers have sizes of their own in the code. Not here:
 the sums (`events`), the models (`neuron_steps`).
@@ -11,6 +11,8 @@ the sums (`events`), the models (`neuron_steps`).
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -21,7 +23,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.linear import round_up
 from ..llvm.types import like, vector
-from .code import POINTER, Code
+from .code import POINTER, Code, Index
 from .events import EventRows, Events
 from .neuron_steps import NeuronStep
 from .recipes import Recipe
@@ -29,6 +31,8 @@ from .recipes import Recipe
 Spread = Literal["all", "channel"]
 
 _ALIGNED = 64
+_STEPS = 64
+"""Steps whose events are listed before their sums are taken."""
 _WIDE = 4
 """Registers of neurons that run side by side."""
 
@@ -73,10 +77,16 @@ class _Memory:
     states: int = 0
     state_bytes: int = 4
     output_bytes: int = 0
+    lists: int = 1
+
+    @property
+    def list_bytes(self) -> int:
+        """Bytes of a list with its length."""
+        return round_up(8 + self.synapse.rows.list_bytes, _ALIGNED)
 
     @property
     def sums(self) -> int:
-        return round_up(self.synapse.rows.list_bytes, _ALIGNED)
+        return self.lists * self.list_bytes
 
     @property
     def results(self) -> int:
@@ -150,7 +160,10 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     with code.each(0, count) as n:
         fired = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch)
-        events.add_rows(weights, scratch, fired, sums)
+        for b in range(rows.blocks):
+            columns = rows.block if b < rows.blocks - 1 else rows.last
+            place = code.at(sums, b * rows.block * rows.column, rows.element)
+            events.add_rows(weights, scratch, fired, place, b, columns)
         size = rows.outs * synapse.bytes
         target = code.at(y, code.mul(n, size))
         place = target if synapse.finished == rows.outs else results
@@ -173,7 +186,7 @@ def layer_scratch(synapse: Synapse, neuron: NeuronStep) -> int:
 
 def _layer_memory(synapse: Synapse, neuron: NeuronStep) -> _Memory:
     output = 1 if neuron.spikes else neuron.bytes
-    return _Memory(synapse, neuron.states, neuron.bytes, output)
+    return _Memory(synapse, neuron.states, neuron.bytes, output, _STEPS)
 
 
 def write_layer(
@@ -202,35 +215,56 @@ def write_layer(
     finish = _finish(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
+    width = rows.block * rows.column
     direct = synapse.finished == outs
+
+    def block(b: Index, columns: int, count: int, row: SSAValue, listed: SSAValue) -> None:
+        """The sums and neurons of a block of `count` outputs for a row of spikes."""
+        fired, first = code.load(listed, i64), code.mul(b, width)
+        events.add_rows(weights, code.at(listed, 8), fired, sums, b, columns)
+        whole = count % synapse.lanes == 0
+        target = code.at(y, code.mul(row, outs * output_bytes))
+        output = target if whole else results
+        here = code.at(sums, code.sub(0, first), rows.element)
+        end = code.add(first, round_up(count, synapse.lanes))
+        with code.each(first, end, synapse.lanes) as j:
+            places = [code.at(state, j, neuron.element) for state in states]
+            each = {
+                which: code.load(code.at(table, j, neuron.element), kind)
+                for which, table in zip(neuron.each, tables, strict=True)
+            }
+            old = [code.load(at, kind) for at in places]
+            result, new = neuron.step(code, each, finish.result(here, j), old)
+            for value, at in zip(new, places, strict=True):
+                code.store(value, at)
+            _store_output(code, neuron, result, output, j)
+        if not whole:
+            place = code.mul(first, output_bytes)
+            code.copy(code.at(target, place), code.at(output, place), count * output_bytes)
+
     with code.each(0, batch) as n:
         place = code.mul(n, state_bytes)
         if not direct or not before:
             code.clear(states[0], memory.state_size * neuron.states)
         for start, state in zip(starts, states, strict=False):
             code.copy(state, code.at(start, place), state_bytes)
-        with code.each(0, steps) as t:
-            row = code.add(code.mul(t, batch), n)
-            source = code.at(x, code.mul(row, rows.ins))
-            fired = events.list_events(source, scratch)
-            events.add_rows(weights, scratch, fired, sums)
-            size = outs * output_bytes
-            target = code.at(y, code.mul(row, size))
-            output = target if direct else results
-            end = code.constant(synapse.finished)
-            with code.each(0, end, synapse.lanes) as j:
-                places = [code.at(state, j, neuron.element) for state in states]
-                each = {
-                    which: code.load(code.at(table, j, neuron.element), kind)
-                    for which, table in zip(neuron.each, tables, strict=True)
-                }
-                old = [code.load(at, kind) for at in places]
-                result, new = neuron.step(code, each, finish.result(sums, j), old)
-                for value, at in zip(new, places, strict=True):
-                    code.store(value, at)
-                _store_output(code, neuron, result, output, j)
-            if not direct:
-                code.copy(target, output, size)
+        with code.each(0, steps, _STEPS) as begin:
+            end = code.minimum(code.add(begin, _STEPS), steps)
+
+            @contextmanager
+            def turn() -> Generator[tuple[SSAValue, SSAValue]]:
+                with code.each(begin, end) as t:
+                    listed = code.mul(code.sub(t, begin), memory.list_bytes)
+                    yield code.add(code.mul(t, batch), n), code.at(scratch, listed)
+
+            with turn() as (row, listed):
+                source = code.at(x, code.mul(row, rows.ins))
+                code.store(events.list_events(source, code.at(listed, 8)), listed)
+            done = rows.blocks - 1
+            with code.each(0, done) as b, turn() as (row, listed):
+                block(b, rows.block, width, row, listed)
+            with turn() as (row, listed):
+                block(done, rows.last, outs - done * width, row, listed)
         for end, state in zip(ends, states, strict=False):
             code.copy(code.at(end, place), state, state_bytes)
     return code.finish()

@@ -115,10 +115,11 @@ def _rows(program: Program, op: spike.LinearOp) -> tuple[EventRows, View]:
     weights, width = _values(op.weight), program.recipe.width
     rows = EventRows(program.recipe, kind, *weights.shape)
     if kind == "trit":
-        return rows, program.constant(trit_rows(weights, width).view(np.int8), i8)
+        return rows, program.constant(rows.arranged(trit_rows(weights, width).view(np.int8)), i8)
     if kind == "i8":
-        return rows, program.constant(byte_rows(weights, width).view(np.int8), i8)
-    return rows, program.constant(float_rows(weights, width), tensor_type(op.weight).element_type)
+        return rows, program.constant(rows.arranged(byte_rows(weights, width).view(np.int8)), i8)
+    values, element = float_rows(weights, width), tensor_type(op.weight).element_type
+    return rows, program.constant(rows.arranged(values), element)
 
 
 def _synapse(program: Program, op: spike.LinearOp) -> tuple[Synapse, list[View | None]]:

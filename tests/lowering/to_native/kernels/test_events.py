@@ -28,8 +28,8 @@ Array = NDArray[Any]
 Guard = Callable[..., Any]
 
 ELEMENTS = {"trit": np.int8, "i8": np.int8, "f32": np.float32, "f64": np.float64}
-SHAPES = ((1, 1), (3, 17), (64, 64), (65, 257), (1030, 3), (200, 300))
-"""One of everything, odd sizes, whole registers, several columns."""
+SHAPES = ((1, 1), (3, 17), (64, 64), (65, 257), (1030, 3), (200, 300), (1100, 2100))
+"""One of everything, odd sizes, whole registers, several columns, several blocks of them."""
 
 
 def weights_of(kind: str, ins: int, outs: int) -> Array:
@@ -85,10 +85,10 @@ class Kernel:
         return results
 
 
-def packed(kind: str, weights: Array, width: int) -> Array:
-    if kind == "trit":
-        return trit_rows(weights, width)
-    return byte_rows(weights, width) if kind == "i8" else float_rows(weights, width)
+def packed(rows: EventRows, weights: Array) -> Array:
+    width = rows.recipe.width
+    make = {"trit": trit_rows, "i8": byte_rows}.get(rows.kind, float_rows)
+    return rows.arranged(make(weights, width))
 
 
 @pytest.fixture(params=list(ELEMENTS))
@@ -112,7 +112,7 @@ def test_sums_are_those_of_products(width_recipe: str, kind: RowKind, guarded_co
         r = kernel.synapse.rows
         weights, x = weights_of(kind, r.ins, r.outs), trains(r.ins)
         expected = x.astype(np.float64) @ weights.astype(np.float64)
-        for found in kernel(guarded_copy, x, packed(kind, weights, recipe.width), (None, None)):
+        for found in kernel(guarded_copy, x, packed(r, weights), (None, None)):
             np.testing.assert_array_equal(found, expected)
 
 
@@ -127,7 +127,7 @@ def test_sums_of_any_shape(guarded_copy: Guard, ins: int, outs: int, count: int)
         r = kernel.synapse.rows
         weights = weights_of(r.kind, ins, outs)
         expected = x.astype(np.float64) @ weights.astype(np.float64)
-        for found in kernel(guarded_copy, x, packed(r.kind, weights, recipe.width), (None, None)):
+        for found in kernel(guarded_copy, x, packed(r, weights), (None, None)):
             np.testing.assert_array_equal(found, expected)
 
 
@@ -156,7 +156,7 @@ def test_scale_and_bias_follow_in_float32(
 
     tables = (scale if spread == "all" else table(scale), table(bias))
     sums = (x.astype(np.int64) @ weights.astype(np.int64)).astype(np.float32)
-    for found in kernel(guarded_copy, x, byte_rows(weights, recipe.width), tables):
+    for found in kernel(guarded_copy, x, packed(rows, weights), tables):
         np.testing.assert_array_equal(found, sums * scale + bias)
 
 
@@ -173,5 +173,5 @@ def test_floats_are_added_in_the_order_of_the_inputs(
     expected = np.zeros((len(x), outs), np.float32)
     for i in range(ins):
         expected += np.where(x[:, i, None] != 0, weights[i], np.float32(0))
-    for found in kernel(guarded_copy, x, float_rows(weights, recipe.width), (None, None)):
+    for found in kernel(guarded_copy, x, packed(kernel.synapse.rows, weights), (None, None)):
         np.testing.assert_array_equal(found, expected)

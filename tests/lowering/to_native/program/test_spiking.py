@@ -99,6 +99,16 @@ def test_any_number_of_steps_of_one_sample(recipe: str, compile_module: Compile)
         compiled.check([spikes(steps, steps, 1, 20)], steps, rtol=0)
 
 
+@pytest.mark.parametrize(("kind", "outs"), [("trit", 2100), ("i8", 600), ("f32", 150), ("f64", 70)])
+def test_layers_of_several_blocks(
+    kind: str, outs: int, recipe: str, compile_module: Compile
+) -> None:
+    """More weights than a cache holds, and more steps than are listed at once."""
+    compiled = compile_module(network(kind, (1100, outs, 3), LIF, "70", "?"), recipe)
+    found = compiled.check([spikes(0, 70, 2, 1100, activity=0.03)], 2, rtol=0)
+    assert 0 < found[0].mean() < 1
+
+
 TRACE, TRAIN, STATE = "tensor<5x?x9xf32>", "!spike.train<5x?x9>", "tensor<?x9xf32>"
 MODELS = {
     "lif": (
