@@ -81,7 +81,7 @@ def _step_count(run: SSAValue) -> int:
     if steps == DYNAMIC or not 0 < steps <= MOST_STEPS:
         raise Inexpressible(
             f"LiteRT runs neurons and loops over 1 to {MOST_STEPS} known steps; "
-            "fix them with infer-shapes"
+            "fix them with infer-shapes{timesteps=…}"
         )
     return steps
 

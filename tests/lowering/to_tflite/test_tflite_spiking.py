@@ -243,4 +243,4 @@ func.func @forward(%x: tensor<?x3x5xf32>) -> (!spike.train<?x3x5>, tensor<?x3x5x
         compile_to_target(parse_module(text, "model.mlir"), "tflite")
     places = [(name, place) for name, place, _ in caught.value.problems]
     assert places == [("spike.scan", "model.mlir:3:3"), ("spike.scan", "model.mlir:4:3")]
-    assert "1 to 1024 known steps; fix them with infer-shapes" in str(caught.value)
+    assert "1 to 1024 known steps; fix them with infer-shapes{timesteps=…}" in str(caught.value)
