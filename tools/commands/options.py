@@ -310,7 +310,7 @@ class Convert:
     weights: Weights = None
     layer: Layer = None
     timesteps: Annotated[str, typer.Option(metavar="T,…", help="The numbers of steps to try.")] = (
-        "1,2,4,8"
+        "1,2,4"
     )
     price: Annotated[
         str | None,
