@@ -157,6 +157,20 @@ def test_floats_are_summed_by_events_alone() -> None:
 
 
 @pytest.mark.parametrize("engine", ["event", "dense"])
+def test_slices_of_rounded_sums_give_the_bits_of_one_run(engine: Engine) -> None:
+    rng = np.random.default_rng(0)
+    module = network(weights="f32")
+    arrays = {f"w{n}": rng.normal(size=size) / 3 for n, size in enumerate(pairwise(SIZES))}
+    attach_store(module, ParameterStore.of({k: v.astype("f4") for k, v in arrays.items()}))
+    x = spikes(40, 5)
+    whole = simulator(module, engine).run([x])
+    assert 0.01 < whole[1].mean() < 0.99
+    for threads, most in ((1, 1), (2, 3), (3, 40)):
+        agree(simulator(module, engine, threads=threads).run([x], slice_steps=most), whole)
+    agree(simulator(module, engine).run([x[:, 1:2]]), [y[:, 1:2] for y in whole])
+
+
+@pytest.mark.parametrize("engine", ["event", "dense"])
 def test_a_weight_that_is_infinite_reaches_every_sum(engine: Engine) -> None:
     """0·∞ is no number, so a neuron that has such a weight is silent but where all inputs fire."""
     weight = np.array([[np.inf, 1, 0.5], [1, 0.25, 0.5], [-np.inf, 1, 1]], np.float32)

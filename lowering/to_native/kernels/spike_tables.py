@@ -2,9 +2,10 @@
 
 Four inputs can fire in sixteen ways. For 32 inputs and a column of outputs, the sums of all ways of
 eight such groups fit the first-level cache, so that a row of spikes takes one addition for four
-products; the table serves some hundred rows. Sums of int8 weights are held as int16 in a table and
-for 32 inputs, then as int32. Floats are added in groups: first the four of a group, in order, then
-the groups. A few rows alone do not pay for a table: they multiply by all weights.
+products; the table serves some hundred rows, one for half of the inputs some tens. Sums of int8
+weights are held as int16 in a table and for its inputs, then as int32. Floats are added in groups:
+first the four of a group, in order, then the groups. A few rows alone do not pay for a table: they
+multiply by all weights, and add in the same order, so that no bit depends on the number of rows.
 
 Not here: sums of the inputs that fire alone (`events`), what calls it (`program.spike_products`).
 """
@@ -29,8 +30,8 @@ _TOGETHER, _GROUP = 32, 4
 _WAYS = 1 << _GROUP
 _ROWS = 512
 """Rows that one table serves: their sums shall stay in the second-level cache."""
-_FEW = 8
-"""Rows that are too few for a table."""
+_FEW, _SOME = 8, 64
+"""Rows that are too few for a table, and for a table of more than half of the inputs."""
 _REGISTERS = 4
 """Most registers of a table's row."""
 
@@ -182,11 +183,16 @@ class _Writer:
         start = code.mul(c, shape.padded * shape.column)
         weights = code.at(self._weights, start, shape.weight)
         code.clear(self._sums, code.mul(count, line))
-        with code.when(code.icmp("sge", count, _FEW)), code.each(0, shape.padded, _TOGETHER) as i:
-            self._fill_table(code.at(weights, code.mul(i, shape.column), shape.weight))
-            self._add_table(i, count)
-        with code.when(code.icmp("slt", count, _FEW)), code.each(0, count) as r:
+        few, some = (code.icmp("slt", count, most) for most in (_FEW, _SOME))
+        with code.when(few), code.each(0, count) as r:
             self._multiply(weights, r)
+        sizes = ((_TOGETHER // 2, code.xor(few, some)), (_TOGETHER, code.not_(some)))
+        for together, fitting in sizes:
+            with code.when(fitting), code.each(0, shape.padded, together) as i:
+                self._fill_table(
+                    code.at(weights, code.mul(i, shape.column), shape.weight), together
+                )
+                self._add_table(i, count, together)
         with code.each(0, count) as r:
             place = code.add(code.mul(code.add(first, r), shape.outs), code.mul(c, shape.column))
             source = code.at(self._sums, code.mul(r, line))
@@ -202,11 +208,11 @@ class _Writer:
     def _plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._code.fadd(a, b) if self._shape.floats else self._code.add(a, b)
 
-    def _fill_table(self, weights: SSAValue) -> None:
+    def _fill_table(self, weights: SSAValue, together: int) -> None:
         """The sums of all ways in which each group of inputs can fire."""
         code, shape = self._code, self._shape
-        ahead = _TOGETHER * shape.column
-        with code.each(0, _TOGETHER // _GROUP) as g:
+        ahead = together * shape.column
+        with code.each(0, together // _GROUP) as g:
             target = code.at(self._table, code.mul(g, _WAYS * shape.row_bytes))
             for c in range(shape.registers):
                 sums = [code.constant(0.0 if shape.floats else 0, self._register)]
@@ -220,15 +226,16 @@ class _Writer:
                     place = way * shape.row_bytes + c * shape.recipe.width
                     code.store(total, code.at(target, place))
 
-    def _add_table(self, i: SSAValue, count: SSAValue) -> None:
+    def _add_table(self, i: SSAValue, count: SSAValue, together: int) -> None:
         """Add to the sums of every row what the table has for its inputs from `i`."""
         code, shape = self._code, self._shape
         shift = shape.row_bytes.bit_length() - 1
         with code.each(0, count) as r:
             place = code.add(code.mul(r, shape.bit_bytes), code.lshr(i, 3))
-            bits = code.resize(code.load(code.at(self._bits, place), i32), i64, unsigned=True)
+            stored = code.load(code.at(self._bits, place), IntegerType(together))
+            bits = code.resize(stored, i64, unsigned=True)
             totals = self._totals(r)
-            for g in range(_TOGETHER // _GROUP):
+            for g in range(together // _GROUP):
                 far = shift - g * _GROUP
                 moved = code.shl(bits, far) if far > 0 else code.lshr(bits, -far) if far else bits
                 way = code.and_(moved, (_WAYS - 1) << shift)
@@ -260,24 +267,22 @@ class _Writer:
             code.store(total, place)
 
     def _multiply(self, weights: SSAValue, r: SSAValue) -> None:
-        """The sums of one row, without a table."""
+        """The sums of one row without a table, in the order of those with one."""
         code, shape = self._code, self._shape
-        mask = vector(IntegerType(8 * shape.bytes if shape.floats else 16), shape.lanes)
+        mask = IntegerType(8 * shape.bytes if shape.floats else 16)
         line = code.at(self._bits, code.mul(r, shape.bit_bytes))
         with code.each(0, shape.padded, _TOGETHER) as i:
             bits = code.load(code.at(line, code.lshr(i, 3)), i32)
-            with code.loop(0, _TOGETHER, 1, self._totals(r)) as single:
-                j = single.index
-                bit = code.and_(code.lshr(bits, code.resize(j, i32)), 1)
-                fires = code.splat(code.resize(code.sub(0, bit), mask.element_type), shape.lanes)
-                row = code.mul(code.add(i, j), shape.column)
-                start = code.at(weights, row, shape.weight)
-                values = [
-                    code.and_(code.bits(self._weight(start, c), mask), fires)
-                    for c in range(shape.registers)
-                ]
-                single.values = [
-                    self._plus(total, code.bits(value, self._register))
-                    for total, value in zip(single.values, values, strict=True)
-                ]
-            self._keep(r, list(single.values))
+            with code.loop(0, _TOGETHER, _GROUP, self._totals(r)) as group:
+                sums = [code.constant(0.0 if shape.floats else 0, self._register)] * shape.registers
+                for k in range(_GROUP):
+                    j = code.add(group.index, k)
+                    bit = code.and_(code.lshr(bits, code.resize(j, i32)), 1)
+                    fires = code.splat(code.resize(code.sub(0, bit), mask), shape.lanes)
+                    row = code.mul(code.add(i, j), shape.column)
+                    for c, total in enumerate(sums):
+                        weight = self._weight(code.at(weights, row, shape.weight), c)
+                        value = code.and_(code.bits(weight, fires.type), fires)
+                        sums[c] = self._plus(total, code.bits(value, self._register))
+                group.values = [self._plus(*pair) for pair in zip(group.values, sums, strict=True)]
+            self._keep(r, list(group.values))
