@@ -95,6 +95,9 @@ def unary(e: Writer, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
 def binary(e: Writer, op: tensor.AddOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
     operands = [e.value(op.lhs), e.value(op.rhs)]
+    if isinstance(op, tensor.MulOp) and (shape := tensor_type(op.result).get_shape()):
+        pairs = (operands, reversed(operands))
+        operands = [e.factor(name, other, shape[-1]) for name, other in zip(*pairs, strict=True)]
     e.bind(op.result, e.apply(operator_of(type(op), e.element(operands[0])), operands))
 
 

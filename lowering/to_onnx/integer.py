@@ -40,7 +40,7 @@ def exact_product(
     (x_name, x_bound), (w_name, w_bound) = x, w
     if terms * x_bound * w_bound <= FLOAT_EXACT:
         out = product(e.cast(x_name, Element.FLOAT), e.cast(w_name, Element.FLOAT))
-        return e.same(out, accumulator)
+        return e.whole(out, accumulator)
     bits = (FLOAT_EXACT // max(terms, 1)).bit_length() - 1
     w_bits = w_bound.bit_length()
     if w_bits > bits - 4:

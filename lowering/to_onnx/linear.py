@@ -29,7 +29,7 @@ def matmul(e: Writer, op: tensor.MatmulOp) -> None:
         terms, greatest = tensor_type(op.lhs).get_shape()[-1], e.magnitudes.greatest(op.rhs)
         if 0 <= terms * greatest <= FLOAT_EXACT:  # exact, on a quicker kernel
             floats = [e.cast(lhs, Element.FLOAT), e.cast(rhs, Element.FLOAT)]
-            e.bind(op.result, e.same(e.apply("MatMul", floats), e.element(lhs)))
+            e.bind(op.result, e.product(e.apply("MatMul", floats), e.element(lhs)))
             return
     if not fails_when_empty(tensor_type(op.lhs), tensor_type(op.rhs)):
         e.bind(op.result, e.apply("MatMul", [lhs, rhs]))

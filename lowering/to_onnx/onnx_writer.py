@@ -87,6 +87,8 @@ class Writer:
         self._keys: dict[str, str] = {}
         self._truncated: set[str] = set()  # integers that a Cast made of floats
         self._origins: dict[str, str] = {}  # of what holds the same numbers in another type
+        self._sums: dict[str, str] = {}  # of integers, the floats in which they were summed
+        self._exact: set[str] = set()  # products in which floats sum integers
         self._lifted: dict[str, str] = {}  # of what has an axis in front of it, what it was before
         self._parameters: set[str] = set()
         self._hint = "value"
@@ -115,7 +117,7 @@ class Writer:
             name = self.graph.rename_last(before, value.name_hint or self._hint)
             if before in self._truncated:
                 self._truncated.add(name)
-            for known in (self._origins, self._lifted):
+            for known in (self._origins, self._sums, self._lifted):
                 if before in known:
                     known[name] = known.pop(before)
         self.bind_input(value, name)
@@ -372,6 +374,31 @@ class Writer:
             self._origins[result] = name
         return result
 
+    def product(self, name: str, element: Element) -> str:
+        """A matrix product in which floats sum integers, as integers; see `factor`."""
+        self._exact.add(name)
+        return self.same(name, element)
+
+    def factor(self, name: str, product: str, width: int) -> str:
+        """A number that multiplies such a product, for each column: ONNX Runtime would put a scalar
+        into the product, which then rounds in between."""
+        if product not in self._exact or name in self._exact or width == DYNAMIC:
+            return name
+        values = self.graph.initializers.get(name)
+        if values is None or values.size != 1:
+            return name
+        return self.constant(np.broadcast_to(values.reshape(-1), (width,)), f"{name}.each")
+
+    def whole(self, name: str, element: Element) -> str:
+        """Floats that are exact sums, as integers.
+
+        Casting them back takes a Cast: without one ONNX Runtime joins the product and what follows
+        it, and rounds otherwise. Where elements move in between it cannot, see `moved`.
+        """
+        result = self.cast(name, element)
+        self._sums[result] = name
+        return result
+
     def origin(self, name: str) -> str:
         """What `name` was before it was cast to a type that holds the same numbers."""
         return self._origins.get(name, name)
@@ -382,7 +409,9 @@ class Writer:
         return next((r for r in known if self.element(r) is Element.FLOAT), name)
 
     def moved(self, name: str, move: Callable[[str], str]) -> str:
-        """`name` with its elements moved: truth values as the numbers that they were before."""
+        """`name` with its elements moved: truth values and sums as what they were before."""
+        if name in self._sums:
+            return self.same(move(self._sums[name]), self.element(name))
         if name not in self._origins or not self.is_truth(name):
             return move(name)
         return self.same(self.moved(self._origins[name], move), self.element(name))

@@ -84,7 +84,7 @@ def _matrix_product(e: Writer, input: SSAValue, weight: SSAValue, shape: Shape) 
     sums = element_type(accumulator(type))
     ranks = min(type.get_num_dims(), len(shape))
     if e.is_truth(x) and terms <= FLOAT_EXACT:
-        return e.same(_float_product(e, e.cast(x, Element.FLOAT), weight, shape), sums)
+        return e.product(_float_product(e, e.cast(x, Element.FLOAT), weight, shape), sums)
     if element is Element.INT8 and ranks >= 2 and terms * 255 < 1 << 31:
         return _byte_product(e, x, _trits(e, weight, shape, Element.INT8))
     for wide, limit in ((Element.FLOAT, FLOAT_EXACT), (Element.DOUBLE, DOUBLE_EXACT)):

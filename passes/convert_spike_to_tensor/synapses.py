@@ -23,7 +23,7 @@ def linear(builder: Builder, op: spike.LinearOp) -> Values:
         sums = builder.add(ternary.MatmulOp(x, weight))
     else:
         sums = builder.add(tensor.MatmulOp(x, weight))
-    return [_finish(builder, op, sums, op.CHANNEL_AXIS)]
+    return [_finish(builder, op, sums)]
 
 
 def conv(builder: Builder, op: spike.ConvOp) -> Values:
@@ -39,9 +39,7 @@ def conv(builder: Builder, op: spike.ConvOp) -> Values:
         groups=op.groups.value.data,
     )
     sums = builder.add(product)
-    if tensor_type(sums).element_type == i32:  # the integers end with the scale
-        return [builder.parted(_finish(builder, op, sums, 1), op.input)]
-    return [_finish(builder, op, builder.parted(sums, op.input), op.CHANNEL_AXIS)]
+    return [_finish(builder, op, builder.parted(sums, op.input))]
 
 
 def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAValue, SSAValue]:
@@ -53,18 +51,16 @@ def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAV
     return builder.dense(op.input, sums), builder.converted(op.weight, sums)
 
 
-def _finish(
-    builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue, axis: int
-) -> SSAValue:
-    """Scale and bias along an axis, in this order."""
+def _finish(builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue) -> SSAValue:
+    """Scale and bias, in this order."""
     rank = tensor_type(sums).get_num_dims()
     result = sums
     if op.scale is not None:
-        scale = builder.along(op.scale, rank, axis)
+        scale = builder.along(op.scale, rank, op.CHANNEL_AXIS)
         result = builder.converted(result, tensor_type(scale).element_type)
         result = builder.add(tensor.MulOp(result, scale))
     if op.bias is not None:
-        bias = builder.along(op.bias, rank, axis)
+        bias = builder.along(op.bias, rank, op.CHANNEL_AXIS)
         result = builder.add(tensor.AddOp(result, bias))
     return result
 

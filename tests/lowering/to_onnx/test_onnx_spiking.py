@@ -172,3 +172,38 @@ func.func @forward(%x: !spike.train<?x?x4x6>, %c: tensor<?x?x4xf32>)
     spikes = rng.random((7, 3, 4, 6)) < 0.2
     current = (rng.integers(-8, 16, (7, 3, 4)) / 8).astype(np.float32)
     same(text, [spikes, current], None, opset)
+
+
+@pytest.mark.parametrize("scale", ["f32", "64xf32"])
+def test_exact_sums_are_scaled_once(scale: str) -> None:
+    """ONNX Runtime puts a scalar into a product, which then rounds after each part of it."""
+    text = f"""
+func.func @forward(%x: !spike.train<4x?x784>) -> tensor<4x?x64xf32> {{
+  %w = ternary.parameter "w" : tensor<784x64x!ternary.trit>
+  %s = tensor.parameter "s" : tensor<{scale}>
+  %y = spike.linear %x, %w scale(%s : tensor<{scale}>)
+    : !spike.train<4x?x784>, tensor<784x64x!ternary.trit> -> tensor<4x?x64xf32>
+  func.return %y : tensor<4x?x64xf32>
+}}"""
+    rng = np.random.default_rng(19)
+    factor = np.full(() if scale == "f32" else 64, 0.3, np.float32)
+    values = {"w": pack_trits(rng.integers(-1, 2, (784, 64)).astype(np.int8)), "s": factor}
+    same(text, [rng.random((4, 8, 784)) < 0.3], values, 21)
+
+
+def test_integer_sums_are_rounded_once_behind_a_convolution() -> None:
+    """What stands between a convolution and its scale keeps ONNX Runtime from joining them."""
+    text = """
+func.func @forward(%x: tensor<?x3x9x9xi8>) -> tensor<?x5x7x7xf32> {
+  %w = ternary.parameter "w" : tensor<5x3x3x3x!ternary.trit>
+  %s = tensor.constant dense<0.007874> : tensor<f32>
+  %c = ternary.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+    dilation = array<i64: 1, 1>, groups = 1 : i64}
+    : tensor<?x3x9x9xi8>, tensor<5x3x3x3x!ternary.trit> -> tensor<?x5x7x7xi32>
+  %f = tensor.convert %c : (tensor<?x5x7x7xi32>) -> tensor<?x5x7x7xf32>
+  %y = tensor.mul %f, %s : (tensor<?x5x7x7xf32>, tensor<f32>) -> tensor<?x5x7x7xf32>
+  func.return %y : tensor<?x5x7x7xf32>
+}"""
+    rng = np.random.default_rng(20)
+    stored = pack_trits(rng.integers(-1, 2, (5, 3, 3, 3)).astype(np.int8))
+    same(text, [rng.integers(-128, 128, (3, 3, 9, 9)).astype(np.int8)], {"w": stored}, 21)
