@@ -63,7 +63,7 @@ def scan(evaluate: Evaluate) -> Rule:
         runs, same = operands[:count], operands[count : count + fixed]
         batch = runs[0].shape[1] if runs[0].ndim > 1 else 1
         states: Sequence[Array] = [
-            np.broadcast_to(value, _known(argument, batch))
+            np.broadcast_to(value, _state_shape(op, argument, runs[0]))
             for value, argument in zip(operands[count + fixed :], op.arguments()[2], strict=True)
         ]
         steps: list[Sequence[Array]] = []
@@ -73,7 +73,7 @@ def scan(evaluate: Evaluate) -> Rule:
             states = results[: len(states)]
             steps.append(results[len(states) :])
         outputs = [
-            np.concatenate([_no_step(value, batch), *(step[n] for step in steps)])
+            np.concatenate([step[n] for step in steps]) if steps else _no_step(value, batch)
             for n, value in enumerate(op.yielded()[1])
         ]
         return (*outputs, *states)
@@ -84,6 +84,12 @@ def scan(evaluate: Evaluate) -> Rule:
 def _no_step(value: SSAValue, batch: int) -> Array:
     """A run without steps, like one of which `value` is a step."""
     return np.zeros((0, *_known(value, batch)[1:]), numpy_dtype(dense_type(value).element_type))
+
+
+def _state_shape(op: ScanOp, state: SSAValue, run: Array) -> tuple[int, ...]:
+    shape = dense_type(state).get_shape()
+    axes = (op.source_axis(state, axis) for axis in range(len(shape)))
+    return tuple(run.shape[a] if n == DYNAMIC else n for a, n in zip(axes, shape, strict=True))
 
 
 def _known(value: SSAValue, batch: int) -> tuple[int, ...]:

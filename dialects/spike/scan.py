@@ -29,9 +29,10 @@ class ScanOp(BodyOp):
     The arguments of the body are one step of each run, [1, …], then the fixed values, then the
     states, which begin with `states` and are after each step what the body yields first. What it
     yields further are runs of one step; the results are these one after the other, then the states
-    after the last step. An initial state may be a scalar, for each place of the state; unknown
-    sizes of states are that of the batch, the second axis of the first run. `lower-recurrent` makes
-    it of `spike.recurrent`, for targets with a loop.
+    after the last step. An initial state may be a scalar, for each place of the state; its unknown
+    sizes are those of a step of the first run, or that of the batch where it has other axes.
+    `lower-recurrent` makes it of `spike.recurrent`, `convert-spike-to-tensor` of neurons, for
+    targets with a loop.
 
         %y, %v = spike.scan %i states(%zero : tensor<f32>)
              : (tensor<32x?x4xf32>) -> (!spike.train<32x?x4>), (tensor<?x4xf32>) {
@@ -88,6 +89,14 @@ class ScanOp(BodyOp):
         first = len(self.runs)
         second = first + len(self.fixed)
         return args[:first], args[first:second], args[second:]
+
+    def source_axis(self, state: SSAValue, axis: int) -> int:
+        """The axis of the first run whose size an unknown one of a state is."""
+        shape, run = dense_type(state).get_shape(), dense_type(self.runs[0]).get_num_dims()
+        if len(shape) == run - 1:
+            return axis + 1
+        has_time = len(shape) == run and shape[0] == 1
+        return axis if has_time else 1
 
     def yielded(self) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
         """What the body yields: states, steps of the outputs."""

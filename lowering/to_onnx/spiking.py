@@ -74,32 +74,24 @@ def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
 
 
 def _initial(e: Writer, op: spike.ScanOp, index: int, flat: bool) -> str:
-    """A state before the first step; a scalar is spread over the sizes of the state.
-
-    Sizes that are unknown are those of the first run, behind its axis of steps.
-    """
+    """A state before the first step; a scalar is spread over the sizes of the state."""
     argument, name = op.arguments()[2][index], e.value(op.states[index])
-    shape = dense_type(argument).get_shape()[flat:]
+    shape = dense_type(argument).get_shape()
     if dense_type(op.states[index]).get_num_dims():
         return e.squeeze(name, [0]) if flat else name
+    value = constant_of(op.states[index])
+    if DYNAMIC not in shape and value is not None:
+        return e.constant(np.broadcast_to(value, shape[flat:]), "zeros")
     run, known = e.value(op.runs[0]), dense_type(op.runs[0]).get_shape()
-    sizes = known[len(known) - len(shape) :]
-    if list(shape) == list(sizes) and DYNAMIC in shape and e.opset >= 15:
-        start = len(known) - len(shape)
-        wanted = e.node("Shape", [run], Element.INT64, start=start)
-    elif DYNAMIC in shape:
+    axes = [op.source_axis(argument, axis) for axis in range(len(shape))]
+    if flat and e.opset >= 15 and axes[1:] == list(range(1, len(known))) and shape[1:] == known[1:]:
+        wanted = e.node("Shape", [run], Element.INT64, start=1)
+    else:
         pieces = [
-            e.dimension(run, axis + len(known) - len(shape), size)
-            if size == DYNAMIC
-            else e.indices([size])
-            for axis, size in enumerate(shape)
+            e.dimension(run, axis, known[axis]) if size == DYNAMIC else e.indices([size])
+            for axis, size in list(zip(axes, shape, strict=True))[flat:]
         ]
         wanted = e.node("Concat", pieces, Element.INT64, axis=0)
-    else:
-        value = constant_of(op.states[index])
-        if value is not None:
-            return e.constant(np.broadcast_to(value, shape), "zeros")
-        wanted = e.indices(shape)
     return e.apply("Expand", [name], rest=[wanted])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects import spike
-from ...dialects.shapes import DYNAMIC, Shape
+from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from ..emission import STORED, Inexpressible, write_within
 from .elementwise import clip
@@ -58,17 +58,21 @@ def _one_step(e: Writer, op: spike.ScanOp, inputs: list[Tensor], write: Rule) ->
 
 
 def _initial(e: Writer, op: spike.ScanOp, index: int) -> Tensor:
-    """A state before the first step; a scalar is spread over the sizes of the state.
-
-    Sizes that are unknown are those of the first run, behind its axis of steps.
-    """
+    """A state before the first step; a scalar is spread over the sizes of the state."""
     wanted = dense_type(op.arguments()[2][index]).get_shape()
     state = e.value(op.states[index])
     if state.rank == len(wanted):
         return state
     if state.data is None:
         raise Inexpressible("a state that begins as one computed number for all places")
-    return _spread_state(e, state, wanted, e.value(op.runs[0]))
+    if DYNAMIC not in wanted:
+        return e.constant(np.broadcast_to(state.data, wanted), state.name)
+    run, argument = e.value(op.runs[0]), op.arguments()[2][index]
+    sizes = [
+        e.dimension(run, op.source_axis(argument, axis)) if size == DYNAMIC else size
+        for axis, size in enumerate(wanted)
+    ]
+    return e.apply("BROADCAST_TO", [state], shape=wanted, rest=[e.sizes(sizes)])
 
 
 def _step_count(run: SSAValue) -> int:
@@ -92,16 +96,6 @@ def _step_of(e: Writer, run: Tensor, step: int, steps: int) -> Tensor:
         return run
     begin, rest = [step, *[0] * (run.rank - 1)], [DYNAMIC] * (run.rank - 1)
     return cut(e, run, begin, [1, *rest])
-
-
-def _spread_state(e: Writer, state: Tensor, shape: Shape, run: Tensor) -> Tensor:
-    """A constant state for each place of `shape`; what is unknown of that, `run` says."""
-    assert state.data is not None
-    if DYNAMIC not in shape:
-        return e.constant(np.broadcast_to(state.data, shape), state.name)
-    offset = run.rank - len(shape)
-    sizes = [e.dimension(run, a + offset) if n == DYNAMIC else n for a, n in enumerate(shape)]
-    return e.apply("BROADCAST_TO", [state], shape=shape, rest=[e.sizes(sizes)])
 
 
 def _joined(e: Writer, pieces: list[Tensor]) -> Tensor:

@@ -612,3 +612,43 @@ func.func @forward(%x: tensor<7x?x5xi32>, %d: tensor<5xi32>)
     same(text, inputs)
     module = module_of(text)
     equal(run_target(module, "native", inputs)[1], run_module(module, inputs))
+
+
+def test_a_state_with_other_axes_than_what_comes_in() -> None:
+    """Its unknown size is the batch, not what stands in its place in a step."""
+    text = """
+func.func @forward(%x: tensor<4x?x3xf32>) -> !spike.train<4x?x3> {
+  %y = spike.recurrent %x : (tensor<4x?x3xf32>) -> !spike.train<4x?x3> {
+   ^bb0(%a: tensor<4x?x3xf32>, %last: !spike.train<4x?x3>):
+     %n = spike.to_tensor %last : (!spike.train<4x?x3>) -> tensor<4x?x3xf32>
+     %e = tensor.sub %a, %n : (tensor<4x?x3xf32>, tensor<4x?x3xf32>) -> tensor<4x?x3xf32>
+     %u = tensor.unsqueeze %e {axes = array<i64: 2>} : (tensor<4x?x3xf32>) -> tensor<4x?x1x3xf32>
+     %s = spike.lif %u {beta = 0.5 : f64} : (tensor<4x?x1x3xf32>) -> !spike.train<4x?x1x3>
+     %d = spike.to_tensor %s : (!spike.train<4x?x1x3>) -> tensor<4x?x1x3xi1>
+     %q = tensor.squeeze %d {axes = array<i64: 2>} : (tensor<4x?x1x3xi1>) -> tensor<4x?x3xi1>
+     %t = spike.from_tensor %q : (tensor<4x?x3xi1>) -> !spike.train<4x?x3>
+     spike.yield %t : !spike.train<4x?x3>
+  }
+  func.return %y : !spike.train<4x?x3>
+}"""
+    x = (np.random.default_rng(21).integers(-4, 24, (4, 5, 3)) / 8).astype(np.float32)
+    same(text, [x])
+    module = module_of(text)
+    expected = run_module(module, [x])
+    for target in ("tflite", "native"):
+        equal([np.asarray(run_target(module, target, [x])[1][0], np.bool_)], expected)
+
+
+def test_a_loop_of_neurons_with_several_free_sizes_is_the_neurons() -> None:
+    text = """
+func.func @forward(%x: tensor<?x?x?xf32>) -> (!spike.train<?x?x?>, tensor<?x?xf32>) {
+  %s, %v = spike.lif %x {beta = 0.5 : f64} : (tensor<?x?x?xf32>)
+    -> (!spike.train<?x?x?>, tensor<?x?xf32>)
+  func.return %s, %v : !spike.train<?x?x?>, tensor<?x?xf32>
+}"""
+    inputs = [dyadic(np.random.default_rng(22), 6, 2, 3)]
+    same(text, inputs)
+    module = module_of(text)
+    expected = run_module(module, inputs)
+    run_stages(module, [Stage("loops", "convert-spike-to-tensor{neurons=loop}")])
+    equal(run_module(module, inputs), expected)

@@ -66,7 +66,7 @@ class Repetition:
         self._count = runs[0].sizes[0]
         if any(run.sizes[0] != self._count for run in runs):
             raise RefusedError("has runs that need not be of one length")
-        self._batch = runs[0].sizes[1] if runs[0].rank > 1 else ONE
+        self._sources = runs[0].sizes
         self._slices: list[Buffer] = []
         steps, fixed, states = op.arguments()
         for argument, run in zip(steps, runs, strict=True):
@@ -121,10 +121,12 @@ class Repetition:
         return View(buffer, sizes, run.strides)
 
     def _sizes(self, argument: SSAValue) -> tuple[Size, ...]:
-        """The sizes of a state; unknown ones are the batch."""
+        """The sizes of a state; see `spike.ScanOp.source_axis`."""
         return tuple(
-            self._batch if size == DYNAMIC else Size.of(size)
-            for size in dense_type(argument).get_shape()
+            self._sources[self._op.source_axis(argument, axis)]
+            if size == DYNAMIC
+            else Size.of(size)
+            for axis, size in enumerate(dense_type(argument).get_shape())
         )
 
 
