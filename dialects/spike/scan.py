@@ -17,7 +17,9 @@ from xdsl.irdl import (
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, compatible
+from ..traits import Elementwise, has
 from .body import BodyOp, YieldOp
+from .coding import FromTensorOp, ToTensorOp
 from .synapses import SIGNAL
 from .types import dense_type, like, time_first
 
@@ -97,6 +99,15 @@ class ScanOp(BodyOp):
             return axis + 1
         has_time = len(shape) == run and shape[0] == 1
         return axis if has_time else 1
+
+    def is_elementwise(self) -> bool:
+        """Whether the body works on each element alone: constants, conversions, arithmetic."""
+        return all(
+            not op.operands
+            or isinstance(op, ToTensorOp | FromTensorOp | YieldOp)
+            or has(op, Elementwise)
+            for op in self.body.block.ops
+        )
 
     def yielded(self) -> tuple[Sequence[SSAValue], Sequence[SSAValue]]:
         """What the body yields: states, steps of the outputs."""

@@ -13,16 +13,12 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.threefry import key_schedule
 from ...dialects.spike.types import dense_type, is_train
-from ...dialects.traits import Elementwise, has
 from ..emission import STORED, Inexpressible, write_within
 from .graph import DOMAIN, Element, Port, element_type
 from .onnx_writer import Rule, Writer
 from .quantization import constant_of
 from .shape import arange
 from .threefry import LEAST_OPSET
-
-_SAME = (*STORED, spike.ToTensorOp, spike.FromTensorOp, spike.YieldOp)
-"""Ops that work on each element alone without being arithmetic."""
 
 
 def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
@@ -32,7 +28,7 @@ def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
     element alone, a step has no axis of time in it.
     """
     steps, fixed, states = op.arguments()
-    flat = all(isinstance(inner, _SAME) or has(inner, Elementwise) for inner in op.body.block.ops)
+    flat = op.is_elementwise()
     for argument, value in zip(fixed, op.fixed, strict=True):
         e.alias(argument, value)
     runs = [e.value(run) for run in op.runs]

@@ -36,10 +36,10 @@ def scan(e: Writer, op: spike.ScanOp, write: Rule) -> None:
         for collected, value in zip(outputs, results[len(states) :], strict=True):
             collected.append(value)
     e.start(op)
-    for result, pieces in zip(op.outputs, outputs, strict=True):
-        e.bind(result, _joined(e, pieces))
-    for result, state in zip(op.final, states, strict=True):
-        e.bind(result, state)
+    for result, pieces, value in zip(op.outputs, outputs, op.yielded()[1], strict=True):
+        e.bind(result, _joined(e, [_whole(e, op, piece, value) for piece in pieces]))
+    for result, state, value in zip(op.final, states, op.arguments()[2], strict=True):
+        e.bind(result, _whole(e, op, state, value))
 
 
 def _one_step(e: Writer, op: spike.ScanOp, inputs: list[Tensor], write: Rule) -> list[Tensor]:
@@ -58,21 +58,31 @@ def _one_step(e: Writer, op: spike.ScanOp, inputs: list[Tensor], write: Rule) ->
 
 
 def _initial(e: Writer, op: spike.ScanOp, index: int) -> Tensor:
-    """A state before the first step; a scalar is spread over the sizes of the state."""
-    wanted = dense_type(op.arguments()[2][index]).get_shape()
+    """A state before the first step; where the body broadcasts, a scalar needs no sizes."""
+    argument = op.arguments()[2][index]
+    rank = dense_type(argument).get_num_dims()
     state = e.value(op.states[index])
-    if state.rank == len(wanted):
+    if state.rank == rank:
         return state
     if state.data is None:
         raise Inexpressible("a state that begins as one computed number for all places")
-    if DYNAMIC not in wanted:
-        return e.constant(np.broadcast_to(state.data, wanted), state.name)
-    run, argument = e.value(op.runs[0]), op.arguments()[2][index]
+    number = e.constant(state.data.reshape((1,) * rank), state.name)
+    return number if op.is_elementwise() else _whole(e, op, number, argument)
+
+
+def _whole(e: Writer, op: spike.ScanOp, x: Tensor, value: SSAValue) -> Tensor:
+    """`x` in all the sizes of `value`, a state or a step of an output, where it has 1 for some."""
+    wanted = dense_type(value).get_shape()
+    if all(have == size for have, size in zip(x.shape, wanted, strict=True)):
+        return x
+    if DYNAMIC not in wanted and x.data is not None:
+        return e.constant(np.broadcast_to(x.data, wanted), x.name)
+    run = e.value(op.runs[0])
     sizes = [
-        e.dimension(run, op.source_axis(argument, axis)) if size == DYNAMIC else size
+        e.dimension(run, op.source_axis(value, axis)) if size == DYNAMIC else size
         for axis, size in enumerate(wanted)
     ]
-    return e.apply("BROADCAST_TO", [state], shape=wanted, rest=[e.sizes(sizes)])
+    return e.apply("BROADCAST_TO", [x], shape=wanted, rest=[e.sizes(sizes)])
 
 
 def _step_count(run: SSAValue) -> int:
