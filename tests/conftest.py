@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import secrets
 import shlex
 import shutil
@@ -119,6 +120,25 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
+
+
+@pytest.fixture
+def run_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, Any]]:
+    """The Python code of a document, run block after block in an empty folder: `run_guide(path)`.
+
+    `path` is from the root of the project. The result holds the names that the blocks leave.
+    """
+
+    def run(path: str) -> dict[str, Any]:
+        text = (Path(__file__).resolve().parents[1] / path).read_text(encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        pytest.importorskip("torch").manual_seed(0)
+        scope: dict[str, Any] = {}
+        for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)):
+            exec(compile(block, f"{path}[{number}]", "exec"), scope)
+        return scope
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,6 @@ from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
 from triton_dsl.lowering.module_file import save_module
 from triton_dsl.passes.convert_ann_to_snn import ArchitectureValidator
-
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "conversion.md"
 
 TEXT = """
 func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x3xf32> {
@@ -111,13 +109,8 @@ def test_samples_that_do_not_fit_are_refused() -> None:
         convert_to_snn(program(), {"x": samples(1)}, timesteps=0)
 
 
-def test_the_code_of_the_guide_runs() -> None:
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    scope: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), scope)
+def test_the_code_of_the_guide_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
+    scope = run_guide("docs/conversion.md")
     assert scope["agreement"] > 0.95
     assert 0 < scope["spikes"] < 8 * 48
     findings = ArchitectureValidator().compare(scope["program"], scope["finer"])

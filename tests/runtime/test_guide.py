@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from triton_dsl.runtime.models.bert import TernaryBertTiny
@@ -15,13 +14,8 @@ from triton_dsl.runtime.models.small import TernaryCIFAR10Net
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "runtime.md"
 
 
-def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    scope: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), scope)
+def test_the_code_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
+    scope = run_guide("docs/runtime.md")
     assert scope["ternary"].shape == (256, 128) and scope["ternary"].nbytes == 8192
     torch.testing.assert_close(scope["program"].module()(scope["x"]), scope["packed"](scope["x"]))
     assert scope["size"]["ternary_params"] == 784 * 256 + 2560

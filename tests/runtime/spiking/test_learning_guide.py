@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-import torch
 
-GUIDE = Path(__file__).resolve().parents[3] / "docs" / "learning_rules.md"
-
-
-def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    scope: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), scope)
+def test_the_code_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
+    scope = run_guide("docs/learning_rules.md")
     assert scope["learnt"][0, :10].mean() > scope["learnt"][0, 10:].mean() + 0.3
     assert scope["errors"][-1] < 0.5 * scope["errors"][0]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from triton_dsl.runtime.training.config import OPTIMIZERS, SCHEDULES
@@ -14,14 +13,9 @@ from triton_dsl.runtime.training.config import OPTIMIZERS, SCHEDULES
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "training.md"
 
 
-def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
+def test_the_code_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
     precision = torch.get_float32_matmul_precision()
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    scope: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, str(GUIDE), "exec"), scope)
+    scope = run_guide("docs/training.md")
     torch.set_float32_matmul_precision(precision)
     assert len(scope["history"]) == 8 and scope["history"]["val_accuracy"][-1] > 0.9
     assert scope["accuracy"] > 0.9

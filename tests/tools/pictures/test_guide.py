@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,9 @@ from triton_dsl.tools.cli import main
 GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "pictures.md").read_text(encoding="utf-8")
 
 
-def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    scope: dict[str, Any] = {}
-    for block in re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL):
-        exec(compile(block, "pictures.md", "exec"), scope)
+    scope = run_guide("docs/pictures.md")
     # Evenly spaced spikes of x in steps of 1/7: the first four inputs drive one neuron each.
     assert scope["spikes"]["x"] == sum(20 * i // 7 for i in range(8))
     assert scope["spikes"]["w"] == sum(20 * i // 7 for i in range(4))
