@@ -1,0 +1,205 @@
+"""Who reaches whom: synapses of a projection as arrays, counted per neuron and slice.
+
+`Sparse` rows of indices (CSR), `Dense` a matrix, `Diagonal` one to one, `Window` a convolution or a
+pool. Not here: the projections of a network (`workload`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from ...ir.arrays import Array
+
+
+class Connectivity(ABC):
+    """Synapses from places of a source to neurons of a target, both numbered in row-major order.
+
+    Attributes:
+        sources: places of the source.
+        targets: neurons of the target.
+        kernel_weights: different weights where synapses share them; 0 where none do.
+    """
+
+    sources: int
+    targets: int
+    kernel_weights: int = 0
+
+    @abstractmethod
+    def counts(self, start: int, stop: int, cuts: Array) -> Array:
+        """Synapses from each source in [start, stop) to each slice of the target.
+
+        Args:
+            start: the first source.
+            stop: behind the last one.
+            cuts: where the slices begin, ascending from 0, int [slices].
+
+        Returns:
+            int32 [stop - start, slices].
+        """
+
+    @cached_property
+    @abstractmethod
+    def fan_in(self) -> Array:
+        """Synapses to each neuron of the target, int64 [targets]."""
+
+    @abstractmethod
+    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+        """Source and target of each synapse from the sources in [start, stop), source by source."""
+
+    @property
+    def synapses(self) -> int:
+        """All of them."""
+        return int(self.fan_in.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Connectivity):
+    """A matrix: truth values [sources, targets], true where there is a synapse."""
+
+    mask: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", self.mask.shape[0])
+        object.__setattr__(self, "targets", self.mask.shape[1])
+
+    def counts(self, start: int, stop: int, cuts: Array) -> Array:
+        return np.add.reduceat(self.mask[start:stop], cuts, axis=1, dtype=np.int32)
+
+    @cached_property
+    def fan_in(self) -> Array:
+        return np.count_nonzero(self.mask, axis=0).astype(np.int64)
+
+    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+        sources, targets = np.nonzero(self.mask[start:stop])
+        return sources + start, targets
+
+
+class _Listed(Connectivity):
+    """Synapses that are counted from their list."""
+
+    def counts(self, start: int, stop: int, cuts: Array) -> Array:
+        sources, targets = self.edges(start, stop)
+        slices = np.zeros(self.targets, np.int32)
+        slices[cuts[1:]] = 1
+        places = (sources - start) * len(cuts) + np.cumsum(slices)[targets]
+        counted = np.bincount(places, minlength=(stop - start) * len(cuts))
+        return counted.reshape(stop - start, len(cuts)).astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(_Listed):
+    """Rows of a sparse matrix (CSR).
+
+    Attributes:
+        first: where the row of each source begins in `indices`, and the end, int [sources + 1].
+        indices: the targets, row by row.
+        targets: neurons of the target.
+    """
+
+    first: Array
+    indices: Array
+    targets: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", len(self.first) - 1)
+
+    @cached_property
+    def fan_in(self) -> Array:
+        return np.bincount(self.indices, minlength=self.targets)
+
+    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+        lengths = np.diff(self.first[start : stop + 1])
+        sources = np.repeat(np.arange(start, stop), lengths)
+        return sources, self.indices[self.first[start] : self.first[stop]]
+
+
+@dataclass(frozen=True, eq=False)
+class Diagonal(_Listed):
+    """One to one.
+
+    Attributes:
+        sources: neurons on each side.
+    """
+
+    sources: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "targets", self.sources)
+
+    @cached_property
+    def fan_in(self) -> Array:
+        return np.ones(self.targets, np.int64)
+
+    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+        both = np.arange(start, stop)
+        return both, both
+
+
+@dataclass(frozen=True, eq=False)
+class Window(_Listed):
+    """A convolution or pool over the last axes.
+
+    Attributes:
+        shape: of the source, [channels, spatial…].
+        result: of the target, [channels, spatial…].
+        taps: channel out, channel in, and the place in the kernel of each weight but 0, int
+            [weights, 2 + spatial axes].
+        strides: of each axis.
+        padding: before each axis.
+        dilation: of each axis.
+    """
+
+    shape: Sequence[int]
+    result: Sequence[int]
+    taps: Array
+    strides: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", prod(self.shape))
+        object.__setattr__(self, "targets", prod(self.result))
+        object.__setattr__(self, "kernel_weights", len(self.taps))
+
+    @cached_property
+    def fan_in(self) -> Array:
+        counts = np.zeros(self.result, np.int64)
+        for start in range(0, self.shape[0]):
+            plane = prod(self.shape[1:])
+            _, targets = self.edges(start * plane, (start + 1) * plane)
+            counts += np.bincount(targets, minlength=self.targets).reshape(self.result)
+        return counts.reshape(-1)
+
+    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+        plane = prod(self.shape[1:])
+        listed: list[tuple[Array, Array]] = []
+        for channel in range(start // plane, -(-stop // plane)):
+            sources, targets = self._of_channel(channel)
+            listed.append((sources + channel * plane, targets))
+        sources = np.concatenate([pair[0] for pair in listed])
+        targets = np.concatenate([pair[1] for pair in listed])
+        inside = (sources >= start) & (sources < stop)
+        sources, targets = sources[inside], targets[inside]
+        order = np.argsort(sources, kind="stable")
+        return sources[order], targets[order]
+
+    def _of_channel(self, channel: int) -> tuple[Array, Array]:
+        """Synapses from one channel; sources are numbered within it."""
+        taps = self.taps[self.taps[:, 1] == channel]
+        sources, targets = np.zeros((len(taps), 1), np.int64), taps[:, :1].astype(np.int64)
+        valid = np.ones((len(taps), 1), np.bool_)
+        for axis, (size, out) in enumerate(zip(self.shape[1:], self.result[1:], strict=True)):
+            place = np.arange(out) * self.strides[axis] - self.padding[axis]
+            place = place[None] + taps[:, 2 + axis, None] * self.dilation[axis]
+            count = sources.shape[1] * out
+            inside = (place >= 0) & (place < size)
+            valid = (valid[:, :, None] & inside[:, None]).reshape(len(taps), count)
+            sources = (sources[:, :, None] * size + place[:, None]).reshape(len(taps), count)
+            targets = (targets[:, :, None] * out + np.arange(out)).reshape(len(taps), count)
+        return sources[valid], targets[valid]

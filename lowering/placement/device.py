@@ -1,0 +1,232 @@
+"""Machines as data: what a board has and what things cost on it, each number with its source.
+
+A machine is a file of TOML: those of `devices/`, by name, or a user's, by path. `machine` says its
+form, `numbers` limits and costs (`NUMBERS` lists them), each a number or a table of `value`,
+`source` and `year`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from ...ir.arrays import Array
+from ...ir.errors import OptionError
+from ...ir.pipeline import did_you_mean
+
+FOLDER = Path(__file__).parent / "devices"
+
+NUMBERS = {
+    "boards": "boards that can be joined",
+    "reserved_cores_per_chip": "cores of each chip that system software takes",
+    "reserved_cores_per_board": "cores of the first chip of a board that it takes besides",
+    "neurons_per_core": "neurons on a core",
+    "sources_per_core": "places of an input on a core; 0 where inputs take no core",
+    "core_bytes": "memory of a core for neurons, synapses and axons; 0 where chips hold them",
+    "chip_bytes": "memory of a chip for synapses; 0 where cores hold them",
+    "axons_in": "neurons elsewhere that reach a core; 0 for any number",
+    "axons_out": "pairs of a neuron of a core and a core that it reaches; 0 for any number",
+    "routing_entries": "entries of the router of a chip; 0 where there is none",
+    "neuron_bytes": "bytes of a neuron's state and parameters",
+    "synapse_bytes": "bytes of a synapse",
+    "row_bytes": "bytes for each neuron that reaches a core, besides its synapses",
+    "axon_out_bytes": "bytes for each core that a neuron reaches",
+    "padded_rows": "1 where all rows of a core's matrix have the length of the longest",
+    "shared_windows": "1 where a core keeps the kernel of a convolution once",
+    "delay_slots": "most steps that a synapse can delay by itself; 0 for any number",
+    "chip_hops": "what leaving a chip costs, in hops between neighbouring cores or chips",
+}
+"""The numbers of a machine, and what each is; those left out are 0."""
+
+GRIDS = ("rectangular", "hexagonal")
+_BOARDS_OF_TRIAD = np.array([[0, 0], [4, 8], [8, 4]])
+"""Where the three boards of a triad of 12 by 12 chips stand (SpiNNakerTriadGeometry)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Device:
+    """A machine.
+
+    Attributes:
+        name: as given.
+        title: one line.
+        grid: how chips are joined: `rectangular`, with four neighbours, or `hexagonal`, with six.
+        shared: whether a core takes slices of several populations.
+        positions: places of the chips of a board, int [chips, 2].
+        cores: of each chip of a board, with those that system software takes, int [chips].
+        core_columns: columns of the grid of cores on a chip; 0 where all are equally far.
+        numbers: by name, see `NUMBERS`.
+        sources: by name of a number, where it is from and of which year.
+    """
+
+    name: str
+    title: str
+    grid: str
+    shared: bool
+    positions: Array
+    cores: Array
+    core_columns: int
+    numbers: Mapping[str, int]
+    sources: Mapping[str, str]
+
+    def __getitem__(self, name: str) -> int:
+        return self.numbers.get(name, 0)
+
+    @property
+    def usable_cores(self) -> Array:
+        """Cores of each chip of a board that programs get, int [chips]."""
+        usable = self.cores - self["reserved_cores_per_chip"]
+        usable[0] -= self["reserved_cores_per_board"]
+        return np.maximum(usable, 0)
+
+    @property
+    def chip_count(self) -> int:
+        """Chips of all boards."""
+        return len(self.cores) * max(1, self["boards"])
+
+    @property
+    def core_count(self) -> int:
+        """Cores of all boards that programs get."""
+        return int(self.usable_cores.sum()) * max(1, self["boards"])
+
+    def chips(self, boards: int) -> Array:
+        """Board, x and y of every chip of so many boards, int [boards·chips, 3]."""
+        if self.grid == "hexagonal":
+            triads = -(-boards // 3)
+            columns = int(np.ceil(np.sqrt(triads)))
+            triad = np.arange(boards) // 3
+            corners = np.stack([triad % columns, triad // columns], 1) * 12
+            corners = corners + _BOARDS_OF_TRIAD[np.arange(boards) % 3]
+        else:
+            width = self.positions[:, 0].max() + 1
+            corners = np.stack([np.arange(boards) * width, np.zeros(boards, np.int64)], 1)
+        places = (corners[:, None] + self.positions[None]).reshape(-1, 2)
+        return np.column_stack([np.repeat(np.arange(boards), len(self.positions)), places])
+
+    def with_constraints(self, constraints: Mapping[str, object]) -> Device:
+        """The machine with other numbers, as `SpikingConfig.hardware_constraints` has them.
+
+        Args:
+            constraints: numbers by the names of `NUMBERS`, or `chips` and `cores_per_chip` of a
+                board; `device` is passed over.
+
+        Raises:
+            OptionError: an unknown name, or no whole number of at least 0.
+        """
+        known = (*NUMBERS, "chips", "cores_per_chip", "device")
+        changed = dict(self.numbers)
+        sources, cores, positions = dict(self.sources), self.cores, self.positions
+        for name, value in constraints.items():
+            if name not in known:
+                hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+                raise OptionError(f"hardware_constraints: unknown limit '{name}'{hint}")
+            if name == "device":
+                continue
+            number = _whole(f"hardware_constraints: {name}", value)
+            if name == "chips":
+                positions, cores = _resized(positions, cores, max(1, number))
+            elif name == "cores_per_chip":
+                cores = np.full(len(cores), number + changed.get("reserved_cores_per_chip", 0))
+            else:
+                changed[name] = number
+            sources[name] = "hardware_constraints"
+        return replace(self, numbers=changed, sources=sources, cores=cores, positions=positions)
+
+
+def device_names() -> list[str]:
+    """The machines that have a file here."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load_device(device: str | Path | Device) -> Device:
+    """A machine by its name, or by the path of a file that describes one.
+
+    Raises:
+        OptionError: no such machine, or no description of one.
+    """
+    if isinstance(device, Device):
+        return device
+    name = str(device)
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if not path.is_file():
+        names = device_names()
+        known = f"; there are {', '.join(names)}, or give the path of a .toml file"
+        raise OptionError(f"unknown device '{name}'{did_you_mean(name, names) or known}")
+    try:
+        return _device(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OptionError(f"device '{path}': {error}") from None
+
+
+def _device(name: str, data: Mapping[str, Any]) -> Device:
+    where = f"device '{name}'"
+    machine: Mapping[str, Any] = _table(where, data.get("machine"), "machine")
+    entries: Mapping[str, Any] = _table(where, data.get("numbers", {}), "numbers")
+    known = ("title", "grid", "shared", "chips", "columns", "cores", "core_columns", "positions")
+    for unknown in [key for key in machine if key not in known]:
+        raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
+    numbers, sources = dict[str, int](), dict[str, str]()
+    for key, entry in entries.items():
+        if key not in NUMBERS:
+            hint = did_you_mean(key, NUMBERS) or f"; there are {', '.join(NUMBERS)}"
+            raise OptionError(f"{where}: unknown number '{key}'{hint}")
+        table = cast("Mapping[str, object]", entry) if isinstance(entry, dict) else {"value": entry}
+        numbers[key] = _whole(f"{where}: {key}", table.get("value"))
+        source, year = table.get("source", "the user's file"), table.get("year", "")
+        sources[key] = f"{source} ({year})" if year else str(source)
+    grid = str(machine.get("grid", "rectangular"))
+    if grid not in GRIDS:
+        raise OptionError(f"{where}: grid expects one of {', '.join(GRIDS)}, got '{grid}'")
+    positions, cores = _layout(where, machine)
+    title, shared = str(machine.get("title", name)), bool(machine.get("shared", False))
+    columns = _whole(f"{where}: core_columns", machine.get("core_columns", 0))
+    device = Device(name, title, grid, shared, positions, cores, columns, numbers, sources)
+    for needed in ("neurons_per_core",):
+        if device[needed] < 1:
+            raise OptionError(f"{where}: expects {needed} of at least 1")
+    return device
+
+
+def _layout(where: str, machine: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Places and cores of the chips of a board: `positions` [[x, y, cores], …], or a rectangle."""
+    if "positions" in machine:
+        try:
+            rows: Array = np.array(machine["positions"], np.int64)
+        except (TypeError, ValueError, OverflowError):
+            rows = np.zeros((0,), np.int64)
+        if rows.shape[1:] != (3,) or not len(rows) or rows.min() < 0:
+            raise OptionError(f"{where}: positions expects [x, y, cores] for each chip of a board")
+        return rows[:, :2], rows[:, 2].copy()
+    count = _whole(f"{where}: chips", machine.get("chips", 1))
+    columns = _whole(f"{where}: columns", machine.get("columns", 1))
+    cores = _whole(f"{where}: cores", machine.get("cores"))
+    if min(count, columns, cores) < 1:
+        raise OptionError(f"{where}: expects chips, columns and cores of at least 1")
+    chip = np.arange(count)
+    return np.stack([chip % columns, chip // columns], 1), np.full(count, cores)
+
+
+def _resized(positions: Array, cores: Array, count: int) -> tuple[Array, Array]:
+    """The first chips of a board, or a row of more of the same."""
+    if count <= len(cores):
+        return positions[:count], cores[:count]
+    columns = int(np.ceil(np.sqrt(count)))
+    chip = np.arange(count)
+    return np.stack([chip % columns, chip // columns], 1), np.full(count, cores.max())
+
+
+def _table(where: str, value: object, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise OptionError(f"{where}: expects a table [{name}]")
+    return cast("Mapping[str, Any]", value)
+
+
+def _whole(what: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
+        raise OptionError(f"{what} expects a whole number of at least 0, got {value!r}")
+    return value
