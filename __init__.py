@@ -1,7 +1,8 @@
 """Triton DSL: one neural network, written once, compiled for every target that can run it.
 
 This file is the public face of the package: the names that most programs need, loaded on first use.
-More stand in `triton_dsl.spiking`, `.training`, `.targets`, `.passes`, `.dialects` and `.runtime`.
+More stand in `triton_dsl.spiking`, `.training`, `.targets`, `.backends`, `.passes`, `.dialects` and
+`.runtime`.
 It is not the place for code; the table says in which module each name lives.
 """
 
@@ -22,6 +23,7 @@ __all__ = (
 )
 
 if TYPE_CHECKING:
+    from . import backends as backends
     from . import dialects as dialects
     from . import passes as passes
     from . import runtime as runtime
@@ -110,5 +112,5 @@ else:
             "lowering.sources.torch": "TorchSource",
             "tools.verify": "verify_module",
         },
-        modules=("dialects", "passes", "runtime", "spiking", "targets", "training"),
+        modules=("backends", "dialects", "passes", "runtime", "spiking", "targets", "training"),
     )

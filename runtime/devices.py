@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import warnings
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,8 @@ class DeviceInfo:
     """One device, in the same form for every kind.
 
     Attributes:
-        backend: `"cpu"`, `"nvidia"`, `"amd"` or `"apple"`.
-        device_type: as PyTorch writes it: `"cpu"`, `"cuda:0"`, `"mps"`.
+        backend: `"cpu"`, `"nvidia"`, `"amd"`, `"intel"`, `"tpu"` or `"apple"`.
+        device_type: as PyTorch writes it: `"cpu"`, `"cuda:0"`, `"xpu:0"`, `"xla:0"`, `"mps"`.
         device_id: index among the devices of this backend.
         device_name: the maker's name.
         compute_capability: such as `"9.0"`; `None` for processors.
@@ -50,6 +52,12 @@ class DeviceInfo:
         """The fields as a dictionary."""
         return asdict(self)
 
+    def __getitem__(self, name: str) -> Any:
+        """A field by its name. Deprecated: the form of a time when this was a dictionary."""
+        message = f"take DeviceInfo.{name}, or to_dict() for a dictionary"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.to_dict()[name]
+
 
 KERNEL_FEATURES = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "gfni", "asimd", "asimddp", "sve")
 """Instruction sets that ternary kernels care about, as Linux names them."""
@@ -57,10 +65,11 @@ KERNEL_FEATURES = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "gfni", "asimd"
 
 def list_devices() -> list[DeviceInfo]:
     """Every device, the processor first. PyTorch is asked for GPUs when it is installed."""
-    return [_processor(), *_gpus()]
+    return [processor(), *_gpus()]
 
 
-def _processor() -> DeviceInfo:
+def processor() -> DeviceInfo:
+    """The processor and the memory of the machine."""
     fields = _cpuinfo()
     flags = fields.get("flags", fields.get("Features", "")).split()
     return DeviceInfo(
@@ -102,30 +111,74 @@ def _memory() -> int:
 def _gpus() -> list[DeviceInfo]:
     if find_spec("torch") is None:
         return []
-    import torch as installed
+    import torch
 
-    torch: Any = installed
-    gpus: list[DeviceInfo] = []
-    if torch.cuda.is_available():
-        rocm = torch.version.hip
-        for index in range(torch.cuda.device_count()):
-            properties: Any = torch.cuda.get_device_properties(index)
-            gpus.append(
-                DeviceInfo(
-                    backend="amd" if rocm else "nvidia",
-                    device_type=f"cuda:{index}",
-                    device_id=index,
-                    device_name=properties.name,
-                    compute_capability=f"{properties.major}.{properties.minor}",
-                    total_memory_bytes=properties.total_memory,
-                    driver_version=rocm or torch.version.cuda,
-                    is_available=True,
-                    properties={"multiprocessors": properties.multi_processor_count},
-                )
-            )
+    gpus = [cuda_device(index) for index in range(torch.cuda.device_count())]
+    gpus += [xpu_device(index) for index in range(torch.xpu.device_count())]
     if torch.backends.mps.is_available():
         gpus.append(DeviceInfo("apple", "mps", 0, platform.machine(), None, _memory(), None, True))
     return gpus
+
+
+def cuda_device(index: int) -> DeviceInfo:
+    """A GPU that PyTorch calls `cuda`: NVIDIA's, or AMD's in a build for ROCm."""
+    import torch as installed
+
+    torch: Any = installed
+    found: Any = torch.cuda.get_device_properties(index)
+    rocm = torch.version.hip
+    capability = (found.major, found.minor)
+    # FP8 products: NVIDIA's from 8.9 on, AMD's from gfx942 on.
+    fp8 = "gfx94" in found.gcnArchName if rocm else capability >= (8, 9)
+    return DeviceInfo(
+        backend="amd" if rocm else "nvidia",
+        device_type=f"cuda:{index}",
+        device_id=index,
+        device_name=found.name,
+        compute_capability=".".join(map(str, capability)),
+        total_memory_bytes=found.total_memory,
+        driver_version=rocm or torch.version.cuda,
+        is_available=True,
+        properties={"multiprocessors": found.multi_processor_count, "fp8_supported": fp8},
+    )
+
+
+def xpu_device(index: int) -> DeviceInfo:
+    """A GPU of Intel's."""
+    import torch as installed
+
+    torch: Any = installed
+    found: Any = torch.xpu.get_device_properties(index)
+    return DeviceInfo(
+        backend="intel",
+        device_type=f"xpu:{index}",
+        device_id=index,
+        device_name=found.name,
+        compute_capability=None,
+        total_memory_bytes=found.total_memory,
+        driver_version=found.driver_version,
+        is_available=True,
+        properties={"execution_units": found.max_compute_units, "fp8_supported": False},
+    )
+
+
+def xla_device(index: int) -> DeviceInfo:
+    """A TPU, through PyTorch/XLA; what its driver does not say is `None`."""
+    library: Any = import_module("torch_xla")
+    runtime: Any = import_module("torch_xla.runtime")
+    devices: list[dict[str, Any]] = runtime.global_runtime_device_attributes()
+    facts = devices[index]
+    return DeviceInfo(
+        backend="tpu",
+        device_type=f"xla:{index}",
+        device_id=index,
+        device_name=str(facts.get("name", "TPU")),
+        compute_capability=None,
+        total_memory_bytes=0,
+        driver_version=library.__version__,
+        is_available=True,
+        properties={"version": facts.get("version"), "topology": facts.get("coords")},
+    )
 
 
 def onnx_providers() -> list[str]:

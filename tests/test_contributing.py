@@ -51,8 +51,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("ir", "dialects", "passes", "lowering", "runtime", "tools", "tests", "docs"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("__init__.py", "spiking.py", "targets.py", "training.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, folder)
+    for path in (*ROOT.glob("*.py"), ROOT / "pyproject.toml"):
+        shutil.copy(path, folder)
     for walk in WALKS:
         for step in STEP.finditer(section(walk)):
             take(step, folder)

@@ -18,7 +18,7 @@ DOCUMENTS = sorted(
 EXAMPLES = sorted(ROOT.glob("examples/**/*.py"))
 PUBLIC = {
     "triton_dsl",
-    *(f"triton_dsl.{name}" for name in ("dialects", "passes", "runtime")),
+    *(f"triton_dsl.{name}" for name in ("backends", "dialects", "passes", "runtime")),
     *(f"triton_dsl.{name}" for name in ("spiking", "targets", "training")),
 }
 PYTHON = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)

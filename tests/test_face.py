@@ -21,6 +21,7 @@ from triton_dsl.spiking import LifNeuron
 ROOT = Path(__file__).resolve().parent.parent
 FACES = {
     "triton_dsl": "__init__.py",
+    "triton_dsl.backends": "backends.py",
     "triton_dsl.dialects": "dialects/__init__.py",
     "triton_dsl.passes": "passes/__init__.py",
     "triton_dsl.runtime": "runtime/__init__.py",

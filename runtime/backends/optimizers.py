@@ -1,0 +1,184 @@
+"""Optimizers: the strategies of a level, each kept where it gains on the sample given."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from . import strategies
+from .options import OptimizationLevel, OptimizationResult
+from .prepared import PreparedModel, Sample, seconds
+from .strategies import Inapplicable, Strategy
+
+GAIN = 0.98
+"""A strategy that is not needed stays where a call takes at most this share of the time before."""
+
+
+class BaseOptimizer:
+    """Makes models faster for inference on one kind of device.
+
+    Args:
+        device: where models run.
+        synchronize: waits until the device has finished.
+        without: names of strategies to leave out.
+    """
+
+    STRATEGIES: ClassVar[tuple[Strategy, ...]] = ()
+
+    def __init__(
+        self,
+        device: torch.device,
+        synchronize: Callable[[], None] = lambda: None,
+        without: Sequence[str] = (),
+    ) -> None:
+        self.device = device
+        self.synchronize = synchronize
+        self.without = tuple(without)
+
+    def optimize(
+        self,
+        model: nn.Module,
+        level: OptimizationLevel | str = OptimizationLevel.O2,
+        sample_input: Sample | None = None,
+    ) -> tuple[nn.Module, OptimizationResult]:
+        """A copy of `model`, in evaluation mode, with what `level` allows.
+
+        With a sample each strategy is measured and stays only where it gains, so that no level is
+        slower than the one before; those that lose precision need one.
+
+        Args:
+            model: stays as it is.
+            level: `O0` to `O3`, or a name of `OptimizationLevel.from_string`.
+            sample_input: a tensor or the arguments of a call, on the device.
+
+        Returns:
+            The model and what was done.
+
+        Raises:
+            BackendError: an unknown level.
+        """
+        level = OptimizationLevel.of(level)
+        base = model.module if isinstance(model, PreparedModel) else model
+        current = PreparedModel(copy.deepcopy(base), level, self.device.type).eval()
+        current.requires_grad_(False)
+        applied: list[str] = []
+        notes: list[str] = []
+        times: dict[str, float] = {}
+        for strategy in self._strategies(level):
+            try:
+                candidate = self._candidate(strategy, current, sample_input)
+                if sample_input is not None:
+                    before, after = seconds((current, candidate), sample_input, self.synchronize)
+                    times |= {strategy.name: after, "before": times.get("before", before)}
+                    if after > GAIN * before:
+                        raise Inapplicable(f"{before / after:.2f} times as fast on the sample")
+            except Inapplicable as reason:
+                notes.append(f"{strategy.name}: {reason}")
+                continue
+            current = candidate
+            applied.append(strategy.name)
+        done = len(applied) + len(notes) == len(self._strategies(level))
+        return current, OptimizationResult(done, current, level, applied, notes, {"seconds": times})
+
+    def optimize_legacy(
+        self, model: nn.Module, level: OptimizationLevel | str = OptimizationLevel.O2
+    ) -> nn.Module:
+        """The model of `optimize` alone. Deprecated: take the first of what `optimize` gives."""
+        message = "optimize_legacy gives the model alone; use optimize, which gives (model, result)"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.optimize(model, level)[0]
+
+    def get_available_strategies(
+        self, model: nn.Module | None = None, sample_input: Sample | None = None
+    ) -> list[Strategy]:
+        """The strategies of this device; with a model and a sample, those that apply, measured.
+
+        Each is measured alone beside the model as it is; without a model nothing is known, and
+        `speedup_estimate` is `None`.
+        """
+        if model is None or sample_input is None:
+            return list(self._strategies(OptimizationLevel.O3))
+        base = model.module if isinstance(model, PreparedModel) else model
+        plain = PreparedModel(copy.deepcopy(base), OptimizationLevel.O0, self.device.type).eval()
+        measured: list[Strategy] = []
+        for strategy in self._strategies(OptimizationLevel.O3):
+            try:
+                candidate = self._candidate(strategy, plain, sample_input)
+            except Inapplicable:
+                continue
+            before, after = seconds((plain, candidate), sample_input, self.synchronize)
+            measured.append(replace(strategy, speedup_estimate=before / after))
+        return measured
+
+    def _strategies(self, level: OptimizationLevel) -> list[Strategy]:
+        return [
+            strategy
+            for strategy in self.STRATEGIES
+            if level in strategy.applicable_levels and strategy.name not in self.without
+        ]
+
+    def _candidate(
+        self, strategy: Strategy, model: PreparedModel, sample: Sample | None
+    ) -> PreparedModel:
+        """What `strategy` makes of a copy of `model`.
+
+        Raises:
+            Inapplicable: it does nothing for the model, needs a sample, or fails on it.
+        """
+        if strategy.loses_precision and sample is None:
+            raise Inapplicable("loses precision, so it needs a sample to show what it gains")
+        candidate = strategy.apply(copy.deepcopy(model))
+        if sample is None:
+            return candidate
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                seconds((candidate,), sample, self.synchronize)
+        except Exception as error:
+            # What a compiled or quantised model raises depends on the library that runs it.
+            raise Inapplicable(f"fails on the sample: {error}".splitlines()[0]) from error
+        if strategy is strategies.COMPILE and not candidate.is_compiled:
+            raise Inapplicable("PyTorch cannot compile the model")
+        return candidate
+
+
+class CPUOptimizer(BaseOptimizer):
+    """For processors: folded batch norms, native kernels for trits, int8, compiled kernels."""
+
+    STRATEGIES = (
+        strategies.FUSION,
+        strategies.TERNARY,
+        strategies.INT8,
+        strategies.CHANNELS_LAST,
+        strategies.COMPILE,
+    )
+
+
+class NVIDIAOptimizer(BaseOptimizer):
+    """For NVIDIA's GPUs: all strategies; FP8 where the GPU multiplies it."""
+
+    STRATEGIES = strategies.ALL
+
+
+class AMDOptimizer(BaseOptimizer):
+    """For AMD's GPUs through ROCm: all strategies; FP8 where the GPU multiplies it."""
+
+    STRATEGIES = strategies.ALL
+
+
+class IntelOptimizer(BaseOptimizer):
+    """For Intel's GPUs: all strategies but FP8."""
+
+    STRATEGIES = tuple(each for each in strategies.ALL if each is not strategies.FP8)
+
+
+class TPUOptimizer(BaseOptimizer):
+    """For TPUs: what XLA does not do by itself."""
+
+    STRATEGIES = (strategies.FUSION, strategies.MIXED_PRECISION)

@@ -1,0 +1,138 @@
+"""A model as a backend runs it: in what precision, compiled or not; and how long it takes."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from .options import OptimizationLevel
+
+Sample = Tensor | Sequence[Any]
+"""One input, or the arguments of a call."""
+
+
+class PreparedModel(nn.Module):
+    """A model with what a backend decided about running it.
+
+    It has the state, the parameters and the attributes of `module`, so that a checkpoint of one is
+    a checkpoint of the other.
+
+    Attributes:
+        module: the model itself.
+        level: what it was prepared at.
+        device_type: of PyTorch, for mixed precision.
+        dtype: in which products run by `torch.autocast`; `None` for that of the model.
+        is_compiled: whether it runs by `torch.compile`, which begins at the first call. What
+            PyTorch cannot compile runs as it is, with a warning.
+    """
+
+    module: nn.Module
+
+    def __init__(self, module: nn.Module, level: OptimizationLevel, device_type: str) -> None:
+        super().__init__()
+        self.module = module
+        self.level = level
+        self.device_type = device_type
+        self.dtype: torch.dtype | None = None
+        self.is_compiled = False
+        # A dictionary, so that it is no submodule.
+        self._compiled: dict[str, Callable[..., Any]] = {}
+
+    def having(
+        self,
+        module: nn.Module | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        compiled: bool = False,
+    ) -> Self:
+        """The same with another module, with mixed precision, or compiled."""
+        result = type(self)(module or self.module, self.level, self.device_type)
+        result.dtype = dtype or self.dtype
+        result.is_compiled = compiled or self.is_compiled
+        return result.train(self.training)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What `module` gives."""
+        with self._precision():
+            if not self.is_compiled:
+                return self.module(*args, **kwargs)
+            if "module" not in self._compiled:
+                self._compiled["module"] = torch.compile(self.module)
+            try:
+                return self._compiled["module"](*args, **kwargs)
+            except _compiler_errors() as error:
+                reason = str(error).strip().splitlines()[0]
+                warnings.warn(f"runs as it is, not compiled: {reason}", stacklevel=2)
+                self.is_compiled = False
+                return self.module(*args, **kwargs)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device_type, self.dtype)
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The state of `module`, under its own keys."""
+        return self.module.state_dict(*args, **kwargs)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Take a state of `module`."""
+        return self.module.load_state_dict(*args, **kwargs)
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
+        """The parameters of `module`, under its own names."""
+        return self.module.named_parameters(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """What this has not, of `module`."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("module"), name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy that compiles anew."""
+        result = self.having(copy.deepcopy(self.module, memo))
+        memo[id(self)] = result
+        return result
+
+
+def _compiler_errors() -> type[Exception]:
+    """What `torch.compile` raises; its compiler is loaded only where it is used."""
+    return import_module("torch._dynamo.exc").TorchDynamoException
+
+
+def arguments(sample: Sample) -> tuple[Any, ...]:
+    """`sample` as the arguments of a call."""
+    return (sample,) if isinstance(sample, Tensor) else tuple(sample)
+
+
+ROUNDS = 5
+"""Medians are of so many runs of each, after two that warm up."""
+
+
+def seconds(
+    models: Sequence[nn.Module], sample: Sample, synchronize: Callable[[], None]
+) -> list[float]:
+    """The median time of a call of each model, in turns, without gradients."""
+    args = arguments(sample)
+    found: list[list[float]] = [[] for _ in models]
+    with torch.inference_mode():
+        for turn in range(ROUNDS + 2):
+            for times, model in zip(found, models, strict=True):
+                synchronize()
+                start = time.perf_counter()
+                model(*args)
+                synchronize()
+                if turn >= 2:
+                    times.append(time.perf_counter() - start)
+    return [statistics.median(times) for times in found]

@@ -1,0 +1,177 @@
+"""What strategies do to models: results stay, models given stay, gains are kept and losses not."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from triton_dsl.backends import CPUBackend, CPUOptimizer, KernelPyTorchConfig, PreparedModel
+from triton_dsl.runtime import PackedTernaryLinear, TernaryLinear
+from triton_dsl.runtime.backends.options import OptimizationLevel
+from triton_dsl.runtime.backends.strategies import ALL, CHANNELS_LAST, COMPILE, FUSION, TERNARY
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+class Block(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + self.norm(self.conv(x)))
+
+
+def residual() -> nn.Module:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), Block(8), Block(8), nn.Flatten())
+    model(torch.randn(16, 3, 9, 9))
+    return model.eval()
+
+
+def state(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {key: value.clone() for key, value in model.state_dict().items()}
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("level", list(OptimizationLevel))
+@pytest.mark.parametrize("with_sample", [False, True])
+def test_results_stay_and_the_model_given_too(level: OptimizationLevel, with_sample: bool) -> None:
+    model, x = residual(), torch.randn(4, 3, 9, 9)
+    before, expected = state(model), model(x)
+    sample = x if with_sample else None
+    optimized, result = CPUOptimizer(CPU).optimize(model, level, sample)
+    torch.testing.assert_close(optimized(x), expected, rtol=0.05, atol=0.05)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert set(result.optimizations_applied) <= {each.name for each in ALL}
+    assert not optimized.training and not any(p.requires_grad for p in optimized.parameters())
+
+
+def test_batch_norms_are_folded() -> None:
+    model, x = residual(), torch.randn(4, 3, 9, 9)
+    folded, result = CPUOptimizer(CPU).optimize(model, "O1")
+    assert result.optimizations_applied == ["fuse_conv_bn"]
+    assert not any(isinstance(layer, nn.BatchNorm2d) for layer in folded.modules())
+    torch.testing.assert_close(folded(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_traced_stays() -> None:
+    class Branching(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(x) if x.sum() > 0 else x
+
+    _, result = CPUOptimizer(CPU).optimize(Branching(), "O1")
+    assert result.success and not result.optimizations_applied
+    assert "torch.fx cannot trace" in result.warnings[0]
+
+
+def test_ternary_layers_are_packed() -> None:
+    torch.manual_seed(2)
+    model = nn.Sequential(TernaryLinear(64, 32), nn.ReLU(), TernaryLinear(32, 5)).eval()
+    x = torch.randn(3, 64)
+    packed, result = CPUOptimizer(CPU, without=("compile",)).optimize(model, "O3")
+    assert result.optimizations_applied == [TERNARY.name]
+    assert sum(isinstance(layer, PackedTernaryLinear) for layer in packed.modules()) == 2
+    torch.testing.assert_close(packed(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_slower_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are given here, so that the choice is seen alone."""
+    from triton_dsl.runtime.backends import optimizers
+
+    def times(models: Any, *_: object) -> list[float]:
+        slow = [model.module[0].weight.is_contiguous() for model in models]
+        return [1.0 if plain else 2.0 for plain in slow]
+
+    monkeypatch.setattr(optimizers, "seconds", times)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3))
+    _, result = CPUOptimizer(CPU, without=("compile",)).optimize(
+        model, "O2", torch.randn(1, 3, 5, 5)
+    )
+    assert not result.optimizations_applied
+    assert "channels_last: 0.50 times as fast on the sample" in result.warnings
+
+
+def test_low_precision_needs_a_sample() -> None:
+    _, result = CPUOptimizer(CPU, without=("compile",)).optimize(nn.Linear(4, 4), "O3")
+    assert any(note.startswith("int8: loses precision") for note in result.warnings)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_blocks_recompute_their_activations_with_the_same_gradients() -> None:
+    model = residual().train()
+    reference = copy.deepcopy(model)
+    backend = CPUBackend(KernelPyTorchConfig(without=("compile",)))
+    prepared = backend.optimize_for_training(backend.prepare_model(model, "O2"))
+    assert isinstance(prepared, PreparedModel)
+    wrapped = [layer for layer in prepared.modules() if type(layer).__name__ == "CheckpointWrapper"]
+    assert len(wrapped) == 2
+    assert backend.optimize_for_training(prepared).state_dict().keys() == state(reference).keys()
+    x = torch.randn(4, 3, 9, 9)
+    for each in (prepared, reference):
+        each(x).square().mean().backward()
+    for (name, ours), theirs in zip(
+        prepared.named_parameters(), reference.parameters(), strict=True
+    ):
+        assert ours.grad is not None and theirs.grad is not None, name
+        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_prepared_model_is_copied_saved_and_asked_like_its_own() -> None:
+    module: Any = residual()
+    module.classes = 10
+    model = PreparedModel(module, OptimizationLevel.O2, "cpu").having(compiled=True)
+    again = copy.deepcopy(model)
+    again.load_state_dict(model.state_dict())
+    assert again.is_compiled and again.module is not model.module
+    assert again.classes == 10
+    assert model.state_dict().keys() == residual().state_dict().keys()
+    with pytest.raises(AttributeError, match="no attribute 'absent'"):
+        _ = model.absent
+
+
+@pytest.mark.slow
+def test_a_model_is_compiled() -> None:
+    model, x = residual(), torch.randn(4, 3, 9, 9)
+    compiled = COMPILE.apply(PreparedModel(model, OptimizationLevel.O2, "cpu"))
+    with torch.inference_mode():
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+    assert compiled.is_compiled
+
+
+def test_what_pytorch_cannot_compile_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise import_module("torch._dynamo.exc").Unsupported("no such thing")
+
+    monkeypatch.setattr(torch, "compile", lambda module: refuse)
+    model, x = residual(), torch.randn(1, 3, 9, 9)
+    prepared = PreparedModel(model, OptimizationLevel.O2, "cpu").having(compiled=True)
+    with pytest.warns(UserWarning, match="runs as it is, not compiled: no such thing"):
+        torch.testing.assert_close(prepared(x), model(x))
+    assert not prepared.is_compiled
+    torch.testing.assert_close(prepared(x), model(x))
+
+
+def test_strategies_say_when_they_apply() -> None:
+    assert {each.name for each in ALL} == {
+        "fuse_conv_bn", "ternary_kernels", "int8", "fp8", "channels_last", "mixed_precision",
+        "compile",
+    }  # fmt: skip
+    assert CHANNELS_LAST.trains and COMPILE.trains and not FUSION.trains and not TERNARY.trains
