@@ -156,8 +156,8 @@ class GeneralArithmetic(Arithmetic[Value], ABC):
         """Where two things hold."""
 
     @abstractmethod
-    def shifted(self, name: str, x: Value) -> Value:
-        """⌊p·x / 2^shift⌋ for integers, whose product is of 64 bits."""
+    def shifted(self, factor: Value, x: Value, places: int) -> Value:
+        """⌊factor·x / 2^places⌋ exactly, for integers and a factor from 0 to 2^places."""
 
 
 class ArrayArithmetic(GeneralArithmetic[Value], ABC):
@@ -260,7 +260,7 @@ def sigma_delta(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Resu
 
 def integer_lif(a: GeneralArithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
     """On integers: v = floor(decay v / 2^shift) + gain x."""
-    v = a.add(a.shifted("decay", states[0]), a.driven("gain", x))
+    v = a.add(a.shifted(a.parameter("decay"), states[0], a.options.shift), a.driven("gain", x))
     spikes, v = a.fired(v, a.parameter("threshold"))
     return spikes, (v,)
 

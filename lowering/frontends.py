@@ -64,6 +64,7 @@ BUILT_IN = {
         frozenset({"dt"}),
         source=f"{__package__}.sources.nir:NIRSource",
     ),
+    ".net": FrontEnd(f"{__package__}.from_netx:import_netx"),
     ".onnx": FrontEnd(
         f"{__package__}.from_onnx:from_onnx",
         source=f"{__package__}.sources.onnx:OnnxSource",

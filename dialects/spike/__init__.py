@@ -19,6 +19,7 @@ from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
 from .integer import IntegerLifOp
 from .izhikevich import IzhikevichOp
 from .layer import LayerOp
+from .loihi import LoihiLifOp, LoihiNeuronOp, LoihiTernaryLifOp
 from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
 from .neuron import FiringOp, NeuronOp
@@ -55,6 +56,8 @@ Spike = Dialect(
         LeakyIntegratorOp,
         LifOp,
         LinearOp,
+        LoihiLifOp,
+        LoihiTernaryLifOp,
         MaxPoolOp,
         NetworkOp,
         PopulationOp,
@@ -93,6 +96,9 @@ __all__ = [
     "LeakyIntegratorOp",
     "LifOp",
     "LinearOp",
+    "LoihiLifOp",
+    "LoihiNeuronOp",
+    "LoihiTernaryLifOp",
     "MaxPoolOp",
     "NetworkOp",
     "NeuronOp",

@@ -64,9 +64,9 @@ class NumpyArithmetic(ArrayArithmetic[Array]):
     def both(self, a: Array, b: Array) -> Array:
         return a & b
 
-    def shifted(self, name: str, x: Array) -> Array:
-        product = self.parameters[name].astype(np.int64) * x
-        return (product >> self.options.shift).astype(x.dtype)
+    def shifted(self, factor: Array, x: Array, places: int) -> Array:
+        product = factor.astype(np.int64) * x
+        return (product >> places).astype(x.dtype)
 
 
 OPS = tuple(NEURONS.values())

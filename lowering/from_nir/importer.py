@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from ...dialects.spike.models import INTEGRATIONS
 from ...dialects.spike.neuron import RESETS
 from ...ir.errors import OptionError, SourceError, VerifyError
+from ..hdf5_file import read_hdf5
 from .graph import RESET, Graph, NirData, close_ends, flat_graph
-from .hdf5 import read_hdf5
 from .network import Timing, network_module
 from .shapes import infer_shapes
 
@@ -72,7 +72,7 @@ def import_nir(
             raise OptionError(f"{name} expects {' or '.join(known)}, got '{word}'")
     file = isinstance(source, Path | str)
     where = str(source) if file else "NIR graph"
-    data: object = read_hdf5(Path(source)) if file else source.to_dict()
+    data: object = read_hdf5(Path(source), "node", "NIR graph") if file else source.to_dict()
     if not isinstance(data, dict):
         raise SourceError(f"{where}: no NIR graph")
     graph, notes = flat_graph(cast("NirData", data), where)

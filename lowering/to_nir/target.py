@@ -18,7 +18,7 @@ from ..options import TargetOptions, option
 from ..target import Target
 from .forms import retimed
 from .graph import graph_of
-from .hdf5 import write_hdf5
+from .hdf5 import write_graph
 
 _AROUND = (func.FuncOp, func.ReturnOp, SimulateOp)
 """What may stand around a network beside numbers: that which runs it."""
@@ -83,7 +83,7 @@ class NirTarget(Target[NirOptions]):
         for node in graph.nodes.values():
             if not options.v_reset and "v_reset" in node.values and not node.array("v_reset").any():
                 del node.values["v_reset"]
-        return Artifact(name, {f"{name}.nir": write_hdf5(graph)})
+        return Artifact(name, {f"{name}.nir": write_graph(graph)})
 
 
 def _hint(module: ModuleOp) -> str:

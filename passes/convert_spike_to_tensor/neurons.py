@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i64
+from xdsl.dialects.builtin import TensorType, bf16, f16, f32, i32, i64
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -125,11 +125,19 @@ class _Equations(GeneralArithmetic[SSAValue]):
     def both(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self.builder.add(tensor.AndOp(a, b))
 
-    def shifted(self, name: str, x: SSAValue) -> SSAValue:
-        wide = (self.builder.converted(value, i64) for value in (self.parameter(name), x))
-        places = self.builder.constant(np.asarray(self.options.shift, np.int64), i64)
-        moved = self.builder.add(tensor.ShiftRightOp(self.mul(*wide), places))
-        return self.builder.converted(moved, self.element)
+    def shifted(self, factor: SSAValue, x: SSAValue, places: int) -> SSAValue:
+        if self.element == i32:  # whose halves have products of 32 bits
+            high = self._right(x, places)
+            low = self.sub(x, self.mul(high, self._constant(2**places)))
+            return self.add(self.mul(high, factor), self._right(self.mul(low, factor), places))
+        wide = (self.builder.converted(value, i64) for value in (factor, x))
+        return self.builder.converted(self._right(self.mul(*wide), places), self.element)
+
+    def _right(self, x: SSAValue, places: int) -> SSAValue:
+        """⌊x / 2^places⌋"""
+        element = tensor_type(x).element_type
+        count = self.builder.constant(np.asarray(places, numpy_dtype(element)), element)
+        return self.builder.add(tensor.ShiftRightOp(x, count))
 
     def times(self, name: str, x: SSAValue) -> SSAValue:
         known = self._numbers.get(name)

@@ -263,9 +263,8 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
     def both(self, a: Tensor, b: Tensor) -> Tensor:
         return a * b
 
-    def shifted(self, name: str, x: Tensor) -> Tensor:
-        product = self.parameters[name].long() * x.long()
-        return (product >> self.options.shift).to(x.dtype)
+    def shifted(self, factor: Tensor, x: Tensor, places: int) -> Tensor:
+        return ((factor * x.long()) >> places).to(x.dtype)
 
     def times(self, name: str, x: Tensor) -> Tensor:
         return self.parameters[name] * x if name in self.parameters else x

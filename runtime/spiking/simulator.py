@@ -323,7 +323,7 @@ class Simulator:
         ports = (*self.signature.inputs, *self.signature.states)
         arrays = [*inputs, *(self.state[port.name] for port in self.signature.states)]
         together = not self.signature.apart or all(port.batch is None for port in ports)
-        if together or samples == 0:
+        if together or samples <= 1:
             results = program.run(arrays)
             return self._kept(results)
         after = (*self._outputs, *self.signature.states)

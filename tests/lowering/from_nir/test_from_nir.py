@@ -18,8 +18,8 @@ from triton_dsl.dialects.spike import NetworkOp, PopulationOp, ProbeOp, Projecti
 from triton_dsl.ir.errors import OptionError, SourceError
 from triton_dsl.lowering.from_nir import NirWarning, import_nir
 from triton_dsl.lowering.from_nir.graph import close_ends, flat_graph
-from triton_dsl.lowering.from_nir.hdf5 import read_hdf5
 from triton_dsl.lowering.from_nir.shapes import infer_shapes
+from triton_dsl.lowering.hdf5_file import read_hdf5
 from triton_dsl.lowering.models import import_model
 
 nir: Any = nir_package
@@ -399,7 +399,7 @@ def test_damaged_files_end_in_a_message(tmp_path: Path) -> None:
             data[place] = RNG.integers(0, 256)
         path.write_bytes(data)
         try:
-            read_hdf5(path, byte_limit=1 << 24)
+            read_hdf5(path, "node", "NIR graph", byte_limit=1 << 24)
         except SourceError as error:
             assert str(path) in str(error)
 

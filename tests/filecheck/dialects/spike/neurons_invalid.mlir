@@ -17,6 +17,30 @@ func.func @f(%x: tensor<8x4xi32>) {
 
 // -----
 
+func.func @f(%x: tensor<8x4xi16>) {
+  // expected-error @+1 {{'spike.loihi_lif' expects a current of i32, got tensor<8x4xi16>}}
+  %s = spike.loihi_lif %x {du = 0.0 : f64, dv = 0.0 : f64, threshold = 1.0 : f64} : (tensor<8x4xi16>) -> !spike.train<8x4>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x4xi32>) {
+  // expected-error @+1 {{'spike.loihi_lif' expects du as a finite number from 0.0 to 4095, got 4096.0}}
+  %s = spike.loihi_lif %x {du = 4096.0 : f64, dv = 0.0 : f64, threshold = 1.0 : f64} : (tensor<8x4xi32>) -> !spike.train<8x4>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x4xi32>) {
+  // expected-error @+1 {{'spike.loihi_lif' expects the reset 'to_value' or 'subtract', got 'none'}}
+  %s = spike.loihi_lif %x {du = 0.0 : f64, dv = 0.0 : f64, threshold = 1.0 : f64, reset = "none"} : (tensor<8x4xi32>) -> !spike.train<8x4>
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<8x4xi1>) {
   // expected-error @+1 {{'spike.integrate_fire' expects a current of floats or i8, i16, i32 or i64, got tensor<8x4xi1>}}
   %s = spike.integrate_fire %x : (tensor<8x4xi1>) -> !spike.train<8x4>

@@ -1,23 +1,36 @@
-"""Reads the HDF5 file of a NIR graph, which may come from strangers, into plain dictionaries.
+"""HDF5 files as nested dictionaries: reads those of strangers, writes equal bytes for equal ones.
 
 Only numbers and strings that are in the file itself are read: no links to other files, no filters
-beyond those built into HDF5 and h5py, no more bytes than the limit. `nir` itself is not needed.
+beyond those built into HDF5 and h5py, no more bytes than the limit. Not here: what is in them
+(`from_nir`, `from_netx` and their targets).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from ...ir.errors import BackendError, SourceError
-from .graph import NirData
+import numpy as np
+
+from ..ir.errors import BackendError, SourceError
+
+if TYPE_CHECKING:
+    import h5py
+
+Tree = Mapping[str, object]
+"""What is in a group: arrays, strings, lists of strings, and groups."""
 
 BYTE_LIMIT = 4 << 30
 """The most bytes that the values of a file may take in memory."""
 
 ENTRY_LIMIT = 1_000_000
 """The most groups and values in a file."""
+
+_PACKED_FROM = 1024
+"""Bytes from which on values are worth packing."""
 
 _DEPTH_LIMIT = 100
 _FILTERS = {1, 2, 3, 4, 32000}
@@ -36,15 +49,16 @@ def h5py_module() -> ModuleType:
         return import_module("h5py")
     except ImportError:
         raise BackendError(
-            "NIR files need the h5py package: pip install 'triton-dsl[neuromorphic]'"
+            "HDF5 files need the h5py package: pip install 'triton-dsl[neuromorphic]'"
         ) from None
 
 
-def read_hdf5(path: Path, *, byte_limit: int = BYTE_LIMIT) -> NirData:
-    """The node in a NIR file: nested dictionaries of arrays, strings and lists of edges.
+def read_hdf5(path: Path, entry: str, kind: str, *, byte_limit: int = BYTE_LIMIT) -> Tree:
+    """The group `entry` of a file: nested dictionaries of arrays, strings and lists of strings.
 
     Raises:
-        SourceError: no such file, no HDF5, links out of it, or too large.
+        SourceError: no such file, no HDF5, no such entry, so that it is no `kind`; links out of
+            it, or too large.
         BackendError: the `h5py` package is missing.
     """
     h5py = h5py_module()
@@ -52,11 +66,41 @@ def read_hdf5(path: Path, *, byte_limit: int = BYTE_LIMIT) -> NirData:
         raise SourceError(f"{path}: no such file")
     try:
         with h5py.File(path, "r") as file:
-            if file.get("node", getlink=True) is None:
-                raise SourceError(f"{path}: no NIR graph, it has no entry 'node'")
-            return cast("NirData", _Reader(h5py, path, byte_limit).child(file, "node", 0))
+            if file.get(entry, getlink=True) is None:
+                raise SourceError(f"{path}: no {kind}, it has no entry '{entry}'")
+            tree = _Reader(h5py, path, byte_limit).child(file, entry, 0)
     except (OSError, RuntimeError, ValueError, TypeError, KeyError) as error:
         raise SourceError(f"{path}: not a readable HDF5 file: {error}") from None
+    if not isinstance(tree, dict):
+        raise SourceError(f"{path}: no {kind}, its entry '{entry}' is no group")
+    return cast("Tree", tree)
+
+
+def write_hdf5(content: Tree) -> bytes:
+    """The bytes of a file with these groups and values; no times in it.
+
+    Raises:
+        BackendError: the `h5py` package is missing.
+    """
+    h5py = h5py_module()
+    buffer = BytesIO()
+    with h5py.File(buffer, "w") as file:
+        _write(h5py, file, content)
+    return buffer.getvalue()
+
+
+def _write(h5py: ModuleType, group: h5py.Group, content: Tree) -> None:
+    for name, value in content.items():
+        if isinstance(value, Mapping):
+            _write(h5py, group.create_group(name), cast("Tree", value))
+            continue
+        array = np.asarray(value)
+        options: dict[str, object] = {"track_times": False}
+        if isinstance(value, str) or array.dtype == object:
+            options["dtype"] = h5py.string_dtype()
+        elif array.nbytes >= _PACKED_FROM:
+            options["compression"] = "gzip"
+        group.create_dataset(name, data=value, **options)
 
 
 class _Reader:
