@@ -44,13 +44,13 @@ if TYPE_CHECKING:
     from .packed import PackedTernaryLinear as PackedTernaryLinear
     from .packed import pack_model as pack_model
     from .packed import tri_state_dict as tri_state_dict
+    from .packing import pack as pack
+    from .packing import unpack as unpack
     from .profiler import profile_model as profile_model
     from .quantization import ternarize as ternarize
     from .quantization import ternarize_stochastic as ternarize_stochastic
     from .ternary_tensor import TernaryTensor as TernaryTensor
-    from .ternary_tensor import pack as pack
     from .ternary_tensor import ternary_matmul as ternary_matmul
-    from .ternary_tensor import unpack as unpack
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
@@ -73,6 +73,7 @@ else:
             "runtime.packed": "PackedTernaryConv2d PackedTernaryLinear pack_model tri_state_dict",
             "runtime.profiler": "profile_model",
             "runtime.quantization": "ternarize ternarize_stochastic",
-            "runtime.ternary_tensor": "TernaryTensor pack ternary_matmul unpack",
+            "runtime.packing": "pack unpack",
+            "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
         },
     )

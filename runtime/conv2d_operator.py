@@ -20,7 +20,7 @@ from ..ir.errors import OptionError
 from .native import torch_conv
 from .native.torch_linear import is_unseen
 from .operator_library import LIBRARY, autocast, register_flops
-from .ternary_tensor import unpack_unchecked
+from .packing import unpack_unchecked
 
 Ints = Sequence[int]
 Window = tuple[Ints, Ints, Ints, int]

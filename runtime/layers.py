@@ -19,8 +19,9 @@ from torch.nn import functional
 from ..ir.errors import OptionError
 from .native.held import digest_of
 from .packed import PackedTernaryConv2d, PackedTernaryLinear
+from .packing import pack_unchecked
 from .quantization import check_rule, ternarize, ternarize_largest, ternary_scale
-from .ternary_tensor import TernaryTensor, pack_unchecked
+from .ternary_tensor import TernaryTensor
 
 SCALES = ("none", "tensor", "channel")
 Pair = int | tuple[int, int]

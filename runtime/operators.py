@@ -23,7 +23,7 @@ from .conv2d_operator import ternary_conv2d
 from .native import torch_linear
 from .native.abi.linear import Precision
 from .operator_library import LIBRARY, autocast, register_flops
-from .ternary_tensor import unpack_unchecked
+from .packing import unpack_unchecked
 
 __all__ = [
     "get_precision",

@@ -17,7 +17,8 @@ from ..ir.errors import ParameterError
 from ..ir.trits import packed_size
 from .native.held import promise_constant
 from .operators import ternary_conv2d, ternary_linear
-from .ternary_tensor import TernaryTensor, check_packed, unpack_unchecked
+from .packing import check_packed, unpack_unchecked
+from .ternary_tensor import TernaryTensor
 
 
 class PackedLayer(nn.Module):

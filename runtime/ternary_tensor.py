@@ -1,13 +1,12 @@
-"""Trits of PyTorch: packing, `TernaryTensor`, products of ternary matrices.
+"""`TernaryTensor`, and products of ternary matrices.
 
-Trits are stored as in `ir.trits`, bit for bit: 2 bits each, four to a byte, row-major. Not here:
-how floats become trits (`runtime.quantization`), layers (`runtime.layers`).
+Not here: how trits are packed (`runtime.packing`), how floats become trits
+(`runtime.quantization`), layers (`runtime.layers`).
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -18,82 +17,19 @@ from typing_extensions import TypeIs
 
 from ..ir.errors import OptionError, ParameterError
 from ..ir.safe_write import PendingFiles
-from ..ir.trits import packed_size
 from .native.bitplanes import BitplaneKernels, PackedColumns, bitplane_matmul
 from .native.provider import BITPLANES
 from .native.threads import default_threads
+from .packing import check_packed, pack, pack_unchecked, unpack_unchecked
 from .quantization import ternarize, ternary_scale
 from .tensor_file import read_tensor_file
+from .ternary_operand import TernaryOperand, check_trits, promised
 
 PRINTED = 64
 """`repr` shows the values of tensors of at most this many elements."""
 
 _WORTH_PACKING = 1 << 20
 """Steps of a product of trits from which the bits of both sides are worth sorting."""
-
-
-def pack(trits: Tensor) -> Tensor:
-    """Pack values in {-1, 0, 1} of any shape and dtype into `uint8[packed_size(shape)]`.
-
-    Raises:
-        ParameterError: a value is none of -1, 0, 1.
-    """
-    outside = ~((trits == 0) | (trits == 1) | (trits == -1))
-    if bool(outside.any()):
-        index = int(outside.flatten().to(torch.uint8).argmax())
-        value = trits.flatten()[index].item()
-        raise ParameterError(
-            f"expected trits in {{-1, 0, 1}}, got {value} at element {index}; "
-            "ternarize the tensor first"
-        )
-    return pack_unchecked(trits)
-
-
-def pack_unchecked(trits: Tensor) -> Tensor:
-    """`pack` for values that are known to be trits; can be traced."""
-    flat = trits.detach().flatten().to(torch.int8)
-    codes = torch.where(flat < 0, 2, flat).to(torch.uint8)
-    quads = torch.nn.functional.pad(codes, (0, -flat.numel() % 4)).reshape(-1, 4)
-    return quads[:, 0] | (quads[:, 1] << 2) | (quads[:, 2] << 4) | (quads[:, 3] << 6)
-
-
-def unpack(packed: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.int8) -> Tensor:
-    """Unpack `uint8[packed_size(shape)]` into `dtype[shape]` with values in {-1, 0, 1}.
-
-    Raises:
-        ParameterError: wrong byte count, the reserved code 0b11, or padding that is not zero.
-    """
-    check_packed(packed, shape)
-    return unpack_unchecked(packed, shape, dtype)
-
-
-def check_packed(packed: Tensor, shape: Sequence[int]) -> None:
-    """Refuse bytes that are no packed trits of `shape`; see `unpack`."""
-    if any(size < 0 for size in shape):
-        raise ParameterError(f"expected sizes of at least 0, got shape {list(shape)}")
-    if packed.dtype != torch.uint8 or packed.shape != (packed_size(shape),):
-        raise ParameterError(
-            f"expected uint8[{packed_size(shape)}] for {'x'.join(map(str, shape))} packed trits, "
-            f"got {str(packed.dtype).removeprefix('torch.')}{list(packed.shape)}"
-        )
-    reserved = packed & (packed >> 1) & 0x55
-    if bool(reserved.any()):
-        byte = int((reserved != 0).to(torch.uint8).argmax())
-        place = next(k for k in range(4) if int(reserved[byte]) >> (2 * k) & 1)
-        raise ParameterError(
-            f"reserved trit code 0b11 at element {4 * byte + place}; the file is corrupt"
-        )
-    rest = math.prod(shape) % 4
-    if rest and int(packed[-1]) >> (2 * rest):
-        raise ParameterError("padding bits of the last byte are not zero; the file is corrupt")
-
-
-def unpack_unchecked(packed: Tensor, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
-    """`unpack` for bytes that are known to be right; can be traced."""
-    shifts = torch.arange(0, 8, 2, dtype=torch.uint8, device=packed.device)
-    codes = (packed.unsqueeze(1) >> shifts) & 3
-    trits = (codes & 1).to(torch.int8) - (codes >> 1).to(torch.int8)
-    return trits.flatten()[: math.prod(shape)].reshape(tuple(shape)).to(dtype)
 
 
 class TernaryTensor:
@@ -115,9 +51,10 @@ class TernaryTensor:
         OptionError: other arguments with integers, or a wrong rule or threshold.
     """
 
-    __slots__ = ("_packed", "_scale", "_shape")
+    __slots__ = ("_operands", "_packed", "_scale", "_shape")
     __hash__: ClassVar[None]  # pyright: ignore[reportIncompatibleMethodOverride]
 
+    _operands: dict[bool, TernaryOperand]
     _packed: Tensor
     _scale: Tensor | None
     _shape: torch.Size
@@ -141,6 +78,7 @@ class TernaryTensor:
             trits = ternarize(values, threshold, rule=rule)
             scale = ternary_scale(values, trits) if scaled else None
         self._packed, self._shape, self._scale = pack(trits), values.shape, scale
+        self._operands = {}
 
     @classmethod
     def from_packed(
@@ -164,6 +102,7 @@ class TernaryTensor:
     def _of(cls, packed: Tensor, shape: torch.Size, scale: Tensor | None) -> TernaryTensor:
         tensor = cls.__new__(cls)
         tensor._packed, tensor._shape, tensor._scale = packed, shape, scale
+        tensor._operands = {}
         return tensor
 
     @property
@@ -258,6 +197,20 @@ class TernaryTensor:
         except ParameterError as error:
             raise ParameterError(f"ternary tensor '{path}': {error}") from None
 
+    def operand(self, *, transposed: bool = False) -> TernaryOperand:
+        """This matrix, or its transpose, as the right side of products; made once, on first use."""
+        known = self._operands.get(transposed)
+        if known is not None:
+            return known
+        if transposed:
+            operand = TernaryOperand.of(self.to_trits().T)
+        else:
+            operand = TernaryOperand(self._packed, (self._shape[0], self._shape[1]))
+        # What a compiler traces are no bytes to keep.
+        if type(operand.packed) is Tensor and not torch.compiler.is_compiling():
+            self._operands[transposed] = operand
+        return operand
+
     def __getitem__(self, index: Any) -> TernaryTensor:
         chosen = self.to_trits()[index]
         return self._of(pack_unchecked(chosen), chosen.shape, self._scale)
@@ -305,9 +258,11 @@ def ternary_matmul(
 ) -> Tensor:
     """a · b as `torch.matmul` multiplies, where one or both are ternary; floats.
 
-    Where both are ternary, sums are exact below 2^24 steps: large matrices in main memory are
-    multiplied bit by bit, by native kernels where llvmlite is installed; else in float32, without
-    the steps at which a column of `a` or a row of `b` is all zero.
+    Where one matrix is ternary, native kernels read its packed form, as `operators.ternary_linear`
+    does, without the rows that are all zero; it is made at the first product, and kept as long as
+    the tensor and its bytes. Where both are, sums are exact below 2^24 steps: large matrices in
+    main memory are multiplied bit by bit, by native kernels where llvmlite is installed; else in
+    float32, without the steps at which a column of `a` or a row of `b` is all zero.
 
     Args:
         a: float `[..., M, K]`, or a `TernaryTensor`, whose scale is applied.
@@ -318,38 +273,74 @@ def ternary_matmul(
     Raises:
         ParameterError: an operand that is no tensor, or is said to be ternary and is not.
     """
-    a_values, a_scale = _values(a, a_ternary, "a")
-    b_values, b_scale = _values(b, b_ternary, "b")
+    a_is_ternary = a_ternary or isinstance(a, TernaryTensor)
+    b_is_ternary = b_ternary or isinstance(b, TernaryTensor)
+    if a_is_ternary != b_is_ternary:
+        left, right = _dense(a, "a"), _dense(b, "b")
+        if b_is_ternary and (operand := _operand(b, "b", left)) is not None:
+            return _scaled(operand.multiply(_floats(left)), b)
+        if a_is_ternary and (operand := _operand(a, "a", right, transposed=True)) is not None:
+            columns = right if right.dim() == 1 else right.mT
+            product = operand.multiply(_floats(columns))
+            return _scaled(product if right.dim() == 1 else product.mT, a)
+    a_values, b_values = _values(a, a_ternary, "a"), _values(b, b_ternary, "b")
     dtype = torch.promote_types(a_values.dtype, b_values.dtype)
     dtype = dtype if dtype.is_floating_point else torch.float32
-    both = (a_ternary or isinstance(a, TernaryTensor)) and (
-        b_ternary or isinstance(b, TernaryTensor)
-    )
-    if both:
+    if a_is_ternary and b_is_ternary:
         exact = torch.promote_types(dtype, torch.float32)
         product = _both_ternary(a_values.to(exact), b_values.to(exact)).to(dtype)
     else:
         product = torch.matmul(a_values.to(dtype), b_values.to(dtype))
-    for scale in (a_scale, b_scale):
-        if scale is not None:
-            product = product * scale.to(dtype)
-    return product
+    return _scaled(_scaled(product, a), b)
 
 
-def _values(operand: Tensor | TernaryTensor, ternary: bool, name: str) -> tuple[Tensor, Any]:
-    if isinstance(operand, TernaryTensor):
-        return operand.to_trits(), operand.scale
-    if not _is_tensor(operand):
+def _operand(
+    matrix: Tensor | TernaryTensor, name: str, other: Tensor, *, transposed: bool = False
+) -> TernaryOperand | None:
+    """The packed form of a ternary matrix for a product with `other`; `None` where PyTorch's own
+    product does better or is needed: other ranks, float64, types that differ, gradients of the
+    matrix, and tensors that say they are ternary on other devices.
+    """
+    rank, steps = matrix.dim(), matrix.shape[0 if not transposed else -1] if matrix.dim() else 0
+    axis = -2 if transposed and other.dim() > 1 else -1
+    if rank != 2 or not other.dim() or other.shape[axis] != steps or not steps:
+        return None
+    if other.dtype == torch.float64 or other.dtype.is_complex:
+        return None
+    if isinstance(matrix, TernaryTensor):
+        return matrix.operand(transposed=transposed) if matrix.device == other.device else None
+    is_simple = _is_plain(matrix) and matrix.is_contiguous() and not matrix.requires_grad
+    if transposed or not is_simple or torch.promote_types(matrix.dtype, other.dtype) != other.dtype:
+        return None
+    return promised(matrix, name)
+
+
+def _floats(values: Tensor) -> Tensor:
+    return values if values.is_floating_point() else values.to(torch.float32)
+
+
+def _scaled(product: Tensor, operand: Tensor | TernaryTensor) -> Tensor:
+    scale = operand.scale if isinstance(operand, TernaryTensor) else None
+    return product if scale is None else product * scale.to(product.dtype)
+
+
+def _dense(operand: Tensor | TernaryTensor, name: str) -> Any:
+    """The operand itself; a `TernaryTensor` is read where it is needed."""
+    if not isinstance(operand, TernaryTensor) and not _is_tensor(operand):
         raise ParameterError(
             f"operand {name} is of type {type(operand).__name__}; ternary_matmul takes tensors of "
             "PyTorch and TernaryTensor"
         )
-    if ternary and not bool(((operand == 0) | (operand.abs() == 1)).all()):
-        raise ParameterError(
-            f"operand {name} is said to be ternary but holds other values than -1, 0 and 1; "
-            f"ternarize it first, or leave {name}_ternary out"
-        )
-    return operand, None
+    return operand
+
+
+def _values(operand: Tensor | TernaryTensor, ternary: bool, name: str) -> Tensor:
+    if isinstance(operand, TernaryTensor):
+        return operand.to_trits()
+    values: Tensor = _dense(operand, name)
+    if ternary:
+        check_trits(values, name)
+    return values
 
 
 def _is_tensor(value: object) -> TypeIs[Tensor]:

@@ -29,7 +29,7 @@ def ours(precision: Precision) -> Make:
         import torch
 
         from triton_dsl.runtime.operators import set_precision, ternary_conv2d
-        from triton_dsl.runtime.ternary_tensor import pack
+        from triton_dsl.runtime.packing import pack
 
         torch.set_num_threads(threads)
         weight, given = pack(torch.from_numpy(trits)), torch.from_numpy(x)

@@ -78,7 +78,7 @@ class Held(Generic[_T]):
             return False
         if self.constant is not None:
             return self.constant == _state(tensor)
-        same = self.digest == self.taken(tensor.data_ptr(), tensor.numel())
+        same = self.digest == self.taken(tensor.data_ptr(), tensor.numel() * tensor.element_size())
         if same and hasattr(tensor, _PROMISE):
             self.constant = _state(tensor)
         return same

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..ternary_tensor import unpack_unchecked
+from ..packing import unpack_unchecked
 from .abi.conv import ConvGeometry, conv_weights
 from .abi.linear import KIND_NAMED, PRECISIONS, Activations, Kind, Precision
 from .abi.parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_TASK

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.runtime.operators import ternary_conv2d
 from triton_dsl.runtime.packed import PackedTernaryConv2d
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 
 OP: Any = torch.ops.triton_dsl.ternary_conv2d.default
 GENERATOR = torch.Generator().manual_seed(7)

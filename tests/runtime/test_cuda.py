@@ -12,7 +12,7 @@ import torch
 
 from triton_dsl.runtime import cuda
 from triton_dsl.runtime.operators import ternary_linear
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 
 # rows, ins, outs: single rows and tiles, whole and cut off.
 SHAPES = [(1, 1, 1), (1, 7, 5), (3, 100, 33), (8, 64, 64), (9, 7, 5), (20, 130, 70), (70, 64, 129)]

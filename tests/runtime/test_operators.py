@@ -10,7 +10,7 @@ from torch.library import opcheck
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.runtime.operators import ternary_linear
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 
 OP: Any = torch.ops.triton_dsl.ternary_linear.default
 GENERATOR = torch.Generator().manual_seed(7)

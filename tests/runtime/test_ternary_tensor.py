@@ -17,7 +17,8 @@ from safetensors.torch import save_file
 
 from triton_dsl.ir.errors import OptionError, ParameterError
 from triton_dsl.ir.trits import pack_trits, unpack_trits
-from triton_dsl.runtime.ternary_tensor import TernaryTensor, pack, ternary_matmul, unpack
+from triton_dsl.runtime.packing import pack, unpack
+from triton_dsl.runtime.ternary_tensor import TernaryTensor, ternary_matmul
 
 shapes = st.lists(st.integers(0, 5), max_size=4).map(tuple)
 

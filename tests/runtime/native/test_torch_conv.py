@@ -28,7 +28,7 @@ from triton_dsl.runtime.native.provider import CONV
 from triton_dsl.runtime.native.torch_linear import is_unseen
 from triton_dsl.runtime.operators import set_precision, ternary_conv2d, use_precision
 from triton_dsl.runtime.packed import PackedTernaryConv2d
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 
 pytest.importorskip("llvmlite")
 
@@ -258,7 +258,7 @@ import torch
 from triton_dsl.runtime.native.provider import CONV
 from triton_dsl.runtime.native.torch_conv import convolve
 from triton_dsl.runtime.operators import ternary_conv2d
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 CONV.set(None)
 x, trits = torch.randint(-9, 9, (2, 3, 6, 7)), torch.randint(-1, 2, (5, 3, 3, 3))
 window = ((1, 1), (0, 0, 0, 0), (1, 1), 1)
@@ -272,7 +272,7 @@ for dtype in (torch.float32, torch.bfloat16, torch.int8):
 FORKED = """
 import os, torch
 from triton_dsl.runtime.operators import ternary_conv2d
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 torch.set_num_threads(2)
 x, trits = torch.randn(1, 16, 20, 20), torch.randint(-1, 2, (64, 16, 3, 3))
 weight = pack(trits)

@@ -21,7 +21,7 @@ from triton_dsl.runtime.native import torch_linear
 from triton_dsl.runtime.native.torch_linear import product, quick_product
 from triton_dsl.runtime.operators import set_precision, ternary_linear, use_precision
 from triton_dsl.runtime.packed import PackedTernaryLinear
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 
 pytest.importorskip("llvmlite")
 
@@ -360,7 +360,7 @@ import torch
 from triton_dsl.runtime.native.provider import LINEAR
 from triton_dsl.runtime.native.torch_linear import product
 from triton_dsl.runtime.operators import ternary_linear
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 LINEAR.set(None)
 x, trits = torch.randint(-9, 9, (3, 8)), torch.randint(-1, 2, (8, 5))
 assert product(x.float(), pack(trits), 5, None, None) is None
@@ -380,7 +380,7 @@ def test_without_kernels_the_formula_is_taken() -> None:
 FORKED = """
 import os, torch
 from triton_dsl.runtime.operators import ternary_linear
-from triton_dsl.runtime.ternary_tensor import pack
+from triton_dsl.runtime.packing import pack
 torch.set_num_threads(2)
 x, trits = torch.randn(9, 1000), torch.randint(-1, 2, (1000, 700))
 weight = pack(trits)
