@@ -39,6 +39,14 @@ class Contender:
     twin: Run
     error: float = 0.0
     seconds: list[float] = field(default_factory=list[float])
+    clock: Callable[[], float] = perf_counter
+
+    def timed(self, calls: int) -> float:
+        """Seconds of so many calls."""
+        start = self.clock()
+        for _ in range(calls):
+            self.run()
+        return self.clock() - start
 
     @property
     def median(self) -> float:
@@ -87,9 +95,7 @@ def take_turns(found: Sequence[Contender], rounds: int, *, cold: bool = False) -
     calls: dict[str, int] = {}
     for contender in found:
         contender.run()
-        start = perf_counter()
-        contender.run()
-        once = perf_counter() - start
+        once = contender.timed(1)
         calls[contender.name] = 1 if cold else max(1, int(ROUND_SECONDS / once))
     for _ in range(rounds):
         for contender in found:
@@ -99,11 +105,8 @@ def take_turns(found: Sequence[Contender], rounds: int, *, cold: bool = False) -
             else:
                 other.max()
                 contender.twin()
-            count, run = calls[contender.name], contender.run
-            start = perf_counter()
-            for _ in range(count):
-                run()
-            contender.seconds.append((perf_counter() - start) / count)
+            count = calls[contender.name]
+            contender.seconds.append(contender.timed(count) / count)
 
 
 def figures(
