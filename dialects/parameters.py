@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..ir.arrays import Array
 from ..ir.errors import ParameterError
+from ..ir.sparse_matrix import SparseMatrix, part_names
 from ..ir.store import ParameterStore
 from ..ir.trits import pack_trits, packed_size, unpack_trits
 from . import tensor, ternary
@@ -70,8 +71,12 @@ def parameters(module: ModuleOp) -> Iterator[ParameterLike]:
 
 
 def parameter_keys(module: ModuleOp) -> set[str]:
-    """The keys that the module names: by parameter ops, and by arguments that stand for one."""
+    """The keys that the module names: by parameter ops, and by arguments that stand for one.
+
+    A sparse matrix has a key for each of its parts.
+    """
     keys = {op.key.data for op in parameters(module)}
+    keys |= {part for key in keys for part in part_names(key)}
     for op in module.walk():
         attributes = op.properties.get("arg_attrs")
         if isinstance(attributes, ArrayAttr):
@@ -96,6 +101,12 @@ def read_parameter(store: ParameterStore, key: str, type: Attribute) -> Array:
     assert isinstance(type, TensorType)
     type = cast(AnyTensor, type)
     shape = type.get_shape()
+    sparse = SparseMatrix.read(store, key, shape)
+    if sparse is not None:
+        try:
+            return sparse.dense()
+        except ParameterError as error:
+            raise ParameterError(f"parameter '{key}': {error}") from None
     array = store.read(key)
     if isinstance(type.element_type, ternary.TritType):
         if array.dtype != np.uint8 or array.shape != (packed_size(shape),):
@@ -116,6 +127,15 @@ def read_parameter(store: ParameterStore, key: str, type: Attribute) -> Array:
     if holds_nan(array):
         raise ParameterError(f"parameter '{key}' holds NaN")
     return array
+
+
+def sparse_value(op: Operation) -> SparseMatrix | None:
+    """The values of a parameter whose zeros are left out; `None` for any other op."""
+    if not isinstance(op, tensor.ParameterOp | ternary.ParameterOp):
+        return None
+    return SparseMatrix.read(
+        store_of(module_of(op)), op.key.data, tensor_type(op.result).get_shape()
+    )
 
 
 def add_parameter(module: ModuleOp, key: str, values: Array, *, buffer: bool = False) -> Operation:

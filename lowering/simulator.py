@@ -21,7 +21,7 @@ from ..dialects.registry import triton_context
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.types import dense_type, is_train, like
 from ..ir.interpreter import entry_function
-from ..passes.analysis.event_products import event_kind
+from ..passes.analysis.event_products import event_kind, sparse_key
 from ..passes.analysis.time_axis import has_time_first
 from ..passes.expose_state import state_count
 from ..passes.infer_shapes import InferShapesPass
@@ -66,8 +66,9 @@ def simulator(
     run_stages(work, _EXPOSE)
     function = entry_function(work, "forward")
     signature = _signature(function)
-    events = any(isinstance(op, spike.LinearOp) and event_kind(op) for op in function.walk())
-    names = ["event", "dense"] if events else ["dense"]
+    synapses = [op for op in function.walk() if isinstance(op, spike.LinearOp)]
+    events, sparse = any(map(event_kind, synapses)), any(map(sparse_key, synapses))
+    names = ["event"] if sparse else ["event", "dense"] if events else ["dense"]
 
     def make(name: str, steps: int | None) -> NativeProgram:
         fitting = _fitting(work, signature, steps) if signature.free else work

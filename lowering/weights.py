@@ -2,7 +2,8 @@
 
 Accepted files: safetensors, NumPy `.npz`, PyTorch `.pt`/`.pth` (tensors only, never pickled code).
 A ternary parameter takes packed bytes (`ir.trits`) or an array of its logical shape with values in
-{-1, 0, 1}. Everything that does not fit is reported in one error.
+{-1, 0, 1}. A matrix may be a sparse one of SciPy or PyTorch, which stays so (`ir.sparse_matrix`).
+Everything that does not fit is reported in one error.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ..dialects.parameters import ParameterLike, attach_store, parameters, store
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, ParameterError
 from ..ir.numpy_file import check_archive, read_numpy
+from ..ir.sparse_matrix import Sparse, SparseMatrix, part_names, sparse_parts
 from ..ir.store import ParameterStore, read_arrays
 from ..ir.trits import pack_trits, packed_size, unpack_trits
 
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-StateDict = Mapping[str, ArrayLike]
-"""Tensors or arrays by name, such as the `state_dict` of an `nn.Module`."""
+StateDict = Mapping[str, ArrayLike | Sparse]
+"""Tensors, arrays or sparse matrices by name, such as the `state_dict` of an `nn.Module`."""
 
 Weights = Path | StateDict
 """A weights file, or what would be in it."""
@@ -90,7 +92,7 @@ def _load_torch(path: Path) -> dict[str, Array]:
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, BadZipFile) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ParameterError(f"{what} holds no plain tensors: {reason}") from None
-    return as_arrays(state, str(path))
+    return _entries(state, str(path))
 
 
 def as_arrays(state: object, what: str) -> dict[str, Array]:
@@ -98,7 +100,7 @@ def as_arrays(state: object, what: str) -> dict[str, Array]:
     if not isinstance(state, Mapping):
         raise ParameterError(f"{what}: expected a mapping of names to tensors")
     arrays: dict[str, Array] = {}
-    for name, value in cast("StateDict", state).items():
+    for name, value in cast("Mapping[str, ArrayLike]", state).items():
         if hasattr(value, "detach"):
             try:
                 value = _torch_array(cast("Tensor", value).detach())
@@ -107,6 +109,21 @@ def as_arrays(state: object, what: str) -> dict[str, Array]:
                 raise ParameterError(f"{what}: '{name}' is no plain tensor: {reason}") from None
         arrays[str(name)] = np.asarray(value)
     return arrays
+
+
+def _entries(state: object, what: str) -> dict[str, Array]:
+    """`as_arrays`, with three arrays for each sparse matrix (`ir.sparse_matrix`)."""
+    arrays: dict[str, Array] = {}
+    rest: dict[str, object] = {}
+    if not isinstance(state, Mapping):
+        return as_arrays(state, what)
+    for name, value in cast("Mapping[str, object]", state).items():
+        parts = sparse_parts(value)
+        if parts is None:
+            rest[name] = value
+        else:
+            arrays |= zip(part_names(str(name)), parts, strict=True)
+    return arrays | as_arrays(rest, what)
 
 
 def _torch_array(tensor: Tensor) -> Array:
@@ -132,23 +149,30 @@ def attach_weights(module: ModuleOp, weights: Weights) -> None:
         arrays = load_weights(weights, largest=max(sizes, default=0))
         source = f"weights file '{weights}'"
     else:
-        arrays, source = as_arrays(weights, "weights"), "weights"
+        arrays, source = _entries(weights, "weights"), "weights"
     own = set(store_of(module).added_names)
     wanted = {op.key.data: op for op in parameters(module) if op.key.data not in own}
+    parts = {key: part_names(key) for key in wanted}
+    sparse = {key for key, names in parts.items() if all(name in arrays for name in names)}
     problems = [f"missing '{key}' ({op.result.type})" for key, op in wanted.items()
-                if key not in arrays]  # fmt: skip
+                if key not in arrays and key not in sparse]  # fmt: skip
+    known = {*wanted, *(name for key in sparse for name in parts[key])}
     problems += [
         f"extra '{key}'"
         for key in arrays
-        if key not in wanted and not key.endswith("num_batches_tracked")
+        if key not in known and not key.endswith("num_batches_tracked")
     ]
     stored: dict[str, Array] = {}
     for key, op in wanted.items():
-        if key in arrays:
-            try:
+        try:
+            if key in sparse:
+                entries = {name: arrays[name] for name in parts[key]}
+                _check_sparse(op, entries)
+                stored |= entries
+            elif key in arrays:
                 stored[key] = _stored_form(op, arrays[key])
-            except ParameterError as error:
-                problems.append(str(error))
+        except ParameterError as error:
+            problems.append(str(error))
     if problems:
         shown = [*problems[:20], *(["…"] if len(problems) > 20 else [])]
         raise ParameterError(f"{source} does not fit the model:\n  " + "\n  ".join(shown))
@@ -164,6 +188,20 @@ def attach_weights(module: ModuleOp, weights: Weights) -> None:
         old = store_of(module)
         store = ParameterStore.of({**stored, **{key: old.read(key) for key in own}})
     attach_store(module, store)
+
+
+def _check_sparse(op: ParameterLike, entries: dict[str, Array]) -> None:
+    """Check the parts of a sparse matrix against the IR."""
+    key, type = op.key.data, tensor_type(op.result)
+    matrix = SparseMatrix.read(ParameterStore.of(entries), key, type.get_shape())
+    if matrix is None:
+        raise ParameterError(f"'{key}': expected {type}, got a sparse matrix")
+    data, trits = matrix.data, isinstance(op, ternary.ParameterOp)
+    dtype = np.dtype(np.int8) if trits else numpy_dtype(type.element_type)
+    if data.dtype != dtype:
+        raise ParameterError(f"'{key}': expected numbers of {dtype}, got {data.dtype}")
+    if trits and data.size and (data.min() < -1 or data.max() > 1):
+        raise ParameterError(f"'{key}': expected trits in {{-1, 0, 1}}, got others")
 
 
 def _stored_form(op: ParameterLike, array: Array) -> Array:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dialects.parameters import store_of
 from ...ir.errors import OptionError
 from ...runtime.native.abi.interface import ARRAYS, FORWARD, WORKSPACE_BYTES
 from ...runtime.native.abi.linear import Kind, Layout, Precision
@@ -70,7 +71,7 @@ def native_program(
         options = parse_options(NativeOptions, NativeTarget.name, options or {})
     module = import_model(model, example_inputs=example_inputs)
     content = program_content(module, options, cache_folder=cache_folder)
-    return load_program(content, threads=threads)
+    return load_program(content, threads=threads, held=store_of(module).read)
 
 
 def program_content(

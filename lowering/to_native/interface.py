@@ -7,12 +7,13 @@ what follows from whole-tensor ops. Not here: the interface itself (`abi.interfa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
@@ -28,6 +29,9 @@ from .rows import is_row_wise, work_of_row
 
 INTERFACE_ATTRIBUTE = "native.interface"
 """Module attribute that the pass to memory writes: `inputs` and `outputs` as types, `recipe`."""
+
+HELD_ATTRIBUTE = "native.held"
+"""Another one, see `Interface.held`."""
 
 NOTE_ATTRIBUTE = "native.program"
 """Module attribute with the interface as JSON."""
@@ -79,7 +83,7 @@ def noted_interface(module: ModuleOp) -> Interface:
     """
     note = module.attributes.get(NOTE_ATTRIBUTE)
     if isinstance(note, StringAttr):
-        return Interface.from_dict(json.loads(note.data))
+        return replace(Interface.from_dict(json.loads(note.data)), held=_held(module))
     attribute = module.attributes.get(INTERFACE_ATTRIBUTE)
     if not isinstance(attribute, DictionaryAttr):
         raise LoweringError(
@@ -97,6 +101,14 @@ def noted_interface(module: ModuleOp) -> Interface:
         False,
         0,
     )
+
+
+def _held(module: ModuleOp) -> tuple[tuple[str, int], ...]:
+    attribute = module.attributes.get(HELD_ATTRIBUTE)
+    if not isinstance(attribute, DictionaryAttr):
+        return ()
+    offsets = cast("Mapping[str, IntegerAttr]", attribute.data)
+    return tuple((name, offset.value.data) for name, offset in offsets.items())
 
 
 _TAKEN = ("constants", "workspace", "batch")

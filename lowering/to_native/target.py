@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.neuron_equations import STEPS
-from ...ir.errors import OptionError
+from ...ir.errors import BackendError, OptionError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..emission import identifier
@@ -122,10 +122,15 @@ class NativeTarget(Target[NativeOptions]):
 
         Raises:
             UnsupportedError: names every op that did not reach the `llvm` dialect.
-            BackendError: llvmlite or, for a shared library, the C compiler is missing.
+            BackendError: llvmlite or, for a shared library, the C compiler is missing; weights are
+                sparse.
         """
         check_lowered(module)
         interface, machine = noted_interface(module), options.machine()
+        if interface.held:
+            raise BackendError(
+                "files hold no sparse weights: run them in the simulator, or give dense ones"
+            )
         prefix = _prefix(options.name or interface.name)
         compiled = compile_text(standalone_text(module, interface, prefix, machine), machine)
         content = compiled.object()

@@ -13,9 +13,9 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, f32, f64, i8
 from xdsl.ir import Attribute
 
-from ...dialects import spike
+from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import constant_value
+from ...dialects.parameters import constant_value, sparse_value
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type, is_train
 from ...dialects.ternary.types import is_trit
@@ -43,11 +43,19 @@ def event_kind(op: spike.LinearOp) -> RowKind | None:
         return "i8"
     kinds: dict[Attribute, RowKind] = {f32: "f32", f64: "f64"}
     kind = kinds.get(type.element_type)
-    if kind is None:
-        return None
+    if kind is None or sparse_key(op) is not None:
+        return kind
     values = constant_value(weight)
     # A weight that is not finite reaches the sums without a spike too, as 0·∞.
     return kind if values is not None and bool(np.isfinite(values).all()) else None
+
+
+def sparse_key(op: spike.LinearOp) -> str | None:
+    """The name of the weights of a synapse where these stand without their zeros."""
+    weight = defining_literal(op.weight)
+    if not isinstance(weight, tensor.ParameterOp | ternary.ParameterOp):
+        return None
+    return None if sparse_value(weight) is None else weight.key.data
 
 
 def is_native_number(element: Attribute) -> bool:

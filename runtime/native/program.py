@@ -8,7 +8,7 @@ compiling (`lowering.to_native`); whoever joins the two sides is `to_native.call
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import CDLL, addressof, c_char, c_char_p, c_int64, c_void_p, string_at
 from dataclasses import dataclass
 from functools import partial
@@ -52,11 +52,18 @@ def program_bytes(interface: Interface, code: bytes, constants: Array) -> bytes:
     return b"".join([*(len(part).to_bytes(8, "little") for part in parts), *parts])
 
 
-def load_program(content: bytes, *, threads: int = 1) -> NativeProgram:
+def load_program(
+    content: bytes, *, threads: int = 1, held: Callable[[str], Array] | None = None
+) -> NativeProgram:
     """The program in `program_bytes`, ready to be called.
 
+    Args:
+        content: of the program.
+        threads: most threads that a call uses.
+        held: gives the arrays of `Interface.held`, contiguous, which are used in place.
+
     Raises:
-        BackendError: llvmlite is missing, or the bytes are no program.
+        BackendError: llvmlite is missing, the bytes are no program, or it needs arrays.
     """
     ends = 24
     bounds: list[tuple[int, int]] = []
@@ -74,7 +81,12 @@ def load_program(content: bytes, *, threads: int = 1) -> NativeProgram:
         library.function(WORKSPACE_BYTES, [c_int64], c_int64),
         library.function(ARRAYS, [c_char_p]) if ARRAYS_HOLD_ADDRESSES else None,
     )
-    return NativeProgram(interface, functions, np.frombuffer(constants, np.uint8), threads=threads)
+    values = np.frombuffer(constants, np.uint8)
+    if interface.held and held is None:
+        names = ", ".join(name for name, _ in interface.held)
+        raise BackendError(f"the program holds no sparse weights, and is run with {names}")
+    arrays = {} if held is None else {name: held(name) for name, _ in interface.held}
+    return NativeProgram(interface, functions, values, threads=threads, held=arrays)
 
 
 def load_shared(path: Path, name: str | None = None, *, threads: int = 1) -> NativeProgram:
@@ -160,6 +172,7 @@ class NativeProgram:
         constants: Array | None,
         *,
         threads: int = 1,
+        held: Mapping[str, Array] | None = None,
     ) -> None:
         """Make the callable; `load_program` and `load_shared` do.
 
@@ -169,6 +182,7 @@ class NativeProgram:
             constants: uint8, as the program was compiled with; `None` where they are in the code.
             threads: most threads that a call uses; more than one only where rows of the batch are
                 computed apart.
+            held: the arrays of `Interface.held`.
 
         Raises:
             OptionError: a wrong thread count.
@@ -186,6 +200,10 @@ class NativeProgram:
             self._constants = aligned(constants.size)
             self._constants[:] = constants.view(np.uint8).reshape(-1)
             self._fixed = (address_of(self._constants),)
+            self._held = dict(held or {})
+            for name, offset in interface.held:
+                address = address_of(self._held[name])
+                self._constants[offset : offset + 8].view(np.int64)[0] = address
         self._dtypes = [_dtype(tensor.dtype) for tensor in interface.inputs]
         self._output_dtypes = [_dtype(tensor.dtype) for tensor in interface.outputs]
         self._strides = [

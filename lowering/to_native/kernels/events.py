@@ -114,6 +114,15 @@ class EventRows:
         return padded.reshape(self.ins, self.blocks, -1).transpose(1, 0, 2).reshape(-1)
 
     @property
+    def lists(self) -> int:
+        """Steps whose events are listed before their sums are taken."""
+        return 64
+
+    def events(self, code: Code) -> Events:
+        """Writes the code for rows of one matrix."""
+        return Events(code, self)
+
+    @property
     def list_bytes(self) -> int:
         """Memory for a list of events; entries past the last may be written."""
         return 8 * (self.ins + 2 * _FIRST)

@@ -24,15 +24,13 @@ from xdsl.ir import Attribute, SSAValue
 from ....runtime.native.abi.linear import round_up
 from ..llvm.types import like, vector
 from .code import POINTER, Code, Index
-from .events import EventRows, Events
+from .events import EventRows
 from .neuron_steps import NeuronStep
 from .recipes import Recipe
 
 Spread = Literal["all", "channel"]
 
 _ALIGNED = 64
-_STEPS = 64
-"""Steps whose events are listed before their sums are taken."""
 _WIDE = 4
 """Registers of neurons that run side by side."""
 
@@ -155,7 +153,7 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
     rows = synapse.rows
     code = Code(name, [POINTER] * 6 + [i64])
     x, weights, scale, bias, y, scratch, count = code.arguments
-    events = Events(code, rows)
+    events = rows.events(code)
     finish = _finish(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     with code.each(0, count) as n:
@@ -186,7 +184,7 @@ def layer_scratch(synapse: Synapse, neuron: NeuronStep) -> int:
 
 def _layer_memory(synapse: Synapse, neuron: NeuronStep) -> _Memory:
     output = 1 if neuron.spikes else neuron.bytes
-    return _Memory(synapse, neuron.states, neuron.bytes, output, _STEPS)
+    return _Memory(synapse, neuron.states, neuron.bytes, output, synapse.rows.lists)
 
 
 def write_layer(
@@ -211,7 +209,7 @@ def write_layer(
     tables = list(islice(arguments, len(neuron.each)))
     y, ends = next(arguments), list(islice(arguments, after))
     scratch, steps, batch = arguments
-    events = Events(code, rows)
+    events = rows.events(code)
     finish = _finish(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
@@ -248,8 +246,8 @@ def write_layer(
             code.clear(states[0], memory.state_size * neuron.states)
         for start, state in zip(starts, states, strict=False):
             code.copy(state, code.at(start, place), state_bytes)
-        with code.each(0, steps, _STEPS) as begin:
-            end = code.minimum(code.add(begin, _STEPS), steps)
+        with code.each(0, steps, rows.lists) as begin:
+            end = code.minimum(code.add(begin, rows.lists), steps)
 
             @contextmanager
             def turn() -> Generator[tuple[SSAValue, SSAValue]]:

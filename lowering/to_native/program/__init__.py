@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
 from xdsl.passes import ModulePass
 
 from ....ir.errors import BackendError, OptionError
@@ -23,6 +30,8 @@ from ..kernels.recipes import RECIPES, Recipe, best_recipe, recipe_named
 from .compilation import Compilation
 
 INTERFACE_ATTRIBUTE = "native.interface"
+HELD_ATTRIBUTE = "native.held"
+"""Arrays that are not the program's, and where in the constants their addresses shall stand."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
                 "recipe": StringAttr(recipe.name),
             }
         )
+        if compilation.held:
+            held = {name: IntegerAttr(offset, i64) for name, offset in compilation.held}
+            op.attributes[HELD_ATTRIBUTE] = DictionaryAttr(held)
 
 
 def _recipe(name: str | None) -> Recipe:

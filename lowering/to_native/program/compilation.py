@@ -66,6 +66,8 @@ class Compilation:
 
     Attributes:
         inputs, outputs: types of the tensors that go in and come out.
+        held: names of arrays that are not the program's, and where in the constants the address of
+            each shall stand.
     """
 
     def __init__(self, module: ModuleOp, recipe: Recipe, precision: Precision) -> None:
@@ -76,6 +78,7 @@ class Compilation:
         function = forward_of(self._copy)
         self.inputs: list[Attribute] = [dense_type(value) for value in function.args]
         self.outputs: list[Attribute] = [dense_type(value) for value in _results(function)]
+        self.held: list[tuple[str, int]] = []
         self._function = function
 
     def compile(self) -> list[Operation]:
@@ -98,6 +101,11 @@ class Compilation:
         assert end is not None
         outputs = [_returned(program, value, n) for n, value in enumerate(end.operands)]
         functions, constants = Assembly(program, outputs).write()
+        self.held = [
+            (name, buffer.offset.at(0) + 8 * place)
+            for buffer, names in program.tables.items()
+            for place, name in enumerate(names)
+        ]
         name = store_of(self._module).add(CONSTANTS, constants)
         _rename_constants(functions, name)
         kernels = [*products.functions(program), *bitplane_products.functions(program)]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -73,6 +73,7 @@ class Program:
         lists: tensors of sizes.
         steps: in order.
         kernels: the functions that steps call, by what they are made for.
+        tables: constants that hold addresses, and the entries of the store that stand there.
     """
 
     recipe: Recipe
@@ -89,6 +90,7 @@ class Program:
     )
     steps: list[Step] = field(default_factory=list[Step])
     kernels: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
+    tables: dict[Buffer, Sequence[str]] = field(default_factory=dict[Buffer, Sequence[str]])
     _constants: dict[tuple[str, bytes], Buffer] = field(
         default_factory=dict[tuple[str, bytes], Buffer]
     )
@@ -142,6 +144,15 @@ class Program:
             buffer = Buffer(element, count, "constant", content=array.reshape(-1))
             self._constants[key] = buffer
         return whole_view(buffer, sizes)
+
+    def held(self, names: Sequence[str]) -> View:
+        """A table of the addresses of arrays that whoever runs the program holds."""
+        size = Size.of(len(names))
+        buffer = next((known for known, its in self.tables.items() if its == names), None)
+        if buffer is None:
+            buffer = Buffer(i64, size, "constant", content=np.zeros(len(names), np.int64))
+            self.tables[buffer] = names
+        return whole_view(buffer, [size])
 
     def last_use(self, value: SSAValue) -> int:
         """The position of the last op that needs a value, -1 if none does."""

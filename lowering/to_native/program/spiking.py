@@ -22,11 +22,13 @@ from ....dialects.neuron_equations import Options, model_of
 from ....dialects.parameters import constant_value
 from ....dialects.spike.types import dense_type, is_train
 from ....ir.arrays import Array
+from ....ir.sparse_matrix import part_names
 from ....passes.analysis.compile_time import defining_literal, is_literal
-from ....passes.analysis.event_products import event_kind, is_native_number
+from ....passes.analysis.event_products import event_kind, is_native_number, sparse_key
 from ....runtime.native.abi.events import byte_rows, float_rows, trit_rows
 from ..kernels.events import EventRows
 from ..kernels.neuron_steps import NeuronStep, Number
+from ..kernels.sparse_events import SparseRows
 from ..kernels.spiking_layers import (
     Synapse,
     layer_scratch,
@@ -112,6 +114,10 @@ def _rows(program: Program, op: spike.LinearOp) -> tuple[EventRows, View]:
         raise RefusedError(
             "no event-driven kernel takes it; take it apart with 'convert-spike-to-tensor'"
         )
+    key = sparse_key(op)
+    if key is not None:
+        rows = SparseRows(program.recipe, kind, *tensor_type(op.weight).get_shape())
+        return rows, program.held(part_names(key))
     weights, width = _values(op.weight), program.recipe.width
     rows = EventRows(program.recipe, kind, *weights.shape)
     if kind == "trit":

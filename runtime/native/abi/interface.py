@@ -95,6 +95,8 @@ class Interface:
         row_wise: whether each row of the batch is computed from the same row of the inputs alone,
             and batches lie outermost: then parts of a batch can be computed apart.
         work: multiplications of one row of the batch, about; tells whether a thread is worth it.
+        held: names of arrays that are not the program's, and where in the constants the address of
+            each must be written before a call.
     """
 
     name: str
@@ -104,6 +106,7 @@ class Interface:
     batched: bool
     row_wise: bool
     work: int
+    held: tuple[tuple[str, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -129,6 +132,7 @@ class Interface:
                 bool(data["batched"]),
                 bool(data["row_wise"]),
                 int(data["work"]),
+                tuple((str(name), int(offset)) for name, offset in data["held"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None
