@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from ...ir.arrays import Array
 from ..meaning import Rule
 from ..neuron_equations import STEPS, Options, Step, model_of
 from ..parameters import constant_value
-from ..tensor.interpret_linear import along_channels, convolve, product
+from ..tensor.interpret_linear import along_channels, convolve, over_windows, product
 from . import neurons
 from .interpret_neurons import OPS, NumpyArithmetic, States
 from .models import MODELS, discrete
@@ -145,8 +146,8 @@ def _connection(op: ProjectionOp, weights: Array | None) -> Transfer:
         pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
         windows = sliding_window_view(np.pad(x, pads), kernel, axis=tuple(range(2, x.ndim)))
         windows = windows[(slice(None), slice(None), *[slice(None, None, s) for s in strides])]
-        axes = tuple(range(x.ndim, windows.ndim))
-        return windows.mean(axis=axes) if mean else windows.sum(axis=axes)
+        total = over_windows(np.add, windows, x.ndim)
+        return total / x.dtype.type(math.prod(kernel)) if mean else total
 
     return pool
 

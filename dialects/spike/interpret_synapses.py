@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
 from ..neuron_equations import Options
-from ..tensor.interpret_linear import along_channels, convolve, product
+from ..tensor.interpret_linear import along_channels, convolve, over_windows, product
 from . import attention, normalization, synapses
 from .interpret_neurons import NumpyArithmetic, named_operands
 from .types import is_train
@@ -82,18 +83,16 @@ def _windows(op: synapses.AvgPoolOp | synapses.MaxPoolOp, x: Array) -> Array:
 def avg_pool(op: synapses.AvgPoolOp, x: Array) -> Array:
     """See `spike.avg_pool`."""
     x = x.astype(np.float32) if is_train(op.operand) else x
-    windows = _windows(op, x)
-    axes = tuple(range(x.ndim, windows.ndim))
-    if op.count_include_pad.value.data:
-        return windows.mean(axis=axes)
-    counts = _windows(op, np.ones((1, 1, 1, *x.shape[3:]), x.dtype)).sum(axis=axes)
-    return windows.sum(axis=axes) / counts
+    counts: Any = x.dtype.type(math.prod(op.kernel.get_values()))
+    if not op.count_include_pad.value.data:
+        ones = np.ones((1, 1, 1, *x.shape[3:]), x.dtype)
+        counts = over_windows(np.add, _windows(op, ones), x.ndim)
+    return over_windows(np.add, _windows(op, x), x.ndim) / counts
 
 
 def max_pool(op: synapses.MaxPoolOp, s: Array) -> Array:
     """See `spike.max_pool`."""
-    windows = _windows(op, s)
-    return np.any(windows, axis=tuple(range(s.ndim, windows.ndim)))
+    return over_windows(np.logical_or, _windows(op, s), s.ndim)
 
 
 def delay(op: synapses.DelayOp, *operands: Array) -> tuple[Array, ...]:

@@ -1,4 +1,4 @@
-"""Matrix products, convolution and softmax on NumPy, which several ops are computed with.
+"""Matrix products, convolution, pools and softmax on NumPy, which several ops are computed with.
 
 Integer products are exact before they wrap: `integer_matmul` goes through float64 where that is
 provably exact, because NumPy has a fast product for floats alone.
@@ -18,8 +18,8 @@ from ...ir.arrays import Array
 EXACT_IN_FLOAT64 = 2**53
 """Integers up to this size, and sums of them that stay within it, are exact in float64."""
 
-COLUMN_BYTES = 1 << 26
-"""Convolutions copy their windows for at most this many bytes at a time."""
+COLUMN_BYTES = 1 << 20
+"""Convolutions copy their windows for at most this many bytes at a time, for near caches."""
 
 
 def product(x: Array, y: Array) -> Array:
@@ -57,22 +57,18 @@ def convolve(
 
     Floats in their own type, integers exact modulo 2^64, as int64.
     """
-    spatial = x.ndim - 2
     windows = conv_windows(x, weight.shape[2:], strides, padding, dilation)
-    matrix = weight.reshape(groups, weight.shape[0] // groups, -1).transpose(0, 2, 1)
+    matrix = weight.reshape(groups, weight.shape[0] // groups, -1)
 
-    outputs = windows.shape[2 : 2 + spatial]
+    outputs = windows.shape[2 : x.ndim]
     kind = np.dtype(np.int64) if x.dtype.kind in "iub" else x.dtype
-    result = np.empty((x.shape[0], weight.shape[0], *outputs), kind)
+    result = np.empty((x.shape[0], *matrix.shape[:2], math.prod(outputs)), kind)
     image_bytes = 8 * math.prod(windows.shape[1:])
     images = max(1, COLUMN_BYTES // max(1, image_bytes))
     for start in range(0, x.shape[0], images):
-        part = windows[start : start + images]
-        count = part.shape[0]
-        values = product(window_rows(part, groups), matrix).reshape(groups, count, *outputs, -1)
-        values = np.moveaxis(values, -1, 2).swapaxes(0, 1)
-        result[start : start + count] = values.reshape(count, weight.shape[0], *outputs)
-    return result
+        part = slice(start, start + images)
+        result[part] = product(matrix, window_columns(windows[part], groups))
+    return result.reshape(x.shape[0], weight.shape[0], *outputs)
 
 
 def conv_windows(
@@ -91,6 +87,14 @@ def conv_windows(
     return windows[(slice(None), slice(None), *steps)]
 
 
+def window_columns(windows: Array, groups: int) -> Array:
+    """Windows of `conv_windows` as columns [N, groups, C/groups·kernel, positions], copied."""
+    rank = windows.ndim // 2 + 1
+    order = (0, 1, *range(rank, windows.ndim), *range(2, rank))
+    columns = np.ascontiguousarray(windows.transpose(order))
+    return columns.reshape(len(windows), groups, -1, math.prod(windows.shape[2:rank]))
+
+
 def window_rows(windows: Array, groups: int) -> Array:
     """Windows of `conv_windows` as rows [groups, N·positions, C/groups·kernel], copied."""
     spatial = windows.ndim // 2 - 1
@@ -100,6 +104,21 @@ def window_rows(windows: Array, groups: int) -> Array:
     kernel_axes = range(3 + spatial, 3 + 2 * spatial)
     order = (1, 0, *range(3, 3 + spatial), 2, *kernel_axes)
     return grouped.transpose(order).reshape(groups, count * math.prod(positions), -1)
+
+
+def over_windows(combine: np.ufunc, windows: Array, rank: int) -> Array:
+    """`combine` over the axes of windows from `rank` on, the kernel's.
+
+    Place by place where there are few of them: NumPy takes its time along short axes.
+    """
+    kernel = windows.shape[rank:]
+    if math.prod(kernel) > math.prod(windows.shape[2:rank]):
+        return combine.reduce(windows, axis=tuple(range(rank, windows.ndim)))
+    first, *others = (windows[(..., *place)] for place in np.ndindex(kernel))
+    result = np.array(first)
+    for other in others:
+        combine(result, other, out=result)
+    return result
 
 
 def along_channels(vector: Array, rank: int, axis: int = 1) -> Array:

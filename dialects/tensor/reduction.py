@@ -55,6 +55,7 @@ from ..traits import (
 )
 from .elementwise import ExpOp, LogOp, require_number
 from .formula import Formula
+from .interpret_linear import over_windows
 from .linear import check_window
 from .shape import PadToOp, SqueezeOp, distinct_axes
 
@@ -135,8 +136,7 @@ class MaxPoolOp(_PoolOp):
 
     def compute(self, x: Array) -> Array:
         lowest = -np.inf if x.dtype.kind == "f" else x.dtype.kind != "b" and np.iinfo(x.dtype).min
-        windows = self.windows(x, lowest)
-        return windows.max(axis=tuple(range(x.ndim, windows.ndim)))
+        return over_windows(np.maximum, self.windows(x, lowest), x.ndim)
 
 
 @irdl_op_definition
@@ -169,12 +169,11 @@ class AvgPoolOp(_PoolOp):
         return super().infer()
 
     def compute(self, x: Array) -> Array:
-        windows = self.windows(x, 0)
-        axes = tuple(range(x.ndim, windows.ndim))
-        if self.count_include_pad.value.data:
-            return windows.mean(axis=axes)
-        counts = self.windows(np.ones((1, 1, *x.shape[2:]), x.dtype), 0).sum(axis=axes)
-        return windows.sum(axis=axes) / counts
+        counts: Any = x.dtype.type(math.prod(self.kernel.get_values()))
+        if not self.count_include_pad.value.data:
+            ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
+            counts = over_windows(np.add, self.windows(ones, 0), x.ndim)
+        return over_windows(np.add, self.windows(x, 0), x.ndim) / counts
 
 
 def require_float(type: AnyTensor) -> None:
