@@ -26,9 +26,6 @@ from ..runtime.spiking.activity import record
 from .conversion_front import Front
 from .models import Model, import_for
 
-BATCH = 128
-"""Samples run at a time when thresholds are looked for."""
-
 
 def convert_to_snn(
     program: Model,
@@ -86,7 +83,7 @@ def convert_to_snn(
         front = Front(result, arrays, labels, converter=converter, function=function)
         front.explore(options, budget=budget, accuracy=accuracy)
         return front.chosen(budget=budget, accuracy=accuracy).module
-    batches = bind_samples(entry_function(result, function), arrays, size=BATCH)
+    batches = bind_samples(entry_function(result, function), arrays, size=options.batch)
     if calibrator is not None:
         balance(result, batches, calibrator, function=function)
     convert(result, options, batches, converter)

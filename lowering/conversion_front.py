@@ -6,7 +6,7 @@ them. Not here: one conversion (`conversion`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log
 
@@ -32,11 +32,23 @@ HELD_OUT = 4
 MOST_MEASURED = 1000
 """The most samples that are measured."""
 
-ROUNDS = 6
-"""How often the price is halved towards a bound, between the least and the greatest one."""
+ROUNDS = 9
+"""The most prices that are tried for a bound."""
 
 LEAST, GREATEST = 1e-4, 10.0
 """Prices between which is searched."""
+
+QUICK = 512
+"""Samples that calibrate while a price is far from its bound."""
+
+NEAR = 0.03
+"""How near a budget is near enough, as a share of it."""
+
+WIDTH = 0.05
+"""How near logarithms of prices are that need not be told apart."""
+
+STEP = 1.0
+"""By how much the logarithm of the price changes at first."""
 
 BATCH = 128
 """Samples run at a time."""
@@ -106,7 +118,8 @@ class Front:
         parts = [
             {k: v[part] for k, v in samples.items()} for part in (slice(cut), slice(cut, None))
         ]
-        self.calibration, self.measured = (bind_samples(entry, a, size=BATCH) for a in parts)
+        self.entry, self.samples = entry, parts[0]
+        self.measured = bind_samples(entry, parts[1], size=BATCH)
         results = [run_module(program, batch, function)[0] for batch in self.measured]
         if results[0].ndim != 2:
             raise OptionError(
@@ -124,10 +137,11 @@ class Front:
             self.right = labels[cut : cut + len(self.right)]
         self.conversions: list[Conversion] = []
 
-    def add(self, options: ConvertAnnToSnnPass) -> Conversion:
-        """Convert with some options, and measure."""
+    def add(self, options: ConvertAnnToSnnPass, samples: int | None = None) -> Conversion:
+        """Convert with some options, calibrated on the first so many samples, and measure."""
         module = self.program.clone()
-        convert(module, options, self.calibration, self.converter)
+        batches = bind_samples(self.entry, self.samples, size=options.batch, limit=samples)
+        convert(module, options, batches, self.converter)
         verify_module(module)
         right, spikes, additions, first, lost = 0, 0, 0, 0, 0.0
         for batch, wanted in zip(self.measured, self.results, strict=True):
@@ -177,15 +191,17 @@ class Front:
             for price in prices:
                 self.add(replace(options, price=price))
             return
-        low, high = log(LEAST), log(GREATEST)
-        for _ in range(ROUNDS):
-            middle = (low + high) / 2
-            tried = self.add(replace(options, price=exp(middle)))
-            if budget is not None:
-                higher = tried.spikes > budget
-            else:
-                higher = tried.accuracy >= (accuracy or 0.0)
-            low, high = (middle, high) if higher else (low, middle)
+        few = len(next(iter(self.samples.values()))) > QUICK
+        price = log(min(max(options.price, LEAST), GREATEST))
+        for samples in (QUICK, None) if few else (None,):
+
+            def surplus(price: float, samples: int | None = samples) -> float:
+                tried = self.add(replace(options, price=exp(price)), samples)
+                if budget is None:
+                    return tried.accuracy - (accuracy or 0.0)
+                return log(max(tried.spikes, 1e-9) / max(budget, 1e-9)) + NEAR / 2
+
+            price = _falling_root(surplus, price, 0.0 if budget is None else NEAR / 2)
 
     def best(self, *others: Conversion) -> list[Conversion]:
         """The conversions that no other one beats, and others: fewest steps and spikes first."""
@@ -217,3 +233,35 @@ class Front:
             return min(fits, key=lambda c: c.spikes)
         # Classes of some samples tell small differences less well than their results.
         return min(fits, key=lambda c: (-c.accuracy if budget is None else 0, c.divergence))
+
+
+def _falling_root(function: Callable[[float], float], start: float, near: float) -> float:
+    """Where a function of the logarithm of a price falls to 0, give or take `near`.
+
+    Steps that grow until both sides are known, then the Illinois method (Dowell and Jarratt 1971):
+    the value at an end that stays is halved.
+    """
+    low, high = log(LEAST), log(GREATEST)
+    ends: dict[bool, tuple[float, float]] = {}
+    place, step, before = start, STEP, None
+    for _ in range(ROUNDS):
+        value = function(place)
+        if abs(value) <= near:
+            break
+        above = value > 0
+        ends[above] = place, value
+        if len(ends) == 1:
+            if place in (low, high) and before is not None:
+                break
+            place = min(max(place + (step if above else -step), low), high)
+            step *= 2
+        else:
+            if before is above:
+                other, kept = ends[not above]
+                ends[not above] = other, kept / 2
+            (left, most), (right, least) = ends[True], ends[False]
+            if right - left < WIDTH:
+                break
+            place = left + (right - left) * most / (most - least)
+        before = above
+    return place

@@ -112,7 +112,9 @@ class ThresholdCalibrator:
         """
         rank = tensor_type(value).get_num_dims()
         axis = channel_axis(value) if self.per == "channel" and rank > 1 else None
-        array = np.concatenate([trial.value(value, number) for number in trial.batches({value})])
+        array = np.concatenate(
+            [trial.value(value, number) for number in trial.batches({value}, value)]
+        )
         groups = array.reshape(1, -1)
         if axis is not None:
             groups = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)

@@ -95,7 +95,9 @@ def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
     for current in x:
         output, states = step(arithmetic, current, states)
         # A state is kept in the element type: this rounds f16 and bf16.
-        states = tuple(state.astype(stored).astype(x.dtype) for state in states)
+        states = tuple(
+            state.astype(stored, copy=False).astype(x.dtype, copy=False) for state in states
+        )
         yield output, states
 
 

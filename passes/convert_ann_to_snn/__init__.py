@@ -32,7 +32,10 @@ CORRECTIONS = ("none", "bias", "weights")
 POOLS = ("auto", "before", "first", "all")
 
 BATCH = 128
-"""Samples run at a time."""
+"""Samples run at a time, at most, and samples times steps."""
+
+LEAST_BATCH = 16
+"""Samples run at a time, at least: fewer would wait for Python."""
 
 __all__ = [
     "RULES",
@@ -138,6 +141,11 @@ class ConvertAnnToSnnPass(ModulePass):
                     f"{self.name} expects {what} one of {', '.join(allowed)}, got '{chosen}'"
                 )
 
+    @property
+    def batch(self) -> int:
+        """How many samples are run at a time: all steps of them fit a cache."""
+        return max(LEAST_BATCH, BATCH // self.timesteps)
+
     def standing(self) -> str:
         """Where neurons stand: `before`, `first` or `all`."""
         if self.pools != "auto":
@@ -150,7 +158,7 @@ class ConvertAnnToSnnPass(ModulePass):
         if self.data is not None:
             entry = entry_function(op, self.function)
             arrays = read_samples(Path(self.data))
-            batches = bind_samples(entry, arrays, size=BATCH, limit=self.samples)
+            batches = bind_samples(entry, arrays, size=self.batch, limit=self.samples)
         convert(op, self, batches)
 
 

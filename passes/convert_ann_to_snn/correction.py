@@ -98,7 +98,7 @@ class Correction:
         if not self.fit or is_ternary(op) or inputs > MOST_INPUTS:
             return None
         squares, first = LeastSquares(op, weight, sum(self.trial.sizes)), 0
-        for number in self.trial.batches(self._live(state)):
+        for number in self.trial.batches(self._live(state), signal.steps, op.result):
             steps = self.trial.value(signal.steps, number)
             said = steps.mean(axis=0, dtype=np.float32) * signal.worth.astype(np.float32)
             squares.add(said, self.trial.value(op.result, number), first)
@@ -113,7 +113,7 @@ class Correction:
         type, axis = tensor_type(original), channel_axis(original)
         others = axes_but(type.get_num_dims(), axis)
         sums: Array = np.zeros(())
-        for number in self.trial.batches(self._live(state)):
+        for number in self.trial.batches(self._live(state), original, current):
             wanted = self.trial.value(original, number)
             steps = self.trial.value(current, number).mean(axis=0, dtype=np.float64)
             share = len(wanted) / sum(self.trial.sizes)

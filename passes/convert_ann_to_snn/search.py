@@ -7,7 +7,6 @@ give thresholds in `balance_thresholds`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...ir.errors import PassError
-from ..analysis.compile_time import evaluate
 from ..analysis.layers import input_of, is_layer, weight_of
 from .neurons import following_pool
 from .signed import simulate_signed
@@ -31,8 +29,11 @@ SHARES = np.geomspace(0.15, 2.2, 12)
 QUANTILE = 0.998
 """What nearly the greatest activation is."""
 
-MOST_NUMBERS = 1 << 23
+MOST_NUMBERS = 1 << 22
 """Currents that are simulated, over all steps and samples; one batch at least."""
+
+NEAR = 1 << 16
+"""Currents of a step that are simulated at a time."""
 
 SILENT = 8.0
 """A threshold so many times the greatest sum of currents is never reached."""
@@ -107,59 +108,100 @@ def search(
     parts: list[tuple[Array, Array, Array]] = []
     for number in trial.some(MOST_NUMBERS // size):
         said, wanted, pooled = (trial.value(v, number) for v in (current, value, seen))
-        parts.append((said, wanted, pooled))
+        first = (_by_channel(said, axis, 1), _by_channel(wanted, axis), _by_channel(pooled, axis))
+        parts.append((first[0], np.maximum(first[1], 0), np.maximum(first[2], 0)))
         trial.release(number, live)
-    currents = np.concatenate([part[0] for part in parts], axis=1)
-    activation, target = (
-        np.maximum(np.concatenate([part[i] for part in parts]), 0) for i in (1, 2)
-    )
-    if not np.isfinite(activation).all():
-        raise PassError("an activation becomes NaN or infinite on the samples")
-    others = axes_but(activation.ndim, axis)
-    top = np.quantile(activation, QUANTILE, axis=others, keepdims=True)[0].astype(np.float64)
-    if top.size == activation[0].size:
-        # One neuron sees too few samples to tell how far its own tail reaches.
-        scale = np.sqrt((activation.astype(np.float64) ** 2).mean(axis=0))
-        active = (top > 0) & (scale > 0)
-        if active.any():
-            top = scale * np.median(top[active] / scale[active])
-    top = np.where(top > 0, top, max(float(activation.max(initial=0.0)), 1e-6))
+    top = _nearly_greatest(np.concatenate([part[1] for part in parts], axis=1))
     importance = sensitivity(trial, seen, axis)
-    places = target.size / len(target) / max(1, importance.size)
     candidates = [top * share for share in SHARES]
     if bound is not None:
         candidates = [np.minimum(theta, bound) for theta in candidates]
     elif silent:
         # No neuron fires on the samples with this one.
-        most = SILENT * len(currents) * float(np.abs(currents).max())
-        most *= 2.0 ** len(currents) if signed else 1.0
+        steps = len(parts[0][0])
+        most = SILENT * steps * max(float(np.abs(part[0]).max()) for part in parts)
+        most *= 2.0**steps if signed else 1.0
         candidates.append(np.maximum(top, most))
-    costs: list[Floats] = []
-    for theta in candidates:
-        if signed:
-            said, fired = simulate_signed(currents, theta)
-        else:
-            said = fired = simulate(currents, theta, initial)
-        spikes = fired.sum(axis=others, dtype=np.float64) / len(fired)
-        pooled = said if pool is None else evaluate(pool, [said])[0]
-        error = unexplained(target, pooled, axes_but(target.ndim, axis))
-        costs.append(0.5 * importance * error * places + price * spikes)
-    chosen = np.argmin(np.stack(costs), axis=0)
-    stacked = np.stack([theta.reshape(-1) for theta in candidates])
-    return stacked[chosen.reshape(-1), np.arange(top.size)].reshape(top.shape)
+    start = _by_channel(initial[None], axis) if initial.ndim else initial
+    places = parts[0][2][0, 0].size
+    tallies = [_Tally(len(top)) for _ in candidates]
+    for said, _, target in parts:
+        # So many samples at a time that all arrays stay in a near cache.
+        few = max(1, NEAR // max(1, said[0, :, 0].size))
+        for begin in range(0, said.shape[2], few):
+            chosen = slice(begin, begin + few)
+            currents = np.ascontiguousarray(said[:, :, chosen])
+            wanted = np.ascontiguousarray(target[:, chosen])
+            for theta, tally in zip(candidates, tallies, strict=True):
+                level = theta.reshape(-1, *[1] * (currents.ndim - 2))
+                if signed:
+                    told, fired = simulate_signed(currents, level)
+                else:
+                    told = fired = simulate(currents, level, start)
+                if pool is not None:
+                    # It does not mind which of the first two axes counts the samples.
+                    told = pool.compute(told)
+                tally.add(fired, told, wanted)
+    samples = sum(part[0].shape[2] for part in parts)
+    costs = [
+        0.5 * importance * tally.unexplained() * places + price * tally.spikes / samples
+        for tally in tallies
+    ]
+    best = np.stack(candidates)[np.argmin(np.stack(costs), axis=0), np.arange(len(top))]
+    rank = tensor_type(value).get_num_dims()
+    return best.reshape([-1 if a == axis else 1 for a in range(1, rank)])
 
 
-def unexplained(target: Array, counts: Array, others: tuple[int, ...]) -> Floats:
-    """The variance of `target` over some axes that a linear function of `counts` leaves."""
-    mean: Any = np.mean
-    y = target - mean(target, axis=others, keepdims=True, dtype=np.float64).astype(target.dtype)
-    s = counts - mean(counts, axis=others, keepdims=True, dtype=np.float64).astype(counts.dtype)
-    energy, joint = (
-        mean(s * s, axis=others, dtype=np.float64),
-        mean(s * y, axis=others, dtype=np.float64),
-    )
-    whole: Floats = mean(y * y, axis=others, dtype=np.float64)
-    return whole - joint**2 / (1.001 * energy + 1e-6)
+def _by_channel(array: Array, axis: int | None, before: int = 0) -> Array:
+    """[before…, samples, …] as [before…, channels, samples, …]; one channel without an axis."""
+    if axis is None:
+        return np.expand_dims(array, before)
+    return np.moveaxis(array, before + axis, before)
+
+
+def _nearly_greatest(activation: Array) -> Floats:
+    """A number above 0 for each channel of [channels, samples, …].
+
+    Raises:
+        PassError: an activation is not finite.
+    """
+    if not np.isfinite(activation).all():
+        raise PassError("an activation becomes NaN or infinite on the samples")
+    flat = activation.reshape(len(activation), -1)
+    top = np.quantile(flat, QUANTILE, axis=1).astype(np.float64)
+    if flat.shape[1] == activation.shape[1]:
+        # One neuron sees too few samples to tell how far its own tail reaches.
+        scale = np.sqrt((flat.astype(np.float64) ** 2).mean(axis=1))
+        active = (top > 0) & (scale > 0)
+        if active.any():
+            top = scale * np.median(top[active] / scale[active])
+    return np.where(top > 0, top, max(float(activation.max(initial=0.0)), 1e-6))
+
+
+class _Tally:
+    """What neurons of one threshold say beside what they should: sums, a channel."""
+
+    def __init__(self, channels: int) -> None:
+        self.spikes = np.zeros(channels)
+        self.count = 0
+        # Of what is said, of what is wanted, of their squares and of their products.
+        self.sums = np.zeros((5, channels))
+
+    def add(self, fired: Array, said: Array, wanted: Array) -> None:
+        """Take in some samples, [channels, samples, …] each."""
+        s, y = (array.reshape(len(array), -1) for array in (said, wanted))
+        self.spikes += fired.reshape(len(s), -1).sum(axis=1)
+        self.count += s.shape[1]
+        self.sums += (
+            s.sum(axis=1),
+            y.sum(axis=1),
+            *(np.einsum("cn,cn->c", a, b) for a, b in ((s, s), (y, y), (s, y))),
+        )
+
+    def unexplained(self) -> Floats:
+        """The variance of what is wanted that a linear function of what is said leaves."""
+        s, y, ss, yy, sy = self.sums / self.count
+        return yy - y * y - (sy - s * y) ** 2 / (1.001 * (ss - s * s) + 1e-6)
 
 
 def sensitivity(trial: Trial, value: SSAValue, axis: int | None) -> Floats:

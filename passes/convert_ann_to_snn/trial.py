@@ -6,7 +6,10 @@ batch by batch; trains and float values that later ops read stay, all else is co
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,6 +19,9 @@ from ...dialects.parameters import Array
 from ...dialects.spike.types import is_train
 from ...ir.errors import PassError
 from ..analysis.compile_time import compile_time_values
+
+THREADS = min(os.cpu_count() or 1, 8)
+"""Batches that are run at a time."""
 
 
 class Trial:
@@ -65,11 +71,26 @@ class Trial:
             (self.constants if known else cache).update(zip(op.results, results, strict=True))
         return self.constants[value] if value in self.constants else cache[value]
 
-    def batches(self, live: Collection[SSAValue]) -> Iterator[int]:
-        """The numbers of the batches; when the next one is asked for, what is not live is gone."""
-        for number in range(len(self.caches)):
-            yield number
-            self.release(number, live)
+    def batches(self, live: Collection[SSAValue], *ahead: SSAValue) -> Iterator[int]:
+        """The numbers of the batches; when the next one is asked for, what is not live is gone.
+
+        What values are `ahead` is computed on other threads meanwhile.
+        """
+
+        def compute(number: int) -> None:
+            for value in ahead:
+                self.value(value, number)
+
+        waiting: deque[tuple[int, Future[None]]] = deque()
+        with ThreadPoolExecutor(THREADS) as threads:
+            for number in range(len(self.caches) + THREADS):
+                if number < len(self.caches):
+                    waiting.append((number, threads.submit(compute, number)))
+                if number >= THREADS and waiting:
+                    first, done = waiting.popleft()
+                    done.result()
+                    yield first
+                    self.release(first, live)
 
     def release(self, number: int, live: Collection[SSAValue]) -> None:
         """Forget what live values of a batch can do without; currents are computed again."""
