@@ -7,8 +7,10 @@ machine has (`devices`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ..ir.errors import BackendError
 
@@ -132,10 +134,65 @@ def resolve_ort_providers(backend: str, available: Sequence[str]) -> list[str]:
         return [*[name for name in order if name in available][:1], _PROVIDERS["cpu"]]
     wanted = _PROVIDERS[backend]
     if wanted not in available:
-        raise BackendError(
-            f"ONNX Runtime has no {wanted}; it has {', '.join(available) or 'no provider'}"
-        )
+        raise BackendError(_no_provider(wanted, available))
     return [wanted] if backend == "cpu" else [wanted, _PROVIDERS["cpu"]]
+
+
+@contextmanager
+def use_device(backend: str, provider: str | None = None, *, tuned: bool = True) -> Generator[None]:
+    """Let engines run on a device in a `with` block; without one they take the processor.
+
+    Args:
+        backend: as for `resolve_torch_device`; also of ONNX Runtime, by `resolve_ort_providers`.
+        provider: the execution provider of ONNX Runtime instead, such as
+            `TensorrtExecutionProvider`; with the processor for what it cannot run.
+        tuned: whether PyTorch is set up by `configure_torch_backend`, which gives up bits of
+            float32 products.
+
+    Raises:
+        BackendError: an unknown backend.
+    """
+    _check_name(backend)
+    token = _CHOSEN.set(_Choice(backend, provider, tuned))
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+class _Choice(NamedTuple):
+    """What `use_device` was told."""
+
+    backend: str
+    provider: str | None
+    tuned: bool
+
+
+_PROCESSOR = _Choice("cpu", None, tuned=False)
+_CHOSEN: ContextVar[_Choice] = ContextVar("device", default=_PROCESSOR)
+
+
+def chosen_device() -> torch.device:
+    """The device of PyTorch that `use_device` chose; see there."""
+    choice = _CHOSEN.get()
+    device = resolve_torch_device(choice.backend)
+    if choice.tuned:
+        configure_torch_backend(choice.backend, device, verbose=False)
+    return device
+
+
+def chosen_providers(available: Sequence[str]) -> list[str]:
+    """The execution providers of ONNX Runtime that `use_device` chose; see there."""
+    backend, provider, _ = _CHOSEN.get()
+    if provider is None:
+        return resolve_ort_providers(backend, available)
+    if provider not in available:
+        raise BackendError(_no_provider(provider, available))
+    return list(dict.fromkeys((provider, _PROVIDERS["cpu"])))
+
+
+def _no_provider(wanted: str, available: Sequence[str]) -> str:
+    return f"ONNX Runtime has no {wanted}; it has {', '.join(available) or 'no provider'}"
 
 
 _PROVIDERS = {

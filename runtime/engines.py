@@ -6,7 +6,7 @@ compared with the reference interpreter. Nothing here compiles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,10 +14,13 @@ import numpy as np
 
 from ..ir.arrays import Array
 from ..ir.errors import BackendError
+from .device_choice import chosen_device, chosen_providers
 
 
 def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:
-    """Run an `nn.Module` in evaluation mode without gradients.
+    """Run an `nn.Module` in evaluation mode without gradients, on the device of `use_device`.
+
+    The module moves there, and stays.
 
     Raises:
         BackendError: torch is missing, or the module fails.
@@ -27,10 +30,11 @@ def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:
     except ImportError:
         raise BackendError("PyTorch is missing: pip install 'triton-dsl[torch]'") from None
     torch: Any = installed
-    module.eval()
+    device = chosen_device()
+    module.eval().to(device)
     try:
         with torch.inference_mode():
-            result: Any = module(*(from_array(x) for x in inputs))
+            result: Any = module(*(from_array(x).to(device) for x in inputs))
     except (RuntimeError, ValueError, TypeError) as error:
         raise BackendError(f"PyTorch refuses to run the model: {_first_line(error)}") from error
     several = isinstance(result, tuple | list)
@@ -60,36 +64,91 @@ def to_array(tensor: Any) -> Array:
     return value.numpy()
 
 
-def run_onnx(
+def require_runtime() -> Any:
+    """The `onnxruntime` package.
+
+    Raises:
+        BackendError: it is not installed.
+    """
+    try:
+        import onnxruntime
+    except ImportError:
+        raise BackendError("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'") from None
+    return onnxruntime
+
+
+def open_session(
     model: bytes | Path,
-    inputs: Sequence[Array],
     *,
+    configure: Mapping[str, Any] | None = None,
+    entries: Mapping[str, str] | None = None,
+    without: Sequence[str] = (),
     providers: Sequence[str] = ("CPUExecutionProvider",),
+) -> Any:
+    """An `onnxruntime.InferenceSession`.
+
+    Args:
+        model: the bytes of a model, or its file.
+        configure: attributes of the session options.
+        entries: further session options, by their names in text.
+        without: optimisations that are left out.
+        providers: what runs it, the first that can.
+
+    Raises:
+        BackendError: onnxruntime is missing, or refuses the model.
+    """
+    onnxruntime = require_runtime()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    for name, value in (configure or {}).items():
+        setattr(options, name, value)
+    for name, value in (entries or {}).items():
+        options.add_session_config_entry(name, value)
+    source = str(model) if isinstance(model, Path) else model
+    try:
+        return onnxruntime.InferenceSession(
+            source,
+            options,
+            providers=list(providers),
+            disabled_optimizers=list(without) or None,
+        )
+    except Exception as error:
+        # onnxruntime's exceptions share no base class but Exception.
+        raise BackendError(f"ONNX Runtime refuses the model: {_first_line(error)}") from error
+
+
+def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
+    """The results of a session; inputs and outputs in the order of the graph.
+
+    Raises:
+        BackendError: onnxruntime refuses the inputs.
+    """
+    names = [port.name for port in session.get_inputs()]
+    if len(names) != len(inputs):
+        raise BackendError(f"the model takes {len(names)} inputs, got {len(inputs)}")
+    try:
+        return list(session.run(None, dict(zip(names, inputs, strict=True))))
+    except Exception as error:
+        # onnxruntime's exceptions share no base class but Exception.
+        raise BackendError(f"ONNX Runtime refuses to run: {_first_line(error)}") from error
+
+
+def run_onnx(
+    model: bytes | Path, inputs: Sequence[Array], *, providers: Sequence[str] | None = None
 ) -> list[Array]:
     """Run an ONNX model in ONNX Runtime; inputs in the order of the graph.
+
+    Args:
+        model: the bytes of a model, or its file.
+        inputs: in the order of the graph.
+        providers: what runs it, the first that can; by default those of `use_device`.
 
     Raises:
         BackendError: onnxruntime is missing, or it refuses the model or the inputs.
     """
-    try:
-        import onnxruntime as installed
-    except ImportError:
-        raise BackendError("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'") from None
-    ort: Any = installed
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    source = str(model) if isinstance(model, Path) else model
-    try:
-        session: Any = ort.InferenceSession(source, options, providers=list(providers))
-        names = [value.name for value in session.get_inputs()]
-        if len(names) != len(inputs):
-            raise BackendError(f"the model takes {len(names)} inputs, got {len(inputs)}")
-        return list(session.run(None, dict(zip(names, inputs, strict=True))))
-    except BackendError:
-        raise
-    except Exception as error:
-        # onnxruntime's exceptions share no base class but Exception.
-        raise BackendError(f"ONNX Runtime refuses the model: {_first_line(error)}") from error
+    if providers is None:
+        providers = chosen_providers(require_runtime().get_available_providers())
+    return run_session(open_session(model, providers=providers), inputs)
 
 
 def _first_line(error: BaseException) -> str:

@@ -16,9 +16,9 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
+from ...runtime.engines import open_session, require_runtime, run_session
 from ..from_onnx.formats import format_of
 from ..from_onnx.reading import read_model, require_onnx
-from ..to_onnx.engine import open_session, require_runtime, run_session
 from .onnx_faults import mended_operators, runtime_fault
 from .source import Place, Source, Values
 

@@ -1,6 +1,6 @@
 """Runs a model in ONNX Runtime, and compares it with the interpreter before it is written.
 
-Models are run as users run them: on the CPU, with all optimisations that the runtime makes itself.
+Models are run as users run them, with all optimisations that the runtime makes itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, TritonError
-from ...runtime.engines import run_onnx
+from ...runtime.engines import open_session, run_onnx, run_session
 from ..artifact import write_artifact
 from ..comparison import disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
@@ -46,71 +46,6 @@ class OnnxEngine(ArtifactEngine):
         return outputs
 
 
-def require_runtime() -> Any:
-    """The `onnxruntime` package.
-
-    Raises:
-        BackendError: it is not installed.
-    """
-    try:
-        import onnxruntime
-    except ImportError:
-        raise BackendError("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'") from None
-    return onnxruntime
-
-
-def open_session(
-    model: bytes | Path,
-    *,
-    configure: Mapping[str, Any] | None = None,
-    entries: Mapping[str, str] | None = None,
-    without: Sequence[str] = (),
-) -> Any:
-    """An `onnxruntime.InferenceSession` on the CPU.
-
-    Args:
-        model: the bytes of a model, or its file.
-        configure: attributes of the session options.
-        entries: further session options, by their names in text.
-        without: optimisations that are left out.
-
-    Raises:
-        BackendError: onnxruntime is missing, or refuses the model.
-    """
-    onnxruntime = require_runtime()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    for name, value in (configure or {}).items():
-        setattr(options, name, value)
-    for name, value in (entries or {}).items():
-        options.add_session_config_entry(name, value)
-    source = str(model) if isinstance(model, Path) else model
-    try:
-        return onnxruntime.InferenceSession(
-            source,
-            options,
-            providers=["CPUExecutionProvider"],
-            disabled_optimizers=list(without) or None,
-        )
-    except Exception as error:
-        # onnxruntime's exceptions share no base class but Exception.
-        raise BackendError(f"ONNX Runtime refuses the model: {_first_line(error)}") from error
-
-
-def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
-    """The results of a session; inputs and outputs in the order of the graph.
-
-    Raises:
-        BackendError: onnxruntime refuses the inputs.
-    """
-    names = [port.name for port in session.get_inputs()]
-    try:
-        return list(session.run(None, dict(zip(names, inputs, strict=True))))
-    except Exception as error:
-        # onnxruntime's exceptions share no base class but Exception.
-        raise BackendError(f"ONNX Runtime refuses to run: {_first_line(error)}") from error
-
-
 @cache
 def saturates() -> bool:
     """Whether ONNX Runtime saturates products of UINT8 and INT8 on this processor."""
@@ -130,11 +65,6 @@ def saturates() -> bool:
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
     inputs = [np.full((2, 2), 255, np.uint8), np.full((2, 2), 127, np.int8)]
     return bool((run_session(open_session(model), inputs)[0] != 2 * 255 * 127).any())
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def _opened(model: bytes, beside: Mapping[str, bytes]) -> Any:

@@ -13,11 +13,12 @@ import numpy as np
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
 from ...ir.safe_write import PendingFiles
+from ...runtime.engines import open_session, require_runtime, run_session
 from ..artifact import write_artifact
 from ..comparison import BATCH, LENGTH, difference
 from ..from_onnx import from_onnx
 from ..targets import compile_to_target
-from .engine import EXACT_BYTES, open_session, require_runtime, run_session, saturates
+from .engine import EXACT_BYTES, saturates
 from .graph import DOMAIN
 from .model import IR_VERSIONS, require_onnx
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
+from ..device_choice import configure_torch_backend
 from .config import TrainingConfig
 from .data import Batches, Data
 from .distributed import join_processes
@@ -67,6 +68,7 @@ class Trainer:
     ) -> None:
         self.config = TrainingConfig() if config is None else config
         self.processes = join_processes(self.config.device)
+        configure_torch_backend(self.config.device, self.processes.device, verbose=False)
         self.module = module.to(self.processes.device)
         objective = make_objective(loss, self.config.label_smoothing)
         objective.to(self.processes.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,15 @@ import torch
 from triton_dsl.ir.errors import BackendError
 from triton_dsl.runtime.device_choice import (
     BACKENDS,
+    chosen_device,
+    chosen_providers,
     configure_torch_backend,
     resolve_amp_config,
     resolve_ort_providers,
     resolve_torch_device,
+    use_device,
 )
+from triton_dsl.tools.cli import main
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 ROCM, COREML = "ROCMExecutionProvider", "CoreMLExecutionProvider"
@@ -125,3 +130,39 @@ def test_missing_providers() -> None:
         resolve_ort_providers("cuda", [CPU])
     with pytest.raises(BackendError, match="it has no provider"):
         resolve_ort_providers("cpu", [])
+
+
+def test_engines_run_on_what_was_chosen() -> None:
+    available = ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    assert chosen_providers(available) == ["CPUExecutionProvider"]
+    assert chosen_device() == torch.device("cpu")
+    with use_device("auto"):
+        assert chosen_providers(available) == available
+        with use_device("cpu", "CUDAExecutionProvider"):
+            assert chosen_providers(available) == available
+        assert chosen_device() == resolve_torch_device("auto")
+    with (
+        use_device("cpu", "TensorrtExecutionProvider"),
+        pytest.raises(BackendError, match="has no"),
+    ):
+        chosen_providers(available)
+    assert chosen_providers(available) == ["CPUExecutionProvider"]
+    with pytest.raises(BackendError, match="expected a backend"), use_device("gaudi"):
+        pass
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_commands_take_a_device(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "net.tri"
+    forward = "fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return relu(x) }"
+    program.write_text(f"layer Net {{ {forward} }}")
+    where = ["--engine", "onnx"] if command == "run" else ["-t", "onnx"]
+    assert main([command, str(program), *where, "--provider", "CPUExecutionProvider"]) == 0
+    assert main([command, str(program), *where, "--device", "auto"]) == 0
+    capsys.readouterr()
+    assert main([command, str(program), *where, "--device", "tpu"]) == 1
+    assert "expected a backend of auto, cpu, cuda, rocm, got 'tpu'" in capsys.readouterr().err
+    assert main([command, str(program), *where, "--provider", "NoSuch"]) == 1
+    assert "ONNX Runtime has no NoSuch; it has" in capsys.readouterr().err

@@ -52,6 +52,20 @@ Inputs = Annotated[
     ),
 ]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Batch size of random inputs.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="What PyTorch and ONNX Runtime run on: auto, cpu, cuda or rocm."
+    ),
+]
+Provider = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The execution provider of ONNX Runtime.",
+        show_default="that of --device",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -145,6 +159,8 @@ class Run:
         str,
         typer.Option(metavar="NAME", help="'interpreter', or a target such as onnx or native."),
     ] = "interpreter"
+    device: Device = "cpu"
+    provider: Provider = None
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write the outputs as .npz."),
@@ -216,6 +232,8 @@ class Verify:
     passes: Passes = ""
     samples: Samples = 16
     seed: Seed = 0
+    device: Device = "cpu"
+    provider: Provider = None
     rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance, float programs.")] = 1e-4
     atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance, float programs.")] = 1e-5
     layers: Annotated[

@@ -14,6 +14,7 @@ from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles
 from ...lowering.engine import run_target
 from ...lowering.models import import_model
+from ...runtime.device_choice import use_device
 from ...runtime.spiking.activity import Activity, record
 from ..console import print_json, progress, show, table
 from ..inputs import prepare
@@ -26,7 +27,8 @@ def run(options: Run) -> None:
     output = options.output
     check_pictures(options)
     _keep_sources(output, options.file, options.inputs, options.weights, options.labels)
-    with progress() as bar, PendingFiles() as pending:
+    device = use_device(options.device, options.provider)
+    with progress() as bar, PendingFiles() as pending, device:
         bar.add_task(f"Running {options.file}", total=None)
         module, arrays = prepare(
             import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),

@@ -11,6 +11,7 @@ from ...ir.errors import OptionError
 from ...lowering.models import import_model
 from ...lowering.sources.choice import source_of
 from ...lowering.sources.source import Source
+from ...runtime.device_choice import use_device
 from ..console import error, note, print_json, progress, show, table
 from ..draws import EDGE, SPECIAL, TIMESTEPS, draw
 from ..inputs import changes_results, prepare
@@ -57,7 +58,7 @@ def verify(options: Verify) -> None:
             on_refusal=lambda name, error: refused.append(f"{name} is left out: {error}"),
         )
 
-    with progress() as bar:
+    with progress() as bar, use_device(options.device, options.provider, tuned=False):
         bar.add_task(f"Verifying {file}", total=None)
         imported = import_model(file, weights=options.weights, layer=options.layer, dt=options.dt)
         file_source = source_of(file, dt=options.dt)
