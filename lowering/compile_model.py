@@ -32,19 +32,22 @@ ENTRY_POINTS = "triton_dsl.backends"
 
 
 class BackendBase(ABC):
-    """A target defined on the syntax tree. `backend_options` go to the constructor."""
+    """A target defined on the syntax tree. `backend_options` go to the constructor.
+
+    One that writes text and nothing more has `generate_code` alone.
+    """
 
     @abstractmethod
     def generate_code(self, layer_def: LayerDef) -> str:
         """The code of one checked layer."""
 
-    @abstractmethod
     def compile(self, code: str) -> Any:
-        """Generated code in executable form."""
+        """Generated code in executable form; by default the code itself."""
+        return code
 
-    @abstractmethod
     def optimize(self, compiled_model: Any) -> Any:
-        """The compiled model after the back end's own optimisations."""
+        """The compiled model after the back end's own optimisations; by default as it is."""
+        return compiled_model
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ def optimize_for_mobile(
     example_inputs: ExampleInputs | None = None,
     calibration_data: Iterable[Batch] | None = None,
 ) -> MobileModel:
-    """A model optimised for phones and small computers.
+    """A model optimised for phones and small computers, its trits in two bits each.
 
     Args:
         model: an `nn.Module`, a path, or IR (see `models.import_model`).
@@ -160,6 +160,8 @@ def optimize_for_mobile(
     program = import_model(model, input_shape=input_shape, example_inputs=example_inputs)
     function = entry_function(program, backend)
     values: dict[str, object] = {"precision": _PRECISIONS[chosen.quantization]}
+    if "storage" in options:
+        values["storage"] = "2bit"
     if "fuse" in options:
         values["fuse"] = chosen.operator_fusion
     with TemporaryDirectory() as folder:

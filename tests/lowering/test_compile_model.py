@@ -188,3 +188,14 @@ def test_an_installed_back_end_is_a_back_end(
     )
     assert "module top_LinearClassifier" in done.stdout
     assert "[15679:0] weights" in done.stdout
+
+
+def test_a_back_end_may_only_write_text(tmp_path: Path) -> None:
+    class Outline(BackendBase):
+        def generate_code(self, layer_def: LayerDef) -> str:
+            return f"outline of {layer_def.name}"
+
+    register_backend("outline", Outline)
+    path = tmp_path / "net.tri"
+    path.write_text("layer Net { fn forward(x: Tensor[N, 2]) -> Tensor[N, 2] { return relu(x) } }")
+    assert compile_model(path, backend="outline") == "outline of Net"

@@ -18,6 +18,8 @@ from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.mobile import MobileModel, optimize_for_mobile
+from triton_dsl.lowering.to_tflite import export_to_tflite
+from triton_dsl.runtime import TernaryConv2d
 
 Array = np.ndarray[Any, Any]
 BACKENDS = ["onnx", "tflite"]
@@ -167,3 +169,15 @@ def test_without_any_step(network: nn.Module, images: torch.Tensor) -> None:
     made = optimize_for_mobile(network, images.shape, "onnx", NO_STEPS)
     assert operators(made)["batchnormalization"] == 1
     assert repr(made) == f"MobileModel(backend='onnx', {len(made.model_bytes)} bytes)"
+
+
+def test_trits_of_convolutions_take_two_bits(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(TernaryConv2d(16, 64, 3, padding=1), nn.ReLU(), TernaryConv2d(64, 64, 3))
+    mobile = optimize_for_mobile(model, (1, 16, 8, 8), "tflite")
+    path = tmp_path / "small.tflite"
+    export_to_tflite(model, path, input_shape=(1, 16, 8, 8), optimize_for_size=True)
+    trits = sum(weight.numel() for weight in model.parameters() if weight.dim() == 4)
+    assert trits / 4 < len(mobile.model_bytes) <= path.stat().st_size < trits / 4 + 8000
+    x = torch.randn(1, 16, 8, 8)
+    torch.testing.assert_close(mobile(x), model.eval()(x), rtol=1e-4, atol=1e-4)
