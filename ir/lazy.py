@@ -36,11 +36,19 @@ def lazy_names(
     homes = {name: f"{root}.{home}" for t in tables for home in t for name in t[home].split()}
     names = sorted({*homes, *modules})
 
+    def elsewhere(name: str) -> str:
+        """Which of the modules below has the name; private names are asked for by tools."""
+        if name.startswith("_") or "." in face:
+            return ""
+        faces = {module: import_module(f"{face}.{module}") for module in modules}
+        found = [module for module, below in faces.items() if name in below.__all__]
+        return f"; it is in {face}.{found[0]}" if found else ""
+
     def load(name: str) -> Any:
         if name in modules:
             return import_module(f"{face}.{name}")
         if name not in homes:
-            raise AttributeError(f"module {face!r} has no attribute {name!r}")
+            raise AttributeError(f"module {face!r} has no attribute {name!r}{elsewhere(name)}")
         # Thousands of classes that stay are made; looking for garbage among them, and among those
         # of PyTorch, takes a third of the time.
         collects = gc.isenabled()

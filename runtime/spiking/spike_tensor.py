@@ -38,9 +38,10 @@ class SpikeTensor:
         data: truth values, or numbers that are 0 or 1, [batch, time, channels, height, width].
         dt: seconds a step, above 0.
         metadata: facts by name, as JSON has them; copied.
+        timesteps: the steps that `data` is promised to have; checked.
 
     Raises:
-        ParameterError: another rank, or values other than 0 and 1.
+        ParameterError: another rank or number of steps, or values other than 0 and 1.
         OptionError: wrong dt or metadata.
     """
 
@@ -53,10 +54,17 @@ class SpikeTensor:
     _metadata: str
 
     def __init__(
-        self, data: Tensor, dt: float = DEFAULT_DT, metadata: Mapping[str, Any] | None = None
+        self,
+        data: Tensor,
+        dt: float = DEFAULT_DT,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        timesteps: int | None = None,
     ) -> None:
         if data.dim() != len(AXES):
             raise ParameterError(f"expected [{', '.join(AXES)}], got shape {list(data.shape)}")
+        if timesteps is not None and timesteps != data.shape[1]:
+            raise ParameterError(f"expected {timesteps} steps, got shape {list(data.shape)}")
         data = data.detach()
         if data.dtype != torch.bool:
             outside = (data != 0) & (data != 1)
