@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from .passes.convert_ann_to_snn import NotConvertible as NotConvertible
     from .runtime.spiking.activity import Activity as Activity
     from .runtime.spiking.activity import record as record
-    from .runtime.spiking.adaptive import AdaptiveLifNeuron as AdaptiveLifNeuron
-    from .runtime.spiking.adaptive import SigmaDeltaNeuron as SigmaDeltaNeuron
     from .runtime.spiking.anytime import answers as answers
     from .runtime.spiking.attention import SpikingAttention as SpikingAttention
     from .runtime.spiking.attention import SpikingSelfAttention as SpikingSelfAttention
@@ -36,12 +34,14 @@ if TYPE_CHECKING:
     from .runtime.spiking.event_files import read_gestures as read_gestures
     from .runtime.spiking.mlp import SpikingMLP as SpikingMLP
     from .runtime.spiking.neurons import AdaptiveExponentialNeuron as AdaptiveExponentialNeuron
+    from .runtime.spiking.neurons import AdaptiveLifNeuron as AdaptiveLifNeuron
     from .runtime.spiking.neurons import CubaLifNeuron as CubaLifNeuron
     from .runtime.spiking.neurons import IntegrateFireNeuron as IntegrateFireNeuron
     from .runtime.spiking.neurons import IzhikevichNeuron as IzhikevichNeuron
     from .runtime.spiking.neurons import LeakyIntegrator as LeakyIntegrator
     from .runtime.spiking.neurons import LifNeuron as LifNeuron
     from .runtime.spiking.neurons import RefractoryLifNeuron as RefractoryLifNeuron
+    from .runtime.spiking.neurons import SigmaDeltaNeuron as SigmaDeltaNeuron
     from .runtime.spiking.normalization import TemporalBatchNorm as TemporalBatchNorm
     from .runtime.spiking.qcfs import fine_tune as fine_tune
     from .runtime.spiking.qcfs import replace_relus as replace_relus
@@ -67,7 +67,6 @@ else:
             "passes.balance_thresholds": "ThresholdCalibrator",
             "passes.convert_ann_to_snn": "ArchitectureValidator LayerConverter NotConvertible",
             "runtime.spiking.activity": "Activity record",
-            "runtime.spiking.adaptive": "AdaptiveLifNeuron SigmaDeltaNeuron",
             "runtime.spiking.anytime": "answers",
             "runtime.spiking.attention": "SpikingAttention SpikingSelfAttention",
             "runtime.spiking.coding": "decode encode",
@@ -77,8 +76,9 @@ else:
             "runtime.spiking.event_data": "EventDataset SpikingSpeech to_train",
             "runtime.spiking.event_files": "read_events read_gestures",
             "runtime.spiking.mlp": "SpikingMLP",
-            "runtime.spiking.neurons": "AdaptiveExponentialNeuron CubaLifNeuron "
-            "IntegrateFireNeuron IzhikevichNeuron LeakyIntegrator LifNeuron RefractoryLifNeuron",
+            "runtime.spiking.neurons": "AdaptiveExponentialNeuron AdaptiveLifNeuron CubaLifNeuron "
+            "IntegrateFireNeuron IzhikevichNeuron LeakyIntegrator LifNeuron RefractoryLifNeuron "
+            "SigmaDeltaNeuron",
             "runtime.spiking.normalization": "TemporalBatchNorm",
             "runtime.spiking.qcfs": "fine_tune replace_relus trained_thresholds",
             "runtime.spiking.recurrent": "RecurrentLayer",

@@ -8,8 +8,8 @@ is a tensor. Not here: products, pools and shapes of spike trains, in `tri_train
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.func import FuncOp
@@ -21,6 +21,8 @@ from ..dialects.spike.types import TIME_STEP, is_train, number
 from ..ir.errors import LoweringError
 from ..ir.language import elaborated
 from ..ir.language.builtins import BUILTINS
+from ..ir.language.rules_neurons import NEURONS
+from ..ir.neurons.model import GAIN, LEVEL, NeuronModel
 from .ir_builder import Builder
 from .tri_builder import Rule, filled, optional
 
@@ -93,19 +95,24 @@ class _Neuron:
             return add(tensor.ExpOp(add(tensor.NegOp(rate))))
         return add(tensor.SubOp(one, rate))
 
-    def options(self, *names: str) -> dict[str, Any]:
-        """Keyword arguments of the op: `gain` and others that the call changed, and comparison."""
-        defaults = {"gain": 1.0, "v_leak": 0.0}
-        changed: dict[str, Any] = {
-            name: self.settings[name] for name in names if self.settings[name] != defaults.get(name)
-        }
-        if "compare" in self.settings:
-            changed["compare"] = _COMPARISONS[str(self.settings["compare"])]
-        if self.settings.get("reset") == "to_value":
-            changed["v_reset"] = self.settings["v_reset"]
-        if "threshold" in self.settings:
-            changed["threshold"] = self.setting("threshold")
-        return changed
+    def parameters(self, model: NeuronModel) -> dict[str, float | SSAValue]:
+        """Those that the op states: all but numbers that change nothing."""
+        stated: dict[str, float | SSAValue] = {}
+        for name, spec in model.parameters.items():
+            if name == "v_reset" and self.settings.get("reset", "to_value") != "to_value":
+                continue
+            value = self.decay(spec.tau) if spec.tau else self.setting(name)
+            resets = name == "v_reset" and "reset" in model.options
+            if resets or (spec is not GAIN and spec is not LEVEL) or value != spec.default:
+                stated[name] = value
+        return stated
+
+    def options(self, model: NeuronModel) -> dict[str, Any]:
+        """How it fires and what else it has besides numbers."""
+        words = {name: self.settings[name] for name in model.options if name in self.settings}
+        if "compare" in words:
+            words["compare"] = _COMPARISONS[str(words["compare"])]
+        return words
 
     def initial(self, states: Sequence[str]) -> list[SSAValue]:
         """The states before the first step: of the potential as given, of the others 0."""
@@ -117,26 +124,16 @@ class _Neuron:
         ]
 
 
-def _neuron(
-    kind: type[spike.NeuronOp],
-    decays: Sequence[str],
-    options: Sequence[str],
-    numbers: Sequence[str] = (),
-) -> Rule:
-    """A rule for a neuron: its time constants, `numbers` after them, and what the call changed."""
-
-    def rule(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
-        neuron, make = _Neuron(builder, op, operands), cast("Callable[..., spike.NeuronOp]", kind)
-        result = make(
-            neuron.current,
-            *map(neuron.decay, decays),
-            *map(neuron.setting, numbers),
-            **neuron.options(*options),
-            initial=neuron.initial(kind.STATES),
-        )
-        return builder.add(result)
-
-    return rule
+def _neuron(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    """A neuron: its time constants as decays, and what the call changed."""
+    neuron, kind = _Neuron(builder, op, operands), spike.NEURONS[op.function]
+    result = kind(
+        neuron.current,
+        **neuron.parameters(kind.MODEL),
+        **neuron.options(kind.MODEL),
+        initial=neuron.initial(kind.STATES),
+    )
+    return builder.add(result)
 
 
 def _attention(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -206,14 +203,7 @@ def state_time_step(
 SPIKING_RULES: Mapping[str, Rule] = {
     "encode": _encode,
     "decode": _decode,
-    "lif": _neuron(spike.LifOp, ["tau"], ["reset", "gain", "v_leak"]),
-    "integrate_fire": _neuron(spike.IntegrateFireOp, [], ["reset", "gain"]),
-    "cuba_lif": _neuron(spike.CubaLifOp, ["tau_syn", "tau_mem"], ["reset", "gain", "v_leak"]),
-    "adaptive_lif": _neuron(
-        spike.AdaptiveLifOp, ["tau", "tau_adaptation"], ["reset", "gain", "v_leak"], ["kappa"]
-    ),
-    "leaky_integrator": _neuron(spike.LeakyIntegratorOp, ["tau"], ["gain", "v_leak"]),
-    "sigma_delta": _neuron(spike.SigmaDeltaOp, [], ["gain", "activation", "cumulative"]),
+    **{neuron.name: _neuron for neuron in NEURONS},
     "spiking_attention": _attention,
     "temporal_batch_norm": batch_norm,
     "delay": _delay,

@@ -71,7 +71,6 @@ TORCH_MODULES = {
         "quantization",
         "tensor_file",
         "ternary_operand",
-        "spiking.adaptive",
         "spiking.attention",
         "spiking.coding",
         "spiking.delays",

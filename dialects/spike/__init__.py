@@ -1,82 +1,70 @@
 """The `spike` dialect: spike trains, the neurons and synapses that make them, and coding.
 
-`types` holds the train, `neuron` what neurons share, `neurons`, `integer` and `adaptive` the
-models, `coding` encoders and decoders, `synapses` weights, pools and delays, `body` what ops with
-a body share: `recurrent` feedback, `scan` a loop over steps, `layer` a synapse with its neurons;
-`attention`, `normalization`. The
-graph level: `network`, `population`, `projection`, with `models` of neurons, `network_graph` how it
-hangs together, `simulate` what it is as a function. `interpret*` has the reference semantics,
-`threefry` the random numbers of rate coding, `rebuild` copies of ops with other operands.
+`types` holds the train, `neuron` what neurons share and the ops of models that no other code names,
+`neurons`, `integer` and `adaptive` the others, `coding` encoders and decoders, `synapses` weights,
+pools and delays, `body` what ops with a body share: `recurrent` feedback, `scan` a loop over steps,
+`layer` a synapse with its neurons; `attention`, `normalization`. The graph level: `network`,
+`population`, `projection`, with `models` of neurons, `network_graph` how it hangs together,
+`simulate` what it is as a function. `interpret*` has the reference semantics, `threefry` the random
+numbers of rate coding, `rebuild` copies of ops with other operands.
 """
 
 from xdsl.ir import Dialect
 
 from .adaptive import AdaptiveLifOp, SigmaDeltaOp
-from .adaptive_exponential import AdaptiveExponentialOp
 from .attention import AttentionOp
 from .body import YieldOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
 from .integer import IntegerLifOp
-from .izhikevich import IzhikevichOp
 from .layer import LayerOp
 from .loihi import LoihiLifOp, LoihiNeuronOp, LoihiTernaryLifOp
 from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
-from .neuron import FiringOp, NeuronOp
+from .neuron import NEURONS, FiringOp, NeuronOp, define_models
 from .neurons import CubaLifOp, IntegrateFireOp, LeakyIntegratorOp, LifOp
 from .normalization import BatchNormOp
 from .population import PopulationOp, ProbeOp
 from .projection import ProjectionOp
 from .recurrent import RecurrentOp
-from .refractory import RefractoryLifOp
 from .scan import ScanOp
 from .simulate import SimulateOp
 from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
 from .types import TIME_STEP, TrainType, is_train, time_step, train
 
+define_models()
+
 Spike = Dialect(
     "spike",
     [
-        AdaptiveExponentialOp,
-        AdaptiveLifOp,
         AttentionOp,
         AvgPoolOp,
         BatchNormOp,
         ConvOp,
-        CubaLifOp,
         DecodeOp,
         DelayOp,
         EncodeOp,
         FromTensorOp,
         InputOp,
-        IntegerLifOp,
-        IntegrateFireOp,
-        IzhikevichOp,
         LayerOp,
-        LeakyIntegratorOp,
-        LifOp,
         LinearOp,
-        LoihiLifOp,
-        LoihiTernaryLifOp,
         MaxPoolOp,
         NetworkOp,
         PopulationOp,
         ProbeOp,
         ProjectionOp,
         RecurrentOp,
-        RefractoryLifOp,
         ScanOp,
-        SigmaDeltaOp,
         SimulateOp,
         ToTensorOp,
         YieldOp,
+        *NEURONS.values(),
     ],
     [TrainType],
 )
 
 __all__ = [
+    "NEURONS",
     "TIME_STEP",
-    "AdaptiveExponentialOp",
     "AdaptiveLifOp",
     "AttentionOp",
     "AvgPoolOp",
@@ -91,7 +79,6 @@ __all__ = [
     "InputOp",
     "IntegerLifOp",
     "IntegrateFireOp",
-    "IzhikevichOp",
     "LayerOp",
     "LeakyIntegratorOp",
     "LifOp",
@@ -106,7 +93,6 @@ __all__ = [
     "ProbeOp",
     "ProjectionOp",
     "RecurrentOp",
-    "RefractoryLifOp",
     "ScanOp",
     "SigmaDeltaOp",
     "SimulateOp",

@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
 from xdsl.dialects.builtin import BoolAttr, StringAttr
-from xdsl.ir import Attribute
-from xdsl.irdl import (
-    prop_def,
-)
+from xdsl.irdl import prop_def
 
-from ..inference import fail
-from ..shapes import AnyTensor
-from .neuron import (
-    COMPARISONS,
-    DECAY,
-    GAIN,
-    LEVEL,
-    THRESHOLD,
-    FiringOp,
-    NeuronOp,
-    ParameterSpec,
-    neuron_definition,
-)
-
-ACTIVATIONS = ("none", "relu")
+from ...ir.neurons.adaptive import ADAPTIVE_LIF, SIGMA_DELTA
+from .neuron import FiringOp, NeuronOp, neuron_definition
 
 
-@neuron_definition
+@neuron_definition(ADAPTIVE_LIF)
 class AdaptiveLifOp(FiringOp):
     """A leaky neuron whose threshold rises with its own spikes.
 
@@ -40,21 +21,8 @@ class AdaptiveLifOp(FiringOp):
              kappa = 1.800000e+00 : f64} : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>
     """
 
-    name = "spike.adaptive_lif"
 
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "beta": DECAY,
-        "rho": DECAY,
-        "kappa": ParameterSpec(),
-        "v_leak": LEVEL,
-        "gain": GAIN,
-        "threshold": THRESHOLD,
-        "v_reset": LEVEL,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v", "a")
-
-
-@neuron_definition
+@neuron_definition(SIGMA_DELTA)
 class SigmaDeltaOp(NeuronOp):
     """Sums what it receives and sends what changed, as graded spikes (Lava's SigmaDelta).
 
@@ -68,27 +36,6 @@ class SigmaDeltaOp(NeuronOp):
              : (tensor<32x?x256xf32>) -> tensor<32x?x256xf32>
     """
 
-    name = "spike.sigma_delta"
-
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "gain": GAIN,
-        "bias": LEVEL,
-        "threshold": THRESHOLD,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("sigma", "y", "r", "e")
-
     compare = prop_def(StringAttr, default_value=StringAttr("ge"))
     activation = prop_def(StringAttr, default_value=StringAttr("relu"))
     cumulative = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-
-    def infer(self) -> Sequence[Attribute]:
-        for what, value, allowed in (
-            ("compare", self.compare.data, COMPARISONS),
-            ("activation", self.activation.data, ACTIVATIONS),
-        ):
-            if value not in allowed:
-                fail(f"expects {what} one of {', '.join(allowed)}, got '{value}'")
-        return super().infer()
-
-    def output_type(self, input: AnyTensor) -> Attribute:
-        return input

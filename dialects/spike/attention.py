@@ -29,7 +29,7 @@ from xdsl.traits import Pure
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
 from ..shapes import DYNAMIC, Shape, compatible, integer, merge_dim
-from .neuron import check_firing
+from .neuron import check_choice
 from .types import SpikeOp, TrainType, number, time_first
 
 KINDS = ("ssa", "sdsa")
@@ -108,7 +108,8 @@ class AttentionOp(SpikeOp):
         kind, heads = self.kind.data, self.heads.value.data
         if kind not in KINDS:
             fail(f"expects kind one of {', '.join(KINDS)}, got '{kind}'")
-        check_firing(self.compare.data, self.reset.data)
+        check_choice("compare", self.compare.data)
+        check_choice("reset", self.reset.data)
         if not self.numbers()[1] >= 1:
             fail(f"expects tau of at least 1 step, got {self.numbers()[1]}")
         q, k, v = (time_first(o).get_shape() for o in (self.query, self.key, self.value))

@@ -5,8 +5,8 @@ Floats leak in `neurons`; `spike.integrate_fire` there is defined on integers as
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -20,14 +20,15 @@ from xdsl.irdl import (
     prop_def,
 )
 
+from ...ir.neurons.fixed_threshold import INTEGER_LIF
 from ..inference import Value, fail, tensor_type
-from .neuron import GAIN, LEVEL, THRESHOLD, FiringOp, Parameter, ParameterSpec, neuron_definition
+from .neuron import FiringOp, Parameter, neuron_definition
 
 MOST_SHIFT = {i8: 6, i16: 14, i32: 15}
 """The most places that a decay is shifted by: the decay fits the type, its products an i64."""
 
 
-@neuron_definition
+@neuron_definition(INTEGER_LIF)
 class IntegerLifOp(FiringOp):
     """Leaky integrate-and-fire on integers: v ← ⌊d·v / 2^shift⌋ + g·i; s = [v ≥ θ]; then reset.
 
@@ -40,17 +41,6 @@ class IntegerLifOp(FiringOp):
         %s = spike.integer_lif %i {decay = 7.0 : f64, shift = 3 : i64, threshold = 90.0 : f64}
              : (tensor<32x?x256xi32>) -> !spike.train<32x?x256>
     """
-
-    name = "spike.integer_lif"
-
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "decay": ParameterSpec(None, 0.0),
-        "gain": GAIN,
-        "threshold": THRESHOLD,
-        "v_reset": LEVEL,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v",)
-    ON_INTEGERS: ClassVar[bool] = True
 
     shift = prop_def(IntegerAttr[IntegerType])
 

@@ -13,12 +13,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.arrays import Array
+from ...ir.neurons import MODELS as NEURON_MODELS
+from ...ir.neurons.arithmetic import Options, Step
+from ...ir.neurons.fixed_threshold import CUBA_INTEGRATOR, LEAKY_INTEGRATOR
 from ..meaning import Rule
-from ..neuron_equations import STEPS, Options, Step, model_of
 from ..parameters import constant_value
 from ..tensor.interpret_linear import along_channels, convolve, over_windows, product
-from . import neurons
-from .interpret_neurons import OPS, NumpyArithmetic, States
+from .interpret_neurons import NumpyArithmetic, States
 from .models import MODELS, discrete
 from .network import InputOp, NetworkOp
 from .network_graph import execution_order, nodes, probes, projections
@@ -40,17 +41,18 @@ def _relay(a: NumpyArithmetic, x: Array, states: States) -> tuple[Array, States]
 
 
 MODEL_STEPS: dict[str, Step] = {
-    **STEPS,
-    "integrator": STEPS["leaky_integrator"],
+    **{name: model.step for name, model in NEURON_MODELS.items()},
+    "integrator": LEAKY_INTEGRATOR.step,
+    "cuba_integrator": CUBA_INTEGRATOR.step,
     "threshold": _threshold,
     "relay": _relay,
 }
 """The step of each model."""
 
 _STATES = {
-    **{model_of(kind): kind.STATES for kind in OPS},
-    "integrator": neurons.LeakyIntegratorOp.STATES,
-    "cuba_integrator": neurons.CubaLifOp.STATES,
+    **{name: model.states for name, model in NEURON_MODELS.items()},
+    "integrator": LEAKY_INTEGRATOR.states,
+    "cuba_integrator": CUBA_INTEGRATOR.states,
 }
 """The states of the models that have some."""
 

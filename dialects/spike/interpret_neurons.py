@@ -8,10 +8,10 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ...ir.arrays import Array
+from ...ir.neurons.arithmetic import ArrayArithmetic
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
-from ..neuron_equations import GENERAL_STEPS, ArrayArithmetic, Options, model_of
 from .neuron import NEURONS, NeuronOp
 from .types import is_train
 
@@ -91,9 +91,9 @@ def steps(op: NeuronOp, *operands: Array) -> Iterator[tuple[Array, States]]:
         for name in op.PARAMETERS
         for value in [op.parameter(name)]
     }
-    step, arithmetic = GENERAL_STEPS[model_of(op)], NumpyArithmetic(Options.of(op), parameters)
+    arithmetic = NumpyArithmetic(op.options(), parameters)
     for current in x:
-        output, states = step(arithmetic, current, states)
+        output, states = op.MODEL.step(arithmetic, current, states)
         # A state is kept in the element type: this rounds f16 and bf16.
         states = tuple(
             state.astype(stored, copy=False).astype(x.dtype, copy=False) for state in states

@@ -11,10 +11,10 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
 from ...ir.arrays import Array
+from ...ir.neurons.arithmetic import Options
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
-from ..neuron_equations import Options
 from ..tensor.interpret_linear import along_channels, convolve, over_windows, product
 from . import attention, normalization, synapses
 from .interpret_neurons import NumpyArithmetic, named_operands

@@ -1,13 +1,12 @@
 """What all neuron ops share: parameters as numbers or per neuron, and states that can be resumed.
 
-The neurons themselves stand in `neurons` and `adaptive`.
+The models are declared in `ir.neurons`; ops that others name by their class stand in `neurons`.
 """
 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
@@ -40,8 +39,10 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
+from ...ir.neurons import MODELS
+from ...ir.neurons.arithmetic import CHOICES, Options
+from ...ir.neurons.model import NeuronModel, ParameterSpec
 from ..inference import Value, fail, tensor_type
-from ..neuron_equations import GENERAL_STEPS, Step, model_of
 from ..shapes import (
     AnyTensor,
     ShapeError,
@@ -54,32 +55,8 @@ from ..shapes import (
 from ..traits import CanonicalizableOp, HasSteps
 from .types import SpikeOp, TrainType, number, time_first
 
-COMPARISONS = ("gt", "ge")
-RESETS = ("subtract", "to_value", "none")
-
 Parameter: TypeAlias = float | Value
 """A parameter of a neuron: one number for all, or a value with one for each neuron."""
-
-
-@dataclass(frozen=True)
-class ParameterSpec:
-    """A parameter of a neuron model.
-
-    Attributes:
-        default: its value where none is given; `None` if it must be given.
-        low: the least number allowed.
-        high: the greatest number allowed.
-    """
-
-    default: float | None = None
-    low: float = float("-inf")
-    high: float = float("inf")
-
-
-DECAY = ParameterSpec(None, 0.0, 1.0)
-GAIN = ParameterSpec(1.0)
-LEVEL = ParameterSpec(0.0)
-THRESHOLD = ParameterSpec(1.0)
 
 
 class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
@@ -93,14 +70,14 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
     bf16 compute a step in f32 and round the states after it.
     """
 
+    MODEL: ClassVar[NeuronModel]
+    """What it is."""
+
     PARAMETERS: ClassVar[Mapping[str, ParameterSpec]]
     """The parameters, in the order of their operands."""
 
     STATES: ClassVar[tuple[str, ...]]
     """The states, in the order of `initial` and `final`."""
-
-    ON_INTEGERS: ClassVar[bool] = False
-    """Whether the neuron is defined on integers too."""
 
     input = operand_def(TensorType)
     initial = var_operand_def(TensorType)
@@ -161,11 +138,19 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
         assert default is not None
         return default
 
+    def options(self) -> Options:
+        """What it has besides numbers."""
+        attributes: dict[str, Any] = {name: getattr(self, name) for name in self.MODEL.options}
+        return Options(**{name: getattr(a, "value", a).data for name, a in attributes.items()})
+
     def infer(self) -> Sequence[Attribute]:
+        for name in self.MODEL.options:
+            check_choice(name, getattr(self.options(), name))
         type = tensor_type(self.input)
         time_first(self.input)
-        if not is_float(type) and not (self.ON_INTEGERS and is_plain_integer(type)):
-            wanted = "floats or i8, i16, i32 or i64" if self.ON_INTEGERS else "floats"
+        on_integers = self.MODEL.on_integers
+        if not is_float(type) and not (on_integers and is_plain_integer(type)):
+            wanted = "floats or i8, i16, i32 or i64" if on_integers else "floats"
             fail(f"expects a current of {wanted}, got {type}")
         step = TensorType(type.element_type, type.get_shape()[1:])
         for name, spec in self.PARAMETERS.items():
@@ -183,7 +168,7 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
 
     def output_type(self, input: AnyTensor) -> Attribute:
         """The type of the main result."""
-        return TrainType(input.get_shape())
+        return TrainType(input.get_shape()) if self.MODEL.spikes else input
 
     def _check_parameter(self, name: str, spec: ParameterSpec, step: AnyTensor) -> None:
         attribute, values = getattr(self, name), getattr(self, f"{name}_values")
@@ -219,7 +204,7 @@ class FiringOp(NeuronOp, ABC):
     reset = prop_def(StringAttr, default_value=StringAttr("subtract"))
 
     def infer(self) -> Sequence[Attribute]:
-        check_firing(self.compare.data, self.reset.data)
+        check_choice("reset", self.reset.data)
         if self.reset.data != "to_value" and (
             getattr(self, "v_reset", None) is not None
             or getattr(self, "v_reset_values", None) is not None
@@ -228,11 +213,11 @@ class FiringOp(NeuronOp, ABC):
         return super().infer()
 
 
-def check_firing(compare: str, reset: str) -> None:
-    """Refuse an unknown comparison or reset (`ShapeError`)."""
-    for what, value, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
-        if value not in allowed:
-            raise ShapeError(f"expects {what} one of {', '.join(allowed)}, got '{value}'")
+def check_choice(option: str, value: object) -> None:
+    """Refuse an unknown word for an option of neurons (`ShapeError`)."""
+    allowed = CHOICES.get(option)
+    if allowed is not None and value not in allowed:
+        raise ShapeError(f"expects {option} one of {', '.join(allowed)}, got '{value}'")
 
 
 def is_plain_integer(type: AnyTensor) -> bool:
@@ -247,26 +232,35 @@ NEURONS: dict[str, type[NeuronOp]] = {}
 """The op of each model, in the order in which they are defined."""
 
 
-def neuron_definition(cls: type[NeuronT]) -> type[NeuronT]:
-    """Define a neuron: an operand and a property for each of its `PARAMETERS`, and its text.
+def neuron_definition(model: NeuronModel) -> Callable[[type[NeuronT]], type[NeuronT]]:
+    """Define the op of a model: an operand and a property for each of its parameters."""
 
-    A class may have its own `STEP`, a step as in `dialects.neuron_equations`.
-    """
-    fields: dict[str, Any] = {
-        "input": operand_def(TensorType),
-        "initial": var_operand_def(TensorType),
-        **{f"{name}_values": opt_operand_def(TensorType) for name in cls.PARAMETERS},
-        **{name: opt_prop_def(FloatAttr[Float64Type]) for name in cls.PARAMETERS},
-    }
-    for name, field in fields.items():
-        setattr(cls, name, field)
-    cls.assembly_format = neuron_format(*cls.PARAMETERS)
-    step: Step | None = getattr(cls, "STEP", None)
-    defined = irdl_op_definition(cls)
-    if step is not None:
-        GENERAL_STEPS[model_of(defined)] = step
-    NEURONS[model_of(defined)] = defined
-    return defined
+    def define(cls: type[NeuronT]) -> type[NeuronT]:
+        fields: dict[str, Any] = {
+            "name": f"spike.{model.name}",
+            "input": operand_def(TensorType),
+            "initial": var_operand_def(TensorType),
+            **{f"{name}_values": opt_operand_def(TensorType) for name in model.parameters},
+            **{name: opt_prop_def(FloatAttr[Float64Type]) for name in model.parameters},
+            "assembly_format": neuron_format(*model.parameters),
+        }
+        for name, field in fields.items():
+            setattr(cls, name, field)
+        NEURONS[model.name] = defined = irdl_op_definition(cls)
+        defined.MODEL, defined.PARAMETERS, defined.STATES = model, model.parameters, model.states
+        return defined
+
+    return define
+
+
+def define_models() -> None:
+    """Define the ops of all models that have no class."""
+    for model in MODELS.values():
+        if model.name not in NEURONS:
+            base: type[NeuronOp] = FiringOp if "reset" in model.options else NeuronOp
+            fields = {"__doc__": model.doc, "__module__": __name__}
+            cls = type(f"{model.title}Op", (base,), fields)
+            neuron_definition(model)(cast("type[NeuronOp]", cls))
 
 
 def _operand(value: Any) -> Value | None:

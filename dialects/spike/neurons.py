@@ -1,30 +1,17 @@
 """Neurons with a fixed threshold: integrate-and-fire, leaky, current-based, and the integrator.
 
 Each runs over all steps of its input. Order within a step: decay and integrate, compare, fire,
-reset. Neurons that adapt stand in `adaptive`; the shared rules in `neuron`.
+reset. Neurons that adapt stand in `adaptive`; the shared rules in `neuron`, the models in
+`ir.neurons`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
-from xdsl.ir import Attribute
-
-from ..shapes import AnyTensor
-from .neuron import (
-    DECAY,
-    GAIN,
-    LEVEL,
-    THRESHOLD,
-    FiringOp,
-    NeuronOp,
-    ParameterSpec,
-    neuron_definition,
-)
+from ...ir.neurons.fixed_threshold import CUBA_LIF, INTEGRATE_FIRE, LEAKY_INTEGRATOR, LIF
+from .neuron import FiringOp, NeuronOp, neuron_definition
 
 
-@neuron_definition
+@neuron_definition(LIF)
 class LifOp(FiringOp):
     """Leaky integrate-and-fire: v ← β·v + (1-β)·v_leak + g·i; s = [v ≥ θ]; then reset.
 
@@ -38,19 +25,8 @@ class LifOp(FiringOp):
              : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>
     """
 
-    name = "spike.lif"
 
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "beta": DECAY,
-        "v_leak": LEVEL,
-        "gain": GAIN,
-        "threshold": THRESHOLD,
-        "v_reset": LEVEL,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v",)
-
-
-@neuron_definition
+@neuron_definition(INTEGRATE_FIRE)
 class IntegrateFireOp(FiringOp):
     """Integrate-and-fire without leak: v ← v + g·i; s = [v ≥ θ]; then reset.
 
@@ -62,18 +38,8 @@ class IntegrateFireOp(FiringOp):
              : (tensor<32x?x256xi32>) -> !spike.train<32x?x256>
     """
 
-    name = "spike.integrate_fire"
 
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "gain": GAIN,
-        "threshold": THRESHOLD,
-        "v_reset": LEVEL,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v",)
-    ON_INTEGERS: ClassVar[bool] = True
-
-
-@neuron_definition
+@neuron_definition(CUBA_LIF)
 class CubaLifOp(FiringOp):
     """Leaky integrate-and-fire on a synaptic current that decays by itself.
 
@@ -86,21 +52,8 @@ class CubaLifOp(FiringOp):
              : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>
     """
 
-    name = "spike.cuba_lif"
 
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "alpha": DECAY,
-        "beta": DECAY,
-        "w_in": GAIN,
-        "v_leak": LEVEL,
-        "gain": GAIN,
-        "threshold": THRESHOLD,
-        "v_reset": LEVEL,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("c", "v")
-
-
-@neuron_definition
+@neuron_definition(LEAKY_INTEGRATOR)
 class LeakyIntegratorOp(NeuronOp):
     """A neuron that never fires: v ← β·v + (1-β)·v_leak + g·i; the result is v after each step.
 
@@ -110,15 +63,3 @@ class LeakyIntegratorOp(NeuronOp):
         %v = spike.leaky_integrator %i {beta = 9.000000e-01 : f64}
              : (tensor<32x?x10xf32>) -> tensor<32x?x10xf32>
     """
-
-    name = "spike.leaky_integrator"
-
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
-        "beta": DECAY,
-        "v_leak": LEVEL,
-        "gain": GAIN,
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v",)
-
-    def output_type(self, input: AnyTensor) -> Attribute:
-        return input

@@ -32,11 +32,11 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.definition import irdl_op_definition
+from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from ..inference import Value, tensor_type
 from ..shapes import broadcasts_to, ints, show_shape
 from .models import FIRING_MODELS, MODELS, SPIKING_MODELS
 from .network import NetworkOp, NodeOp, check_shape, lookup, one_of
-from .neuron import COMPARISONS, RESETS
 
 VARIABLES = ("output", "v")
 
@@ -48,11 +48,9 @@ class PopulationOp(NodeOp):
     """Neurons of one model: NIR's node, PyNN's Population.
 
     `model` and its `parameters`, in NIR's names, with times in seconds, resistances relative:
-    `lif` (tau, r, v_leak, v_threshold, v_reset), `integrate_fire` (r, v_threshold, v_reset),
-    `cuba_lif` (tau_syn, tau_mem, w_in, r, v_leak, v_threshold, v_reset), `adaptive_lif` (tau,
-    tau_adaptation, kappa, r, v_leak, v_threshold, v_reset), `leaky_integrator` (tau, r, v_leak),
-    `cuba_integrator` (tau_syn, tau_mem, w_in, r, v_leak), `integrator` (r), `sigma_delta` (bias,
-    threshold), `threshold` (threshold), and `relay`, which hands on the sum of what it receives.
+    those of `models.MODELS`: `lif` (tau, r, v_leak, v_threshold, v_reset), `integrate_fire`,
+    `cuba_lif`, `adaptive_lif`, `leaky_integrator`, `cuba_integrator`, `integrator` (r),
+    `sigma_delta`, `threshold` (threshold), and `relay`, which hands on the sum of what it receives.
     Names in `each` take the operands in their order, one f32 or f64 for each neuron. `compare` and,
     but for `threshold`, `reset` of models that spike are those of `spike.lif`, by default NIR's;
     `sigma_delta` sends changes of the threshold or more, as Lava's.

@@ -99,12 +99,7 @@ Spiking (time is the first axis):
 | --- | --- | --- |
 | encode | x | timesteps scheme seed period threshold dt |
 | decode | s | scheme readout |
-| lif | x, [tau], [threshold], [initial] | tau threshold and NEURON v_leak decay |
-| integrate_fire | x, [threshold], [initial] | threshold and NEURON |
-| cuba_lif | x, [tau_syn], [tau_mem], [threshold], [initial] | the three, NEURON v_leak decay |
-| adaptive_lif | x, [the settings], [initial] | tau tau_adaptation kappa and as cuba_lif |
-| leaky_integrator | x, [tau], [initial] | tau has_tau has_initial gain v_leak decay |
-| sigma_delta | x, [threshold] | threshold has_threshold activation cumulative compare gain |
+| *neurons* | x, [its settings], [initial] | its settings, each with `has_`, and its options |
 | spiking_attention | query, key, value | heads scale tau threshold kind reset compare |
 | temporal_batch_norm | as batch_norm | as batch_norm, threshold alpha |
 | delay | x | steps |
@@ -112,7 +107,8 @@ Spiking (time is the first axis):
 `initial` is the potential before the first step; currents and adaptations begin at 0. `period`,
 `threshold` and `dt` of `encode` are `None` where they have no meaning or are not given.
 
-NEURON stands for `has_initial reset v_reset compare gain`; every setting has its `has_` attribute.
+*Neurons* are each model of `ir.neurons` that is defined on floats, with its parameters as settings;
+time constants in steps stand there for decays.
 """
 
 from __future__ import annotations

@@ -1,14 +1,19 @@
 """Type rules of the neurons, which turn currents into spike trains or traces.
 
-Time is the first axis of every current. Not here: encoders and attention, in `rules_spiking`.
+A function derives from the declaration of its model (`ir.neurons`), with time constants in steps
+where that has decays. Time is the first axis of every current. Not here: encoders and attention, in
+`rules_spiking`.
 """
 
 from __future__ import annotations
 
-from .signatures import Builtin, Parameter, Result, Rule, RuleCall
-from .types import TensorType
+from functools import partial
 
-RESETS = ("subtract", "to_value", "none")
+from ..neurons import MODELS
+from ..neurons.arithmetic import RESETS, Options
+from ..neurons.model import GAIN, LEVEL, THRESHOLD, NeuronModel, ParameterSpec
+from .signatures import Builtin, Parameter, RuleCall
+from .types import TensorType
 
 
 def driven(call: RuleCall) -> TensorType:
@@ -30,29 +35,25 @@ def check_positive(call: RuleCall, *names: str) -> None:
             call.fail(f"'{name}' must be positive, found {value}", name)
 
 
-def _settings(call: RuleCall, x: TensorType, *names: str) -> None:
-    """Check settings: numbers above 0 or, for `kappa`, from 0; tensors that fit a step."""
-    for name in names:
-        if name in call.types:
-            setting = call.floating(name)
-            shape = call.broadcast(x.shape[1:], setting.shape)
-            if len(shape) != x.rank - 1 or not all(
-                call.same(a, b) for a, b in zip(shape, x.shape[1:], strict=True)
-            ):
-                call.fail(f"'{name}' ({setting}) does not fit a step of {x}", name)
-            continue
-        value = call.attributes[name]
-        if name == "kappa":
-            if isinstance(value, float) and value < 0:
-                call.fail(f"'kappa' must not be negative, found {value}", name)
-        elif isinstance(value, float) and value <= 0:
-            call.fail(f"'{name}' must be positive, found {value}", name)
-        elif isinstance(value, float) and value < 1 and _is_euler(call, name):
-            call.fail(f"'{name}' must be at least 1 step for decay=\"euler\", found {value}", name)
-
-
-def _is_euler(call: RuleCall, name: str) -> bool:
-    return name.startswith("tau") and call.attributes.get("decay") == "euler"
+def _check_setting(call: RuleCall, x: TensorType, name: str, spec: ParameterSpec) -> None:
+    """Check a setting: a number within its bounds, or a tensor that fits a step."""
+    if name in call.types:
+        setting = call.floating(name)
+        shape = call.broadcast(x.shape[1:], setting.shape)
+        if len(shape) != x.rank - 1 or not all(
+            call.same(a, b) for a, b in zip(shape, x.shape[1:], strict=True)
+        ):
+            call.fail(f"'{name}' ({setting}) does not fit a step of {x}", name)
+        return
+    value = call.attributes[name]
+    if not isinstance(value, float):
+        return
+    if spec.tau or spec is THRESHOLD:
+        check_positive(call, name)
+    elif value < 0 and (spec.default is None or spec.low == 0):
+        call.fail(f"'{name}' must not be negative, found {value}", name)
+    if value < 1 and spec.tau and call.attributes["decay"] == "euler":
+        call.fail(f"'{name}' must be at least 1 step for decay=\"euler\", found {value}", name)
 
 
 def _initial(call: RuleCall, x: TensorType) -> None:
@@ -77,111 +78,56 @@ def _reset(call: RuleCall) -> None:
         )
 
 
-def _fires(*settings: str) -> Rule:
-    def rule(call: RuleCall) -> Result:
-        x = driven(call)
-        _settings(call, x, *settings)
-        _initial(call, x)
+def _rule(model: NeuronModel, call: RuleCall) -> TensorType:
+    """What a call of a model gives: spikes, or numbers of the current's type."""
+    x = driven(call)
+    for name, spec in model.parameters.items():
+        if name != "v_reset" or "reset" not in model.options:
+            _check_setting(call, x, spec.tau or name, spec)
+    _initial(call, x)
+    if "reset" in model.options:
         _reset(call)
+    if model.spikes:
         return TensorType("spike", "bool", x.shape)
-
-    return rule
-
-
-def _trace(*settings: str) -> Rule:
-    def rule(call: RuleCall) -> Result:
-        x = driven(call)
-        _settings(call, x, *settings)
-        _initial(call, x)
-        return TensorType("dense", x.element if x.is_float else "float32", x.shape)
-
-    return rule
+    return TensorType("dense", x.element if x.is_float else "float32", x.shape)
 
 
 X = Parameter("x")
 COMPARE = Parameter("compare", "string", ">=", (">=", ">"))
-_THRESHOLD = Parameter("threshold", "setting", 1.0)
-_TAU = Parameter("tau", "setting", 2.0)
-_RESET = (
-    Parameter("reset", "string", "subtract", RESETS),
-    Parameter("v_reset", "float", 0.0),
-)
-_GAIN = Parameter("gain", "float", 1.0)
-_LEAK = Parameter("v_leak", "float", 0.0)
-_DECAY = Parameter("decay", "string", "exact", ("exact", "euler"))
-_INITIAL = Parameter("initial", default=None)
+_WORDS = {
+    "reset": Parameter("reset", "string", Options.reset, RESETS),
+    "activation": Parameter("activation", "string", Options.activation, ("relu", "none")),
+    "cumulative": Parameter("cumulative", "bool", Options.cumulative),
+    "compare": COMPARE,
+}
 
-NEURONS = (
-    Builtin(
-        "lif",
-        "spiking",
-        (X, _TAU, _THRESHOLD, *_RESET, COMPARE, _GAIN, _LEAK, _DECAY, _INITIAL),
-        _fires("tau", "threshold"),
-        "Leaky integrate-and-fire neurons; tau in steps.",
-    ),
-    Builtin(
-        "integrate_fire",
-        "spiking",
-        (X, _THRESHOLD, *_RESET, COMPARE, _GAIN, _INITIAL),
-        _fires("threshold"),
-        "Integrate-and-fire neurons without leak.",
-    ),
-    Builtin(
-        "cuba_lif",
-        "spiking",
-        (
-            X,
-            Parameter("tau_syn", "setting", 2.0),
-            Parameter("tau_mem", "setting", 2.0),
-            _THRESHOLD,
-            *_RESET,
-            COMPARE,
-            _GAIN,
-            _LEAK,
-            _DECAY,
-            _INITIAL,
-        ),
-        _fires("tau_syn", "tau_mem", "threshold"),
-        "Current-based leaky integrate-and-fire neurons.",
-    ),
-    Builtin(
-        "adaptive_lif",
-        "spiking",
-        (
-            X,
-            _TAU,
-            Parameter("tau_adaptation", "setting", 100.0),
-            Parameter("kappa", "setting", 1.8),
-            _THRESHOLD,
-            *_RESET,
-            COMPARE,
-            _GAIN,
-            _LEAK,
-            _DECAY,
-            _INITIAL,
-        ),
-        _fires("tau", "tau_adaptation", "kappa", "threshold"),
-        "Leaky neurons whose threshold rises with their own spikes.",
-    ),
-    Builtin(
-        "leaky_integrator",
-        "spiking",
-        (X, _TAU, _GAIN, _LEAK, _DECAY, _INITIAL),
-        _trace("tau"),
-        "The membrane trace of leaky neurons that never fire.",
-    ),
-    Builtin(
-        "sigma_delta",
-        "spiking",
-        (
-            X,
-            _THRESHOLD,
-            Parameter("activation", "string", "relu", ("relu", "none")),
-            Parameter("cumulative", "bool", False),
-            COMPARE,
-            _GAIN,
-        ),
-        _trace("threshold"),
-        "Graded spikes: sums of what comes in, of which changes alone are sent on.",
-    ),
+
+def _parameters(model: NeuronModel) -> tuple[Parameter, ...]:
+    """First what a model cannot do without, then its options, then what changes nothing."""
+    settings = {
+        spec.tau or name: Parameter(
+            spec.tau or name, "setting", spec.usual if spec.default is None else spec.default
+        )
+        for name, spec in model.parameters.items()
+    }
+    quiet = sorted(n for n, spec in model.parameters.items() if spec is GAIN or spec is LEVEL)
+    fires = [settings["v_reset"]] if "reset" in model.options else []
+    words = [_WORDS[name] for name in model.options if name in _WORDS]
+    decays = any(spec.tau for spec in model.parameters.values())
+    return (
+        X,
+        *(setting for name, setting in settings.items() if name not in quiet),
+        *words[:1],
+        *fires,
+        *words[1:],
+        *(settings[name] for name in quiet if settings[name] not in fires),
+        *([Parameter("decay", "string", "exact", ("exact", "euler"))] if decays else []),
+        *([Parameter("initial", default=None)] if "v" in model.states else []),
+    )
+
+
+NEURONS = tuple(
+    Builtin(name, "spiking", _parameters(model), partial(_rule, model), model.summary)
+    for name, model in MODELS.items()
+    if model.on_floats
 )

@@ -10,8 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...dialects.spike.models import INTEGRATIONS
-from ...dialects.spike.neuron import RESETS
 from ...ir.errors import OptionError, SourceError, VerifyError
+from ...ir.neurons.arithmetic import RESETS
 from ..hdf5_file import read_hdf5
 from .graph import RESET, Graph, NirData, close_ends, flat_graph
 from .network import Timing, network_module

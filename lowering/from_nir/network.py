@@ -37,9 +37,9 @@ from ...dialects.spike import (
     ProjectionOp,
     SimulateOp,
 )
-from ...dialects.spike.neuron import RESETS
 from ...ir.errors import SourceError
 from ...ir.locations import file_location
+from ...ir.neurons.arithmetic import RESETS
 from .graph import FIELDS, MODELS, RESET, Array, Graph, Node, unit_delays
 from .shapes import Shape, flatten_axes, group_count, kernel, window
 from .values import block_diagonal, floats, one_number, weights

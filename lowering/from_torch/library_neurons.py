@@ -47,7 +47,7 @@ class Neuron:
     """What an operator has to know of a neuron, in the terms of `dialects.spike`.
 
     Attributes:
-        model: the class of `runtime.spiking` with the same equation.
+        model: the model of `ir.neurons` with the same equation.
         numbers: parameters that are one number.
         tensors: parameters with a value for each neuron, as the module has them.
         words: `compare` and `reset`.
@@ -216,10 +216,10 @@ def _spikingjelly_neuron(part: SpikingJellyModule) -> Neuron:
         numbers["v_reset"] = float(rest)
     start = float(rest or 0.0)
     if type(part).__name__ == "IFNode":
-        return Neuron("IntegrateFireNeuron", numbers, words=words, start=start)
+        return Neuron("integrate_fire", numbers, words=words, start=start)
     inverse = 1 / part.tau if hasattr(part, "tau") else float(part.w.detach().double().sigmoid())
     numbers |= {"beta": 1 - inverse, "v_leak": start, "gain": inverse if part.decay_input else 1.0}
-    return Neuron("LifNeuron", numbers, words=words, start=start)
+    return Neuron("lif", numbers, words=words, start=start)
 
 
 # snnTorch.
@@ -303,7 +303,7 @@ def _snntorch_neuron(part: SnnTorchNeuron, path: str, states: tuple[str, ...]) -
         raise _refuse(part, path, "got another reset_mechanism than it was made with")
     words = {"compare": "gt", "reset": "to_value" if reset == "zero" else "none"}
     neuron = Neuron(
-        "LifNeuron" if len(states) == 1 else "CubaLifNeuron",
+        "lif" if len(states) == 1 else "cuba_lif",
         words=words,
         states=len(states),
         delayed=reset == "subtract",

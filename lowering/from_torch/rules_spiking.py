@@ -5,7 +5,7 @@ Those of `runtime.spiking.recording`, and of `library_neurons`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
 Parameters: TypeAlias = "Mapping[str, float | SSAValue]"
 """Parameters of a neuron by name: a number, or one for each neuron."""
-
-MODELS: dict[str, Callable[..., spike.NeuronOp]] = {
-    "LifNeuron": spike.LifOp,
-    "IntegrateFireNeuron": spike.IntegrateFireOp,
-    "CubaLifNeuron": spike.CubaLifOp,
-    "LeakyIntegrator": spike.LeakyIntegratorOp,
-    "AdaptiveLifNeuron": spike.AdaptiveLifOp,
-    "SigmaDeltaNeuron": spike.SigmaDeltaOp,
-    "RefractoryLifNeuron": spike.RefractoryLifOp,
-    "IzhikevichNeuron": spike.IzhikevichOp,
-    "AdaptiveExponentialNeuron": spike.AdaptiveExponentialOp,
-}
-"""The op of each neuron of `runtime.spiking`."""
 
 _DEFAULTS = {"v_leak": 0.0, "gain": 1.0, "w_in": 1.0, "threshold": 1.0, "bias": 0.0}
 """Parameters that an op need not state."""
@@ -68,7 +55,7 @@ def _neuron(e: Builder, call: Call) -> list[SSAValue | None]:
     settings, dtype, wanted = call.settings, call.value.dtype, _wants_states(call)
     words, parameters = settings["words"], _parameters(e, call, dtype)
     initial = [e.operand(node, dtype) for node in call.tensors("initial")]
-    op = MODELS[settings["model"]](
+    op = spike.NEURONS[settings["model"]](
         e.operand(call["x"], dtype),
         **_stated(parameters, words),
         **words,
@@ -116,7 +103,7 @@ def _library_neuron(e: Builder, call: Call) -> list[SSAValue | None]:
         states.append(potential)
     else:
         stated = _stated(parameters, words)
-        spikes = e.add(MODELS[model](x, **stated, **words, initial=initial))
+        spikes = e.add(spike.NEURONS[model](x, **stated, **words, initial=initial))
         starts = [[start] for start in initial] or [[], []]
         for name, start in zip(_DECAYS[model] if settings["shown"] else (), starts, strict=False):
             x = e.add(spike.LeakyIntegratorOp(x, parameters[name], initial=start))
@@ -124,7 +111,7 @@ def _library_neuron(e: Builder, call: Call) -> list[SSAValue | None]:
     return [dense(e, spikes, dtype), *states, *[None] * (settings["states"] - len(states))]
 
 
-_DECAYS = {"LifNeuron": ["beta"], "CubaLifNeuron": ["alpha", "beta"]}
+_DECAYS = {"lif": ["beta"], "cuba_lif": ["alpha", "beta"]}
 """The decays of a model, one a state, each of which integrates the one before."""
 
 

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ...dialects.neuron_equations import STEPS
 from ...ir.errors import BackendError, OptionError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -21,6 +20,7 @@ from .elf import undefined_symbols
 from .export import check_lowered, standalone_text
 from .header import RESERVED, c_header
 from .interface import note_interface, noted_interface
+from .kernels.neuron_steps import KERNELS
 from .kernels.recipes import Recipe, recipe_for
 from .linalg import takes
 from .link import shared_library
@@ -160,7 +160,7 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
         ),
         Stage(
             "neurons",  # those without kernels, behind what fuses arithmetic
-            f"convert-spike-to-tensor{{products={spikes} neurons=loop keep={','.join(STEPS)}}},"
+            f"convert-spike-to-tensor{{products={spikes} neurons=loop keep={','.join(KERNELS)}}},"
             "canonicalize,cse,dce",
         ),
         Stage(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .library import ternary_linear, unpack_once
 
     lif = cast("Any", None)
-    """A step of `dialects.neuron_equations`, whose functions generated files carry too."""
+    """A step of `ir.neurons`, whose functions generated files carry too."""
     TensorArithmetic = cast("Any", None)
     """That of `runtime.spiking.neuron`, which they carry too."""
     neurons = cast("Any", None)

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from ...dialects.neuron_equations import GENERAL_STEPS
 from ...ir.errors import LoweringError
+from ...ir.neurons import MODELS
 
 
 @cache
@@ -26,9 +26,9 @@ def library() -> dict[str, tuple[str, frozenset[str]]]:
     functions: dict[str, tuple[str, frozenset[str]]] = {}
     for path in copied:
         functions |= _texts_of(path.read_text(encoding="utf-8"))
-    equations = (package / "dialects/neuron_equations.py").read_text(encoding="utf-8")
+    equations = (package / "ir/neurons/arithmetic.py").read_text(encoding="utf-8")
     tensors = (package / "runtime/spiking/neuron.py").read_text(encoding="utf-8")
-    files = dict.fromkeys(inspect.getsourcefile(step) for step in GENERAL_STEPS.values())
+    files = dict.fromkeys(inspect.getsourcefile(model.step) for model in MODELS.values())
     steps = [Path(file).read_text(encoding="utf-8") for file in files if file is not None]
     for text in (_arithmetic([equations, tensors]), *map(_steps, steps)):
         functions |= _texts_of(text)

@@ -8,20 +8,13 @@ from xdsl.ir import SSAValue
 
 from ...dialects import spike
 from ...dialects.inference import tensor_type
-from ...dialects.neuron_equations import SILENT, model_of
 from ...dialects.spike.interpret_neurons import OPS
 from ...dialects.spike.types import is_train
 from ...dialects.traits import MovesElements, has
+from ...ir.neurons.arithmetic import SILENT, Options
 from .expressions import COMPARE, Expr, sequence
 from .forward import Forward, dtype_of
 from .literals import number
-
-_FLAGS = {
-    "compare": "ge",
-    "reset": "subtract",
-    "activation": "relu",
-}
-"""Options of neurons and their defaults."""
 
 
 def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
@@ -33,16 +26,12 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
             settings[name] = e.value(value)
         elif value != SILENT.get(name) and (name != "v_reset" or _resets_to_value(op)):
             settings[name] = number(value)
-    settings |= _flags(op)
-    if isinstance(op, spike.SigmaDeltaOp) and op.cumulative.value.data:
-        settings["cumulative"] = "True"
-    if isinstance(op, spike.IntegerLifOp):
-        settings["shift"] = op.shift.value.data
+    settings |= _flags(op.options())
     if len(op.STATES) > 1:
         settings["states"] = len(op.STATES)
-    e.used.add(model_of(op))
+    e.used.add(op.MODEL.name)
     state = _tuple(op.initial, e)
-    call = e.library("run_neuron", model_of(op), e.value(op.input), state=state, **settings)
+    call = e.library("run_neuron", op.MODEL.name, e.value(op.input), state=state, **settings)
     if is_train(op.output):
         e.set_train(op.output, dtype_of(op.input))
     return [call] if op.final else [call.index("0")]
@@ -52,13 +41,13 @@ def _resets_to_value(op: spike.NeuronOp) -> bool:
     return not isinstance(op, spike.FiringOp) or op.reset.data == "to_value"
 
 
-def _flags(op: spike.NeuronOp | spike.AttentionOp) -> dict[str, object]:
-    flags: dict[str, object] = {}
-    for name, default in _FLAGS.items():
-        attribute = getattr(op, name, None)
-        if attribute is not None and attribute.data != default:
-            flags[name] = f'"{attribute.data}"'
-    return flags
+def _flags(options: Options) -> dict[str, object]:
+    """The options that are not what `run_neuron` takes by default."""
+    return {
+        name: f'"{value}"' if isinstance(value, str) else value
+        for name, value in vars(options).items()
+        if value != getattr(Options, name)
+    }
 
 
 def _tuple(values: Sequence[SSAValue], e: Forward) -> str | None:
@@ -77,7 +66,7 @@ def attention(op: spike.AttentionOp, e: Forward) -> Sequence[Expr]:
         scale=number(scale),
         tau=number(tau),
         threshold=number(threshold),
-        **_flags(op),
+        **_flags(Options(op.compare.data, op.reset.data)),
         **({"v_reset": number(0.0)} if op.reset.data == "to_value" else {}),
     )
     e.set_train(op.output, "torch.float32")

@@ -16,7 +16,6 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ...dialects import spike
-from ...dialects.neuron_equations import model_of
 from ...ir.errors import OptionError
 from ..analysis.event_products import event_kind
 from ..analysis.replacement import replace_results
@@ -105,7 +104,7 @@ class ConvertSpikeToTensorPass(ModulePass):
         for inner in list(op.walk()) if self.neurons == "loop" else ():
             if (
                 isinstance(inner, spike.NeuronOp)
-                and model_of(inner) not in self.keep
+                and inner.MODEL.name not in self.keep
                 and not isinstance(inner.parent_op(), spike.LayerOp)
             ):
                 product = self.resets == "product"

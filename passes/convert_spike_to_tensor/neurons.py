@@ -2,7 +2,7 @@
 
 What does not depend on the states is computed before the loop, for all steps at once. What would
 change nothing is left out: a factor of 1, a leak towards 0. A potential of -0 may so come out as 0.
-Not here: the equations (`dialects.neuron_equations`).
+Not here: the equations (`ir.neurons`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,10 @@ from xdsl.rewriter import Rewriter
 from ...dialects import spike, tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.neuron_equations import (
-    GENERAL_STEPS,
-    GeneralArithmetic,
-    Options,
-    input_factor,
-    model_of,
-)
 from ...dialects.shapes import Shape, broadcast
 from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
+from ...ir.neurons.arithmetic import GeneralArithmetic
 from ..analysis.loop_body import scan_over
 from .tensor_builder import BodyBuilder, Builder, Values
 
@@ -44,7 +38,7 @@ class _Equations(GeneralArithmetic[SSAValue]):
     """
 
     def __init__(self, outside: Builder, op: spike.NeuronOp, products: bool) -> None:
-        self.options, self.products = Options.of(op), products
+        self.options, self.products = op.options(), products
         self._outside = self.builder = outside
         stored = tensor_type(op.input).element_type
         self.element: Attribute = f32 if stored in (f16, bf16) else stored
@@ -167,7 +161,7 @@ def neuron(builder: Builder, op: spike.NeuronOp, products: bool) -> Values:
     shape, stored = type.get_shape(), type.element_type
     equations = _Equations(builder, op, products)
     wide = equations.element
-    drive = equations.times(input_factor(model_of(op)), builder.converted(op.input, wide))
+    drive = equations.times(op.MODEL.input_factor, builder.converted(op.input, wide))
     zero = builder.constant(np.zeros((), numpy_dtype(stored)), stored)
     initial = [builder.add(tensor.UnsqueezeOp(value, [0])) for value in op.initial]
     initial = initial or [zero] * len(op.STATES)
@@ -200,7 +194,7 @@ def _step(
     """What a step gives and the states after it, in the types of the op, with an axis of time."""
     builder = equations.builder
     wide = [builder.converted(state, equations.element) for state in states]
-    given, after = GENERAL_STEPS[model_of(op)](equations, x, wide)
+    given, after = op.MODEL.step(equations, x, wide)
     stored = tensor_type(op.input).element_type
     output = builder.train(given) if is_train(op.output) else builder.converted(given, stored)
     return output, [builder.converted(state, stored) for state in after]

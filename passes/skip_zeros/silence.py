@@ -16,7 +16,6 @@ from xdsl.ir import SSAValue
 from ...dialects import spike
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
-from ...dialects.neuron_equations import GENERAL_STEPS, Options, model_of
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_integer
 from ...dialects.spike.interpret_neurons import NumpyArithmetic, States
@@ -118,12 +117,12 @@ def silent_neurons(
     column = (len(high), *[1] * (len(shape) - axis - 1))
     drive = _drive(parameters, low.reshape(column), high.reshape(column)).astype(dtype)
     fired = np.zeros(column, np.bool_)
-    arithmetic, step = NumpyArithmetic(Options.of(op), parameters), GENERAL_STEPS[model_of(op)]
+    arithmetic = NumpyArithmetic(op.options(), parameters)
     limit = MOST_STEPS if shape[0] == DYNAMIC else min(shape[0], MOST_STEPS)
     done = fired
     with np.errstate(all="ignore"):
         for _ in range(limit):
-            spikes, after = step(arithmetic, drive, states)
+            spikes, after = op.MODEL.step(arithmetic, drive, states)
             fired = fired | spikes & ~done
             done = done | fired | _no_longer_rising(op, parameters, states, after)
             states = after

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
+from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from .config import SpikingConfig
-from .neuron import RESETS, State, Value
+from .neuron import State, Value
 from .neurons import make_neuron
 from .normalization import TemporalBatchNorm
 from .recording import is_recorded, record_attention
-from .surrogate import COMPARISONS, SurrogateGradient
+from .surrogate import SurrogateGradient
 
 KINDS = ("ssa", "sdsa")
 

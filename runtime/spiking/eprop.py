@@ -12,7 +12,7 @@ spikes z:
     L_j[t] = Σ_k B_jk·∂E/∂y_k[t]                            learning signal
 
 The derivatives are those of the neuron's own step with its surrogate gradient, so each model of
-`neurons` and `adaptive` learns. The paper leaves its reset out, as `detach_reset` does.
+`neurons` learns. The paper leaves its reset out, as `detach_reset` does.
 """
 
 from __future__ import annotations

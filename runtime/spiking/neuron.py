@@ -8,34 +8,23 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from inspect import Parameter, Signature
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from ...dialects.neuron_equations import GENERAL_STEPS, SILENT, ArrayArithmetic, Options
 from ...ir.errors import OptionError
+from ...ir.neurons.arithmetic import CHOICES, SILENT, ArrayArithmetic, Options
+from ...ir.neurons.model import NeuronModel, ParameterSpec
 from .recording import is_recorded, record_neuron
-from .surrogate import COMPARISONS, SurrogateGradient
-
-RESETS = ("subtract", "to_value", "none")
+from .surrogate import SurrogateGradient
 
 Value = float | Tensor
 State = tuple[Tensor, ...]
 
 
-class Spec(NamedTuple):
-    """What a parameter is where nobody gives it, and its bounds."""
-
-    default: float | None = None
-    low: float = -math.inf
-    high: float = math.inf
-
-
-DECAY = Spec(None, 0.0, 1.0)
-GAIN = Spec(1.0)
-LEVEL = Spec(0.0)
-THRESHOLD = Spec(1.0)
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 class Neuron(nn.Module, ABC):
@@ -49,32 +38,86 @@ class Neuron(nn.Module, ABC):
     float32 and round the states after it.
     """
 
-    PARAMETERS: ClassVar[Mapping[str, Spec]]
+    MODEL: ClassVar[NeuronModel]
+    """What it is; its parameters, options and equations are those of the op of this name."""
+
+    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]]
     """The parameters by name."""
 
     STATES: ClassVar[tuple[str, ...]]
     """The states, in order."""
 
-    MODEL: ClassVar[str]
-    """What it does in a step, as `dialects.neuron_equations` names it."""
+    def __init_subclass__(cls, model: NeuronModel | None = None) -> None:
+        if model is None:
+            return
+        said = {"MODEL": model, "PARAMETERS": model.parameters, "STATES": model.states}
+        for name, value in said.items():
+            setattr(cls, name, value)
+        defaults = {name: spec.default for name, spec in model.parameters.items()}
+        defaults |= {name: getattr(Options, name) for name in model.options}
+        defaults |= {"surrogate": "fast_sigmoid", "detach_reset": False}
+        listed = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=value)
+            if value is not None
+            else Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
+            for name, value in defaults.items()
+        ]
+        cls.__signature__ = Signature(sorted(listed, key=lambda parameter: parameter.kind))
 
-    surrogate = SurrogateGradient()
-    detach_reset: bool = False
+    def __init__(
+        self,
+        *required: Value,
+        surrogate: SurrogateGradient | str = "fast_sigmoid",
+        detach_reset: bool = False,
+        **settings: Value | str | bool | None,
+    ) -> None:
+        """Neurons of a model.
 
-    def __init__(self, parameters: Mapping[str, Value | None]) -> None:
+        Args:
+            required: the parameters without a default, in order.
+            surrogate: a `SurrogateGradient` or its name.
+            detach_reset: keep gradients out of the reset.
+            settings: parameters and options by name; `None` stands for the default.
+
+        Raises:
+            OptionError: a value or a name that is not allowed.
+        """
         super().__init__()
-        for name, spec in self.PARAMETERS.items():
-            argument = parameters[name]
-            value = spec.default if argument is None else argument
-            if value is None:
-                raise OptionError(f"{name}: expected a number or a tensor, got none")
-            _check_bounds(name, value, spec)
-            if isinstance(value, nn.Parameter):
-                self.register_parameter(name, value)
-            elif isinstance(value, Tensor):
-                self.register_buffer(name, value)
-            else:
-                setattr(self, name, float(value))
+        model = self.MODEL
+        names = [name for name, spec in model.parameters.items() if spec.default is None]
+        given = {**dict(zip(names, required, strict=False)), **settings}
+        unknown = sorted(given.keys() - model.parameters.keys() - set(model.options))
+        if unknown or len(required) > len(names):
+            raise OptionError(
+                f"{type(self).__name__} has no {', '.join(unknown) or 'other argument'}; "
+                f"expected some of {', '.join((*model.parameters, *model.options))}"
+            )
+        for name in model.options:
+            value = given.get(name, getattr(Options, name))
+            allowed = CHOICES.get(name)
+            if allowed is not None and value not in allowed:
+                raise OptionError(f"{name}: expected one of {', '.join(allowed)}, got {value!r}")
+            setattr(self, name, value)
+        reset = getattr(self, "reset", "to_value")
+        if reset != "to_value" and given.get("v_reset") is not None:
+            raise OptionError(f"v_reset belongs to the reset to_value alone, got {reset!r}")
+        for name, spec in model.parameters.items():
+            self._take(name, spec, given.get(name))
+        self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
+        self.detach_reset = detach_reset
+
+    def _take(self, name: str, spec: ParameterSpec, given: Value | str | None) -> None:
+        """Keep a parameter."""
+        value = spec.default if given is None else given
+        if value is None or isinstance(value, str):
+            raise OptionError(f"{name}: expected a number or a tensor, got {value or 'none'}")
+        _check_bounds(name, value, spec)
+        if isinstance(value, nn.Parameter):
+            self.register_parameter(name, value)
+        elif isinstance(value, Tensor):
+            self.register_buffer(name, value)
+        else:
+            setattr(self, name, float(value))
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """The outputs of all steps, like `x`, and the states after the last one.
@@ -88,7 +131,7 @@ class Neuron(nn.Module, ABC):
         """
         self._check_current(x)
         if is_recorded(self):
-            return record_neuron(self, list(self.PARAMETERS), x, state)
+            return record_neuron(self, self.MODEL, x, state)
         step = x.shape[1:]
         wide = wide_type(x.dtype)
         values = self._values(x, wide)
@@ -121,15 +164,27 @@ class Neuron(nn.Module, ABC):
         self, arithmetic: TensorArithmetic, x: Tensor, state: State
     ) -> tuple[Tensor, State]:
         """One step on tensors of one type."""
-        return GENERAL_STEPS[self.MODEL](arithmetic, x, state)
+        return self.MODEL.step(arithmetic, x, state)
 
     def options(self) -> Options:
         """What it has besides numbers."""
-        return Options()
+        return Options(**{name: getattr(self, name) for name in self.MODEL.options})
 
     def _check_current(self, x: Tensor) -> None:
-        if not x.is_floating_point() or x.dim() < 1:
+        if self.MODEL.on_integers and x.dtype in _INTEGERS and x.dim():
+            self._check_integers(x.dtype)
+        elif not x.is_floating_point() or x.dim() < 1:
             raise OptionError(f"expected a current of floats [T, …], got {x.dtype}{list(x.shape)}")
+
+    def _check_integers(self, dtype: torch.dtype) -> None:
+        limits = torch.iinfo(dtype)
+        for name in self.PARAMETERS:
+            value: Value = getattr(self, name)
+            if isinstance(value, Tensor):
+                if value.dtype != dtype:
+                    raise OptionError(f"{name}: expected {dtype}, got {value.dtype}")
+            elif value != int(value) or not limits.min <= value <= limits.max:
+                raise OptionError(f"{name}: expected a whole number of {dtype}, got {value:g}")
 
     def _check_state(self, x: Tensor, state: State) -> None:
         if len(state) != len(self.STATES):
@@ -157,13 +212,14 @@ class Neuron(nn.Module, ABC):
         return values
 
     def extra_repr(self) -> str:
-        """The parameters, for `repr`."""
+        """The parameters and options, for `repr`."""
         shown: list[str] = []
         for name in self.PARAMETERS:
             value: Value = getattr(self, name)
             text = f"{list(value.shape)}" if isinstance(value, Tensor) else f"{value:g}"
             shown.append(f"{name}={text}")
-        return ", ".join(shown)
+        shown += [f"{name}={getattr(self, name)}" for name in self.MODEL.options]
+        return ", ".join([*shown, f"surrogate={self.surrogate.name}"])
 
 
 class FiringNeuron(Neuron, ABC):
@@ -177,32 +233,8 @@ class FiringNeuron(Neuron, ABC):
     spike, through the reset too unless `detach_reset`.
     """
 
-    def __init__(
-        self,
-        parameters: Mapping[str, Value | None],
-        compare: str,
-        reset: str,
-        surrogate: SurrogateGradient | str,
-        detach_reset: bool,
-    ) -> None:
-        for what, value, allowed in (("compare", compare, COMPARISONS), ("reset", reset, RESETS)):
-            if value not in allowed:
-                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
-        if reset != "to_value" and parameters["v_reset"] is not None:
-            raise OptionError(f"v_reset belongs to the reset to_value alone, got {reset!r}")
-        super().__init__(parameters)
-        self.compare, self.reset, self.detach_reset = compare, reset, detach_reset
-        self.surrogate = SurrogateGradient(surrogate) if isinstance(surrogate, str) else surrogate
-
-    def options(self) -> Options:
-        return Options(self.compare, self.reset)
-
-    def extra_repr(self) -> str:
-        """The settings, for `repr`."""
-        return (
-            f"{super().extra_repr()}, compare={self.compare}, reset={self.reset}, "
-            f"surrogate={self.surrogate.name}"
-        )
+    compare: str
+    reset: str
 
 
 class TensorArithmetic(ArrayArithmetic[Tensor]):
@@ -296,7 +328,7 @@ def _broadcasts_to(shape: Sequence[int], step: Sequence[int]) -> bool:
     return len(shape) <= len(step) and all(size in (1, wanted) for size, wanted in pairs)
 
 
-def _check_bounds(name: str, value: Value, spec: Spec) -> None:
+def _check_bounds(name: str, value: Value, spec: ParameterSpec) -> None:
     if isinstance(value, Tensor):
         if value.is_meta or value.numel() == 0:
             return

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...ir.neurons.model import NeuronModel
 from .export_recording import is_recording
 
 NAMESPACE = "triton_dsl_recorded"
@@ -44,24 +45,23 @@ def is_recorded(layer: nn.Module | None = None) -> bool:
 
 
 def record_neuron(
-    neuron: nn.Module, names: Sequence[str], x: Tensor, state: Sequence[Tensor] | None
+    neuron: nn.Module, model: NeuronModel, x: Tensor, state: Sequence[Tensor] | None
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The operator of a neuron with the parameters `names`: the output and the states after it."""
+    """The operator of a neuron of a model: the output and the states after it."""
     numbers: dict[str, float] = {}
     tensors: dict[str, Tensor] = {}
-    for name in names:
+    for name in model.parameters:
         value: Any = getattr(neuron, name)
         if isinstance(value, Tensor):
             tensors[name] = value
         else:
             numbers[name] = value
-    words = ("compare", "reset", "activation", "cumulative")
     settings = {
-        "model": type(neuron).__name__,
-        "states": len(getattr(neuron, "STATES", ())),
+        "model": model.name,
+        "states": len(model.states),
         "numbers": numbers,
         "tensors": list(tensors),
-        "words": {name: getattr(neuron, name) for name in words if hasattr(neuron, name)},
+        "words": {name: getattr(neuron, name) for name in model.options},
     }
     output, *after = _OPERATORS.neuron(
         x, list(state or ()), list(tensors.values()), json.dumps(settings)

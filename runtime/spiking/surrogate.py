@@ -23,9 +23,8 @@ import torch
 from torch import Tensor
 
 from ...ir.errors import OptionError
+from ...ir.neurons.arithmetic import COMPARISONS
 from .config import SURROGATES
-
-COMPARISONS = ("gt", "ge")
 
 
 @dataclass(frozen=True)

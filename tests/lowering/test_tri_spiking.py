@@ -26,7 +26,7 @@ from triton_dsl.ir.language.builtins import BUILTINS
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.tri_builtins import RULES
 from triton_dsl.lowering.tri_spiking import SPIKING_RULES
-from triton_dsl.runtime.spiking import adaptive, coding, neurons
+from triton_dsl.runtime.spiking import coding, neurons
 
 Array = NDArray[Any]
 
@@ -176,11 +176,11 @@ MODELS: dict[str, tuple[Any, dict[str, Any], dict[str, str]]] = {
     "integrate_fire": (neurons.IntegrateFireNeuron, SETTINGS, {}),
     "cuba_lif": (
         neurons.CubaLifNeuron,
-        {**SETTINGS, **LEAKY, "tau_syn": TAU, "tau_mem": TAU},
+        {**SETTINGS, **LEAKY, "tau_syn": TAU, "tau_mem": TAU, "w_in": SETTINGS["gain"]},
         {"alpha": "tau_syn", "beta": "tau_mem"},
     ),
     "adaptive_lif": (
-        adaptive.AdaptiveLifNeuron,
+        neurons.AdaptiveLifNeuron,
         {**SETTINGS, **LEAKY, "tau": TAU, "tau_adaptation": TAU, "kappa": st.floats(0, 2)},
         {"beta": "tau", "rho": "tau_adaptation"},
     ),
@@ -190,14 +190,30 @@ MODELS: dict[str, tuple[Any, dict[str, Any], dict[str, str]]] = {
         {"beta": "tau"},
     ),
     "sigma_delta": (
-        adaptive.SigmaDeltaNeuron,
+        neurons.SigmaDeltaNeuron,
         {
             "threshold": SETTINGS["threshold"],
             "gain": SETTINGS["gain"],
             "compare": SETTINGS["compare"],
             "activation": st.sampled_from(["relu", "none"]),
             "cumulative": st.booleans(),
+            "bias": LEAKY["v_leak"],
         },
+        {},
+    ),
+    "refractory_lif": (
+        neurons.RefractoryLifNeuron,
+        {**SETTINGS, **LEAKY, "tau": TAU, "period": st.sampled_from([0.0, 1.0, 3.0])},
+        {"beta": "tau"},
+    ),
+    "izhikevich": (
+        neurons.IzhikevichNeuron,
+        {"a": st.floats(0.01, 0.1), "d": st.floats(0, 8), "gain": st.sampled_from([10.0, 40.0])},
+        {},
+    ),
+    "adaptive_exponential": (
+        neurons.AdaptiveExponentialNeuron,
+        {"b": st.floats(0, 80), "gain": st.sampled_from([300.0, 900.0]), "dt": st.just(0.5)},
         {},
     ),
 }
@@ -235,11 +251,13 @@ def test_neurons_of_any_settings(function: str, data: st.DataObject) -> None:
     np.testing.assert_array_equal(found.astype(np.float32), expected.detach().numpy())
 
 
+@pytest.mark.parametrize("period", [None, 2.0])
 @pytest.mark.parametrize("decay", ["exact", "euler"])
-def test_one_time_constant_a_neuron(decay: str) -> None:
+def test_one_time_constant_a_neuron(decay: str, period: float | None) -> None:
     x, tau, threshold = current(4, 8, 2, 5), current(5, 5) + 3, current(6, 5) / 4 + 1
+    function, rest = ("lif", "") if period is None else ("refractory_lif", f"period={period}, ")
     found = evaluate(
-        f'lif(x, tau, threshold, decay="{decay}")',
+        f'{function}(x, tau, {rest}threshold=threshold, decay="{decay}")',
         "x: Tensor[T, N, 5]",
         x,
         members="param tau: Tensor[5]\nparam threshold: Tensor[5]",
@@ -248,8 +266,10 @@ def test_one_time_constant_a_neuron(decay: str) -> None:
     )
     rate = np.float32(1) / tau
     beta = np.exp(-rate) if decay == "exact" else np.float32(1) - rate
-    module = neurons.LifNeuron(torch.from_numpy(beta), threshold=torch.from_numpy(threshold))
-    expected, _ = module(torch.from_numpy(x))
+    options: dict[str, Any] = {"threshold": torch.from_numpy(threshold)}
+    options |= {} if period is None else {"period": period}
+    kind = neurons.LifNeuron if period is None else neurons.RefractoryLifNeuron
+    expected, _ = kind(torch.from_numpy(beta), **options)(torch.from_numpy(x))
     np.testing.assert_array_equal(found, expected.numpy() > 0)
 
 

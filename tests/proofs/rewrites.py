@@ -118,6 +118,7 @@ def _grouped(names: list[str], by: Callable[[str], Any]) -> list[tuple[str, Any]
         what, _, rest = name.partition(": ")
         kind, _, op = rest.rpartition(" ")
         shown = "each op of floats alone" if by(name) == ON_FLOATS else f"`{op}`"
+        shown = "neurons" if op.removeprefix("spike.") in spike.NEURONS else shown
         groups.setdefault((what, kind, by(name)), {})[shown] = None
     return [
         (f"`{what}` | {f'{kind} '.lstrip() + ', '.join(ops)}", said)

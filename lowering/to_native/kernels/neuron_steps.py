@@ -2,7 +2,7 @@
 
 A model is described by `NeuronStep`: what is the same for all neurons is a number in the code, the
 rest is given as registers. Not here: loops over neurons and time (`spiking_layers`), what a model
-computes (`dialects.neuron_equations`).
+computes (`ir.neurons`).
 """
 
 from __future__ import annotations
@@ -15,9 +15,13 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IntegerType, f32, f64
 from xdsl.ir import Attribute, SSAValue
 
-from ....dialects.neuron_equations import STEPS, Arithmetic, Options
+from ....ir.neurons import MODELS
+from ....ir.neurons.arithmetic import Arithmetic, Options
 from ..llvm.types import like
 from .code import Code
+
+KERNELS = [name for name, model in MODELS.items() if model.kernels]
+"""The models that kernels compute; loops of ops compute the others."""
 
 Number = float | int
 Values = Sequence[SSAValue]
@@ -28,7 +32,7 @@ class NeuronStep:
     """What a neuron computes.
 
     Attributes:
-        model: one of `STEPS`.
+        model: its name.
         element: of current and states: f32, f64, or a signless integer for `integrate_fire`.
         numbers: parameters that are one number, by name, rounded to the element type.
         each: the names of those that each neuron has its own of, in the order they are given in.
@@ -56,7 +60,7 @@ class NeuronStep:
         self, code: Code, each: Mapping[str, SSAValue], x: SSAValue, states: Values
     ) -> tuple[SSAValue, list[SSAValue]]:
         """What a step gives (truth values for spikes), and the states after it."""
-        output, after = STEPS[self.model](_Registers(code, self, each, x), x, states)
+        output, after = MODELS[self.model].step(_Registers(code, self, each, x), x, states)
         return output, list(after)
 
 

@@ -18,7 +18,6 @@ from xdsl.ir import Operation, SSAValue
 from ....dialects import spike
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
-from ....dialects.neuron_equations import Options, model_of
 from ....dialects.parameters import constant_value
 from ....dialects.spike.types import dense_type, is_train
 from ....ir.arrays import Array
@@ -27,7 +26,7 @@ from ....passes.analysis.compile_time import defining_literal, is_literal
 from ....passes.analysis.event_products import event_kind, is_native_number, sparse_key
 from ....runtime.native.abi.events import byte_rows, float_rows, trit_rows
 from ..kernels.events import EventRows
-from ..kernels.neuron_steps import NeuronStep, Number
+from ..kernels.neuron_steps import KERNELS, NeuronStep, Number
 from ..kernels.sparse_events import SparseRows
 from ..kernels.spiking_layers import (
     Synapse,
@@ -280,13 +279,13 @@ def _step(
         else:
             each[name] = _spread(name, values, sizes)
     step = NeuronStep(
-        model_of(op),
+        op.MODEL.name,
         element,
         tuple(numbers),
         tuple(each),
         len(op.STATES),
         is_train(op.output),
-        Options.of(op),
+        op.options(),
     )
     return step, list(each.values())
 
@@ -315,11 +314,6 @@ RULES: Mapping[type[Operation], Planner] = {
     spike.LinearOp: linear,
     spike.ToTensorOp: retyped,
     spike.FromTensorOp: retyped,
-    spike.LifOp: neuron,
-    spike.IntegrateFireOp: neuron,
-    spike.CubaLifOp: neuron,
-    spike.LeakyIntegratorOp: neuron,
-    spike.AdaptiveLifOp: neuron,
-    spike.SigmaDeltaOp: neuron,
+    **{op: neuron for name, op in spike.NEURONS.items() if name in KERNELS},
 }
 """For each op the function that plans it."""

@@ -13,6 +13,7 @@ from triton_dsl.ir.language import TritonParser, TypeChecker
 from triton_dsl.ir.language import builtins as table
 from triton_dsl.ir.language.builtins import BUILTINS, GROUPS
 from triton_dsl.ir.language.elaborated import Elaborated, Operation
+from triton_dsl.ir.language.rules_neurons import NEURONS
 
 SPECIFIED = [
     "ternarize",
@@ -124,6 +125,8 @@ def test_every_function_is_documented() -> None:
     text = table.__doc__ or ""
     rows = {word for line in text.splitlines() for word in line.split("|")[1:2]}
     documented = {name for row in rows for name in row.split()}
+    assert "*neurons*" in documented
+    documented |= {neuron.name for neuron in NEURONS}
     assert BUILTINS.keys() <= documented
 
 

@@ -15,17 +15,18 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.runtime.layers import TernaryLinear
-from triton_dsl.runtime.spiking.adaptive import AdaptiveLifNeuron, SigmaDeltaNeuron
 from triton_dsl.runtime.spiking.attention import SpikingAttention, SpikingSelfAttention
 from triton_dsl.runtime.spiking.coding import decode, encode
 from triton_dsl.runtime.spiking.config import SpikingConfig
 from triton_dsl.runtime.spiking.mlp import SpikingMLP
 from triton_dsl.runtime.spiking.neuron import Neuron
 from triton_dsl.runtime.spiking.neurons import (
+    AdaptiveLifNeuron,
     CubaLifNeuron,
     IntegrateFireNeuron,
     LeakyIntegrator,
     LifNeuron,
+    SigmaDeltaNeuron,
 )
 from triton_dsl.runtime.spiking.normalization import TemporalBatchNorm
 from triton_dsl.runtime.spiking.spikeformer import SpikeFormer

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from triton_dsl.dialects import spike
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.neurons.arithmetic import RESETS
 from triton_dsl.runtime.spiking.attention import SpikingAttention, SpikingSelfAttention
 from triton_dsl.runtime.spiking.config import SpikingConfig
-from triton_dsl.runtime.spiking.neuron import RESETS
 from triton_dsl.runtime.spiking.neurons import LifNeuron
 
 RunOp = Callable[..., tuple[Tensor, ...]]

@@ -8,10 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from triton_dsl.runtime.spiking.adaptive import AdaptiveLifNeuron
 from triton_dsl.runtime.spiking.attention import SpikingAttention
 from triton_dsl.runtime.spiking.coding import decode, encode
-from triton_dsl.runtime.spiking.neurons import CubaLifNeuron, IntegrateFireNeuron, LifNeuron
+from triton_dsl.runtime.spiking.neurons import (
+    AdaptiveLifNeuron,
+    CubaLifNeuron,
+    IntegrateFireNeuron,
+    LifNeuron,
+)
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

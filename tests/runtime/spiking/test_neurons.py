@@ -11,17 +11,19 @@ from torch import Tensor, nn
 
 from triton_dsl.dialects import spike
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.runtime.spiking.adaptive import ACTIVATIONS, AdaptiveLifNeuron, SigmaDeltaNeuron
+from triton_dsl.ir.neurons.arithmetic import ACTIVATIONS, COMPARISONS, RESETS
 from triton_dsl.runtime.spiking.config import ENCODINGS, NEURON_MODELS, SpikingConfig
-from triton_dsl.runtime.spiking.neuron import RESETS, Neuron
+from triton_dsl.runtime.spiking.neuron import Neuron
 from triton_dsl.runtime.spiking.neurons import (
+    AdaptiveLifNeuron,
     CubaLifNeuron,
     IntegrateFireNeuron,
     LeakyIntegrator,
     LifNeuron,
+    SigmaDeltaNeuron,
     make_neuron,
 )
-from triton_dsl.runtime.spiking.surrogate import COMPARISONS, SurrogateGradient
+from triton_dsl.runtime.spiking.surrogate import SurrogateGradient
 
 RunOp = Callable[..., tuple[Tensor, ...]]
 
@@ -63,22 +65,19 @@ def numbers(model: type[Neuron], reset: str | None = None) -> dict[str, Any]:
 def test_parameters_and_states_are_those_of_the_op(
     model: type[Neuron], op: type[spike.NeuronOp]
 ) -> None:
-    ours = {name: tuple(spec) for name, spec in model.PARAMETERS.items()}
-    theirs = {name: (s.default, s.low, s.high) for name, s in op.PARAMETERS.items()}
-    assert (ours, model.STATES) == (theirs, op.STATES)
+    assert model.MODEL is op.MODEL
+    assert (model.PARAMETERS, model.STATES) == (op.PARAMETERS, op.STATES)
 
 
 def test_choices_are_those_of_the_dialect() -> None:
-    from triton_dsl.dialects.spike import adaptive, attention, coding, neuron, normalization
+    from triton_dsl.dialects.spike import attention, coding, normalization
     from triton_dsl.runtime.spiking import attention as torch_attention
     from triton_dsl.runtime.spiking import coding as torch_coding
     from triton_dsl.runtime.spiking import normalization as torch_normalization
 
-    assert (COMPARISONS, RESETS) == (neuron.COMPARISONS, neuron.RESETS)
     assert coding.ENCODINGS == ENCODINGS
     for name in ("DECODINGS", "READOUTS", "MAX_PERIOD"):
         assert getattr(torch_coding, name) == getattr(coding, name)
-    assert adaptive.ACTIVATIONS == ACTIVATIONS
     assert torch_attention.KINDS == attention.KINDS
     assert torch_normalization.KINDS == normalization.KINDS
 

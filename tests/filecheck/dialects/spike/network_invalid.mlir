@@ -67,7 +67,7 @@ spike.network @net dt = 1.0e-03 {
 // -----
 
 spike.network @net dt = 1.0e-03 {
-  // expected-error @+1 {{'spike.population' @n has a parameter 'alpha', the model 'lif' has tau, r, v_leak, v_threshold, v_reset}}
+  // expected-error @+1 {{'spike.population' @n has a parameter 'alpha', the model 'lif' has tau, v_leak, r, v_threshold, v_reset}}
   spike.population @n {model = "lif", shape = array<i64: 4>, parameters = {tau = 0.02 : f64,
       alpha = 1.0 : f64}}
 }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
-from ..neuron_equations import GeneralArithmetic, Result, Value
-from .neuron import GAIN, NeuronOp, ParameterSpec, neuron_definition
+from .arithmetic import GeneralArithmetic, Result, Value
+from .model import GAIN, NeuronModel, ParameterSpec
 
 
 def adaptive_exponential(
@@ -27,23 +26,10 @@ def adaptive_exponential(
     return spikes, (a.choose(spikes, a.parameter("v_reset"), v), w)
 
 
-@neuron_definition
-class AdaptiveExponentialOp(NeuronOp):
-    """The adaptive exponential neuron of Brette and Gerstner (2005), in Euler steps.
-
-    v ← v + dt/C·(g_l·(Δ·exp((v - v_t)/Δ) - (v - e_l)) - w + g·i) and
-    w ← w + dt/τ_w·(a·(v - e_l) - w), both with the old v and w; where v ≥ θ it spikes, v ← v_reset
-    and w ← w + b. Units are mV, ms, nS, pA and pF; C is `capacity`, Δ `delta`, g `gain`, θ
-    `threshold`. The states are `v` and `w`, which are 0 unless `initial` says otherwise (e_l and 0
-    at rest). Defaults are those of the paper. Exponentials differ between engines in the last bit.
-
-        %s = spike.adaptive_exponential %i {dt = 1.000000e-01 : f64}
-             : (tensor<100x?x256xf32>) -> !spike.train<100x?x256>
-    """
-
-    name = "spike.adaptive_exponential"
-
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+ADAPTIVE_EXPONENTIAL = NeuronModel(
+    adaptive_exponential,
+    "Adaptive exponential neurons; mV, ms, nS, pA and pF.",
+    {
         "a": ParameterSpec(4.0),
         "b": ParameterSpec(80.5),
         "capacity": ParameterSpec(281.0, 0.0),
@@ -56,6 +42,17 @@ class AdaptiveExponentialOp(NeuronOp):
         "gain": GAIN,
         "threshold": ParameterSpec(20.0),
         "v_reset": ParameterSpec(-70.6),
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v", "w")
-    STEP = staticmethod(adaptive_exponential)
+    },
+    ("v", "w"),
+    doc="""The adaptive exponential neuron of Brette and Gerstner (2005), in Euler steps.
+
+v ← v + dt/C·(g_l·(Δ·exp((v - v_t)/Δ) - (v - e_l)) - w + g·i) and
+w ← w + dt/τ_w·(a·(v - e_l) - w), both with the old v and w; where v ≥ θ it spikes, v ← v_reset
+and w ← w + b. Units are mV, ms, nS, pA and pF; C is `capacity`, Δ `delta`, g `gain`, θ
+`threshold`. The states are `v` and `w`, which are 0 unless `initial` says otherwise (e_l and 0
+at rest). Defaults are those of the paper. Exponentials differ between engines in the last bit.
+
+    %s = spike.adaptive_exponential %i {dt = 1.000000e-01 : f64}
+         : (tensor<100x?x256xf32>) -> !spike.train<100x?x256>
+""",
+)

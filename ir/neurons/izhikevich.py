@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
-from ..neuron_equations import GeneralArithmetic, Result, Value
-from .neuron import GAIN, NeuronOp, ParameterSpec, neuron_definition
+from .arithmetic import GeneralArithmetic, Result, Value
+from .model import GAIN, NeuronModel, ParameterSpec
 
 
 def izhikevich(a: GeneralArithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
@@ -21,21 +20,10 @@ def izhikevich(a: GeneralArithmetic[Value], x: Value, states: Sequence[Value]) -
     return spikes, (a.choose(spikes, a.parameter("c"), v), u)
 
 
-@neuron_definition
-class IzhikevichOp(NeuronOp):
-    """Izhikevich's neuron (2003), which spikes, bursts or chatters by its parameters.
-
-    v ← v + dt·((0.04·v + 5)·v + 140 - u + g·i) and u ← u + dt·a·(b·v - u), both with the old v and
-    u; where v ≥ θ it spikes, v ← c and u ← u + d. v is in mV, dt in ms; g is `gain`, θ `threshold`;
-    the states are `v` and `u`, which are 0 unless `initial` says otherwise (c and b·c at rest).
-
-        %s = spike.izhikevich %i {d = 6.000000e+00 : f64}
-             : (tensor<100x?x256xf32>) -> !spike.train<100x?x256>
-    """
-
-    name = "spike.izhikevich"
-
-    PARAMETERS: ClassVar[Mapping[str, ParameterSpec]] = {
+IZHIKEVICH = NeuronModel(
+    izhikevich,
+    "Izhikevich's neurons of two equations; potentials in mV, dt in ms.",
+    {
         "a": ParameterSpec(0.02),
         "b": ParameterSpec(0.2),
         "c": ParameterSpec(-65.0),
@@ -43,6 +31,15 @@ class IzhikevichOp(NeuronOp):
         "dt": ParameterSpec(1.0, 0.0),
         "gain": GAIN,
         "threshold": ParameterSpec(30.0),
-    }
-    STATES: ClassVar[tuple[str, ...]] = ("v", "u")
-    STEP = staticmethod(izhikevich)
+    },
+    ("v", "u"),
+    doc="""Izhikevich's neuron (2003), which spikes, bursts or chatters by its parameters.
+
+v ← v + dt·((0.04·v + 5)·v + 140 - u + g·i) and u ← u + dt·a·(b·v - u), both with the old v and
+u; where v ≥ θ it spikes, v ← c and u ← u + d. v is in mV, dt in ms; g is `gain`, θ `threshold`;
+the states are `v` and `u`, which are 0 unless `initial` says otherwise (c and b·c at rest).
+
+    %s = spike.izhikevich %i {d = 6.000000e+00 : f64}
+         : (tensor<100x?x256xf32>) -> !spike.train<100x?x256>
+""",
+)
