@@ -14,6 +14,8 @@ from xdsl.dialects.builtin import (
     BoolAttr,
     Float64Type,
     FloatAttr,
+    IntegerAttr,
+    IntegerType,
     StringAttr,
     TensorType,
     i8,
@@ -54,6 +56,9 @@ from ..shapes import (
 )
 from ..traits import CanonicalizableOp, HasSteps
 from .types import SpikeOp, TrainType, number, time_first
+
+MOST_SHIFT = {i8: 6, i16: 14, i32: 15}
+"""The most places that a decay is shifted by: the decay fits the type, its products an i64."""
 
 Parameter: TypeAlias = float | Value
 """A parameter of a neuron: one number for all, or a value with one for each neuron."""
@@ -147,6 +152,7 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
         for name in self.MODEL.options:
             check_choice(name, getattr(self.options(), name))
         type = tensor_type(self.input)
+        self._check_shift(type)
         time_first(self.input)
         on_integers = self.MODEL.on_integers
         if not is_float(type) and not (on_integers and is_plain_integer(type)):
@@ -170,6 +176,15 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
         """The type of the main result."""
         return TrainType(input.get_shape()) if self.MODEL.spikes else input
 
+    def _check_shift(self, type: AnyTensor) -> None:
+        """Check by how many places decays are shifted, of integers."""
+        shift, level = self.options().shift, "v_leak" in self.PARAMETERS
+        most = next((n for element, n in MOST_SHIFT.items() if element == type.element_type), 0)
+        if not 0 <= shift <= most:
+            fail(f"expects a shift from 0 to {most} for {type}, got {shift}")
+        if shift and level and self.parameter("v_leak") != 0.0:
+            fail("expects v_leak 0 with a shift")
+
     def _check_parameter(self, name: str, spec: ParameterSpec, step: AnyTensor) -> None:
         attribute, values = getattr(self, name), getattr(self, f"{name}_values")
         if attribute is not None and values is not None:
@@ -177,9 +192,9 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
         if attribute is None and values is None and spec.default is None:
             fail(f"expects {name} as a number or for each neuron, got neither")
         if attribute is not None:
-            constant = attribute.value.data
-            if not (isfinite(constant) and spec.low <= constant <= spec.high):
-                bounds = "" if spec.high == float("inf") else f" from {spec.low} to {spec.high}"
+            constant, high = attribute.value.data, self.MODEL.highest(spec, self.options())
+            if not (isfinite(constant) and spec.low <= constant <= high):
+                bounds = "" if high == float("inf") else f" from {spec.low} to {high}"
                 fail(f"expects {name} as a finite number{bounds}, got {constant}")
             if not is_float(step) and constant != int(constant):
                 fail(f"expects {name} as a whole number for {step}, got {constant}")
@@ -244,6 +259,8 @@ def neuron_definition(model: NeuronModel) -> Callable[[type[NeuronT]], type[Neur
             **{name: opt_prop_def(FloatAttr[Float64Type]) for name in model.parameters},
             "assembly_format": neuron_format(*model.parameters),
         }
+        if "shift" in model.options and not hasattr(cls, "shift"):
+            fields["shift"] = prop_def(IntegerAttr[IntegerType], default_value=integer(0))
         for name, field in fields.items():
             setattr(cls, name, field)
         NEURONS[model.name] = defined = irdl_op_definition(cls)

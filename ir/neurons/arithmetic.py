@@ -99,13 +99,17 @@ class Arithmetic(ABC, Generic[Value]):
         """The parameter `input_factor` of a neuron times its input."""
         return self.times(name, x)
 
+    def kept(self, name: str, x: Value) -> Value:
+        """What a decay leaves of x."""
+        return self.times(name, x)
+
     def rest(self) -> Value | None:
         """(1-β)·v_leak; `None` where it is 0."""
         return self.mul(self.complement("beta"), self.parameter("v_leak"))
 
     def leak(self, v: Value) -> Value:
         """β·v + (1-β)·v_leak."""
-        v, rest = self.times("beta", v), self.rest()
+        v, rest = self.kept("beta", v), self.rest()
         return v if rest is None else self.add(v, rest)
 
     def fired(self, v: Value, threshold: Value) -> tuple[Value, Value]:
@@ -150,6 +154,11 @@ class GeneralArithmetic(Arithmetic[Value], ABC):
     @abstractmethod
     def shifted(self, factor: Value, x: Value, places: int) -> Value:
         """⌊factor·x / 2^places⌋ exactly, for integers and a factor from 0 to 2^places."""
+
+    def kept(self, name: str, x: Value) -> Value:
+        """What a decay leaves of x; with a `shift` the decay counts in units of 2^-shift."""
+        places = self.options.shift
+        return self.shifted(self.parameter(name), x, places) if places else self.times(name, x)
 
 
 class ArrayArithmetic(GeneralArithmetic[Value], ABC):

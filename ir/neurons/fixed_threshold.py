@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .arithmetic import Arithmetic, GeneralArithmetic, Result, Value
-from .model import FIRES, GAIN, LEVEL, THRESHOLD, NeuronModel, ParameterSpec, decay
+from .model import FIRES, GAIN, LEVEL, THRESHOLD, NeuronModel, decay
 
 
 def lif(a: Arithmetic[Value], x: Value, states: Sequence[Value]) -> Result[Value]:
@@ -98,7 +98,7 @@ LEAKY_INTEGRATOR = NeuronModel(
 INTEGER_LIF = NeuronModel(
     integer_lif,
     "Leaky integrate-and-fire neurons on integers.",
-    {"decay": ParameterSpec(None, 0.0), "gain": GAIN, "threshold": THRESHOLD, "v_reset": LEVEL},
+    {"decay": decay("tau"), "gain": GAIN, "threshold": THRESHOLD, "v_reset": LEVEL},
     ("v",),
     options=(*FIRES, "shift"),
     on_floats=False,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .arithmetic import Step
+from .arithmetic import Options, Step
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,10 @@ class NeuronModel:
     def name(self) -> str:
         """What it is called everywhere."""
         return self.step.__name__
+
+    def highest(self, spec: ParameterSpec, options: Options) -> float:
+        """The greatest number that a parameter may be: of a decay, 1 in units of 2^-shift."""
+        return spec.high * 2**options.shift if spec.tau else spec.high
 
     @property
     def title(self) -> str:

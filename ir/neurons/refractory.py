@@ -30,13 +30,15 @@ REFRACTORY_LIF = NeuronModel(
         "v_reset": LEVEL,
     },
     ("v", "n"),
-    options=FIRES,
+    options=(*FIRES, "shift"),
+    on_integers=True,
     doc="""A leaky neuron that rests for p steps after each spike: it neither integrates nor fires.
 
 Where n = 0: v ← β·v + (1-β)·v_leak + g·i; s = [v ≥ θ and n = 0]; then the reset of
 `spike.lif`, and n ← p where s, else max(n - 1, 0). p is `period`, a whole number of steps; the
 states are `v` and `n`. A refractory period as in norse's LIFRefrac and Brian2's
-`unless refractory`.
+`unless refractory`. On integers all is exact and wraps around; with a `shift`, β is a whole
+number of 2^-shift, β·v is rounded down, and `v_leak` is 0.
 
     %s = spike.refractory_lif %i {beta = 9.000000e-01 : f64, period = 3.000000e+00 : f64}
          : (tensor<32x?x256xf32>) -> !spike.train<32x?x256>

@@ -13,9 +13,9 @@ from typing import cast
 
 import numpy as np
 
-from ...dialects.spike.loihi import DECAY_BITS, MOST_THRESHOLD
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
+from ...ir.neurons.loihi import DECAY_BITS, MOST_THRESHOLD
 from ..hdf5_file import Tree
 
 BIAS_EXPONENT = 6

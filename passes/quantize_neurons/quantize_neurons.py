@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.context import Context
@@ -17,12 +17,20 @@ from ...dialects.parameters import Array, module_of
 from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.spike.types import dense_type
 from ...ir.errors import OptionError
+from ...ir.neurons.model import GAIN, LEVEL, THRESHOLD
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.replacement import erase_unused
 from ..convert_spike_to_tensor.tensor_builder import Builder
 from .integer_currents import Current, current_of
 
 MOST_BITS = 15
+
+INTEGER_FORMS = {
+    "lif": "integer_lif",
+    "integrate_fire": "integrate_fire",
+    "refractory_lif": "refractory_lif",
+}
+"""The models that become one of integers, and which."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class QuantizeNeuronsPass(ModulePass):
     here. On it
 
     - `spike.lif` without `v_leak` becomes `spike.integer_lif`, with a decay of `decay-bits` bits;
-    - `spike.integrate_fire` becomes one of integers;
+    - `spike.integrate_fire` becomes one of integers, `spike.refractory_lif` one with such a decay;
     - `spike.decode{membrane}` becomes the sum, the largest or the last of k, dequantised.
 
     A potential is counted in units of scale·gain / 2^`fraction`; thresholds, biases and what else
@@ -76,94 +84,66 @@ class QuantizeNeuronsPass(ModulePass):
         for inner in list(op.walk()):
             if isinstance(inner.parent_op(), spike.LayerOp):
                 continue
-            if isinstance(inner, spike.LifOp | spike.IntegrateFireOp):
+            if isinstance(inner, spike.NeuronOp) and inner.MODEL.name in INTEGER_FORMS:
                 self._neurons(inner)
             elif isinstance(inner, spike.DecodeOp) and inner.scheme.data == "membrane":
                 _readout(inner)
         erase_unused([inner for inner in op.walk() if is_literal(inner)])
 
-    def _neurons(self, op: spike.LifOp | spike.IntegrateFireOp) -> None:
+    def _neurons(self, op: spike.NeuronOp) -> None:
         current = current_of(op.input) if is_float(tensor_type(op.input)) else None
-        if current is None or op.final:
-            return
-        names = [name for name in op.PARAMETERS if name != "beta"]
-        parameters = {name: _known(op.parameter(name)) for name in names}
+        parameters = {name: _known(op.parameter(name)) for name in op.PARAMETERS}
         initial = [_known(value) for value in op.initial]
-        beta = _known(op.parameter("beta")) if isinstance(op, spike.LifOp) else None
-        if (
-            None in initial
-            or None in parameters.values()
-            or (isinstance(op, spike.LifOp) and beta is None)
-        ):
+        if current is None or op.final or None in initial or None in parameters.values():
             return
         known = {name: value for name, value in parameters.items() if value is not None}
         if known.get("v_leak", np.zeros(())).any() or not (known["gain"] > 0).all():
             return
         unit = known["gain"] * current.scale / 2.0**self.fraction
-        wanted = {"threshold": known["threshold"] / unit}
-        if op.reset.data == "to_value":
-            wanted["v_reset"] = known["v_reset"] / unit
-        for value in initial:
-            assert value is not None
-            wanted["initial"] = value / unit
-        if any(np.abs(value).max() >= 2**30 for value in wanted.values()):
+        wanted: dict[str, Array] = {}
+        for name, spec in op.PARAMETERS.items():
+            if spec.tau:
+                wanted[name] = known[name] * 2**self.decay_bits
+            elif spec is THRESHOLD or (name == "v_reset" and op.options().reset == "to_value"):
+                wanted[name] = known[name] / unit
+            elif spec is not GAIN and spec is not LEVEL:
+                wanted[name] = known[name]
+        starts = dict(zip(op.STATES, initial, strict=False))
+        states = {n: v / unit if n == "v" else v for n, v in starts.items() if v is not None}
+        if any(np.abs(value).max() >= 2**30 for value in (*wanted.values(), *states.values())):
             return
         numbers = {name: np.rint(value).astype(np.int32) for name, value in wanted.items()}
         numbers["threshold"] = np.maximum(numbers["threshold"], 1)
-        if beta is not None:
-            numbers["decay"] = np.rint(beta * 2**self.decay_bits).astype(np.int32)
-        self._replace(op, current, numbers)
+        begin = {name: np.rint(value).astype(np.int32) for name, value in states.items()}
+        self._replace(op, current, numbers, begin)
 
     def _replace(
         self,
-        op: spike.LifOp | spike.IntegrateFireOp,
+        op: spike.NeuronOp,
         current: Current,
         numbers: dict[str, Array],
+        states: dict[str, Array],
     ) -> None:
-        builder = Builder(op)
+        builder, kind = Builder(op), spike.NEURONS[INTEGER_FORMS[op.MODEL.name]]
         shape = tuple(1 if n == DYNAMIC else n for n in tensor_type(op.input).get_shape()[1:])
-
-        def given(name: str) -> float | SSAValue | None:
-            value = numbers.get(name)
-            if value is None:
-                return None
-            if (value == value.reshape(-1)[0]).all():
-                return float(value.reshape(-1)[0])
-            return _stored(builder, op, f"{current.name}.{name}", value)
-
-        start = numbers.get("initial")
         initial: list[SSAValue] = []
-        if start is not None and start.any():
-            whole = np.broadcast_to(start, shape)
-            initial = [_stored(builder, op, f"{current.name}.initial", whole)]
+        if any(value.any() for value in states.values()):
+            initial = [
+                _stored(builder, op, f"{current.name}.{key}", np.broadcast_to(value, shape))
+                for name, value in states.items()
+                for key in ["initial" if name == "v" else f"initial.{name}"]
+            ]
         integers = current.integers(builder)
-        gain = float(2**self.fraction)
-        decay, threshold, v_reset = (given(name) for name in ("decay", "threshold", "v_reset"))
-        kind, reset = op.compare.data, op.reset.data
-        new = (
-            spike.IntegrateFireOp(
-                integers,
-                gain=gain,
-                threshold=threshold,
-                v_reset=v_reset,
-                compare=kind,
-                reset=reset,
-                initial=initial,
-            )
-            if decay is None
-            else spike.IntegerLifOp(
-                integers,
-                decay,
-                self.decay_bits,
-                gain=gain,
-                threshold=threshold,
-                v_reset=v_reset,
-                compare=kind,
-                reset=reset,
-                initial=initial,
-            )
-        )
-        current.forget_after(op, builder.add(new))
+        settings: dict[str, Any] = vars(op.options()) | {"shift": self.decay_bits}
+        settings = {name: settings[name] for name in kind.MODEL.options}
+        settings["gain"] = float(2**self.fraction)
+        for name, value in numbers.items():
+            stated = name if name in kind.PARAMETERS else "decay"
+            same = (value == value.reshape(-1)[0]).all()
+            number = float(value.reshape(-1)[0])
+            key = f"{current.name}.{stated}"
+            settings[stated] = number if same else _stored(builder, op, key, value)
+        current.forget_after(op, builder.add(kind(integers, initial=initial, **settings)))
 
 
 def _stored(builder: Builder, op: Operation, key: str, value: Array) -> SSAValue:

@@ -111,7 +111,7 @@ class Neuron(nn.Module, ABC):
         value = spec.default if given is None else given
         if value is None or isinstance(value, str):
             raise OptionError(f"{name}: expected a number or a tensor, got {value or 'none'}")
-        _check_bounds(name, value, spec)
+        _check_bounds(name, value, spec.low, self.MODEL.highest(spec, self.options()))
         if isinstance(value, nn.Parameter):
             self.register_parameter(name, value)
         elif isinstance(value, Tensor):
@@ -284,7 +284,7 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
         return where
 
     def number(self, value: float) -> Any:
-        return value
+        return int(value) if float(value).is_integer() else value
 
     def exp(self, a: Tensor) -> Tensor:
         return a.exp()
@@ -328,15 +328,15 @@ def _broadcasts_to(shape: Sequence[int], step: Sequence[int]) -> bool:
     return len(shape) <= len(step) and all(size in (1, wanted) for size, wanted in pairs)
 
 
-def _check_bounds(name: str, value: Value, spec: ParameterSpec) -> None:
+def _check_bounds(name: str, value: Value, low: float, high: float) -> None:
     if isinstance(value, Tensor):
         if value.is_meta or value.numel() == 0:
             return
-        fits = bool((value.isfinite() & (value >= spec.low) & (value <= spec.high)).all())
+        fits = bool((value.isfinite() & (value >= low) & (value <= high)).all())
         shown = f"values from {value.min():g} to {value.max():g}"
     else:
-        fits = math.isfinite(value) and spec.low <= value <= spec.high
+        fits = math.isfinite(value) and low <= value <= high
         shown = f"{value}"
     if not fits:
-        bounds = "" if math.isinf(spec.high) else f" from {spec.low:g} to {spec.high:g}"
+        bounds = "" if math.isinf(high) else f" from {low:g} to {high:g}"
         raise OptionError(f"{name}: expected finite numbers{bounds}, got {shown}")

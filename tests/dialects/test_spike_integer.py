@@ -1,4 +1,6 @@
-"""`spike.integer_lif` against Python's integers, wrapped around by hand."""
+"""Neurons on integers against Python's, wrapped around by hand."""
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,31 +29,52 @@ def wrapped(value: int, bits: int) -> int:
     threshold=st.integers(-20, 120),
     compare=st.sampled_from(["gt", "ge"]),
     reset=st.sampled_from(["subtract", "to_value", "none"]),
+    period=st.none() | st.integers(0, 3),
     data=st.data(),
 )
 def test_one_step_after_the_other(
-    bits: int, shift: int, gain: int, threshold: int, compare: str, reset: str, data: st.DataObject
+    bits: int,
+    shift: int,
+    gain: int,
+    threshold: int,
+    compare: str,
+    reset: str,
+    period: int | None,
+    data: st.DataObject,
 ) -> None:
     decay = data.draw(st.integers(0, 2**shift))
     most = 2 ** (bits - 1) - 1
     currents = data.draw(st.lists(st.integers(-most - 1, most), min_size=1, max_size=12))
     initial = data.draw(st.integers(-most - 1, most))
     element = TYPES[bits]
-    block = Block(arg_types=[TensorType(element, [-(2**63), 1]), TensorType(element, [1])])
-    op = spike.IntegerLifOp(
-        block.args[0], decay, shift, gain=gain, threshold=threshold, compare=compare,
-        reset=reset, v_reset=-5 if reset == "to_value" else None, initial=[block.args[1]],
-        final=True,
-    )  # fmt: skip
+    rest = data.draw(st.integers(0, 3))
+    states = [initial] if period is None else [initial, rest]
+    steps, state = TensorType(element, [-(2**63), 1]), TensorType(element, [1])
+    block = Block(arg_types=[steps, *[state] * len(states)])
+    common: dict[str, Any] = {
+        "shift": shift, "gain": gain, "threshold": threshold, "compare": compare, "reset": reset,
+        "v_reset": -5 if reset == "to_value" else None, "initial": block.args[1:], "final": True,
+    }  # fmt: skip
+    if period is None:
+        op = spike.NEURONS["integer_lif"](block.args[0], decay=decay, **common)
+    else:
+        kind = spike.NEURONS["refractory_lif"]
+        op = kind(block.args[0], beta=decay, period=period, **common)
     x = np.array(currents).reshape(-1, 1).astype(numpy_dtype(element))
-    found = evaluate(op, [x, np.array([initial]).astype(x.dtype)])
-    v, spikes = initial, list[bool]()
+    found = evaluate(op, [x, *(np.array([value]).astype(x.dtype) for value in states)])
+    v, wait, spikes = initial, rest if period is not None else 0, list[bool]()
     for current in currents:
+        if wait:
+            wait -= 1
+            spikes.append(False)
+            continue
         v = wrapped(v * decay // 2**shift + gain * current, bits)
         spikes.append(v > threshold if compare == "gt" else v >= threshold)
-        if spikes[-1] and reset != "none":
-            v = wrapped(v - threshold, bits) if reset == "subtract" else -5
+        if spikes[-1]:
+            left = {"subtract": wrapped(v - threshold, bits), "to_value": -5, "none": v}
+            v, wait = left[reset], period or 0
     assert found[0][:, 0].tolist() == spikes and found[1].tolist() == [v]
+    assert period is None or found[2].tolist() == [wait]
 
 
 def test_without_a_leak_it_integrates() -> None:
@@ -65,8 +88,12 @@ def test_without_a_leak_it_integrates() -> None:
 
 def test_what_is_no_decay_is_refused() -> None:
     block = Block(arg_types=[TensorType(i32, [3, 2]), TensorType(f32, [3, 2])])
-    with pytest.raises(VerifyException, match=r"expects a decay of at most 2\^3, got 9"):
+    with pytest.raises(VerifyException, match=r"decay as a finite number from 0\.0 to 8\.0, got 9"):
         spike.IntegerLifOp(block.args[0], 9, 3)
+    with pytest.raises(VerifyException, match="expects v_leak 0 with a shift"):
+        spike.NEURONS["refractory_lif"](block.args[0], 2, 1, v_leak=1, shift=2)
+    with pytest.raises(VerifyException, match=r"expects a shift from 0 to 0 for .*f32"):
+        spike.NEURONS["refractory_lif"](block.args[1], 0.5, 1, shift=2)
     with pytest.raises(VerifyException, match="expects a shift from 0 to 15"):
         spike.IntegerLifOp(block.args[0], 1, 16)
     with pytest.raises(VerifyException, match="expects a current of i8, i16 or i32"):

@@ -60,7 +60,7 @@ def between_layers() -> TrainProgram:
     written.linear(3, "i8", bias=False)
     written.feedback("i8", 0, 7, "subtract")
     written.linear(4, "!ternary.trit", bias=False)
-    written.feedback("!ternary.trit", 1, None, "to_value")
+    written.feedback("!ternary.trit", 1, None, "to_value", period=2)
     written.linear(2, "i8", bias=False)
     written.neurons(None, "subtract", "gt", each=False, membrane=True)
     for kind in ("train", "count", "membrane"):

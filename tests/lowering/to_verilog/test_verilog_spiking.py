@@ -51,6 +51,7 @@ MODELS = st.tuples(
     st.sampled_from(["subtract", "to_value", "none"]),
     st.sampled_from(["ge", "gt"]),
     st.booleans(),
+    st.none() | st.integers(0, 3),
 )
 
 
@@ -75,18 +76,18 @@ def test_small_networks(
     program: Program,
     steps: int,
     size: int,
-    layers: list[tuple[int, str, bool, tuple[int | None, str, str, bool]]],
+    layers: list[tuple[int, str, bool, tuple[int | None, str, str, bool, int | None]]],
     late: int,
     readout: str,
     pipeline: int,
     seed: int,
 ) -> None:
     written = TrainProgram(seed, steps, size)
-    for index, (outputs, weights, bias, (decay, reset, compare, each)) in enumerate(layers):
+    for index, (outputs, weights, bias, (decay, reset, compare, each, period)) in enumerate(layers):
         written.linear(outputs, weights, bias=bias)
         last = index == len(layers) - 1
         membrane = last and readout == "membrane"
-        written.neurons(decay, reset, compare, each=each, membrane=membrane)
+        written.neurons(decay, reset, compare, each=each, membrane=membrane, period=period)
         if late and not last:
             written.delay(late)
     written.result(readout)

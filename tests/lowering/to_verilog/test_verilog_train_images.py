@@ -105,6 +105,16 @@ def test_verilator_agrees(require_tool: Callable[[str, str], str], program: Prog
     checked(program, network(), "verilator")
 
 
+def test_neurons_that_rest_between_spikes(iverilog: str, program: Program) -> None:
+    written = TrainImageProgram(3, 6, 2, (4, 3))
+    written.conv(3, "i8", 2, bias=True)
+    written.fire(6, "subtract", "channel", membrane=False, period=2)
+    written.conv(2, "!ternary.trit", 1, bias=True)
+    written.fire(None, "to_value", "position", membrane=False, period=1)
+    written.result("train")
+    checked(program, written)
+
+
 def test_groups(iverilog: str, program: Program) -> None:
     written = TrainImageProgram(8, 2, 4, (3, 4))
     written.conv(4, "i8", 2, groups=2)

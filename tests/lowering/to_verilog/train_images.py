@@ -58,7 +58,15 @@ class TrainImageProgram(TrainProgram):
         self.image = tuple((n + 2 * padding - kernel) // stride + 1 for n in self.image)
         self._result(key, line + self.current())
 
-    def fire(self, decay: int | None, reset: str, shared: Shared, *, membrane: bool) -> None:
+    def fire(
+        self,
+        decay: int | None,
+        reset: str,
+        shared: Shared,
+        *,
+        membrane: bool,
+        period: int | None = None,
+    ) -> None:
         """Neurons whose thresholds are the same for all, for a channel, or for none."""
         key = self._new("neurons")
         ones = [1] * len(self.image)
@@ -68,6 +76,9 @@ class TrainImageProgram(TrainProgram):
         self._put(f'%t_{key} = tensor.parameter "{key}.threshold" : {type}')
         leak = "" if decay is None else f"decay = {decay}.0 : f64, shift = 3 : i64, "
         model = "integrate_fire" if decay is None else "integer_lif"
+        if period is not None:
+            model, leak = "refractory_lif", leak.replace("decay", "beta") or "beta = 1.0 : f64, "
+            leak += f"period = {period}.0 : f64, "
         final = f", tensor<?x{self.row()}xi32>" if membrane else ""
         line = (
             f'spike.{model} %{self.name} threshold(%t_{key} : {type}) {{{leak}reset = "{reset}"}} '

@@ -78,25 +78,44 @@ class TrainProgram:
         self._result(key, line + self.current())
 
     def neurons(
-        self, decay: int | None, reset: str, compare: str, *, each: bool, membrane: bool = False
+        self,
+        decay: int | None,
+        reset: str,
+        compare: str,
+        *,
+        each: bool,
+        membrane: bool = False,
+        period: int | None = None,
     ) -> None:
-        """Neurons with a decay of eighths, or without; `each` has parameters of its own."""
+        """Neurons with a decay of eighths, or without; `each` has parameters of its own.
+
+        They rest for some steps after a spike where there is a `period`.
+        """
         key = self._new("neurons")
         model = "integrate_fire" if decay is None else "integer_lif"
+        left = "decay"
+        if period is not None:
+            model, left, decay = "refractory_lif", "beta", 8 if decay is None else decay
         entries = [f'reset = "{reset}"', f'compare = "{compare}"']
         entries += [] if decay is None else ["shift = 3 : i64"]
         operands = ""
         names = ["threshold", "gain"] + (["v_reset"] if reset == "to_value" else [])
-        names += [] if decay is None else ["decay"]
+        names += [] if decay is None else [left]
+        names += [] if period is None else ["period"]
         vector = f"tensor<{self.size}xi32>"
-        low = {"threshold": 1, "gain": -1, "v_reset": -3, "decay": 0}
-        high = {"threshold": 20, "gain": 3, "v_reset": 4, "decay": 8}
+        low = {"threshold": 1, "gain": -1, "v_reset": -3, left: 0, "period": 0}
+        high = {"threshold": 20, "gain": 3, "v_reset": 4, left: 8, "period": 3}
         if each:
             start = f"tensor<1x{self.size}xi32>"
             self.values[f"{key}.first"] = self.rng.integers(-5, 6, (1, self.size))
             self._put(f'%first_{key} = tensor.parameter "{key}.first" : {start}')
-            operands += f"initial(%first_{key} : {start}) "
-        order = ["decay", "gain", "threshold", "v_reset"]
+            first, types = f"%first_{key}", start
+            if period is not None:
+                self.values[f"{key}.rest"] = self.rng.integers(0, 3, (1, self.size))
+                self._put(f'%rest_{key} = tensor.parameter "{key}.rest" : {start}')
+                first, types = f"{first}, %rest_{key}", f"{start}, {start}"
+            operands += f"initial({first} : {types}) "
+        order = [left, "period", "gain", "threshold", "v_reset"]
         for name in sorted(names, key=order.index):
             if each:
                 found = self.rng.integers(low[name], high[name] + 1, self.size)
@@ -104,20 +123,26 @@ class TrainProgram:
                 self._put(f'%{name}_{key} = tensor.parameter "{key}.{name}" : {vector}')
                 operands += f"{name}(%{name}_{key} : {vector}) "
             else:
-                value = decay if name == "decay" else self.rng.integers(low[name], high[name] + 1)
+                known = {left: decay, "period": period}
+                drawn = None if name in known else self.rng.integers(low[name], high[name] + 1)
+                value = known.get(name, drawn)
                 entries.append(f"{name} = {value}.0 : f64")
-        final = f", tensor<?x{self.size}xi32>" if membrane else ""
+        states = 1 if period is None else 2
+        final = f", tensor<?x{self.size}xi32>" * states if membrane else ""
         line = (
             f"spike.{model} %{self.name} {operands}{{{', '.join(entries)}}} : "
             f"({self.current()}) -> ({self.train()}{final})"
         )
         if membrane:
-            self._put(f"%{key}, %v_{key} = {line}")
+            rest = "" if period is None else f", %n_{key}"
+            self._put(f"%{key}, %v_{key}{rest} = {line}")
             self.name = key
         else:
             self._result(key, line)
 
-    def feedback(self, weights: str, late: int, decay: int | None, reset: str) -> None:
+    def feedback(
+        self, weights: str, late: int, decay: int | None, reset: str, period: int | None = None
+    ) -> None:
         """Neurons that also get their own spikes of `late` steps before the last."""
         key = self._new("loop")
         shape = f"tensor<{self.size}x{self.size}x{weights}>"
@@ -126,6 +151,9 @@ class TrainProgram:
         self._put(f'%w_{key} = {dialect}.parameter "{key}.weight" : {shape}')
         model = "integrate_fire" if decay is None else "integer_lif"
         leak = "" if decay is None else f"decay = {decay}.0 : f64, shift = 3 : i64, "
+        if period is not None:
+            model, leak = "refractory_lif", leak.replace("decay", "beta") or "beta = 1.0 : f64, "
+            leak += f"period = {period}.0 : f64, "
         entries = f'{leak}reset = "{reset}", threshold = {self.rng.integers(1, 12)}.0 : f64'
         train, current = self.train(), self.current()
         held = f"%last {{steps = {late} : i64}} : ({train}) -> {train}"

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects import spike
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.passes.quantize_neurons.quantize_neurons import QuantizeNeuronsPass
+from triton_dsl.passes.quantize_neurons.quantize_neurons import INTEGER_FORMS, QuantizeNeuronsPass
 
 Array = NDArray[Any]
 Filled = Callable[..., ModuleOp]
@@ -36,7 +36,7 @@ func.func @forward(%x: !spike.train<12x?x6>) -> (!spike.train<12x?x4>, tensor<?x
 @settings(max_examples=20)
 @given(
     seed=st.integers(0, 2**32),
-    leaky=st.booleans(),
+    model=st.sampled_from(["lif", "integrate_fire", "refractory_lif"]),
     reset=st.sampled_from(["subtract", "to_value", "none"]),
     compare=st.sampled_from(["gt", "ge"]),
     readout=st.sampled_from(["mean", "last", "max"]),
@@ -45,7 +45,7 @@ def test_whole_numbers_stay_what_they_are(
     filled: Filled,
     apply_passes: ApplyPasses,
     seed: int,
-    leaky: bool,
+    model: str,
     reset: str,
     compare: str,
     readout: str,
@@ -53,9 +53,9 @@ def test_whole_numbers_stay_what_they_are(
     """Decays by halves of potentials that are even: floats and integers do the same."""
     rng = np.random.default_rng(seed)
     unit = 2.0 ** rng.integers(-4, 1, 4)
-    model = "lif" if leaky else "integrate_fire"
     options = f'threshold = 4.0 : f64, reset = "{reset}", compare = "{compare}"'
-    options += ", beta = 0.5 : f64" if leaky else ""
+    options += "" if model == "integrate_fire" else ", beta = 0.5 : f64"
+    options += ", period = 2.0 : f64" if model == "refractory_lif" else ""
     values = {
         "w": rng.integers(-9, 20, (6, 4)).astype(np.int8),
         "s": unit.astype(np.float32),
@@ -67,7 +67,7 @@ def test_whole_numbers_stay_what_they_are(
     expected = run_module(module, [x])
     after = apply_passes(module, "quantize-neurons{fraction=15}")
     found = next(op for op in module.walk() if isinstance(op, spike.NeuronOp))
-    assert isinstance(found, spike.IntegerLifOp if leaky else spike.IntegrateFireOp)
+    assert found.name == f"spike.{INTEGER_FORMS[model]}"
     assert "tensor<12x?x4xf32>" not in after
     actual = run_module(module, [x])
     assert np.array_equal(actual[0], expected[0])

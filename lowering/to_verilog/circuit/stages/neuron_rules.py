@@ -1,10 +1,11 @@
-"""What integer neurons do at a step, and where their potentials lie.
+"""What integer neurons do at a step, and where their states lie: the model's step on intervals.
 
 Not here: circuits of it (`neurons`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -15,47 +16,49 @@ from .....dialects import spike
 from .....dialects.elements import numpy_dtype
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
+from .....ir.neurons import MODELS
+from .....ir.neurons.arithmetic import Options
 from .....passes.analysis.compile_time import literal_value
-
-IntegerNeuronOp = spike.IntegrateFireOp | spike.IntegerLifOp
-"""The neurons that are defined on integers."""
+from .integer_arithmetic import IntegerArithmetic, NoCircuit
 
 Bounds = tuple[int, int]
+
+_MOST_BRANCHES = 4
+"""The comparisons of a step that are followed both ways; of others both results are possible."""
 
 
 @dataclass(frozen=True)
 class NeuronRule:
-    """What one neuron does at a step: v ← ⌊decay·v / 2^shift⌋ + gain·i, compare, fire, reset.
+    """One neuron of a model on integers.
 
     Attributes:
-        limit: it fires at this potential and above.
-        first: the potential before a frame.
+        model: its name.
+        options: see `Options`.
+        numbers: its parameters by name.
+        first: the states before a frame.
         type: the least and the largest number of its type.
     """
 
-    decay: int
-    shift: int
-    gain: int
-    threshold: int
-    v_reset: int
-    limit: int
-    reset: str
-    first: int
+    model: str
+    options: Options
+    numbers: tuple[tuple[str, int], ...]
+    first: tuple[int, ...]
     type: Bounds
 
-    def kept(self, v: int) -> int:
-        """What is left of a potential at the next step."""
-        return self.decay * v >> self.shift
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The names of its states."""
+        return MODELS[self.model].states
 
 
 @dataclass(frozen=True)
-class Potential:
-    """Where the potential of a neuron lies.
+class Range:
+    """Where a state of a neuron lies.
 
     Attributes:
         held: before a step.
         left: after the last step of a frame.
-        wraps: whether sums may wrap around in its type.
+        wraps: whether what it is made of may wrap around in its type.
     """
 
     held: Bounds
@@ -65,79 +68,173 @@ class Potential:
     @property
     def all(self) -> Bounds:
         """Before and after any step."""
-        return min(self.held[0], self.left[0]), max(self.held[1], self.left[1])
+        return hull(self.held, self.left)
+
+
+def hull(a: Bounds, b: Bounds) -> Bounds:
+    """The interval around two."""
+    return min(a[0], b[0]), max(a[1], b[1])
 
 
 @lru_cache(maxsize=65536)
-def potential(rule: NeuronRule, current: Bounds, steps: int) -> Potential:
-    """Where the potential lies in frames of so many steps, for currents in an interval."""
-    ends = [rule.gain * end for end in current]
-    low = high = rule.first
-    held = (low, high)
+def state_ranges(rule: NeuronRule, current: Bounds, steps: int) -> tuple[Range, ...]:
+    """Where the states lie in frames of so many steps, for currents in an interval."""
+    held = now = [(number, number) for number in rule.first]
+    wraps = [False] * len(now)
     for step in range(steps):
-        total = rule.kept(low) + min(ends), rule.kept(high) + max(ends)
-        after = _after_reset(rule, total)
-        if not all(rule.type[0] <= end <= rule.type[1] for end in (*total, *after)):
-            return Potential(rule.type, rule.type, wraps=True)
-        if after == (low, high):
+        paths = list(_after(rule, current, now))
+        wraps = [w or any(path[k].wraps for path in paths) for k, w in enumerate(wraps)]
+        ends = [[path[k].bounds for path in paths] for k in range(len(now))]
+        after = [
+            rule.type if w else (min(low for low, _ in each), max(high for _, high in each))
+            for w, each in zip(wraps, ends, strict=True)
+        ]
+        if after == now:
             break
-        low, high = after
+        now = after
         if step < steps - 1:
-            held = min(held[0], low), max(held[1], high)
-    return Potential(held, (low, high))
+            held = [hull(a, b) for a, b in zip(held, now, strict=True)]
+    return tuple(
+        Range(rule.type, rule.type, wraps=True) if w else Range(a, b)
+        for a, b, w in zip(held, now, wraps, strict=True)
+    )
 
 
-def _after_reset(rule: NeuronRule, total: Bounds) -> Bounds:
-    """Where a potential in an interval is after the reset."""
-    low, high = total
-    ends: list[int] = []
-    if low < rule.limit:
-        ends += [low, min(high, rule.limit - 1)]
-    if high >= rule.limit:
-        fired = [max(low, rule.limit), high]
-        if rule.reset == "subtract":
-            fired = [end - rule.threshold for end in fired]
-        elif rule.reset == "to_value":
-            fired = [rule.v_reset]
-        ends += fired
-    return min(ends), max(ends)
+def _after(
+    rule: NeuronRule, current: Bounds, states: Sequence[Bounds]
+) -> Iterator[tuple[_Interval, ...]]:
+    """The states after a step, for each way in which its comparisons can turn out."""
+    waiting: list[list[int]] = [[]]
+    while waiting:
+        paths = _Paths(rule, waiting.pop())
+        before = [_Interval(*bounds) for bounds in states]
+        _, after = MODELS[rule.model].step(paths, _Interval(*current), before)
+        waiting += paths.others
+        yield tuple(map(paths.inside, after))
 
 
-def neuron_rules(op: IntegerNeuronOp, first: SSAValue | None = None) -> list[NeuronRule]:
+@dataclass(eq=False)
+class _Interval:
+    """Numbers between two ends; a comparison narrows them to those for which it holds."""
+
+    low: int
+    high: int
+    wraps: bool = False
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.low, self.high
+
+
+class _Paths(IntegerArithmetic[_Interval]):
+    """A step on intervals, along one path through its comparisons.
+
+    Args:
+        rule: of the neuron.
+        path: how the first comparisons turn out that may turn out both ways; those after hold.
+
+    Attributes:
+        others: the paths that go another way after them.
+    """
+
+    def __init__(self, rule: NeuronRule, path: list[int]) -> None:
+        self.options, self.rule, self._path = rule.options, rule, path
+        self._numbers = dict(rule.numbers)
+        self._taken: list[int] = []
+        self.others: list[list[int]] = []
+
+    def _branch(self) -> int:
+        """How the next comparison turns out."""
+        index = len(self._taken)
+        if index == len(self._path):
+            self.others.append([*self._taken, 0])
+            self._path = [*self._path, 1]
+        self._taken.append(self._path[index])
+        return self._taken[-1]
+
+    def inside(self, a: _Interval) -> _Interval:
+        """A number as its type holds it."""
+        low, high = self.rule.type
+        if not low <= a.low <= a.high <= high:
+            a.low, a.high, a.wraps = low, high, True
+        return a
+
+    def whole(self, value: int) -> _Interval:
+        return _Interval(value, value)
+
+    def integer(self, name: str) -> int:
+        return self._numbers[name]
+
+    def add(self, a: _Interval, b: _Interval) -> _Interval:
+        return _Interval(a.low + b.low, a.high + b.high, a.wraps or b.wraps)
+
+    def negated(self, a: _Interval) -> _Interval:
+        return _Interval(-a.high, -a.low, a.wraps)
+
+    def scaled(self, a: _Interval, factor: int) -> _Interval:
+        ends = a.low * factor, a.high * factor
+        return _Interval(min(ends), max(ends), a.wraps)
+
+    def shifted(self, factor: _Interval, x: _Interval, places: int) -> _Interval:
+        product = self.scaled(self.inside(x), self.fixed(factor))
+        return _Interval(product.low >> places, product.high >> places, x.wraps)
+
+    def at_least(self, a: _Interval, bound: int) -> _Interval:
+        holds = self.inside(a).low >= bound
+        if a.low < bound <= a.high:
+            if len(self._taken) == _MOST_BRANCHES:
+                return _Interval(0, 1)
+            holds = self._branch()
+            a.low, a.high = (bound, a.high) if holds else (a.low, bound - 1)
+        return self.whole(int(holds))
+
+    def is_zero(self, a: _Interval) -> _Interval:
+        not_below, above = self.at_least(a, 0), self.at_least(a, 1)
+        return self.choose(above, self.whole(0), not_below)
+
+    def known(self, a: _Interval) -> int | None:
+        return a.low if a.low == a.high else None
+
+    def relu(self, a: _Interval) -> _Interval:
+        a = self.inside(a)
+        return _Interval(max(a.low, 0), max(a.high, 0), a.wraps)
+
+    def choose(self, where: _Interval, chosen: _Interval, other: _Interval) -> _Interval:
+        if where.low == where.high:
+            return chosen if where.low else other
+        bounds = hull(chosen.bounds, other.bounds)
+        return _Interval(*bounds, chosen.wraps or other.wraps)
+
+
+def neuron_rules(op: spike.NeuronOp, first: Sequence[float | SSAValue] = ()) -> list[NeuronRule]:
     """The neurons of an op, in the order of the elements of a step.
 
     Args:
-        op: whose parameters are known.
-        first: the potentials before the first step, where the op begins with something else.
+        op: on integers, whose parameters are known.
+        first: the states before the first step, where the op begins with something else.
     """
     type = tensor_type(op.input)
     shape = tuple(1 if size == DYNAMIC else size for size in type.get_shape()[1:])
-    leaky = isinstance(op, spike.IntegerLifOp)
-    values = {name: _each(op.parameter(name), shape) for name in op.PARAMETERS}
-    begin = (op.initial[0] if op.initial else 0.0) if first is None else first
-    starts = _each(begin, shape)
-    ones = [1] * len(starts)
+    names = list(op.PARAMETERS)
+    columns = [_each(op.parameter(name), shape) for name in names]
+    starts = [_each(value, shape) for value in first or op.initial or [0.0] * len(op.STATES)]
     info = np.iinfo(numpy_dtype(type.element_type))
-    strict = int(op.compare.data == "gt")
-    columns = (
-        values["decay"] if leaky else ones,
-        *(values[name] for name in ("gain", "threshold", "v_reset")),
-        starts,
-    )
+    options, limits = op.options(), (int(info.min), int(info.max))
     return [
-        NeuronRule(
-            decay=decay,
-            shift=op.shift.value.data if isinstance(op, spike.IntegerLifOp) else 0,
-            gain=gain,
-            threshold=threshold,
-            v_reset=v_reset,
-            limit=threshold + strict,
-            reset=op.reset.data,
-            first=start,
-            type=(int(info.min), int(info.max)),
+        NeuronRule(op.MODEL.name, options, tuple(zip(names, numbers, strict=True)), begin, limits)
+        for numbers, begin in zip(
+            zip(*columns, strict=True), zip(*starts, strict=True), strict=True
         )
-        for decay, gain, threshold, v_reset, start in zip(*columns, strict=True)
     ]
+
+
+def step_refusal(rule: NeuronRule) -> str | None:
+    """Why a step has no circuit; `None` if it has one."""
+    try:
+        state_ranges(rule, rule.type, 2)
+    except NoCircuit as reason:
+        return f"no circuit for this model: {reason}"
+    return None
 
 
 def _each(value: float | SSAValue, shape: tuple[int, ...]) -> list[int]:

@@ -1,9 +1,10 @@
-"""The stage of neurons: a beat is a step, and each neuron has a register for its potential.
+"""The stage of neurons: a beat is a step, and each neuron has a register for each of its states.
 
 A step of a neuron is one cycle: decay, current, comparison and reset follow each other between two
-edges of the clock. After the last step of a frame the registers take their first values again. Each
-has the bits that the potentials of a frame need, found by following the interval of a neuron from
-step to step; where that leaves the type, the type's, with sums that wrap around as its do.
+edges of the clock: the step of the model, on signals. After the last step of a frame the registers
+take their first values again. Each has the bits that the states of a frame need, found by following
+the interval of a neuron from step to step; where that leaves the type, the type's, with sums that
+wrap around as its do.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
+from .....ir.neurons import MODELS
 from .....passes.adder_graph.graph import width_of
-from ..arithmetic import add, at_least, plain, scaled, select
+from ..arithmetic import add, at_least, clamp, equal_to, plain, scaled, select
 from ..circuit import Circuit
 from ..pacing import Pacing
 from ..signals import Signal, Wire
 from .body import ModuleBody, StageBody
 from .frames import FrameTiming
-from .neuron_rules import Bounds, NeuronRule, Potential, potential
+from .integer_arithmetic import IntegerArithmetic
+from .neuron_rules import Bounds, NeuronRule, Range, hull, state_ranges
 from .stage import Layout, Stage
 from .timing import PipelineTiming
 
@@ -55,50 +58,60 @@ class Neurons:
     def run(
         self,
         rules: Sequence[NeuronRule],
-        ranges: Sequence[Potential],
+        ranges: Sequence[Sequence[Range]],
         currents: Sequence[Signal],
         moved: SSAValue,
         first: SSAValue | None,
         restart: SSAValue | None,
         prefix: str = "v",
-    ) -> tuple[list[Signal], list[SSAValue]]:
-        """A step of all neurons with a register each, in the cycles in which `moved` is 1.
+    ) -> tuple[list[Signal], list[list[SSAValue]]]:
+        """A step of all neurons with a register for each state, in cycles in which `moved` is 1.
 
         Args:
             rules: of the neurons.
-            found: where their potentials lie.
+            ranges: where their states lie.
             currents: of the step.
             moved: whether a beat comes in.
-            first: whether it is the first of a frame: potentials begin there; or `None`:
+            first: whether it is the first of a frame: states begin there; or `None`:
             restart: whether they take their first value at the next edge, after a frame. Registers
                 do that by themselves, without a selection before each bit.
-            prefix: of the names of the registers.
+            prefix: of the names of the registers of potentials.
 
         Returns:
-            The spikes, and the registers of the potentials.
+            The spikes, and for each neuron the registers of its states.
         """
         spikes: list[Signal] = []
-        registers: list[SSAValue] = []
+        registers: list[list[SSAValue]] = []
         for index, (rule, where, current) in enumerate(zip(rules, ranges, currents, strict=True)):
-            bounds = where.held if first is None else where.all
-            width = width_of(*bounds)
-            start = self.body.constant(rule.first, width)
-            if bounds[0] == bounds[1]:
-                register, v = start, Signal.constant(bounds[0])
-            else:
-                name = f"{prefix}_{index}"
-                begin = rule.first if first is None else None
-                register = self.body.state(width, name, begin, restart)
-                before = register if first is None else self.body.select(first, start, register)
-                v = Signal.of(before, bounds)
+            names = [prefix if name == "v" else name for name in rule.states]
+            held = [
+                self._held(rule.first[k], where[k], f"{names[k]}_{index}", first, restart)
+                for k in range(len(where))
+            ]
             with self.circuit.element(index):
-                fired, after = self.step(rule, where, v, current)
-            if bounds[0] != bounds[1]:
-                self.body.drive(register, self.bits(after, width), moved)
-                self.circuit.layer.mux_bits += width
+                fired, after = self.step(rule, where, [signal for _, signal in held], current)
+            for (register, _), state, r in zip(held, after, where, strict=True):
+                bounds = r.held if first is None else r.all
+                if bounds[0] != bounds[1]:
+                    width = width_of(*bounds)
+                    self.body.drive(register, self.bits(state, width), moved)
+                    self.circuit.layer.mux_bits += width
             spikes.append(fired)
-            registers.append(register)
+            registers.append([register for register, _ in held])
         return spikes, registers
+
+    def _held(
+        self, begin: int, where: Range, name: str, first: SSAValue | None, restart: SSAValue | None
+    ) -> tuple[SSAValue, Signal]:
+        """The register of a state, and the state before a step."""
+        bounds = where.held if first is None else where.all
+        width = width_of(*bounds)
+        start = self.body.constant(begin, width)
+        if bounds[0] == bounds[1]:
+            return start, Signal.constant(bounds[0])
+        register = self.body.state(width, name, begin if first is None else None, restart)
+        before = register if first is None else self.body.select(first, start, register)
+        return register, Signal.of(before, bounds)
 
     def bits(self, signal: Signal, width: int) -> SSAValue:
         """A number on so many wires."""
@@ -108,56 +121,128 @@ class Neurons:
         return self.circuit.bits(number.wire, width)
 
     def step(
-        self, rule: NeuronRule, where: Potential, v: Signal, current: Signal
-    ) -> tuple[Signal, Signal]:
-        """The spike of a neuron with the potential `v`, and its potential after."""
-        circuit = self.circuit
-        total = add(circuit, self._kept(rule, v), scaled(circuit, current, rule.gain))
-        total = plain(circuit, total, circuit.name("v"))
-        if where.wraps and total.wire is not None:
-            width = width_of(*rule.type)
-            total = Signal(Wire(circuit.bits(total.wire, width), *rule.type))
-        if rule.reset == "none":
-            return at_least(circuit, total, rule.limit), total
-        above = plain(circuit, total.plus(-rule.limit), circuit.name("above"))
+        self,
+        rule: NeuronRule,
+        where: Sequence[Range],
+        states: Sequence[Signal],
+        current: Signal,
+    ) -> tuple[Signal, Sequence[Signal]]:
+        """The spike of a neuron with these states, and its states after."""
+        return MODELS[rule.model].step(_Signals(self, rule, where), current, states)
+
+
+class _Signals(IntegerArithmetic[Signal]):
+    """A step on signals, between two edges of the clock.
+
+    Args:
+        neurons: where they go.
+        rule: of the neuron.
+        where: its states lie.
+    """
+
+    def __init__(self, neurons: Neurons, rule: NeuronRule, where: Sequence[Range]) -> None:
+        self.options, self.rule = rule.options, rule
+        self.circuit, self._body = neurons.circuit, neurons.body
+        self._numbers = dict(rule.numbers)
+        self._potential = where[rule.states.index("v")]
+
+    def whole(self, value: int) -> Signal:
+        return Signal.constant(value)
+
+    def integer(self, name: str) -> int:
+        return self._numbers[name]
+
+    def known(self, a: Signal) -> int | None:
+        return a.offset if a.wire is None else None
+
+    def add(self, a: Signal, b: Signal) -> Signal:
+        return add(self.circuit, a, b)
+
+    def negated(self, a: Signal) -> Signal:
+        return a.negated()
+
+    def scaled(self, a: Signal, factor: int) -> Signal:
+        return scaled(self.circuit, a, factor)
+
+    def at_least(self, a: Signal, bound: int) -> Signal:
+        return at_least(self.circuit, self._inside(a), bound)
+
+    def is_zero(self, a: Signal) -> Signal:
+        return equal_to(self.circuit, self._inside(a), 0)
+
+    def relu(self, a: Signal) -> Signal:
+        return clamp(self.circuit, self._inside(a), 0, None, self.circuit.name("positive"))
+
+    def choose(self, where: Signal, chosen: Signal, other: Signal) -> Signal:
+        chosen, other = self._inside(chosen), self._inside(other)
+        bounds = hull(chosen.bounds, other.bounds)
+        return select(self.circuit, where, chosen, other, bounds, self.circuit.name("left"))
+
+    def shifted(self, factor: Signal, x: Signal, places: int) -> Signal:
+        decay = self.fixed(factor)
+        if decay == 1 << places:
+            return x
+        product = plain(self.circuit, self.scaled(self._inside(x), decay))
+        if product.wire is None:
+            return Signal.constant(product.offset >> places)
+        wire = product.wire
+        bounds = wire.low >> places, wire.high >> places
+        if bounds[0] == bounds[1]:
+            return Signal.constant(bounds[0])
+        width = width_of(*bounds)
+        bits = self.circuit.bits(wire, max(wire.width, places + width))
+        return Signal(Wire(self.circuit.extract(bits, places, width), *bounds))
+
+    def fired(self, v: Signal, threshold: Signal) -> tuple[Signal, Signal]:
+        """As everywhere; the sign of the difference to the threshold says whether it fires.
+
+        A comparison beside what is left would be one adder more.
+        """
+        circuit, reset = self.circuit, self.options.reset
+        theta = self.fixed(threshold)
+        limit = theta + (self.options.compare == "gt")
+        total = plain(circuit, v, circuit.name("v"))
+        total = self._cut(total) if self._potential.wraps else total
+        if reset == "none":
+            return at_least(circuit, total, limit), total
+        above = plain(circuit, total.plus(-limit), circuit.name("above"))
         fired = self._not_negative(above)
-        value = above.plus(rule.limit - rule.threshold)
-        if rule.reset == "to_value":
-            value = Signal.constant(rule.v_reset)
+        value = above.plus(limit - theta)
+        if reset == "to_value":
+            value = self.parameter("v_reset")
             if width_of(*total.bounds) > _SHORT_COMPARISON:
-                fired = at_least(circuit, total, rule.limit)
-        return fired, select(circuit, fired, value, total, where.all, circuit.name("left"))
+                fired = at_least(circuit, total, limit)
+        bounds = self._potential.all
+        return fired, select(circuit, fired, value, total, bounds, circuit.name("left"))
 
     def _not_negative(self, x: Signal) -> Signal:
-        """1 where x ≥ 0, by the sign of x: a comparison beside the difference would be one more."""
+        """1 where x ≥ 0, by the sign of x."""
         low, high = x.bounds
         if low >= 0 or high < 0 or x.wire is None:
             return Signal.constant(int(low >= 0))
         sign = self.circuit.extract(x.wire.value, x.wire.width - 1, 1)
-        return Signal(Wire(self.body.inverse(sign), 0, 1))
+        return Signal(Wire(self._body.inverse(sign), 0, 1))
 
-    def _kept(self, rule: NeuronRule, v: Signal) -> Signal:
-        """⌊decay·v / 2^shift⌋."""
-        if rule.decay == 1 << rule.shift:
-            return v
-        product = plain(self.circuit, scaled(self.circuit, v, rule.decay))
-        if product.wire is None:
-            return Signal.constant(product.offset >> rule.shift)
-        wire = product.wire
-        bounds = wire.low >> rule.shift, wire.high >> rule.shift
-        if bounds[0] == bounds[1]:
-            return Signal.constant(bounds[0])
-        width = width_of(*bounds)
-        bits = self.circuit.bits(wire, max(wire.width, rule.shift + width))
-        value = self.circuit.extract(bits, rule.shift, width)
-        return Signal(Wire(value, *bounds))
+    def _inside(self, x: Signal) -> Signal:
+        """A number as the type holds it."""
+        low, high = self.rule.type
+        if low <= x.bounds[0] and x.bounds[1] <= high:
+            return x
+        return self._cut(plain(self.circuit, x))
+
+    def _cut(self, x: Signal) -> Signal:
+        """The lowest bits of a number, which are what it wraps around to."""
+        low, high = self.rule.type
+        if x.wire is None:
+            return Signal.constant((x.offset - low) % (high - low + 1) + low)
+        return Signal(Wire(self.circuit.bits(x.wire, width_of(low, high)), low, high))
 
 
-def potentials(
+def all_ranges(
     rules: Sequence[NeuronRule], currents: Sequence[Bounds], steps: int
-) -> list[Potential]:
-    """Where the potentials of neurons lie in frames of so many steps."""
-    return [potential(rule, bounds, steps) for rule, bounds in zip(rules, currents, strict=True)]
+) -> list[tuple[Range, ...]]:
+    """Where the states of neurons lie in frames of so many steps."""
+    return [state_ranges(rule, bounds, steps) for rule, bounds in zip(rules, currents, strict=True)]
 
 
 def last_step(body: StageBody, steps: int, moved: SSAValue) -> SSAValue:
@@ -192,7 +277,7 @@ def neuron_stage(
     body = StageBody([input.width], [len(rules)])
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
-    where = potentials(rules, [current.bounds for current in currents], input.beats)
+    where = all_ranges(rules, [current.bounds for current in currents], input.beats)
     valid, ready, moved = body.taking()
     last = last_step(body, input.beats, moved)
     restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
@@ -213,11 +298,12 @@ def membrane_stage(
     input: Layout,
     places: Sequence[int],
     rules: Sequence[NeuronRule],
+    state: int = 0,
 ) -> Stage:
-    """The potentials of neurons after the last step of a frame; arguments as of `neuron_stage`."""
+    """A state of neurons after the last step of a frame; arguments as of `neuron_stage`."""
     steps = input.beats
-    where = potentials(rules, [input.bounds[place] for place in places], steps)
-    output = Layout(tuple(one.all for one in where))
+    where = all_ranges(rules, [input.bounds[place] for place in places], steps)
+    output = Layout(tuple(one[state].all for one in where))
     body = StageBody([input.width], [output.width])
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
@@ -228,6 +314,8 @@ def membrane_stage(
     body.drive(valid, ends, ready)
     body.drive(first, ends, moved)
     _, registers = neurons.run(rules, where, currents, moved, first, None)
-    comment = f"The potentials of {len(rules)} neurons after {steps} steps"
-    handshake, timing = (ready, body.joined(registers), valid), FrameTiming(steps, 1)
+    what = "potentials" if rules[0].states[state] == "v" else f"states {rules[0].states[state]}"
+    comment = f"The {what} of {len(rules)} neurons after {steps} steps"
+    handshake = ready, body.joined([held[state] for held in registers]), valid
+    timing = FrameTiming(steps, 1)
     return body.stage(name, comment, (input, output), timing, handshake, neurons.circuit.layers)

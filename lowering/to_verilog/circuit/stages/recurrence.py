@@ -25,8 +25,8 @@ from ..circuit_rules import Signals
 from ..evaluation import LayerNames, check_range, evaluate, literal_signals
 from ..signals import Signal
 from .body import StageBody
-from .neuron_rules import Bounds, IntegerNeuronOp, neuron_rules
-from .neurons import Neurons, last_step, potentials
+from .neuron_rules import Bounds, neuron_rules
+from .neurons import Neurons, all_ranges, last_step
 from .products import Search, times_matrix
 from .stage import Layout, Stage
 from .timing import PipelineTiming
@@ -41,8 +41,7 @@ def step_refusal(op: Operation) -> str | None:
         case spike.ScanOp():
             return "a loop in a loop has no circuit"
         case spike.NeuronOp():
-            state = op.initial[0] if op.initial else None
-            if not _is_state(state):
+            if not op.initial or not all(map(_is_state, op.initial)):
                 return "its potential in a loop must be that of the step before"
         case spike.DelayOp():
             if not _is_state(op.initial):
@@ -235,17 +234,17 @@ class _Loop:
         return sums
 
     def _fire(self, op: spike.NeuronOp) -> None:
-        assert isinstance(op, IntegerNeuronOp)
         self._note(op, op.output)
-        state = self.op.states[self.op.arguments()[2].index(op.initial[0])]
+        arguments = list(self.op.arguments()[2])
+        first = [self.op.states[arguments.index(state)] for state in op.initial]
         currents = list(self._value(op.input).reshape(-1))
-        rules = neuron_rules(op, state)
-        where = potentials(rules, [current.bounds for current in currents], self.input.beats)
+        rules = neuron_rules(op, first)
+        where = all_ranges(rules, [current.bounds for current in currents], self.input.beats)
         prefix = f"{op.final[0].name_hint or op.output.name_hint or 'v'}"
         spikes, _ = self.neurons.run(rules, where, currents, self.moved, None, self.restart, prefix)
         self.values[op.output] = array_of(spikes, _shape(op.output))
         # The registers are the state: nothing else reads what is yielded for it.
-        self.values[op.final[0]] = array_of([], (0,))
+        self.values.update((state, array_of([], (0,))) for state in op.final)
 
     def _delay(self, op: spike.DelayOp) -> None:
         """The oldest of the steps before, which then move on by one."""

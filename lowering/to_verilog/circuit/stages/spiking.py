@@ -12,14 +12,17 @@ from .....dialects.shapes import DYNAMIC, AnyTensor, is_float
 from .....dialects.spike.types import dense_type
 from .....ir.errors import UnsupportedError
 from .....ir.locations import location_text
+from .....ir.neurons import MODELS
 from .....passes.analysis.compile_time import is_literal, literal_value
+from .....passes.quantize_neurons.quantize_neurons import INTEGER_FORMS
 from ..circuit_rules import holds_integers
 from ..conversion import Conversion, is_known
 from ..evaluation import LayerNames
 from ..folding.forms import has_form
 from .building import Bounds, Building
 from .conversion import FrameConversion
-from .neuron_rules import IntegerNeuronOp
+from .neuron_rules import neuron_rules
+from .neuron_rules import step_refusal as neuron_refusal
 from .partition import Partition
 from .products import ImageOp
 from .recurrence import scan_refusal, step_refusal
@@ -202,14 +205,21 @@ def _serves_loop(op: spike.ToTensorOp | spike.FromTensorOp) -> bool:
 
 def _model_refusal(op: spike.NeuronOp) -> str | None:
     """Why neurons of a model with those parameters have no circuit."""
-    if not isinstance(op, IntegerNeuronOp):
-        if isinstance(op, spike.LifOp):
-            return _FLOATS
-        return "no circuit for this model; use spike.integrate_fire or spike.integer_lif"
+    if not (op.MODEL.on_integers and op.MODEL.spikes) and op.MODEL.name not in INTEGER_FORMS:
+        known = ", ".join(
+            f"spike.{name}" for name, model in MODELS.items() if model.on_integers and model.spikes
+        )
+        return f"no circuit for this model; use one of {known}"
     if not holds_integers(op.input):
         return _FLOATS
-    known = all(is_known(value) for value in op.operands if value not in (op.input, *op.initial))
-    return None if known else "its parameters must be constants with values"
+    if not all(is_known(v) for v in op.operands if v not in (op.input, *op.initial)):
+        return "its parameters must be constants with values"
+    for name, spec in op.PARAMETERS.items():
+        value, most = op.parameter(name), op.MODEL.highest(spec, op.options())
+        values = literal_value(value) if isinstance(value, SSAValue) else None
+        if spec.tau and values is not None and not ((values >= 0) & (values <= most)).all():
+            return f"its decays must lie from 0 to {most:g}"
+    return neuron_refusal(neuron_rules(op, [0.0] * len(op.STATES))[0])
 
 
 def _neuron_refusal(op: spike.NeuronOp) -> str | None:
@@ -227,12 +237,6 @@ def _neuron_refusal(op: spike.NeuronOp) -> str | None:
     readers = [use.operation for use in op.output.uses]
     if len(readers) > 1 and all(isinstance(reader, spike.ToTensorOp) for reader in readers):
         return "its train is read twice; run cse before"
-    if isinstance(op, spike.IntegerLifOp):
-        decay = op.parameter("decay")
-        values = literal_value(decay) if isinstance(decay, SSAValue) else None
-        most = 1 << op.shift.value.data
-        if values is not None and not ((values >= 0) & (values <= most)).all():
-            return f"its decays must lie from 0 to {most}"
     return None
 
 

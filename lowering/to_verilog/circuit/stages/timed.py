@@ -16,7 +16,7 @@ from .....dialects.inference import tensor_type
 from .....dialects.spike.types import dense_type
 from .....dialects.tensor.shape import SLICE_END
 from .....passes.expose_trains import TIMED
-from .neuron_rules import IntegerNeuronOp, neuron_rules
+from .neuron_rules import neuron_rules
 from .partition import Part, Partition
 from .positions import Spatial
 from .products import ImageOp
@@ -226,7 +226,6 @@ def over_images(value: SSAValue) -> tuple[Spatial, tuple[int, ...]]:
 
 def is_shared(op: spike.NeuronOp) -> bool:
     """Whether the neurons of a channel are the same at all positions."""
-    assert isinstance(op, IntegerNeuronOp)
     channels = dense_type(op.input).get_shape()[2]
     rules = neuron_rules(op)
     positions = len(rules) // channels

@@ -20,7 +20,7 @@ from ..evaluation import check_range, layer_identifier, words
 from ..signals import Signal
 from .arithmetic import ArithmeticStage
 from .building import Building, Elements
-from .neuron_rules import IntegerNeuronOp, neuron_rules
+from .neuron_rules import neuron_rules
 from .neurons import membrane_stage, neuron_stage
 from .partition import Part
 from .products import ImageOp, convolved, largest, times_matrix
@@ -71,14 +71,17 @@ class TimedBuilding(Building):
         own = list(range(len(places)))
         source = f"{op.name} of {len(places)}"
         match op:
-            case spike.IntegrateFireOp() | spike.IntegerLifOp() if len(part.spatial) > 1:
+            case spike.NeuronOp() if len(part.spatial) > 1:
                 name = self._unique(f"{layer}_neurons")
                 stage = self._image_neurons(name, layer, op, part, layout, places)
-            case spike.IntegrateFireOp() | spike.IntegerLifOp():
-                last = result in op.final
-                make, kind = (membrane_stage, "membrane") if last else (neuron_stage, "neurons")
-                name = self._unique(f"{layer}_{kind}")
-                stage = make(name, layer, source, layout, places, neuron_rules(op))
+            case spike.NeuronOp() if result in op.final:
+                name = self._unique(f"{layer}_membrane")
+                state = next(k for k, value in enumerate(op.final) if value is result)
+                rules = neuron_rules(op)
+                stage = membrane_stage(name, layer, source, layout, places, rules, state)
+            case spike.NeuronOp():
+                name = self._unique(f"{layer}_neurons")
+                stage = neuron_stage(name, layer, source, layout, places, neuron_rules(op))
             case spike.DelayOp():
                 name = self._unique(f"{layer}_delay")
                 stage = delay_stage(name, layer, layout, places, _delays(op))
@@ -101,7 +104,7 @@ class TimedBuilding(Building):
         self,
         name: str,
         layer: str,
-        op: IntegerNeuronOp,
+        op: spike.NeuronOp,
         part: Part,
         layout: Layout,
         places: Sequence[int],

@@ -24,7 +24,7 @@ from ..signals import Signal
 from .body import StageBody, clog2
 from .frames import gather_stage, scatter_stage
 from .neuron_rules import NeuronRule
-from .neurons import Neurons, potentials
+from .neurons import Neurons, all_ranges
 from .products import ImageOp, window_shape
 from .stage import Layout, Stage
 from .timing import PipelineTiming
@@ -108,35 +108,34 @@ def image_neuron_stage(
     body = StageBody([input.width], [len(rules)])
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
-    where = potentials(rules, [current.bounds for current in currents], steps)
+    where = all_ranges(rules, [current.bounds for current in currents], steps)
     valid, ready, moved = body.taking()
     position = body.counting(positions, "position")
     ends = body.all_of(moved, position.last, name="ends")
     _, last = body.counter(steps, ends, "step")
     first = body.register(last, ends, "first", 1)
-    widths = [
-        0 if potential.held[0] == potential.held[1] else width_of(*potential.held)
-        for potential in where
-    ]
+    held = [state.held for neuron in where for state in neuron]
+    widths = [0 if low == high else width_of(low, high) for low, high in held]
     potentials_at = _Kept(body, sum(widths), positions, position.value, position.last, moved)
     body.count_on(position, moved)
     spikes: list[Signal] = []
     following: list[SSAValue] = []
-    low = 0
-    for index, (rule, potential, current, width) in enumerate(
-        zip(rules, where, currents, widths, strict=True)
-    ):
-        v = Signal.constant(potential.held[0])
-        if width:
-            before = body.extract(potentials_at.word, low, width)
-            begun = body.select(first, body.constant(rule.first, width), before, f"v_{index}")
-            v = Signal.of(begun, potential.held)
-        with neurons.circuit.element(index):
-            fired, after = neurons.step(rule, potential, v, current)
-        if width:
-            following.append(neurons.bits(after, width))
-            neurons.circuit.layer.mux_bits += width
+    low, sizes = 0, iter(widths)
+    for index, (rule, ranges, current) in enumerate(zip(rules, where, currents, strict=True)):
+        states: list[Signal] = []
+        own = [next(sizes) for _ in ranges]
+        for label, begin, state, width in zip(rule.states, rule.first, ranges, own, strict=True):
+            signal = Signal.constant(state.held[0])
+            if width:
+                before = body.extract(potentials_at.word, low, width)
+                begun = body.select(first, body.constant(begin, width), before, f"{label}_{index}")
+                signal = Signal.of(begun, state.held)
             low += width
+            states.append(signal)
+        with neurons.circuit.element(index):
+            fired, after = neurons.step(rule, ranges, states, current)
+        following += [neurons.bits(s, w) for s, w in zip(after, own, strict=True) if w]
+        neurons.circuit.layer.mux_bits += sum(own)
         spikes.append(fired)
     if following:
         potentials_at.write(body.joined(following))
