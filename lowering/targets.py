@@ -45,6 +45,7 @@ _BUILT_IN = {
     "tflite": "to_tflite.target:TFLiteTarget",
     "verilog": "to_verilog.target:VerilogTarget",
     "nir": "to_nir.target:NirTarget",
+    "loihi2": "to_loihi2.target:Loihi2Target",
     "mlir": "to_mlir:MlirTarget",
 }
 """Our own targets by name: the module below this package, and its class; compared in this order."""

@@ -1,0 +1,64 @@
+"""What runs the target `loihi2`: the script in Lava, where that is found, else our simulator.
+
+The simulator is the program in fixed point itself, in native code; it gives the bits of Lava.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from ...dialects.spike.types import is_train
+from ...ir.arrays import Array
+from ...ir.interpreter import entry_function
+from ...runtime.lava import lava_python, run_script
+from ..emission import argument_names
+from ..engine import Engine
+from ..simulator import simulator
+from ..stages import run_stages
+from ..targets import compile_to_target, read_options
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ..artifact import Artifact
+    from ..target import Target
+
+
+class Loihi2Engine(Engine):
+    """A program in fixed point, and its files.
+
+    Args:
+        module: after the stages of the target.
+        artifact: the files.
+    """
+
+    def __init__(self, module: ModuleOp, artifact: Artifact) -> None:
+        self.module, self.artifact = module, artifact
+        self.size = sum(len(content) for content in artifact.files.values())
+
+    @classmethod
+    def of(cls, module: ModuleOp, target: Target, options: Mapping[str, object]) -> Self:
+        """See `Engine.of`."""
+        artifact = compile_to_target(module, target, options)
+        work = module.clone()
+        run_stages(work, target.stages(read_options(target, options)))
+        return cls(work, artifact)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """See `Engine.run`."""
+        found = lava_python()
+        if found is None or "network.py" not in self.artifact.files:
+            self.name = "Triton DSL's simulator of Loihi 2"
+            return simulator(self.module).run(inputs)
+        self.name = f"lava-nc {found[1]} (fixed_pt)"
+        function = entry_function(self.module, "forward")
+        results = run_script(
+            self.artifact.files, dict(zip(argument_names(function), inputs, strict=True))
+        )
+        end = function.body.block.last_op
+        assert end is not None
+        values = zip(end.operands, results.values(), strict=False)
+        return [x.astype(np.bool_) if is_train(value) else x for value, x in values]

@@ -1,0 +1,73 @@
+"""The target `loihi2`: a folder with a Lava script, its arrays, and where neurons stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ...ir.errors import LoweringError
+from ..artifact import Artifact
+from ..emission import Inexpressible, UnsupportedOps, entry_function, identifier, require_values
+from ..options import TargetOptions, option
+from ..stages import Stage
+from ..target import Target
+from .network import network_of
+from .netx import netx_file
+from .script import script_files
+
+
+@dataclass(frozen=True)
+class Loihi2Options(TargetOptions):
+    """How floats become fixed point, and what is written."""
+
+    form: Literal["script", "netx"] = option(
+        "script", "a folder with a Lava script, or a .net file of lava-dl"
+    )
+
+
+class Loihi2Target(Target[Loihi2Options]):
+    """A network in the fixed-point arithmetic of Loihi 2."""
+
+    name = "loihi2"
+    description = "spiking network for Intel's Loihi 2: a folder with a Lava script, or netx"
+    Options = Loihi2Options
+    engine = "triton_dsl.lowering.to_loihi2.engine:Loihi2Engine"
+
+    def options_for(self, options: Loihi2Options, output: Path) -> Loihi2Options:
+        """A path that ends in `.net` asks for netx."""
+        return replace(options, form="netx") if output.suffix == ".net" else options
+
+    def stages(self, options: Loihi2Options) -> Sequence[Stage]:
+        """Networks and layers become ops on runs."""
+        return (Stage("lower", "lower-network,inline-spike-layers,canonicalize,cse,dce"),)
+
+    def emit(self, module: ModuleOp, options: Loihi2Options) -> Artifact:
+        """The files.
+
+        Raises:
+            UnsupportedError: names everything that is no part of a network of Loihi.
+            LoweringError: no `@forward`, or parameters without values.
+            BackendError: netx, and the `h5py` package is missing.
+        """
+        require_values(module, "a network for Loihi 2")
+        function = entry_function(module, self.name)
+        unsupported = UnsupportedOps(self.name)
+        network = network_of(function, unsupported)
+        unsupported.raise_if_any(
+            "docs/targets/loihi2.md says what becomes fixed point, and what is left to the caller"
+        )
+        if not network.populations:
+            raise LoweringError("target 'loihi2' needs a program with spiking neurons; it has none")
+        name = identifier(module.sym_name.data) if module.sym_name is not None else "network"
+        try:
+            if options.form == "netx":
+                return Artifact(name, {f"{name}.net": netx_file(network)})
+            return Artifact(name, script_files(network, name))
+        except Inexpressible as reason:
+            unsupported.add(function, str(reason))
+            unsupported.raise_if_any()
+            raise

@@ -1,0 +1,163 @@
+"""The target `loihi2`: its files, what it refuses, and Lava on what it writes."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from lava_peer import environment
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_netx import import_netx
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_loihi2.synapses import as_held
+from triton_dsl.runtime import lava
+
+HERE = Path(__file__).parent
+RECORDED = Path(__file__).parents[2] / "lava_peer" / "recorded"
+
+
+def load(name: str) -> Any:
+    """A file beside this one, which is in no package."""
+    spec = importlib.util.spec_from_file_location(f"loihi2_{name}", HERE / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+FEATURES = load("features")
+
+
+def test_the_program_is_what_lava_gave_for_its_script() -> None:
+    got = run_module(FEATURES.features(), FEATURES.inputs())
+    with np.load(RECORDED / "features.npz") as recorded:
+        for index, value in enumerate(got):
+            assert value.any()
+            np.testing.assert_array_equal(value, recorded[f"y{index}"])
+
+
+def test_the_same_program_gives_the_same_bytes() -> None:
+    first, second = (compile_to_target(FEATURES.features(), "loihi2") for _ in range(2))
+    assert first.files == second.files
+    assert {"network.py", "arrays/far.npy"} <= set(first.files)
+    ast.parse(first.text("network.py"))
+
+
+def test_the_simulator_is_the_engine_without_lava(monkeypatch: Any) -> None:
+    monkeypatch.setattr(lava, "lava_python", lambda named=None: None)
+    monkeypatch.setattr("triton_dsl.lowering.to_loihi2.engine.lava_python", lambda: None)
+    x = FEATURES.inputs()
+    name, got, size = run_target(FEATURES.features(), "loihi2", x)
+    assert name == "Triton DSL's simulator of Loihi 2" and size > 0
+    for one, other in zip(got, run_module(FEATURES.features(), x), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_lava_runs_the_script(monkeypatch: Any) -> None:
+    """The folder as it is, in Lava itself: spikes, u and v."""
+    python = environment.make()
+    if python is None:
+        pytest.skip("no Python 3.10 here, which Lava 0.10 needs")
+    monkeypatch.setenv(lava.VARIABLE, str(python))
+    lava.lava_python.cache_clear()
+    x = FEATURES.inputs(1)
+    name, got, _ = run_target(FEATURES.features(), "loihi2", x)
+    lava.lava_python.cache_clear()
+    assert name == "lava-nc 0.10.0 (fixed_pt)"
+    for one, other in zip(got, run_module(FEATURES.features(), x), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+def test_a_network_of_lava_dl_in_lava(shared_data: Any, monkeypatch: Any) -> None:
+    """A thousand steps: every spike, u and v of three layers."""
+    python = environment.make()
+    if python is None:
+        pytest.skip("no Python 3.10 here, which Lava 0.10 needs")
+    monkeypatch.setenv(lava.VARIABLE, str(python))
+    lava.lava_python.cache_clear()
+    from lava_peer.record import digest, trains
+
+    path = shared_data.path("models", "netx", "mnist_784_128_64_10.net")
+    artifact = compile_to_target(import_netx(path), "loihi2")
+    got = lava.run_script(artifact.files, {"input": trains()[:, None]}, states=True)
+    lava.lava_python.cache_clear()
+    with np.load(RECORDED / "mnist.npz") as recorded:
+        fired = np.packbits(got["layer2.spikes"][:, 0].astype(bool), axis=1)
+        np.testing.assert_array_equal(fired, recorded["layer2.s"])
+        for key in (f"layer{n}.{v}" for n in range(3) for v in "uv"):
+            assert digest(got[key][:, 0]) == str(recorded[f"{key}.sha256"])
+
+
+def test_netx_comes_back(shared_data: Any, tmp_path: Path) -> None:
+    module = import_netx(shared_data.path("models", "netx", "mnist_784_128_64_10.net"))
+    artifact = compile_to_target(module, "loihi2{form=netx}")
+    again = compile_to_target(module, "loihi2", output=tmp_path / "a.net")
+    assert artifact.files == again.files
+    path = tmp_path / "a.net"
+    path.write_bytes(next(iter(artifact.files.values())))
+    x = np.random.default_rng(0).random((40, 2, 784)) < 0.1
+    expected, got = (run_module(m, [x])[0] for m in (module, import_netx(path)))
+    assert expected.any()
+    np.testing.assert_array_equal(got, expected)
+    assert compile_to_target(import_netx(path), "loihi2{form=netx}").files == {
+        name: path.read_bytes() for name in ["a.net"]
+    }
+
+
+def test_netx_has_no_way_for_what_it_lacks() -> None:
+    with pytest.raises(UnsupportedError, match="netx has one input, of spikes"):
+        compile_to_target(FEATURES.features(), "loihi2{form=netx}")
+
+
+def test_everything_that_is_refused_is_told_at_once() -> None:
+    module = parse_module(
+        """
+func.func @forward(%x: tensor<?x?x4xf32>, %s: !spike.train<?x?x4>) -> tensor<?x?x4xi32> {
+  %w = tensor.constant dense<1> : tensor<4x4xi8>
+  %i = spike.linear %s, %w : !spike.train<?x?x4>, tensor<4x4xi8> -> tensor<?x?x4xi32>
+  %n = spike.loihi_lif %i {du = 0.0 : f64, dv = 0.0 : f64, threshold = 1.0 : f64}
+    : (tensor<?x?x4xi32>) -> !spike.train<?x?x4>
+  %y = spike.to_tensor %n : (!spike.train<?x?x4>) -> tensor<?x?x4xi32>
+  %z = tensor.abs %y : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>
+  func.return %z : tensor<?x?x4xi32>
+}"""
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        compile_to_target(module, "loihi2")
+    message = str(caught.value)
+    for part in ("inputs are spikes, or currents of i32", "hears spikes 0 steps later", "abs"):
+        assert part in message
+
+
+@given(arrays(np.int64, (3, 4), elements=st.integers(-(2**16), 2**16)), st.integers(0, 8))
+def test_weights_are_held_exactly_or_not_at_all(values: Any, places: int) -> None:
+    values = (values >> places) << places
+    held = as_held(values)
+    mixed = bool((values < 0).any() and (values > 0).any())
+    most = np.abs(values).max()
+    if held is None:
+        # Some exponent must be too small for the largest, or too large for the lowest bit.
+        assert most > 127 and (mixed or most > 255)
+        return
+    np.testing.assert_array_equal(held.values, values)
+    # What Lava's Dense does with eight bits, `truncate_weights` and `clip_weights`.
+    clipped = np.clip(held.mantissa, -256 if mixed else -255, 255)
+    truncated = (clipped >> 1) << 1 if mixed else clipped
+    shift = held.exponent
+    moved = truncated << shift if shift > 0 else truncated >> -shift
+    np.testing.assert_array_equal(moved, values)
