@@ -1,6 +1,6 @@
 """Memory planning: temporary buffers that are not needed at once share the workspace.
 
-Offsets are polynomials in the batch with coefficients that are multiples of 64. Buffers of
+Offsets are polynomials in the batch, their coefficients multiples of the alignment. Buffers of
 k·batch^p bytes are packed beside each other for each power p; those of several powers get slots.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....runtime.native.abi.interface import ALIGNMENT
+from .program import Step
 from .sizes import ZERO, Size
 from .views import Buffer
 
@@ -26,14 +28,29 @@ class Lifetime:
         return self.first <= other.last and other.first <= self.last
 
 
-def plan(lifetimes: Sequence[Lifetime]) -> Size:
-    """Give every buffer its offset; the size of the workspace."""
+def lifetimes_of(steps: Sequence[Step]) -> list[Lifetime]:
+    """When the temporary buffers of a program are needed."""
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for position, step in enumerate(steps):
+        buffers = [view.buffer for view in (*step.reads, *step.writes)]
+        if step.scratch is not None:
+            buffers.append(step.scratch)
+        for buffer in buffers:
+            if buffer.place == "workspace":
+                first.setdefault(buffer, position)
+                last[buffer] = position
+    return [Lifetime(b, first[b], last[b]) for b in first]
+
+
+def plan(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Size:
+    """Give every buffer its offset, a multiple of `alignment`; the size of the workspace."""
     powers = sorted({_power(life) for life in lifetimes} - {None}, key=lambda p: p or 0)
     total = ZERO
     for power in powers:
         group = [life for life in lifetimes if _power(life) == power]
-        total = total + _pack(group, power or 0, total)
-    return _slots([life for life in lifetimes if _power(life) is None], total)
+        total = total + _pack(group, power or 0, total, alignment)
+    return _slots([life for life in lifetimes if _power(life) is None], total, alignment)
 
 
 def _power(life: Lifetime) -> int | None:
@@ -44,13 +61,13 @@ def _power(life: Lifetime) -> int | None:
     return powers[0] if len(powers) == 1 else None
 
 
-def _pack(lifetimes: Sequence[Lifetime], power: int, start: Size) -> Size:
+def _pack(lifetimes: Sequence[Lifetime], power: int, start: Size, alignment: int) -> Size:
     """Each, the largest first, at the lowest place where nothing else is while it lives."""
     unit = Size.of(*[0] * power, 1)
     placed: list[tuple[int, int, Lifetime]] = []
     end = 0
     for life in sorted(lifetimes, key=lambda life: -life.buffer.size.coefficient(power)):
-        need = life.buffer.size.aligned().coefficient(power)
+        need = life.buffer.size.aligned(alignment).coefficient(power)
         place = 0
         for begin, after, _ in sorted(
             (b, a, i) for i, (b, a, other) in enumerate(placed) if life.overlaps(other)
@@ -64,7 +81,7 @@ def _pack(lifetimes: Sequence[Lifetime], power: int, start: Size) -> Size:
     return unit * Size.of(end)
 
 
-def _slots(lifetimes: Sequence[Lifetime], start: Size) -> Size:
+def _slots(lifetimes: Sequence[Lifetime], start: Size, alignment: int) -> Size:
     """Each in the first slot that is free while it lives; a slot is as large as its largest."""
     slots: list[list[Lifetime]] = []
     for life in lifetimes:
@@ -77,6 +94,6 @@ def _slots(lifetimes: Sequence[Lifetime], start: Size) -> Size:
         size = ZERO
         for life in slot:
             life.buffer.offset = start
-            size = size.bound(life.buffer.size.aligned())
+            size = size.bound(life.buffer.size.aligned(alignment))
         start = start + size
     return start

@@ -42,13 +42,10 @@ class Assembly:
     def write(self) -> tuple[list[llvm.FuncOp], NDArray[np.uint8]]:
         """All functions, and the constants that they read."""
         constants = self._place_constants()
-        workspace = self._place_buffers()
+        workspace = arena.plan(arena.lifetimes_of(self.program.steps))
         main = self._main()
         size = _workspace_function(workspace)
         return [*self.functions, main, size], constants
-
-    def _views(self, step: Step) -> list[View]:
-        return [*step.reads, *step.writes]
 
     def _place_constants(self) -> NDArray[np.uint8]:
         """Constants that steps use, one after the other."""
@@ -68,20 +65,6 @@ class Assembly:
             start = buffer.offset.at(0)
             blob[start : start + content.size] = content
         return blob
-
-    def _place_buffers(self) -> Size:
-        """Temporary buffers in the workspace; its size."""
-        first: dict[Buffer, int] = {}
-        last: dict[Buffer, int] = {}
-        for position, step in enumerate(self.program.steps):
-            buffers = [view.buffer for view in self._views(step)]
-            if step.scratch is not None:
-                buffers.append(step.scratch)
-            for buffer in buffers:
-                if buffer.place == "workspace":
-                    first.setdefault(buffer, position)
-                    last[buffer] = position
-        return arena.plan([arena.Lifetime(b, first[b], last[b]) for b in first])
 
     def _main(self) -> llvm.FuncOp:
         function = self.program.function

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -25,7 +25,8 @@ from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
 from ....runtime.native.abi.linear import Precision
 from ..kernels.recipes import Recipe
-from .nests import RefusedError
+from .nests import Nest, RefusedError
+from .schedule import Schedule
 from .sizes import Size, product
 from .views import Buffer, View, whole_view
 from .writer import Writer
@@ -65,6 +66,9 @@ class Program:
     Attributes:
         recipe, precision: options of the pass.
         function: being compiled.
+        rules: for each op the function that plans it.
+        target: what it is compiled for, as errors say.
+        scheduled: how a nest of loops shall run.
         order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
@@ -79,7 +83,10 @@ class Program:
     recipe: Recipe
     precision: Precision
     function: FuncOp
-    order: dict[Operation, int]
+    rules: Mapping[type[Operation], Planner]
+    target: str
+    scheduled: Callable[[Nest], Schedule]
+    order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     literals: dict[SSAValue, Callable[[], View]] = field(
         default_factory=dict[SSAValue, Callable[[], View]]

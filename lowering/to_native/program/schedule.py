@@ -54,6 +54,12 @@ def schedule(nest: Nest, recipe: Recipe) -> Schedule:
     return min(_candidates(nest, recipe), key=lambda c: c[0])[1]
 
 
+def in_order(nest: Nest) -> Schedule:
+    """One element after the other: parallel loops outside, reductions inside."""
+    outer = tuple(d for d, parallel in enumerate(nest.parallel) if parallel)
+    return Schedule(outer, None, None, 1, 1, 1, False)
+
+
 def _candidates(nest: Nest, recipe: Recipe) -> list[tuple[float, Schedule]]:
     depends = dependencies(nest)
     commutes = bool(nest.reductions) and combiners(nest) is not None

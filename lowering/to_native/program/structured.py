@@ -21,7 +21,7 @@ from ..linalg.linalg_builder import PARALLEL
 from .combiners import fuse_products
 from .nests import Access, Captured, Nest, RefusedError, access, loop_sizes, simplified
 from .program import Planner, Program, Step
-from .schedule import Schedule, movable, schedule
+from .schedule import Schedule, movable
 from .sizes import ONE, ZERO, Size
 from .views import View
 from .writer import rules
@@ -56,7 +56,7 @@ def add_nest(program: Program, nest: Nest) -> None:
     if any(size == ZERO for a in nest.writes for size in a.view.sizes):
         return
     nest = simplified(nest)
-    plan = schedule(nest, program.recipe)
+    plan = program.scheduled(nest)
     if nest.reductions:
         fuse_products(nest)
     order = [*plan.outer]

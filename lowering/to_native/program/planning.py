@@ -1,0 +1,198 @@
+"""Plans the function of a module: calls are inlined, the rule of every op says what it does.
+
+Not here: the rules, which are the caller's, and code of what was planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg import abstract_ops
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ....dialects import spike
+from ....dialects.shapes import DYNAMIC
+from ....dialects.spike.types import dense_type, is_train
+from ....ir.errors import UnsupportedError
+from ....ir.locations import location_text
+from ....passes.analysis.replacement import erase_unused
+from ....runtime.native.abi.interface import FORWARD
+from . import structured
+from .inlining import inline_calls
+from .nests import RefusedError
+from .program import Program, sizes_of
+from .repetition import Repetition
+from .sizes import BATCH, product
+from .views import Buffer, View, whole_view
+
+DIMENSIONS = "tensor.dimensions"
+"""The argument attribute with the names of the sizes."""
+
+_LEADING = "the first axis"
+_TIME, _BATCH = "the steps", "the batch"
+
+
+def plan_function(program: Program, module: ModuleOp) -> list[View]:
+    """Plan the function of a program; where its results stand.
+
+    Args:
+        program: nothing is known of it yet.
+        module: that the function stands in. Both are changed.
+
+    Raises:
+        UnsupportedError: names every op that cannot be compiled.
+    """
+    function = program.function
+    inline_calls(module, function)
+    erase_unused([op for op in function.body.block.ops if op.results])
+    program.order = {op: position for position, op in enumerate(_ops(function.body.block))}
+    problems: list[tuple[str, str, str]] = []
+    _arguments(program, problems)
+    _plan_all(program, function.body.block, problems)
+    if problems:
+        raise UnsupportedError(program.target, problems)
+    return [_returned(program, value, n) for n, value in enumerate(results(function))]
+
+
+def _arguments(program: Program, problems: list[tuple[str, str, str]]) -> None:
+    """Views of the arguments; all sizes that are not known must be one."""
+    function = program.function
+    names = free_sizes(function)
+    if len(names) > 1:
+        shown = ", ".join(names)
+        reason = (
+            f"has several free sizes ({shown}), and only one, the batch, can stay free; give "
+            "the others with 'infer-shapes{timesteps=… batch=…}'"
+        )
+        problems.append((function.name, location_text(function), reason))
+    for number, argument in enumerate(function.args):
+        sizes = sizes_of(argument, BATCH)
+        element = dense_type(argument).element_type
+        buffer = Buffer(element, product(sizes), "input", number)
+        program.views[argument] = whole_view(buffer, sizes)
+
+
+def _ops(block: Block) -> Iterator[Operation]:
+    """The ops of a block, those of the bodies of loops after the loop."""
+    for op in block.ops:
+        yield op
+        if isinstance(op, spike.ScanOp):
+            yield from _ops(op.body.block)
+
+
+def _plan_all(program: Program, block: Block, problems: list[tuple[str, str, str]]) -> bool:
+    """Plan the ops of a block; whether that goes well."""
+    broken: set[SSAValue] = set()
+    known = len(problems)
+    for op in block.ops:
+        if isinstance(op, ReturnOp | spike.YieldOp):
+            continue
+        if not broken.isdisjoint(op.operands):
+            broken.update(op.results)
+        elif isinstance(op, spike.ScanOp):
+            if not _plan_loop(program, op, problems):
+                broken.update(op.results)
+        elif (reason := _planned(program, op)) is not None:
+            problems.append((op.name, location_text(op), reason))
+            broken.update(op.results)
+    return len(problems) == known
+
+
+def _plan_loop(program: Program, op: spike.ScanOp, problems: list[tuple[str, str, str]]) -> bool:
+    """Plan a loop over steps, its body included; whether that goes well."""
+    try:
+        loop = Repetition(program, op)
+        if not _plan_all(program, op.body.block, problems):
+            return False
+        loop.finish()
+    except RefusedError as error:
+        problems.append((op.name, location_text(op), str(error)))
+        return False
+    return True
+
+
+def _planned(program: Program, op: Operation) -> str | None:
+    """Plan an op; why that cannot be, if so."""
+    rule = program.rules.get(type(op))
+    known = len(program.steps)
+    if rule is None:
+        return "has no form in memory"
+    try:
+        if isinstance(op, abstract_ops.LinalgStructuredOperation):
+            refusal = structured.check_body(op)
+            if refusal is not None:
+                return refusal
+        rule(program, op)
+        for step in program.steps[known:]:
+            step.location = op.location
+    except RefusedError as error:
+        return str(error)
+    except VerifyException as error:
+        return f"has types that cannot stand in memory: {error}"
+    return None
+
+
+def forward_of(module: ModuleOp, target: str) -> FuncOp:
+    """The function to compile.
+
+    Raises:
+        UnsupportedError: there is none, or it has several blocks.
+    """
+    for function in module.ops:
+        if isinstance(function, FuncOp) and function.sym_name.data == FORWARD:
+            if function.is_declaration or len(function.body.blocks) != 1:
+                break
+            return function
+    reason = f"has no function @{FORWARD} of one block"
+    raise UnsupportedError(target, [("builtin.module", location_text(module), reason)])
+
+
+def results(function: FuncOp) -> Sequence[SSAValue]:
+    """What a function returns."""
+    end = function.body.block.last_op
+    assert end is not None
+    return end.operands
+
+
+def free_sizes(function: FuncOp) -> list[str]:
+    """The names of the sizes that are not known; sizes of leading axes without name are one."""
+    names: dict[str, None] = {}
+    leading: dict[str, None] = {}
+    spiking = any(op.dialect_name() == "spike" for op in function.walk())
+    attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
+    for number, argument in enumerate(function.args):
+        dimensions = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
+        shape = dense_type(argument).get_shape()
+        # Time comes first in trains and traces, then the batch, which comes first elsewhere.
+        timed = is_train(argument) or (spiking and DYNAMIC in shape[1:2])
+        plain = (_TIME, _BATCH) if timed else (_LEADING,)
+        for axis, size in enumerate(shape):
+            if size != DYNAMIC:
+                continue
+            name = plain[axis] if axis < len(plain) else f"axis {axis} of argument {number}"
+            if isinstance(dimensions, ArrayAttr):
+                word = cast("ArrayAttr[Attribute]", dimensions).data[axis]
+                name = word.data if isinstance(word, StringAttr) else str(word)
+            names[name] = None
+            if axis < len(plain):
+                leading[name] = None
+    if len(leading) > 1:
+        names.pop(_LEADING, None)
+    return list(names)
+
+
+def _returned(program: Program, value: SSAValue, number: int) -> View:
+    """Make a value the output of that number."""
+    view = program.view(value)
+    buffer = view.buffer
+    if buffer.place == "workspace" and view.whole:
+        buffer.place, buffer.number = "output", number
+        return view
+    output = Buffer(view.element, product(view.sizes), "output", number)
+    target = whole_view(output, view.sizes)
+    structured.add_copy(program, view, target)
+    return target
