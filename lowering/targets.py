@@ -42,6 +42,7 @@ _BUILT_IN = {
     "pytorch": "to_pytorch.target:PyTorchTarget",
     "onnx": "to_onnx.target:OnnxTarget",
     "native": "to_native.target:NativeTarget",
+    "c": "to_c.target:CTarget",
     "tflite": "to_tflite.target:TFLiteTarget",
     "verilog": "to_verilog.target:VerilogTarget",
     "nir": "to_nir.target:NirTarget",

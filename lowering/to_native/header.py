@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from math import prod
 
 from ...runtime.native.abi.interface import Interface, TensorInterface, size_text
+from ..emission import identifier
 
-_C_TYPES = {
+C_TYPES = {
     "bool": "uint8_t",
     "int8": "int8_t",
     "int16": "int16_t",
@@ -22,7 +23,8 @@ _C_TYPES = {
     "float32": "float",
     "float64": "double",
 }
-_NOTES = {
+"""The type of an element in C, by NumPy's name of it."""
+NOTES = {
     "bool": ", 0 or 1 in a byte",
     "float16": ", the bits of an IEEE half",
     "bfloat16": ", the upper 16 bits of a float",
@@ -47,7 +49,7 @@ _MACROS = """
     WCHAR_MAX WCHAR_MIN WEOF assert complex errno imaginary linux math_errhandling offsetof setjmp
     stderr stdin stdout unix va_arg va_copy va_end va_start
 """
-RESERVED = frozenset((*_KEYWORDS.split(), *_MACROS.split(), *_FUNCTIONS, *_C_TYPES.values()))
+RESERVED = frozenset((*_KEYWORDS.split(), *_MACROS.split(), *_FUNCTIONS, *C_TYPES.values()))
 """What cannot be the name of a function or of an argument in C and C++.
 
 That is keywords, types, functions that compiled code calls, and macros of standard headers.
@@ -106,6 +108,12 @@ def c_header(interface: Interface, prefix: str, machine: str, needs: Sequence[st
     return "\n".join(lines) + "\n"
 
 
+def in_c(name: str) -> str:
+    """A name as that of a function."""
+    name_in_c = identifier(name)
+    return f"{name_in_c}_" if name_in_c in RESERVED else name_in_c
+
+
 def macro_prefix(prefix: str) -> str:
     """What the macros of a header begin with: different for names that differ in case alone."""
     return prefix.swapcase() if prefix in (prefix.lower(), prefix.upper()) else prefix
@@ -142,7 +150,7 @@ def _description(interface: Interface, prefix: str) -> list[str]:
 
 
 def _tensor_line(role: str, tensor: TensorInterface) -> str:
-    note = _NOTES.get(tensor.dtype, "")
+    note = NOTES.get(tensor.dtype, "")
     return f" * {role} {tensor.name}: {tensor.dtype} {tensor.shown()}{note}"
 
 
@@ -158,8 +166,8 @@ def _elements_macro(macro: str, role: str, tensor: TensorInterface) -> str:
 
 def _prototype(interface: Interface, prefix: str) -> list[str]:
     arguments = [
-        *(f"const {_C_TYPES[t.dtype]} *{t.name}" for t in interface.inputs),
-        *(f"{_C_TYPES[t.dtype]} *{t.name}" for t in interface.outputs),
+        *(f"const {C_TYPES[t.dtype]} *{t.name}" for t in interface.inputs),
+        *(f"{C_TYPES[t.dtype]} *{t.name}" for t in interface.outputs),
         "void *workspace",
         "int64_t batch",
     ]

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -44,17 +45,35 @@ def shared_library(content: bytes, stem: str) -> bytes:
     Raises:
         BackendError: no C compiler, or it refuses.
     """
+    return library_of({f"{stem}.o": content}, [f"{stem}.o"], stem, "; form=object needs none")
+
+
+def library_of(
+    files: Mapping[str, bytes], arguments: Sequence[str], stem: str, hint: str = ""
+) -> bytes:
+    """What the C compiler makes of files as a shared library for this system.
+
+    Args:
+        files: content by name.
+        arguments: for the compiler, which runs in their folder.
+        stem: of the library.
+        hint: what to do where there is no compiler, beside getting one.
+
+    Raises:
+        BackendError: no C compiler, or it refuses.
+    """
     compiler = _command()
     if not compiler:
         looked = os.environ.get("CC") or ", ".join(COMPILERS)
         raise BackendError(
             f"a shared library is linked by the C compiler, and there is none (looked for "
-            f"{looked}): apt-get install gcc, or set CC; form=object needs none"
+            f"{looked}): apt-get install gcc, or set CC{hint}"
         )
     with TemporaryDirectory() as folder:
-        source, target = Path(folder, f"{stem}.o"), Path(folder, f"{stem}.so")
-        source.write_bytes(content)
-        command = [*compiler, "-shared", "-o", target.name, source.name]
+        target = Path(folder, f"{stem}.so")
+        for name, content in files.items():
+            Path(folder, name).write_bytes(content)
+        command = [*compiler, "-shared", "-o", target.name, *arguments]
         try:
             done = subprocess.run(
                 command,

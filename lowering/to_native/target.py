@@ -12,13 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 from ...ir.errors import BackendError, OptionError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
-from ..emission import identifier
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target
 from .elf import undefined_symbols
 from .export import check_lowered, standalone_text
-from .header import RESERVED, c_header
+from .header import c_header, in_c
 from .interface import note_interface, noted_interface
 from .kernels.neuron_steps import KERNELS
 from .kernels.recipes import Recipe, recipe_for
@@ -131,7 +130,7 @@ class NativeTarget(Target[NativeOptions]):
             raise BackendError(
                 "files hold no sparse weights: run them in the simulator, or give dense ones"
             )
-        prefix = _prefix(options.name or interface.name)
+        prefix = in_c(options.name or interface.name)
         compiled = compile_text(standalone_text(module, interface, prefix, machine), machine)
         content = compiled.object()
         form = options.form or "object"
@@ -174,11 +173,6 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
             "convert-cf-to-llvm,convert-func-to-llvm",
         ),
     )
-
-
-def _prefix(name: str) -> str:
-    name_in_c = identifier(name)
-    return f"{name_in_c}_" if name_in_c in RESERVED else name_in_c
 
 
 def _formed(

@@ -38,12 +38,32 @@ _INTEGERS: dict[tuple[int, Signedness], Activations] = {
     (32, Signedness.SIGNLESS): "i32",
 }
 _WIDTHS = (8, 16, 32)
+_LEAST_OUTPUTS = 4
+"""Channels of a group from which on tables of sums are less work than products."""
 
 
 def kernel_takes(op: Operation) -> bool:
     """Whether a native kernel computes `op`, a product with trits, all that is fused included."""
     takes = _TAKEN.get(type(op))
     return takes is not None and takes(op)
+
+
+def product_takes(op: Operation) -> bool:
+    """Whether `op` is a product with trits that C code computes, and nothing behind it.
+
+    Depthwise convolutions and the like, of few outputs from each input, are loops there.
+    """
+    if not kernel_takes(op):
+        return False
+    if isinstance(op, ternary.MatmulOp):
+        return op.scale is None
+    if isinstance(op, ternary.ConvOp):
+        outputs = tensor_type(op.weight).get_shape()[0]
+        if outputs < _LEAST_OUTPUTS * op.groups.value.data:
+            return False
+    steps = (op.scale, op.bias, op.thresholds, op.multiplier)
+    plain = isinstance(op, ternary.FusedOp) and op.activation.data == "none"
+    return plain and all(step is None for step in steps)
 
 
 def kind_of(element: Attribute, precision: Precision = "float32") -> Kind | None:

@@ -41,7 +41,7 @@ RULES: Mapping[type[Operation], Rule] = {
 """For each op the function that builds what takes its place."""
 
 CHOICES = {
-    "products": ("dense", "event"),
+    "products": ("dense", "event", "sums"),
     "neurons": ("stay", "loop"),
     "resets": ("choice", "product"),
 }
@@ -74,7 +74,8 @@ class ConvertSpikeToTensorPass(ModulePass):
 
     products: str = "dense"
     """`dense`: synapses become products with all inputs. `event`: synapses of trains with known
-    weights stay, for kernels that add up the weights of the inputs that fire."""
+    weights stay, for kernels that add up the weights of the inputs that fire. `sums`: the same,
+    but scale and bias become ops behind them."""
 
     neurons: str = "stay"
     """`loop`: a neuron is a `spike.scan` whose body has its equations."""
@@ -98,7 +99,10 @@ class ConvertSpikeToTensorPass(ModulePass):
             rule = RULES.get(type(inner))
             if rule is None or self._stays(inner) or isinstance(inner.parent_op(), spike.LayerOp):
                 continue
-            values = rule(Builder(inner), inner)
+            if self.products == "sums" and isinstance(inner, spike.LinearOp) and event_kind(inner):
+                values: Values | None = synapses.summed(Builder(inner), inner)
+            else:
+                values = rule(Builder(inner), inner)
             if values is not None:
                 replace_results(inner, values)
         for inner in list(op.walk()) if self.neurons == "loop" else ():
@@ -111,8 +115,7 @@ class ConvertSpikeToTensorPass(ModulePass):
                 replace_results(inner, neurons.neuron(Builder(inner), inner, product))
 
     def _stays(self, op: Operation) -> bool:
-        return (
-            self.products == "event"
-            and isinstance(op, spike.LinearOp)
-            and event_kind(op) is not None
-        )
+        if not isinstance(op, spike.LinearOp) or event_kind(op) is None:
+            return False
+        plain = op.scale is None and op.bias is None
+        return self.products == "event" or (self.products == "sums" and plain)

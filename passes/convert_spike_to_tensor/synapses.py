@@ -26,6 +26,12 @@ def linear(builder: Builder, op: spike.LinearOp) -> Values:
     return [_finish(builder, op, sums)]
 
 
+def summed(builder: Builder, op: spike.LinearOp) -> Values:
+    """`spike.linear` without scale and bias, and these behind it."""
+    sums = spike.LinearOp(op.input, op.weight)
+    return [_finish(builder, op, builder.add(sums))]
+
+
 def conv(builder: Builder, op: spike.ConvOp) -> Values:
     """`spike.conv`: one convolution of all steps of all samples."""
     x, weight = _operands(builder, op)

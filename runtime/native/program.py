@@ -204,8 +204,8 @@ class NativeProgram:
             for name, offset in interface.held:
                 address = address_of(self._held[name])
                 self._constants[offset : offset + 8].view(np.int64)[0] = address
-        self._dtypes = [_dtype(tensor.dtype) for tensor in interface.inputs]
-        self._output_dtypes = [_dtype(tensor.dtype) for tensor in interface.outputs]
+        self._dtypes = [dtype_named(tensor.dtype) for tensor in interface.inputs]
+        self._output_dtypes = [dtype_named(tensor.dtype) for tensor in interface.outputs]
         self._strides = [
             _row_bytes(tensor, dtype)
             for tensor, dtype in zip(tensors, [*self._dtypes, *self._output_dtypes], strict=True)
@@ -398,7 +398,7 @@ def _mismatch(verb: str, tensors: Sequence[TensorInterface], arrays: Sequence[Ar
     return f"the program {verb} {wanted or 'nothing'}; got {shown or 'none'}"
 
 
-def _dtype(name: str) -> np.dtype[Any]:
+def dtype_named(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes
 

@@ -29,6 +29,7 @@ from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
+from ..ternary_products import kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
 from .linalg_builder import LinalgBuilder, Rule, element
@@ -50,7 +51,7 @@ def takes(kind: type[Operation], element: Attribute) -> bool:
 
 
 CHOICES = ("arguments", "constants")
-KEPT = ("none", "ternary")
+KEPT = ("none", "ternary", "products")
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class ConvertTensorToLinalgPass(ModulePass):
     """`ternary`: products that native kernels take stay as they are (`to_native.ternary_products`),
     where need be without the steps that follow them, and so do parameters and constants. Where they
     meet lowered types there are casts (`builtin.unrealized_conversion_cast`). Ops of `spike` stay
-    too."""
+    too. `products`: the same, but no product stays with steps that follow it."""
 
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
@@ -102,13 +103,13 @@ class ConvertTensorToLinalgPass(ModulePass):
             )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        keeps_ternary = self.keep == "ternary"
+        keeps_ternary = self.keep != "none"
         as_arguments = self.parameters == "arguments" and not keeps_ternary
         _check(op, as_arguments, keeps_ternary=keeps_ternary)
         declared: dict[str, FuncOp] = {}
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             if not function.is_declaration:
-                declared.update(_lower(function, as_arguments, keeps_ternary=keeps_ternary))
+                declared.update(_lower(function, as_arguments, self.keep))
             signature.lower_function_type(function)
         _declare(op, declared)
         if not keeps_ternary:
@@ -144,14 +145,15 @@ def _unsupported(op: Operation) -> str | None:
     return None
 
 
-def _lower(function: FuncOp, as_arguments: bool, *, keeps_ternary: bool) -> dict[str, FuncOp]:
+def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]:
     """Lower the body of a function; the library functions that it calls then."""
-    products = split_products(function) if keeps_ternary else {}
+    taken = product_takes if keep == "products" else kernel_takes
+    products = split_products(function, taken) if keep != "none" else {}
     ops = list(function.body.walk())
     if not ops:
         return {}
     builder = LinalgBuilder(ops[0])
-    keeper = Keeper(ops if keeps_ternary else [])
+    keeper = Keeper(ops if keep != "none" else [], taken)
     signature.lower_argument_types(function, builder)
     arguments = signature.ParameterArguments(function)
     for op in ops:

@@ -5,7 +5,7 @@ Not here: which products stay (`to_native.ternary_products`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import UnrealizedConversionCastOp
 from xdsl.dialects.func import FuncOp
@@ -14,7 +14,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ....dialects import ternary
 from ....passes.analysis.compile_time import is_literal
 from ....passes.analysis.replacement import erase, insert_before
-from ..ternary_products import kernel_takes
 from .linalg_builder import LinalgBuilder
 from .signature import is_unsigned_tensor, lowered_type
 
@@ -24,15 +23,17 @@ _BARE = (
 )
 
 
-def split_products(function: FuncOp) -> dict[Operation, SSAValue]:
+def split_products(
+    function: FuncOp, taken: Callable[[Operation], bool]
+) -> dict[Operation, SSAValue]:
     """Put the bare product before an op of which kernels take no more than that; the products."""
     products: dict[Operation, SSAValue] = {}
     for op in list(function.walk()):
-        if not isinstance(op, ternary.FusedOp) or kernel_takes(op):
+        if not isinstance(op, ternary.FusedOp) or taken(op):
             continue
         bare = op.rebuild(**dict.fromkeys(_BARE), activation="none")
         insert_before(op, bare)
-        if kernel_takes(bare):
+        if taken(bare):
             products[op] = bare.result
         else:
             erase(bare)
@@ -45,13 +46,18 @@ def is_spiking(op: Operation) -> bool:
 
 
 class Keeper:
-    """Knows the ops that stay, and the types that their operands had."""
+    """Knows the ops that stay, and the types that their operands had.
 
-    def __init__(self, ops: Sequence[Operation]) -> None:
+    Args:
+        ops: of a function.
+        taken: whether a product with trits stays.
+    """
+
+    def __init__(self, ops: Sequence[Operation], taken: Callable[[Operation], bool]) -> None:
         self._types: dict[Operation, list[Attribute]] = {
             op: [operand.type for operand in op.operands]
             for op in ops
-            if is_literal(op) or kernel_takes(op) or is_spiking(op)
+            if is_literal(op) or taken(op) or is_spiking(op)
         }
 
     def keeps(self, op: Operation) -> bool:

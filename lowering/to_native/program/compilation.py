@@ -31,6 +31,7 @@ from .assembly import Assembly
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
+from .writer import rules
 
 RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
@@ -72,7 +73,13 @@ class Compilation:
         """
         recipe, function = self._recipe, self._function
         program = Program(
-            recipe, self._precision, function, RULES, "native", lambda nest: schedule(nest, recipe)
+            recipe,
+            self._precision,
+            function,
+            RULES,
+            rules(),
+            "native",
+            lambda nest: schedule(nest, recipe),
         )
         outputs = plan_function(program, self._copy)
         functions, constants = Assembly(program, outputs).write()

@@ -123,7 +123,7 @@ def _planned(program: Program, op: Operation) -> str | None:
         return "has no form in memory"
     try:
         if isinstance(op, abstract_ops.LinalgStructuredOperation):
-            refusal = structured.check_body(op)
+            refusal = structured.check_body(program, op)
             if refusal is not None:
                 return refusal
         rule(program, op)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -67,6 +67,7 @@ class Program:
         recipe, precision: options of the pass.
         function: being compiled.
         rules: for each op the function that plans it.
+        scalars: the ops that bodies of loops may have.
         target: what it is compiled for, as errors say.
         scheduled: how a nest of loops shall run.
         order: the positions of its ops, and of those of the loops that it holds.
@@ -84,6 +85,7 @@ class Program:
     precision: Precision
     function: FuncOp
     rules: Mapping[type[Operation], Planner]
+    scalars: Container[type[Operation]]
     target: str
     scheduled: Callable[[Nest], Schedule]
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])

@@ -310,10 +310,15 @@ def retyped(program: Program, op: spike.ToTensorOp | spike.FromTensorOp) -> None
     program.views[op.result] = program.view(op.operand)
 
 
-RULES: Mapping[type[Operation], Planner] = {
-    spike.LinearOp: linear,
+TRAINS: Mapping[type[Operation], Planner] = {
     spike.ToTensorOp: retyped,
     spike.FromTensorOp: retyped,
+}
+"""Ops that do nothing in memory."""
+
+RULES: Mapping[type[Operation], Planner] = {
+    **TRAINS,
+    spike.LinearOp: linear,
     **{op: neuron for name, op in spike.NEURONS.items() if name in KERNELS},
 }
 """For each op the function that plans it."""

@@ -24,7 +24,6 @@ from .program import Planner, Program, Step
 from .schedule import Schedule, movable
 from .sizes import ONE, ZERO, Size
 from .views import View
-from .writer import rules
 
 Maps = Sequence[Sequence[AffineExpr]]
 
@@ -214,13 +213,13 @@ def captured_values(program: Program, body: Block) -> Mapping[SSAValue, Captured
     return captured
 
 
-def check_body(op: Operation) -> str | None:
+def check_body(program: Program, op: Operation) -> str | None:
     """Why the body of an op cannot be compiled, `None` if it can."""
     for inner in op.regions[0].block.ops:
         known = isinstance(
             inner, linalg.YieldOp | linalg.IndexOp | upstream.ExtractOp | arith.ConstantOp | CallOp
         )
-        if not known and type(inner) not in rules():
+        if not known and type(inner) not in program.scalars:
             return f"its body has the op '{inner.name}'"
     return None
 

@@ -1,0 +1,308 @@
+/* What code of the target `c` calls: each function, and those that it calls, is copied into the
+   file of a model. Blank lines part functions. INPUT, SUM and TABLE stand for types. */
+
+/* A divisor by which an integer can be divided: 1 in the place of 0, and of -1 where that
+   would overflow. */
+static int64_t divisor(int64_t x, int64_t y)
+{
+    return y == 0 || (y == -1 && x == INT64_MIN) ? 1 : y;
+}
+
+static uint64_t unsigned_divisor(uint64_t y)
+{
+    return y == 0 ? 1 : y;
+}
+
+static int64_t floor_division(int64_t x, int64_t y)
+{
+    const int64_t d = divisor(x, y);
+    const int64_t quotient = x / d, rest = x % d;
+    return rest != 0 && (rest < 0) != (d < 0) ? quotient - 1 : quotient;
+}
+
+static int64_t ceiling_division(int64_t x, int64_t y)
+{
+    const int64_t d = divisor(x, y);
+    const int64_t quotient = x / d, rest = x % d;
+    return rest != 0 && (rest < 0) == (d < 0) ? quotient + 1 : quotient;
+}
+
+/* A place within 0 … last. */
+static int64_t inside(int64_t place, int64_t last)
+{
+    return place < 0 ? 0 : place > last ? last : place;
+}
+
+static float max_float(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+static float min_float(float a, float b)
+{
+    return a < b || a != a ? a : b;
+}
+
+static double max_double(double a, double b)
+{
+    return a > b || a != a ? a : b;
+}
+
+static double min_double(double a, double b)
+{
+    return a < b || a != a ? a : b;
+}
+
+static uint32_t bits_of_float(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static float float_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static uint64_t bits_of_double(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static double double_of_bits(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The float of the bits of an IEEE half. */
+static float from_half(uint16_t half)
+{
+    const int exponent = (half >> 10) & 31;
+    const float fraction = (float)(half & 1023u);
+    float x = ldexpf(fraction + (exponent ? 1024.0f : 0.0f), (exponent ? exponent : 1) - 25);
+    if (exponent == 31) {
+        x = half & 1023u ? NAN : INFINITY;
+    }
+    return half >> 15 ? -x : x;
+}
+
+/* The bits of the nearest IEEE half, ties to even. */
+static uint16_t to_half(double x)
+{
+    const uint32_t sign = signbit(x) ? 0x8000u : 0u;
+    const double size = fabs(x);
+    int exponent = 0;
+    if (size != size) {
+        return (uint16_t)(sign | 0x7e00u);
+    }
+    if (size >= 65520.0) {
+        return (uint16_t)(sign | 0x7c00u);
+    }
+    (void)frexp(size, &exponent);
+    exponent = exponent < -13 ? -13 : exponent;
+    /* A fraction of 2048 carries into the exponent. */
+    const double fraction = rint(ldexp(size, 11 - exponent));
+    const uint32_t field = (uint32_t)(exponent + 13) << 10;
+    return (uint16_t)(sign | (field + (uint32_t)fraction));
+}
+
+static float from_bfloat(uint16_t bits)
+{
+    return float_of_bits((uint32_t)bits << 16);
+}
+
+/* The bits of the nearest bfloat16, ties to even. */
+static uint16_t to_bfloat(float x)
+{
+    const uint32_t bits = bits_of_float(x);
+    if (x != x) {
+        return (uint16_t)((bits >> 16) | 0x40u);
+    }
+    return (uint16_t)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+static int32_t ones(uint64_t x, int32_t width)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < width; i++) {
+        count += (int32_t)(x >> i & 1u);
+    }
+    return count;
+}
+
+static int32_t leading_zeros(uint64_t x, int32_t width)
+{
+    int32_t count = 0;
+    while (count < width && !(x >> (width - 1 - count) & 1u)) {
+        count++;
+    }
+    return count;
+}
+
+static int32_t trailing_zeros(uint64_t x, int32_t width)
+{
+    int32_t count = 0;
+    while (count < width && !(x >> count & 1u)) {
+        count++;
+    }
+    return count;
+}
+
+/* The window of an image [channels, height, width] that starts in row `top` and column `left`;
+   0 where it reaches beyond the image. */
+static void window_INPUT(const INPUT *x, INPUT *patch, const int32_t *shape, int32_t top,
+                         int32_t left)
+{
+    const int32_t channels = shape[0], height = shape[1], width = shape[2];
+    for (int32_t c = 0; c < channels; c++, x += height * width) {
+        for (int32_t i = 0, row = top; i < shape[3]; i++, row += shape[5]) {
+            for (int32_t j = 0, column = left; j < shape[4]; j++, column += shape[6]) {
+                const int inner = row >= 0 && row < height && column >= 0 && column < width;
+                *patch++ = inner ? x[row * width + column] : (INPUT)0;
+            }
+        }
+    }
+}
+
+/* Each sum of `count` numbers with the signs -, 0 and + on top of table[0]: digit i of the
+   place, in base 3, is the sign of number i, plus 1. */
+static void all_sums_TABLE(TABLE *table, const TABLE *numbers, int32_t count)
+{
+    int32_t size = 1;
+    for (int32_t i = 0; i < count; i++, size *= 3) {
+        const TABLE number = numbers[i];
+        for (int32_t j = 0; j < size; j++) {
+            const TABLE sum = table[j];
+            table[j] = sum - number;
+            table[size + j] = sum;
+            table[2 * size + j] = sum + number;
+        }
+    }
+}
+
+/* Ten numbers from place `first` on, 0 behind the end: two in a word, those of the first five in
+   the lower half. */
+static void pairs_INPUT(const INPUT *x, int32_t first, int32_t ins, uint32_t *numbers)
+{
+    for (int32_t i = 0; i < 5; i++) {
+        const int32_t low = first + i, high = low + 5;
+        numbers[i] = (low < ins ? (uint32_t)x[low] : 0u) +
+                     ((high < ins ? (uint32_t)x[high] : 0u) << 16);
+    }
+}
+
+/* sums[n] = Σ x[i]·trit[i][n], weights of five inputs in a byte, those of the first five inputs
+   first. All sums of ten inputs are tabled, five in each half of a word; BASE keeps halves
+   positive. Behind the end x is 0, and any byte is right. */
+static void product_INPUT(const uint8_t *weights, const INPUT *x, int32_t ins, int32_t outs,
+                          uint32_t *table, int32_t *sums)
+{
+    uint32_t numbers[5];
+    for (int32_t n = 0; n < outs; n++) {
+        sums[n] = -2 * BASE * ((ins + 9) / 10);
+    }
+    for (int32_t first = 0; first < ins; first += 10, weights += 2 * outs) {
+        const uint8_t *const other = first + 5 < ins ? weights + outs : weights;
+        pairs_INPUT(x, first, ins, numbers);
+        table[0] = BASE * 0x10001u;
+        all_sums_uint32_t(table, numbers, 5);
+        for (int32_t n = 0; n < outs; n++) {
+            sums[n] += (int32_t)((table[weights[n]] & 0xffffu) + (table[other[n]] >> 16));
+        }
+    }
+}
+
+/* The same for few outputs: a byte is looked up in two tables, of three inputs and of two. */
+static void product_few_INPUT(const uint8_t *weights, const INPUT *x, int32_t ins, int32_t outs,
+                              uint32_t *table, int32_t *sums)
+{
+    uint32_t numbers[5];
+    for (int32_t n = 0; n < outs; n++) {
+        sums[n] = -4 * BASE * ((ins + 9) / 10);
+    }
+    for (int32_t first = 0; first < ins; first += 10, weights += 2 * outs) {
+        const uint8_t *const other = first + 5 < ins ? weights + outs : weights;
+        pairs_INPUT(x, first, ins, numbers);
+        table[0] = table[27] = BASE * 0x10001u;
+        all_sums_uint32_t(table, numbers, 3);
+        all_sums_uint32_t(table + 27, numbers + 3, 2);
+        for (int32_t n = 0; n < outs; n++) {
+            const uint32_t a = weights[n], b = other[n];
+            const uint32_t c = (a * 19u) >> 9, d = (b * 19u) >> 9; /* a / 27, b / 27 */
+            const uint32_t low = table[a - 27u * c] + table[27u + c];
+            const uint32_t high = table[b - 27u * d] + table[27u + d];
+            sums[n] += (int32_t)((low & 0xffffu) + (high >> 16));
+        }
+    }
+}
+
+/* The same for numbers of more than a byte: the sums of five inputs are tabled. */
+static void product_wide_INPUT(const uint8_t *weights, const INPUT *x, int32_t ins, int32_t outs,
+                               TABLE *table, SUM *sums)
+{
+    TABLE numbers[5];
+    for (int32_t n = 0; n < outs; n++) {
+        sums[n] = 0;
+    }
+    for (int32_t first = 0; first < ins; first += 5, weights += outs) {
+        for (int32_t i = 0; i < 5; i++) {
+            numbers[i] = first + i < ins ? (TABLE)x[first + i] : (TABLE)0;
+        }
+        table[0] = 0;
+        all_sums_TABLE(table, numbers, 5);
+        for (int32_t n = 0; n < outs; n++) {
+            sums[n] = (SUM)((TABLE)sums[n] + table[weights[n]]);
+        }
+    }
+}
+
+/* sums[n] = Σ trit[i][n] over the inputs i that fire, weights of five outputs in a byte. The five
+   codes of a byte, trit + 1, are tabled as fields of six bits, in which 31 inputs are counted. */
+static void fired_trits(const uint8_t *weights, const uint8_t *fires, int32_t ins, int32_t outs,
+                        uint32_t *table, uint32_t *fields, int32_t *sums)
+{
+    static const uint32_t units[5] = {1u, 1u << 6, 1u << 12, 1u << 18, 1u << 24};
+    const int32_t bytes = (outs + 4) / 5;
+    int32_t count = 0;
+    table[0] = 0x1041041u;
+    all_sums_uint32_t(table, units, 5);
+    memset(sums, 0, sizeof *sums * (size_t)outs);
+    memset(fields, 0, sizeof *fields * (size_t)bytes);
+    for (int32_t i = 0; i <= ins; i++) {
+        if (i == ins || count == 31) {
+            for (int32_t n = 0; n < outs; n++) {
+                sums[n] += (int32_t)(fields[n / 5] >> n % 5 * 6 & 63u) - count;
+            }
+            memset(fields, 0, sizeof *fields * (size_t)bytes);
+            count = 0;
+        }
+        if (i < ins && fires[i]) {
+            const uint8_t *const row = weights + i * bytes;
+            for (int32_t b = 0; b < bytes; b++) {
+                fields[b] += table[row[b]];
+            }
+            count++;
+        }
+    }
+}
+
+/* sums[n] = Σ weights[i][n] over the inputs i that fire. */
+static void fired_INPUT(const INPUT *weights, const uint8_t *fires, int32_t ins, int32_t outs,
+                        SUM *sums)
+{
+    for (int32_t n = 0; n < outs; n++) {
+        sums[n] = 0;
+    }
+    for (int32_t i = 0; i < ins; i++, weights += outs) {
+        for (int32_t n = 0; fires[i] && n < outs; n++) {
+            sums[n] += weights[n];
+        }
+    }
+}

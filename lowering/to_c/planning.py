@@ -1,0 +1,45 @@
+"""What a program becomes in memory: the steps that C is written of. Not here: C (`text`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from ..to_native.kernels.recipes import RECIPES
+from ..to_native.program import random_spikes, shapes, spiking, structured
+from ..to_native.program.planning import forward_of, plan_function
+from ..to_native.program.program import Planner, Program
+from ..to_native.program.schedule import in_order
+from ..to_native.program.views import View
+from . import expressions, products
+from .fusion import fuse
+
+RULES: Mapping[type[Operation], Planner] = {
+    **shapes.RULES,
+    **structured.RULES,
+    **random_spikes.RULES,
+    **spiking.TRAINS,
+    **products.RULES,
+}
+"""For each op the function that plans it."""
+
+TARGET = "c"
+
+
+def planned(module: ModuleOp) -> tuple[Program, Sequence[View]]:
+    """The steps of a program, and where its results stand.
+
+    Args:
+        module: what the stages made.
+
+    Raises:
+        UnsupportedError: names every op that has no form in C.
+    """
+    module = module.clone()
+    function = forward_of(module, TARGET)
+    program = Program(RECIPES[-1], "float32", function, RULES, expressions.RULES, TARGET, in_order)
+    outputs = plan_function(program, module)
+    fuse(program, [view.buffer for view in outputs])
+    return program, outputs

@@ -1,0 +1,110 @@
+"""The target `c`: its options, its stages, and its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from xdsl.dialects.builtin import ModuleOp
+
+from ...dialects.registry import triton_context
+from ...ir.errors import OptionError, UnsupportedError
+from ...ir.locations import location_text
+from ...passes.decompose import decomposition
+from ...passes.infer_shapes import InferShapesPass
+from ..artifact import Artifact
+from ..options import TargetOptions, option
+from ..stages import Stage
+from ..target import Target
+from ..to_native.header import in_c
+from ..to_native.interface import note_interface, noted_interface
+from ..to_native.linalg import takes
+from ..to_native.program.planning import forward_of, free_sizes
+from .files import program_files
+from .planning import planned
+from .ports import QuantizedPortsPass
+
+
+@dataclass(frozen=True)
+class COptions(TargetOptions):
+    """Options of the target `c`."""
+
+    batch: int = option(1, "samples that a call takes: memory is static, so that it is fixed")
+    ports: Literal["float", "quantized"] = option(
+        "float",
+        "inputs and outputs that the program quantises and dequantises: as the program has them, "
+        "or as integers, which the caller scales",
+    )
+    name: str | None = option(None, "name of the C function; by default the model's")
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise OptionError(f"target 'c': batch must be at least 1, got {self.batch}")
+
+
+class CTarget(Target[COptions]):
+    """C99 files for microcontrollers."""
+
+    name: ClassVar[str] = "c"
+    description: ClassVar[str] = "C99 for microcontrollers: static memory, packed weights"
+    Options: ClassVar[type[TargetOptions]] = COptions
+    engine = f"{__package__}.engine:CEngine"
+    known_steps = True
+
+    def prepare(self, module: ModuleOp, options: COptions) -> None:
+        """Fix the batch, and note the interface before the passes take names and types away.
+
+        Raises:
+            UnsupportedError: another size is not known.
+        """
+        context = triton_context()
+        InferShapesPass(batch=options.batch).apply(context, module)
+        if options.ports == "quantized":
+            QuantizedPortsPass().apply(context, module)
+        function = forward_of(module, self.name)
+        names = free_sizes(function)
+        if names:
+            reason = (
+                f"has free sizes ({', '.join(names)}), and memory is static; give them with "
+                "-p 'infer-shapes{timesteps=… batch=…}', the batch as the option batch too"
+            )
+            raise UnsupportedError(self.name, [(function.name, location_text(function), reason)])
+        note_interface(module, "C99")
+
+    def stages(self, options: COptions) -> Sequence[Stage]:
+        """From whole tensors to loops and products."""
+        return (
+            Stage("decompose", decomposition(takes)),
+            Stage("simplify", "canonicalize,cse,dce"),
+            Stage(
+                "spikes",
+                "lower-network,inline-spike-layers,fuse-spike{exact=true layers=false},"
+                "lower-recurrent,convert-spike-to-tensor{products=sums}",
+            ),
+            Stage(
+                "fuse",
+                "fold-constants{keep-packed=true},fuse-linear,"
+                "fold-constants{keep-packed=true},canonicalize,cse,dce",
+            ),
+            Stage(
+                "neurons",
+                "convert-spike-to-tensor{products=sums neurons=loop},canonicalize,cse,dce",
+            ),
+            Stage(
+                "linalg",
+                "convert-tensor-to-linalg{keep=products},canonicalize,cse,dce,fuse-elementwise",
+            ),
+        )
+
+    def emit(self, module: ModuleOp, options: COptions) -> Artifact:
+        """The files.
+
+        Raises:
+            UnsupportedError: names every op that has no form in C.
+        """
+        interface = noted_interface(module)
+        name = in_c(options.name or interface.name)
+        program, outputs = planned(module)
+        files, report = program_files(program, outputs, interface, name, module)
+        return Artifact(name, files, manifest={"interface": interface.to_dict(), **report})

@@ -1,0 +1,341 @@
+"""The C of a planned program: constants, memory, a function for each kind of loops, the calls.
+
+Steps that are alike, but for where their tensors stand, share a function. Not here: the loops
+themselves (`nests`), headers and other files (`files`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...ir.arrays import Array
+from ..to_native.program import arena
+from ..to_native.program.nests import Access, Nest, shape_of
+from ..to_native.program.program import Program, Step
+from ..to_native.program.repetition import LoopStep
+from ..to_native.program.structured import NestStep
+from ..to_native.program.views import Buffer, View
+from .expressions import c_type, literal
+from .library import Library
+from .nests import NestWriter, known_number, number, touched
+from .products import IMAGE, PLACE, FiredStep, ProductStep, Window
+
+_ALIGNMENT = 8
+"""Bytes: what the widest element needs."""
+_NARROW = ("int8", "uint8", "int16", "uint16", "int32")
+_LINE = 16
+"""Numbers on a line of constants."""
+
+
+@dataclass
+class Source:
+    """Writes the parts of one file.
+
+    Attributes:
+        program: all its sizes are known.
+        inputs, outputs: names of the arguments, with the C types that callers see.
+        constants: bytes of each constant, by its name.
+        memory: bytes of the static memory.
+    """
+
+    program: Program
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    library: Library = field(default_factory=Library)
+    constants: dict[str, int] = field(default_factory=dict[str, int])
+    memory: int = 0
+    _names: dict[Buffer, str] = field(default_factory=dict[Buffer, str])
+    _types: dict[Buffer, str] = field(default_factory=dict[Buffer, str])
+    _times: dict[Buffer, str] = field(default_factory=dict[Buffer, str])
+    _functions: dict[object, tuple[str, list[str]]] = field(
+        default_factory=dict[object, "tuple[str, list[str]]"]
+    )
+
+    def write(self) -> tuple[str, list[str]]:
+        """What stands before the function of the program, and its statements."""
+        memory = self._memory()
+        constants = self._constants()
+        calls = self._run(self.program.steps, 1)
+        code = ["\n".join(lines) for _, lines in self._functions.values()]
+        self.library.need_all("\n".join([*code, *calls]))
+        return "\n\n".join(filter(None, [constants, memory, self.library.text(), *code])), calls
+
+    # Memory
+
+    def _memory(self) -> str:
+        """Temporary buffers, those that are not needed at once in the same place."""
+        lifetimes = arena.lifetimes_of(self.program.steps)
+        self.memory = number(arena.plan(lifetimes, _ALIGNMENT))
+        lines: list[str] = []
+        for life in lifetimes:
+            buffer = life.buffer
+            name = self._names[buffer] = f"t{len(lines)}"
+            offset = number(buffer.offset)
+            before = f"uint8_t before[{offset}]; " if offset else ""
+            kind, count = self._type(buffer), max(number(buffer.count), 1)
+            lines.append(f"    struct {{ {before}{kind} data[{count}]; }} {name};")
+        if not lines:
+            return ""
+        return "\n".join(
+            [
+                "/* What is needed at different times shares its place. */",
+                "static union {",
+                *lines,
+                "} memory;",
+            ]
+        )
+
+    def _constants(self) -> str:
+        """The constants that steps read."""
+        texts: list[str] = []
+        for buffer in _constants_of(self.program.steps):
+            content = buffer.content
+            assert content is not None
+            values = _narrowed(content)
+            name = self._names[buffer] = f"c{len(self.constants)}"
+            self.constants[name] = values.nbytes
+            kind = self._types[buffer] = _type_of(values, c_type(buffer.element))
+            texts.append(_array(name, kind, values))
+        return "\n\n".join(texts)
+
+    def _type(self, buffer: Buffer) -> str:
+        return self._types.get(buffer) or c_type(buffer.element)
+
+    def _pointer(self, view: View, type: str | None = None) -> str:
+        """Where the first element of a view stands; as another type of the same width."""
+        buffer = view.buffer
+        offset = number(view.offset)
+        match buffer.place:
+            case "input":
+                base = f"(const {self._type(buffer)} *){self.inputs[buffer.number]}"
+            case "output":
+                base = f"({self._type(buffer)} *){self.outputs[buffer.number]}"
+            case "constant":
+                base = self._names[buffer]
+            case "step":
+                assert buffer.run is not None
+                stride = number(buffer.run.strides[0])
+                base = f"{self._pointer(buffer.run)} + {self._times[buffer]} * {stride}"
+            case _:
+                base = f"memory.{self._names[buffer]}.data"
+        if type is not None and type != self._type(buffer):
+            base = f"(const {type} *)({base})"
+        return f"{base} + {offset}" if offset else base
+
+    # Steps
+
+    def _run(self, steps: Sequence[Step], depth: int) -> list[str]:
+        lines: list[str] = []
+        indent = "    " * depth
+        for step in steps:
+            if isinstance(step, LoopStep):
+                time = f"step{depth}"
+                self._times.update(dict.fromkeys(step.slices, time))
+                count = number(step.count)
+                lines.append(f"{indent}for (int32_t {time} = 0; {time} < {count}; {time}++) {{")
+                lines += [*self._run(step.repeated, depth + 1), f"{indent}}}"]
+            elif isinstance(step, NestStep):
+                lines.append(indent + self._nest_call(step))
+            elif isinstance(step, ProductStep) and step.window is not None:
+                lines.append(indent + self._window_call(step, step.window))
+            elif isinstance(step, ProductStep | FiredStep):
+                lines += [indent + line for line in self._row_calls(step)]
+        return lines
+
+    def _row_calls(self, step: ProductStep | FiredStep) -> list[str]:
+        """A product of one row, or a loop over rows."""
+        ins, outs = number(step.x.sizes[-1]), number(step.y.sizes[-1])
+        rows = number(step.y.buffer.count) // outs
+        several = rows > 1
+        type = step.kernel.input if isinstance(step, ProductStep) else None
+        x, y = self._pointer(step.x, type), self._pointer(step.y)
+        if several:
+            x, y = f"{x} + row * {ins}", f"{y} + row * {outs}"
+        weights = self._pointer(step.weights)
+        if isinstance(step, ProductStep):
+            call = step.kernel.call(self.library, weights, x, self._pointer(step.table), y)
+        else:
+            tables = [self._pointer(view) for view in step.tables]
+            call = step.call(self.library, x, y, weights, tables)
+        if not several:
+            return [call]
+        return [f"for (int32_t row = 0; row < {rows}; row++) {{", f"    {call}", "}"]
+
+    def _nest_call(self, step: NestStep) -> str:
+        nest = step.nest
+        accesses, tables = touched(nest)
+        buffers = [a.view.buffer for a in accesses] + [view.buffer for view in tables]
+        numbers = tuple(known_number(a) for a in nest.reads.values())
+        key = (shape_of(nest), numbers, tuple(self._type(buffer) for buffer in buffers))
+        known = self._functions.get(key)
+        if known is None:
+            name = f"loops{len(self._functions)}"
+            pointers, parameters = self._parameters(nest)
+            body = NestWriter(nest, *pointers).write()
+            head = f"static void {name}({', '.join(parameters)})"
+            known = self._functions[key] = name, [head, "{", *body, "}"]
+        places = [self._pointer(_first(a)) for a in accesses]
+        places += [self._pointer(view) for view in tables]
+        return f"{known[0]}({', '.join(places)});"
+
+    def _parameters(
+        self, nest: Nest
+    ) -> tuple[tuple[dict[Access, str], dict[View, str]], list[str]]:
+        """Names of pointers for what a nest touches, and their declarations."""
+        accesses, tables = touched(nest)
+        places = {a: f"p{n}" for n, a in enumerate(accesses)}
+        elements = {view: f"p{len(accesses) + n}" for n, view in enumerate(tables)}
+        written = set(nest.writes)
+        parameters = [
+            f"{'' if a in written else 'const '}{self._type(a.view.buffer)} *{places[a]}"
+            for a in accesses
+        ]
+        parameters += [f"const {self._type(v.buffer)} *{elements[v]}" for v in tables]
+        return (places, elements), parameters
+
+    def _window_call(self, step: ProductStep, window: Window) -> str:
+        """A convolution: a function of its own."""
+        name = f"convolution{len(self._functions)}"
+        parameters, arguments, behind = self._behind(step)
+        kernel, library = step.kernel, self.library
+        input = kernel.input
+        batch, groups, channels, height, width = window.image
+        places, columns = window.places[0] * window.places[1], window.places[1]
+        down, across = window.strides
+        plane = channels * height * width
+        gather = library.need("window_INPUT", INPUT=input)
+        shape = ", ".join(map(str, (channels, height, width, *window.taps, *window.dilation)))
+        size = number(step.weights.buffer.count) // groups
+        x, weights, sums = "x", "weights", "sums"
+        if batch > 1:
+            x = f"{x} + {IMAGE} * {groups * plane}"
+        loops = [(IMAGE, batch), (PLACE, places), ("group", groups)]
+        if groups > 1:
+            x, weights = f"{x} + group * {plane}", f"{weights} + group * {size}"
+            sums = f"{sums} + group * {kernel.outs}"
+        inner = [
+            f"{gather}({x}, patch, shape, "
+            f"{PLACE} / {columns} * {down} - {window.before[0]}, "
+            f"{PLACE} % {columns} * {across} - {window.before[1]});",
+            kernel.call(library, weights, "patch", "table", sums),
+        ]
+        lines = _nested(loops, inner, behind)
+        head = [
+            f"const {input} *x",
+            "const uint8_t *weights",
+            f"{input} *patch",
+            f"{c_type(kernel.table)} *table",
+            f"{self._type(step.y.buffer)} *sums",
+            *parameters,
+        ]
+        self._functions[name] = (
+            name,
+            [
+                f"static void {name}({', '.join(head)})",
+                "{",
+                f"    static const int32_t shape[7] = {{{shape}}};",
+                *lines,
+                "}",
+            ],
+        )
+        patch = self._pointer(window.patch)
+        patch = patch if self._type(window.patch.buffer) == input else f"({input} *){patch}"
+        own = [
+            self._pointer(step.x, input),
+            self._pointer(step.weights),
+            patch,
+            self._pointer(step.table),
+            self._pointer(step.y),
+        ]
+        return f"{name}({', '.join([*own, *arguments])});"
+
+    def _behind(self, step: ProductStep) -> tuple[list[str], list[str], list[str]]:
+        """What is done with the sums of a place: parameters, arguments, lines."""
+        assert step.window is not None
+        if step.behind is None:
+            raise NotImplementedError
+        nest = step.behind.step.nest
+        (places, tables), parameters = self._parameters(nest)
+        sums = [a for a in places if a.view.buffer is step.y.buffer]
+        kept = [n for n, a in enumerate(places) if a not in sums]
+        views = [*(_first(a) for a in places if a not in sums), *tables]
+        parameters = [parameters[n] for n in kept] + parameters[len(places) :]
+        named = {**places, **dict.fromkeys(sums, "sums")}
+        lines = NestWriter(nest, named, tables, step.behind.fixed).write()
+        return parameters, [self._pointer(view) for view in views], lines
+
+
+def _first(a: Access) -> View:
+    """Where the first element of an operand stands, as a view."""
+    return View(a.view.buffer, (), (), a.offset)
+
+
+def _nested(
+    loops: Sequence[tuple[str, int]], inner: Sequence[str], behind: Sequence[str]
+) -> list[str]:
+    """Loops over images, places and groups, with what is done after the groups."""
+    lines: list[str] = []
+    depth = 1
+    for name, count in loops:
+        if count > 1 or name == PLACE:
+            indent = "    " * depth
+            lines.append(f"{indent}for (int32_t {name} = 0; {name} < {count}; {name}++) {{")
+            depth += 1
+    lines += ["    " * depth + line for line in inner]
+    if loops[-1][1] > 1:
+        depth -= 1
+        lines.append("    " * depth + "}")
+    lines += ["    " * (depth - 1) + line for line in behind]
+    while depth > 1:
+        depth -= 1
+        lines.append("    " * depth + "}")
+    return lines
+
+
+def _constants_of(steps: Sequence[Step]) -> list[Buffer]:
+    """The constants that steps read from memory, in their order."""
+    used: dict[Buffer, None] = {}
+    for step in steps:
+        if isinstance(step, LoopStep):
+            used.update(dict.fromkeys(_constants_of(step.repeated)))
+            continue
+        views = [*step.reads]
+        behind = step if isinstance(step, NestStep) else None
+        if isinstance(step, ProductStep):
+            views = [step.x, step.weights]
+            behind = None if step.behind is None else step.behind.step
+        if behind is not None:
+            accesses, tables = touched(behind.nest)
+            views = [*([] if behind is step else views), *(a.view for a in accesses), *tables]
+        used.update(dict.fromkeys(view.buffer for view in views))
+    return [buffer for buffer in used if buffer.place == "constant"]
+
+
+def _narrowed(values: Array) -> Array:
+    """Integers in the smallest type that holds them all."""
+    if values.dtype.kind != "i" or values.size == 0:
+        return values
+    low, high = int(values.min()), int(values.max())
+    for name in _NARROW:
+        kind = np.iinfo(name)
+        if kind.bits < 8 * values.itemsize and kind.min <= low and high <= kind.max:
+            return values.astype(name)
+    return values
+
+
+def _type_of(values: Array, default: str) -> str:
+    return f"{values.dtype.name}_t" if values.dtype.kind in "iu" else default
+
+
+def _array(name: str, type: str, values: Array) -> str:
+    """A constant array."""
+    flat = values.reshape(-1)
+    if type == "uint16_t" and flat.dtype.itemsize == 2:
+        flat = flat.view(np.uint16)
+    words = [literal(value, type).removesuffix("u") for value in flat.tolist()] or ["0"]
+    lines = [", ".join(words[i : i + _LINE]) for i in range(0, len(words), _LINE)]
+    body = ",\n    ".join(lines)
+    return f"static const {type} {name}[{len(words)}] = {{\n    {body}}};"
