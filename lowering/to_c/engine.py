@@ -107,7 +107,7 @@ class CEngine(ArtifactEngine):
 
 def _batch(module: ModuleOp, inputs: Sequence[Array]) -> int:
     """The batch of inputs, 1 where a program leaves none open."""
-    arguments = entry_function(module, "c").args
+    arguments = entry_function(module, "forward").args
     for argument, x in zip(arguments, inputs, strict=False):
         shape = dense_type(argument).get_shape()
         for axis, size in enumerate(shape):

@@ -1,16 +1,18 @@
-"""What follows a convolution, computed place by place, so that no image of sums stands in memory.
+"""What follows a sum, computed where the sum is known: its tensor never stands in memory.
 
-The loops behind a convolution run over its channels and its places, merged or apart. Those over
-places become the loop of the convolution. Not here: the convolution (`products`).
+What follows a convolution is computed place by place: its loops run over channels and places,
+merged or apart, and those over places become the loop of the convolution. What follows loops with
+reductions becomes a part of them. Not here: the code (`text`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import SSAValue
 
 from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Program, Step
@@ -19,11 +21,12 @@ from ..to_native.program.sizes import ZERO, Size
 from ..to_native.program.structured import NestStep, add_copy
 from ..to_native.program.views import Buffer
 from .nests import number
-from .products import IMAGE, PLACE, Behind, ProductStep
+from .products import IMAGE, PLACE, ProductStep
+from .steps import Behind, SumStep
 
 
 def fuse(program: Program, outputs: Sequence[Buffer]) -> None:
-    """Put what follows convolutions into them, in the steps of a program and of its loops."""
+    """Join steps of a program, and those of its loops."""
     program.steps[:] = _fused(program, program.steps, program.steps, outputs)
 
 
@@ -35,34 +38,30 @@ def _fused(
         if isinstance(step, LoopStep):
             step.repeated = _fused(program, step.repeated, every, outputs)
         before = done[-1] if done else None
-        if (
-            isinstance(before, ProductStep)
-            and isinstance(step, NestStep)
-            and before.window is not None
-            and before.behind is None
-            and _users(every, before.y.buffer) == 2
-            and before.y.buffer not in outputs
-            and (behind := _behind(before, step)) is not None
-        ):
-            _join(program, before, behind)
-        else:
+        joined = None
+        if isinstance(step, NestStep) and before is not None:
+            y = before.writes[0].buffer
+            if y.place == "workspace" and y not in outputs and _users(every, y) == 2:
+                joined = _joined(program, before, step)
+        if joined is None:
             done.append(step)
+        else:
+            joined.location = before.location if before is not None else None
+            done[-1] = joined
     for step in done:
         if isinstance(step, ProductStep) and step.window is not None and step.behind is None:
             _store(program, step)
     return done
 
 
-def _store(program: Program, product: ProductStep) -> None:
-    """Let a convolution copy its sums where they shall go."""
-    y = product.y
-    product.y = program.new(y.element, y.sizes)
-    add_copy(program, product.y, y)
-    copy = program.steps.pop()
-    assert isinstance(copy, NestStep)
-    behind = _behind(product, copy)
-    assert behind is not None
-    _join(program, product, behind)
+def _joined(program: Program, before: Step, step: NestStep) -> Step | None:
+    """Two steps as one; `None` if they stay apart."""
+    if isinstance(before, ProductStep) and before.window is not None and before.behind is None:
+        behind = _behind_convolution(before, step)
+        return None if behind is None else _with(program, before, behind)
+    if isinstance(before, NestStep) and before.nest.reductions and len(before.nest.writes) == 1:
+        return _behind_sums(before, step)
+    return None
 
 
 def _users(steps: Sequence[Step], buffer: Buffer) -> int:
@@ -76,43 +75,106 @@ def _users(steps: Sequence[Step], buffer: Buffer) -> int:
     return count
 
 
-def _join(program: Program, product: ProductStep, behind: Behind) -> None:
-    """Give a convolution sums of one place, and the loops behind it."""
+def _read(nest: Nest, buffer: Buffer, others: Sequence[Buffer]) -> Access | None:
+    """How loops read a buffer, if in one way and nothing of `others` is written."""
+    accesses = {a for a in nest.reads.values() if a.view.buffer is buffer}
+    named = any(isinstance(op, linalg.IndexOp) for op in nest.body.ops)
+    touched = [a.view.buffer for a in nest.writes]
+    tables = [view.buffer for view in nest.views()]
+    if len(accesses) != 1 or named or buffer in (*touched, *tables):
+        return None
+    (read,) = accesses
+    disjoint = not any(other in touched for other in others)
+    return read if disjoint and read.offset == ZERO else None
+
+
+# Behind sums
+
+
+def _behind_sums(before: NestStep, step: NestStep) -> SumStep | None:
+    """Loops with reductions, and what follows each sum."""
+    sums, nest = before.nest, step.nest
+    (write,) = sums.writes
+    buffer = write.view.buffer
+    read = _read(nest, buffer, [view.buffer for view in before.reads])
+    if read is None or write.offset != ZERO or not write.view.whole:
+        return None
+    if any(isinstance(op, linalg.IndexOp) for op in sums.body.ops):
+        return None
+    for edge in {number(stride) for stride in write.strides}:
+        nest = _cut(nest, buffer, edge)
+    for edge in {number(stride) for stride in read.strides}:
+        sums = _cut(sums, buffer, edge)
+    read = _read(nest, buffer, ())
+    assert read is not None
+    (write,) = sums.writes
+    known = {
+        (number(stride), number(sums.sizes[d])): f"i{d}"
+        for d, stride in enumerate(write.strides)
+        if stride != ZERO
+    }
+    fixed: dict[int, str] = {}
+    for d, stride in enumerate(read.strides):
+        if stride != ZERO:
+            index = known.pop((number(stride), number(nest.sizes[d])), None)
+            if index is None:
+                return None
+            fixed[d] = index
+        elif nest.parallel[d]:
+            return None
+    if known:
+        return None
+    return SumStep(NestStep(sums, before.plan), Behind(NestStep(nest, step.plan), fixed), read)
+
+
+# Behind convolutions
+
+
+def _with(program: Program, product: ProductStep, behind: Behind) -> ProductStep:
+    """A convolution with sums of one place, and the loops behind it."""
     sums = product.y
     row = program.new(sums.element, sums.sizes[1:2])
     nest = behind.step.nest
-    channels = prod(number(size) for size in sums.sizes[2:])
+    places = prod(number(size) for size in sums.sizes[2:])
 
     def of_place(a: Access) -> Access:
         if a.view.buffer is not sums.buffer:
             return a
         strides = (
-            ZERO if d in behind.fixed else Size.of(number(stride) // channels)
+            ZERO if d in behind.fixed else Size.of(number(stride) // places)
             for d, stride in enumerate(a.strides)
         )
         return Access(row, ZERO, tuple(strides))
 
-    reads = {value: of_place(a) for value, a in nest.reads.items()}
-    product.y = row
-    product.behind = replace(behind, step=NestStep(replace(nest, reads=reads), behind.step.plan))
+    reads: Mapping[SSAValue, Access] = {v: of_place(a) for v, a in nest.reads.items()}
+    step = NestStep(replace(nest, reads=reads), behind.step.plan)
+    return replace(product, y=row, behind=Behind(step, behind.fixed))
 
 
-def _behind(product: ProductStep, step: NestStep) -> Behind | None:
-    """The loops of a step with those over places apart; `None` where they are not so."""
+def _store(program: Program, product: ProductStep) -> None:
+    """Let a convolution copy its sums where they shall go."""
+    y = product.y
+    product.y = program.new(y.element, y.sizes)
+    add_copy(program, product.y, y)
+    copy = program.steps.pop()
+    assert isinstance(copy, NestStep)
+    behind = _behind_convolution(product, copy)
+    assert behind is not None
+    joined = _with(program, product, behind)
+    product.y, product.behind = joined.y, joined.behind
+
+
+def _behind_convolution(product: ProductStep, step: NestStep) -> Behind | None:
+    """The loops of a step, those over places and images apart; `None` where they are not so."""
     nest, buffer = step.nest, product.y.buffer
-    accesses = {a for a in nest.reads.values() if a.view.buffer is buffer}
-    named = any(isinstance(op, linalg.IndexOp) for op in nest.body.ops)
-    touched = [a.view.buffer for a in nest.writes] + [view.buffer for view in nest.views()]
-    if len(accesses) != 1 or named or buffer in touched or product.x.buffer in touched:
+    if _read(nest, buffer, [product.x.buffer]) is None:
         return None
-    (read,) = accesses
     _, outs, *image = (number(size) for size in product.y.sizes)
     places = prod(image)
-    if read.offset != ZERO:
-        return None
     for edge in (places, outs * places):
         nest = _cut(nest, buffer, edge)
-    (read,) = {a for a in nest.reads.values() if a.view.buffer is buffer}
+    read = _read(nest, buffer, ())
+    assert read is not None
     fixed: dict[int, str] = {}
     for d, stride in enumerate(number(stride) for stride in read.strides):
         size = number(nest.sizes[d])
@@ -120,8 +182,8 @@ def _behind(product: ProductStep, step: NestStep) -> Behind | None:
             if nest.parallel[d]:
                 return None
         elif stride * size <= places:
-            index = PLACE if stride == 1 else f"{PLACE} / {stride}"
-            fixed[d] = index if stride * size == places else f"({index}) % {size}"
+            index = PLACE if stride == 1 else f"({PLACE} / {stride})"
+            fixed[d] = index if stride * size == places else f"({index} % {size})"
         elif stride % (outs * places) == 0:
             fixed[d] = IMAGE
         elif stride % places or stride * size > outs * places:
@@ -132,10 +194,13 @@ def _behind(product: ProductStep, step: NestStep) -> Behind | None:
     return Behind(NestStep(nest, step.plan), fixed)
 
 
+# Loops cut in two
+
+
 def _cut(nest: Nest, buffer: Buffer, edge: int) -> Nest:
     """The nest with each loop over a multiple of `edge` elements of a buffer cut there."""
-    for d in range(len(nest.sizes)):
-        stride = next(number(a.strides[d]) for a in nest.reads.values() if a.view.buffer is buffer)
+    a = next(a for a in nest.accesses if a.view.buffer is buffer)
+    for d, stride in enumerate(number(stride) for stride in a.strides):
         size = number(nest.sizes[d])
         if 0 < stride < edge < stride * size and edge % stride == 0:
             inner = edge // stride

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from xdsl.dialects import arith
@@ -57,6 +57,8 @@ class NestWriter:
         places: for each access the name of a pointer to its first element.
         tables: the same for each tensor of which the body reads elements.
         fixed: loops that stand elsewhere already, with the text of their index.
+        scalars: variables that hold what accesses read.
+        prefix: of all names, for loops within others.
     """
 
     def __init__(
@@ -65,18 +67,27 @@ class NestWriter:
         places: Mapping[Access, str],
         tables: Mapping[View, str],
         fixed: Mapping[int, str] | None = None,
+        scalars: Mapping[Access, str] | None = None,
+        prefix: str = "",
     ) -> None:
         self._nest = nest
         self._places = places
         self._tables = tables
-        self._index = {d: f"i{d}" for d in range(len(nest.sizes))} | dict(fixed or {})
+        self._prefix = prefix
+        self._scalars = scalars or {}
+        own = {d: f"{prefix}i{d}" for d in range(len(nest.sizes))}
+        self._index = own | dict(fixed or {})
         self._fixed = set(fixed or {})
         self._names: dict[SSAValue, str] = {}
         self._lines: list[str] = []
         self._depth = 1
 
-    def write(self) -> list[str]:
-        """The lines, indented once."""
+    def write(self, behind: Callable[[str], Sequence[str]] | None = None) -> list[str]:
+        """The lines, indented once.
+
+        Args:
+            behind: writes what is done with a sum, told its name, in the place of storing it.
+        """
         nest = self._nest
         outer = [d for d, parallel in enumerate(nest.parallel) if parallel]
         with_sums = bool(nest.reductions)
@@ -91,7 +102,13 @@ class NestWriter:
             self._close(nest.reductions)
         results = nest.output_arguments() if with_sums else nest.results()
         for a, value in zip(nest.writes, results, strict=True):
-            self._line(f"{self._element(a)} = {self._value(value)};")
+            if behind is not None:
+                for line in behind(self._value(value)):
+                    self._lines.append("    " * (self._depth - 1) + line)
+                continue
+            stored, text = c_type(a.view.element), self._value(value)
+            text = text if stored == c_type(value.type) else f"({stored}){text}"
+            self._line(f"{self._element(a)} = {text};")
         self._close(outer)
         return self._lines
 
@@ -102,7 +119,8 @@ class NestWriter:
         for d in loops:
             if d not in self._fixed:
                 size = number(self._nest.sizes[d])
-                self._line(f"for (int32_t i{d} = 0; i{d} < {size}; i{d}++) {{")
+                i = self._index[d]
+                self._line(f"for (int32_t {i} = 0; {i} < {size}; {i}++) {{")
                 self._depth += 1
 
     def _close(self, loops: Sequence[int]) -> None:
@@ -113,6 +131,8 @@ class NestWriter:
 
     def _element(self, a: Access) -> str:
         """The element that an access is at."""
+        if a in self._scalars:
+            return self._scalars[a]
         terms = [
             self._index[d] if number(stride) == 1 else f"{self._index[d]} * {number(stride)}"
             for d, stride in enumerate(a.strides)
@@ -124,7 +144,7 @@ class NestWriter:
         """What an output holds before."""
         start, a = self._nest.starts[output], self._nest.writes[output]
         value = self._element(a) if start is None else constant(start)
-        name = self._names[argument] = f"y{output}"
+        name = self._names[argument] = f"{self._prefix}y{output}"
         keyword = "" if self._nest.reductions else "const "
         self._line(f"{keyword}{c_type(argument.type)} {name} = {value};")
 
@@ -149,7 +169,7 @@ class NestWriter:
             if argument not in live:
                 continue
             if a not in first:
-                name = first[a] = f"x{len(first)}"
+                name = first[a] = f"{self._prefix}x{len(first)}"
                 value = known_number(a) or self._element(a)
                 self._line(f"const {c_type(argument.type)} {name} = {value};")
             self._names[argument] = first[a]
@@ -158,7 +178,7 @@ class NestWriter:
                 continue
             result = op.results[0]
             text = self._expression(op)
-            name = self._names[result] = f"v{len(self._names)}"
+            name = self._names[result] = f"{self._prefix}v{len(self._names)}"
             self._line(f"const {c_type(result.type)} {name} = {text};")
 
     def _expression(self, op: Operation) -> str:

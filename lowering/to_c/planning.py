@@ -15,6 +15,7 @@ from ..to_native.program.schedule import in_order
 from ..to_native.program.views import View
 from . import expressions, products
 from .fusion import fuse
+from .narrowing import narrow
 
 RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
@@ -41,5 +42,6 @@ def planned(module: ModuleOp) -> tuple[Program, Sequence[View]]:
     function = forward_of(module, TARGET)
     program = Program(RECIPES[-1], "float32", function, RULES, expressions.RULES, TARGET, in_order)
     outputs = plan_function(program, module)
+    narrow(program.steps)
     fuse(program, [view.buffer for view in outputs])
     return program, outputs

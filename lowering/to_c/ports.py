@@ -43,7 +43,7 @@ class QuantizedPortsPass(ModulePass):
     approximate: ClassVar[bool] = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        function = entry_function(op, self.name)
+        function = entry_function(op, "forward")
         end = function.body.block.last_op
         assert end is not None
         inputs = [_taken_argument(argument) for argument in list(function.args)]

@@ -26,12 +26,13 @@ from ..to_native.linalg.linalg_builder import LinalgBuilder
 from ..to_native.program.nests import RefusedError
 from ..to_native.program.program import Planner, Program, Step
 from ..to_native.program.sizes import ZERO, Size, product
-from ..to_native.program.structured import NestStep, packed
+from ..to_native.program.structured import packed
 from ..to_native.program.views import View
 from ..to_native.ternary_products import conv_geometry, kind_of
 from .expressions import c_type
 from .library import Library
 from .nests import number
+from .steps import Behind
 
 TRITS_A_BYTE = 5
 _MANY = 86
@@ -86,19 +87,6 @@ def kernel_for(input: str, ins: int, outs: int) -> Kernel:
 
 PLACE, IMAGE = "place", "image"
 """The loops of a convolution: over the places of a result, and over images."""
-
-
-@dataclass(frozen=True)
-class Behind:
-    """Loops behind a convolution.
-
-    Attributes:
-        step: the loops, which read sums of one place.
-        fixed: the text of the index of loops that the convolution has.
-    """
-
-    step: NestStep
-    fixed: Mapping[int, str]
 
 
 @dataclass

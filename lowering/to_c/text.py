@@ -6,22 +6,23 @@ themselves (`nests`), headers and other files (`files`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...ir.arrays import Array
 from ..to_native.program import arena
-from ..to_native.program.nests import Access, Nest, shape_of
+from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Program, Step
 from ..to_native.program.repetition import LoopStep
 from ..to_native.program.structured import NestStep
 from ..to_native.program.views import Buffer, View
 from .expressions import c_type, literal
 from .library import Library
-from .nests import NestWriter, known_number, number, touched
+from .nests import NestWriter, number, touched
 from .products import IMAGE, PLACE, FiredStep, ProductStep, Window
+from .steps import SumStep
 
 _ALIGNMENT = 8
 """Bytes: what the widest element needs."""
@@ -139,6 +140,8 @@ class Source:
                 lines += [*self._run(step.repeated, depth + 1), f"{indent}}}"]
             elif isinstance(step, NestStep):
                 lines.append(indent + self._nest_call(step))
+            elif isinstance(step, SumStep):
+                lines.append(indent + self._sum_call(step))
             elif isinstance(step, ProductStep) and step.window is not None:
                 lines.append(indent + self._window_call(step, step.window))
             elif isinstance(step, ProductStep | FiredStep):
@@ -164,41 +167,56 @@ class Source:
             return [call]
         return [f"for (int32_t row = 0; row < {rows}; row++) {{", f"    {call}", "}"]
 
-    def _nest_call(self, step: NestStep) -> str:
-        nest = step.nest
-        accesses, tables = touched(nest)
-        buffers = [a.view.buffer for a in accesses] + [view.buffer for view in tables]
-        numbers = tuple(known_number(a) for a in nest.reads.values())
-        key = (shape_of(nest), numbers, tuple(self._type(buffer) for buffer in buffers))
-        known = self._functions.get(key)
-        if known is None:
-            name = f"loops{len(self._functions)}"
-            pointers, parameters = self._parameters(nest)
-            body = NestWriter(nest, *pointers).write()
+    def _function(self, stem: str, parameters: Sequence[str], body: Sequence[str]) -> str:
+        """The name of a function with that body."""
+        key = (*parameters, *body)
+        if key not in self._functions:
+            name = f"{stem}{len(self._functions)}"
             head = f"static void {name}({', '.join(parameters)})"
-            known = self._functions[key] = name, [head, "{", *body, "}"]
-        places = [self._pointer(_first(a)) for a in accesses]
-        places += [self._pointer(view) for view in tables]
-        return f"{known[0]}({', '.join(places)});"
+            self._functions[key] = name, [head, "{", *body, "}"]
+        return self._functions[key][0]
+
+    def _nest_call(self, step: NestStep) -> str:
+        (places, tables), parameters = self._parameters(step.nest)
+        name = self._function("loops", parameters, NestWriter(step.nest, places, tables).write())
+        return f"{name}({', '.join(self._arguments(places, tables))});"
+
+    def _sum_call(self, step: SumStep) -> str:
+        """Loops with reductions, and what follows each sum."""
+        sums, nest = step.sums.nest, step.behind.step.nest
+        (places, tables), parameters = self._parameters(sums, sums.writes)
+        (more, others), added = self._parameters(nest, [step.read], len(parameters))
+
+        def behind(name: str) -> list[str]:
+            scalars = {step.read: name}
+            return NestWriter(nest, more, others, step.behind.fixed, scalars, "then_").write()
+
+        body = NestWriter(sums, places, tables).write(behind)
+        name = self._function("sums", [*parameters, *added], body)
+        arguments = [*self._arguments(places, tables), *self._arguments(more, others)]
+        return f"{name}({', '.join(arguments)});"
+
+    def _arguments(self, places: Mapping[Access, str], tables: Mapping[View, str]) -> list[str]:
+        return [*(self._pointer(_first(a)) for a in places), *map(self._pointer, tables)]
 
     def _parameters(
-        self, nest: Nest
+        self, nest: Nest, without: Collection[Access] = (), first: int = 0
     ) -> tuple[tuple[dict[Access, str], dict[View, str]], list[str]]:
         """Names of pointers for what a nest touches, and their declarations."""
         accesses, tables = touched(nest)
-        places = {a: f"p{n}" for n, a in enumerate(accesses)}
-        elements = {view: f"p{len(accesses) + n}" for n, view in enumerate(tables)}
+        accesses = [a for a in accesses if a not in without]
+        places = {a: f"p{first + n}" for n, a in enumerate(accesses)}
+        elements = {view: f"p{first + len(accesses) + n}" for n, view in enumerate(tables)}
         written = set(nest.writes)
         parameters = [
-            f"{'' if a in written else 'const '}{self._type(a.view.buffer)} *{places[a]}"
-            for a in accesses
+            f"{'' if a in written else 'const '}{self._type(a.view.buffer)} *{name}"
+            for a, name in places.items()
         ]
-        parameters += [f"const {self._type(v.buffer)} *{elements[v]}" for v in tables]
+        parameters += [f"const {self._type(v.buffer)} *{name}" for v, name in elements.items()]
         return (places, elements), parameters
 
     def _window_call(self, step: ProductStep, window: Window) -> str:
         """A convolution: a function of its own."""
-        name = f"convolution{len(self._functions)}"
         parameters, arguments, behind = self._behind(step)
         kernel, library = step.kernel, self.library
         input = kernel.input
@@ -231,16 +249,8 @@ class Source:
             f"{self._type(step.y.buffer)} *sums",
             *parameters,
         ]
-        self._functions[name] = (
-            name,
-            [
-                f"static void {name}({', '.join(head)})",
-                "{",
-                f"    static const int32_t shape[7] = {{{shape}}};",
-                *lines,
-                "}",
-            ],
-        )
+        body = [f"    static const int32_t shape[7] = {{{shape}}};", *lines]
+        name = self._function("convolution", head, body)
         patch = self._pointer(window.patch)
         patch = patch if self._type(window.patch.buffer) == input else f"({input} *){patch}"
         own = [
@@ -254,18 +264,12 @@ class Source:
 
     def _behind(self, step: ProductStep) -> tuple[list[str], list[str], list[str]]:
         """What is done with the sums of a place: parameters, arguments, lines."""
-        assert step.window is not None
-        if step.behind is None:
-            raise NotImplementedError
+        assert step.behind is not None
         nest = step.behind.step.nest
-        (places, tables), parameters = self._parameters(nest)
-        sums = [a for a in places if a.view.buffer is step.y.buffer]
-        kept = [n for n, a in enumerate(places) if a not in sums]
-        views = [*(_first(a) for a in places if a not in sums), *tables]
-        parameters = [parameters[n] for n in kept] + parameters[len(places) :]
-        named = {**places, **dict.fromkeys(sums, "sums")}
-        lines = NestWriter(nest, named, tables, step.behind.fixed).write()
-        return parameters, [self._pointer(view) for view in views], lines
+        sums = {a: "sums" for a in nest.reads.values() if a.view.buffer is step.y.buffer}
+        (places, tables), parameters = self._parameters(nest, sums)
+        lines = NestWriter(nest, {**places, **sums}, tables, step.behind.fixed).write()
+        return parameters, self._arguments(places, tables), lines
 
 
 def _first(a: Access) -> View:
@@ -299,17 +303,23 @@ def _constants_of(steps: Sequence[Step]) -> list[Buffer]:
     """The constants that steps read from memory, in their order."""
     used: dict[Buffer, None] = {}
     for step in steps:
-        if isinstance(step, LoopStep):
-            used.update(dict.fromkeys(_constants_of(step.repeated)))
-            continue
-        views = [*step.reads]
-        behind = step if isinstance(step, NestStep) else None
-        if isinstance(step, ProductStep):
-            views = [step.x, step.weights]
-            behind = None if step.behind is None else step.behind.step
-        if behind is not None:
-            accesses, tables = touched(behind.nest)
-            views = [*([] if behind is step else views), *(a.view for a in accesses), *tables]
+        nests: list[NestStep] = []
+        views: list[View] = []
+        match step:
+            case LoopStep():
+                used.update(dict.fromkeys(_constants_of(step.repeated)))
+            case NestStep():
+                nests = [step]
+            case SumStep():
+                nests = [step.sums, step.behind.step]
+            case ProductStep():
+                views = [step.x, step.weights]
+                nests = [] if step.behind is None else [step.behind.step]
+            case _:
+                views = [*step.reads]
+        for inner in nests:
+            accesses, tables = touched(inner.nest)
+            views += [*(a.view for a in accesses), *tables]
         used.update(dict.fromkeys(view.buffer for view in views))
     return [buffer for buffer in used if buffer.place == "constant"]
 

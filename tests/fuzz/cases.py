@@ -34,7 +34,7 @@ from .promises import promised
 Array = NDArray[Any]
 
 INTERPRETER = "interpreter"
-ENGINES = ("pytorch", "onnx", "native", "tflite")
+ENGINES = ("c", "c", "c")
 
 EXACT_PASSES = (
     "canonicalize",

@@ -1,0 +1,51 @@
+"""Steps with others behind them, where sums are known. Not here: which are joined (`fusion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..to_native.program.nests import Access
+from ..to_native.program.program import Step
+from ..to_native.program.structured import NestStep
+from ..to_native.program.views import View
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Loops behind others that have some of their indices.
+
+    Attributes:
+        step: the loops.
+        fixed: the text of each index that is known already.
+    """
+
+    step: NestStep
+    fixed: Mapping[int, str]
+
+
+@dataclass
+class SumStep(Step):
+    """Loops with reductions, and what follows each sum.
+
+    Attributes:
+        sums: the loops; their result stands in no memory.
+        behind: the loops behind each sum.
+        read: how these read it.
+    """
+
+    sums: NestStep
+    behind: Behind
+    read: Access
+
+    @property
+    def reads(self) -> Sequence[View]:
+        """What both read, but for the sums."""
+        own = self.read.view.buffer
+        views = [*self.sums.reads, *self.behind.step.reads]
+        return [view for view in views if view.buffer is not own]
+
+    @property
+    def writes(self) -> Sequence[View]:
+        """What stands in memory afterwards."""
+        return self.behind.step.writes
