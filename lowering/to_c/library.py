@@ -18,7 +18,7 @@ _TYPES = ("INPUT", "SUM", "TABLE", "BASE")
 @cache
 def _functions() -> Mapping[str, str]:
     """The text of each function, in the order in which they may call each other."""
-    text = files(__package__).joinpath("library.c").read_text(encoding="utf-8")
+    text = files(__name__.rpartition(".")[0]).joinpath("library.c").read_text(encoding="utf-8")
     parts = [part.strip() for part in text.split("\n\n")[1:]]
     return {_name(part): part for part in parts}
 

@@ -6,7 +6,6 @@ Not here: constants, which are narrowed when they are written (`text`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i8, i16
@@ -78,7 +77,7 @@ class _Bits:
         if isinstance(owner, arith.ExtUIOp):
             return 1 + (bit_width(owner.input.type) or _WIDEST)
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            number = cast("IntegerAttr", owner.value).value.data
+            number = owner.value.value.data
             return 1 + (~number if number < 0 else number).bit_length()
         return _WIDEST
 

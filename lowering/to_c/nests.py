@@ -24,11 +24,15 @@ def number(size: Size) -> int:
 
 
 def known_number(a: Access) -> str | None:
-    """The text of the one element that an access reads, where it is a constant."""
+    """The text of all elements that an access reads, where they are one constant."""
     content = a.view.buffer.content
-    if content is None or any(number(stride) for stride in a.strides):
+    if content is None:
         return None
     value = content.reshape(-1)[number(a.offset)]
+    if any(number(stride) for stride in a.strides) and content.tobytes() != (
+        value.tobytes() * content.size
+    ):
+        return None
     if value.dtype.itemsize == 2 and value.dtype.kind not in "iu":
         value = value.view(np.uint16)
     return literal(value.item(), c_type(a.view.element))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -12,7 +12,6 @@ from ..to_native.program import random_spikes, shapes, spiking, structured
 from ..to_native.program.planning import forward_of, plan_function
 from ..to_native.program.program import Planner, Program
 from ..to_native.program.schedule import in_order
-from ..to_native.program.views import View
 from . import expressions, products
 from .fusion import fuse
 from .narrowing import narrow
@@ -29,8 +28,8 @@ RULES: Mapping[type[Operation], Planner] = {
 TARGET = "c"
 
 
-def planned(module: ModuleOp) -> tuple[Program, Sequence[View]]:
-    """The steps of a program, and where its results stand.
+def planned(module: ModuleOp) -> Program:
+    """The steps of a program.
 
     Args:
         module: what the stages made.
@@ -44,4 +43,4 @@ def planned(module: ModuleOp) -> tuple[Program, Sequence[View]]:
     outputs = plan_function(program, module)
     narrow(program.steps)
     fuse(program, [view.buffer for view in outputs])
-    return program, outputs
+    return program

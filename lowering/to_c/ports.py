@@ -6,8 +6,9 @@ values become integers (`quantize-activations`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
@@ -30,7 +31,7 @@ PORTS = "tensor.quantized_ports"
 class QuantizedPortsPass(ModulePass):
     """Take away `tensor.quantize` behind arguments and `tensor.dequantize` before results.
 
-    An argument is taken that goes, by reshapes alone, to one `tensor.quantize` with one scale.
+    An argument is taken that goes, by reshapes alone, to one `tensor.quantize`.
     What was taken away stands in the attribute `tensor.quantized_ports` of the module.
 
         func.func @forward(%x: tensor<1x4xf32>) -> tensor<1x4xi8> {
@@ -55,6 +56,17 @@ class QuantizedPortsPass(ModulePass):
                 "outputs": ArrayAttr(map(StringAttr, outputs)),
             }
         )
+
+
+def noted_ports(module: ModuleOp) -> Mapping[str, Sequence[str]]:
+    """How integers of `inputs` and `outputs` stand for numbers, as the pass noted."""
+    attribute = module.attributes.get(PORTS)
+    if not isinstance(attribute, DictionaryAttr):
+        return {}
+    return {
+        key: [word.data for word in cast("ArrayAttr[StringAttr]", words)]
+        for key, words in attribute.data.items()
+    }
 
 
 _MOVES = (tensor.FlattenOp, tensor.ReshapeToOp, tensor.PermuteOp, tensor.UnsqueezeOp)
@@ -89,7 +101,7 @@ def _taken_result(end: Any, number: int) -> str:
     text = _described(maker.scale, maker.zero_point)
     if text:
         end.operands[number] = maker.operands[0]
-        if not maker.result.has_one_use() and maker.result.first_use is None:
+        if maker.result.first_use is None:
             erase(maker)
     return text
 
@@ -100,10 +112,9 @@ def _only_user(value: SSAValue) -> Any:
 
 
 def _described(scale: SSAValue, zero_point: SSAValue) -> str:
-    """`scale 0.5, zero point -128`; one scale a channel for outputs is listed."""
+    """`(integer + 128) * 0.5`, with a scale for each channel where there are several."""
     factors, zeros = literal_value(scale), literal_value(zero_point)
-    if factors is None or zeros is None:
+    if factors is None or zeros is None or zeros.size != 1:
         return ""
     shown = ", ".join(f"{float(value):.9g}" for value in factors.reshape(-1))
-    offsets = ", ".join(str(int(value)) for value in zeros.reshape(-1))
-    return f"(integer - {offsets}) * {shown}"
+    return f"(integer - {int(zeros.reshape(()))}) * {f'[{shown}]' if factors.size > 1 else shown}"

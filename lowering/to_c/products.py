@@ -114,16 +114,18 @@ class ProductStep(Step):
     @property
     def reads(self) -> Sequence[View]:
         """Inputs, weights, and what the loops behind it read."""
-        behind = [] if self.behind is None else self.behind.step.reads
-        own = [view for view in behind if view.buffer is not self.y.buffer]
-        return [self.x, self.weights, *own]
+        views = [self.x, self.weights]
+        if self.behind is not None:
+            views += [v for v in self.behind.step.reads if v.buffer is not self.y.buffer]
+        return views
 
     @property
     def writes(self) -> Sequence[View]:
         """The sums, scratch memory, and results."""
-        window = [] if self.window is None else [self.window.patch]
-        behind = [] if self.behind is None else self.behind.step.writes
-        return [self.y, self.table, *window, *behind]
+        views = [self.y, self.table]
+        if self.window is not None:
+            views.append(self.window.patch)
+        return views if self.behind is None else [*views, *self.behind.step.writes]
 
 
 @dataclass

@@ -20,8 +20,9 @@ from ..target import Target
 from ..to_native.header import in_c
 from ..to_native.interface import note_interface, noted_interface
 from ..to_native.linalg import takes
+from ..to_native.program.nests import RefusedError
 from ..to_native.program.planning import forward_of, free_sizes
-from .files import program_files
+from .files import Written
 from .planning import planned
 from .ports import QuantizedPortsPass
 
@@ -105,6 +106,10 @@ class CTarget(Target[COptions]):
         """
         interface = noted_interface(module)
         name = in_c(options.name or interface.name)
-        program, outputs = planned(module)
-        files, report = program_files(program, outputs, interface, name, module)
-        return Artifact(name, files, manifest={"interface": interface.to_dict(), **report})
+        try:
+            written = Written.of(planned(module), interface, name, module)
+        except RefusedError as error:
+            problem = ("builtin.module", location_text(module), str(error))
+            raise UnsupportedError(self.name, [problem]) from None
+        manifest = {"interface": interface.to_dict(), "report": written.report}
+        return Artifact(name, written.files(), manifest=manifest)

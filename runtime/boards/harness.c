@@ -1,0 +1,129 @@
+/* Runs MODEL on the samples of a file, under an emulator with semihosting: what a board needs to
+   start, and counts of instructions and of stack. MODEL.h declares the function; INPUT, OUTPUT are
+   bytes of a sample, MODEL_HEADER, MODEL come from the command line of the compiler. */
+#include MODEL_HEADER
+
+#include <stdint.h>
+
+extern uint32_t bss_start[], bss_end[], data_start[], data_end[], data_source[], stack_start[];
+extern uint32_t stack_end[];
+int main(void);
+
+static int host(int operation, const void *argument)
+{
+#ifdef __riscv
+    register int a0 __asm__("a0") = operation;
+    register const void *a1 __asm__("a1") = argument;
+    __asm__ volatile(".option push\n.option norvc\n.balign 16\nslli zero, zero, 0x1f\nebreak\n"
+                     "srai zero, zero, 7\n.option pop"
+                     : "+r"(a0)
+                     : "r"(a1)
+                     : "memory");
+    return a0;
+#else
+    register int r0 __asm__("r0") = operation;
+    register const void *r1 __asm__("r1") = argument;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+    return r0;
+#endif
+}
+
+static uintptr_t open_file(const char *name, uintptr_t mode, uintptr_t length)
+{
+    const uintptr_t block[3] = {(uintptr_t)name, mode, length};
+    return (uintptr_t)host(1, block);
+}
+
+static int read_file(uintptr_t file, void *data, uintptr_t size)
+{
+    const uintptr_t block[3] = {file, (uintptr_t)data, size};
+    return host(6, block);
+}
+
+static void write_file(uintptr_t file, const void *data, uintptr_t size)
+{
+    const uintptr_t block[3] = {file, (uintptr_t)data, size};
+    (void)host(5, block);
+}
+
+/* One instruction is a nanosecond of the emulator; the counter of ARM has 25 MHz and 24 bits. */
+#ifdef __riscv
+static uint32_t start(void)
+{
+    uint32_t count;
+    __asm__ volatile("csrr %0, minstret" : "=r"(count));
+    return count;
+}
+
+static uint32_t since(uint32_t before)
+{
+    return start() - before;
+}
+#else
+#define TIMER ((volatile uint32_t *)0xe000e010u)
+static uint32_t start(void)
+{
+    TIMER[1] = 0xffffffu;
+    TIMER[2] = 0;
+    TIMER[0] = 5;
+    return TIMER[2];
+}
+
+static uint32_t since(uint32_t before)
+{
+    return ((before - TIMER[2]) & 0xffffffu) * 40u;
+}
+#endif
+
+static uint8_t input[INPUT];
+static uint8_t output[OUTPUT];
+
+int main(void)
+{
+    const uintptr_t samples = open_file("samples.bin", 1, 11);
+    const uintptr_t results = open_file("results.bin", 5, 11);
+    const uintptr_t counts = open_file("counts.bin", 5, 10);
+    uint32_t *const here = __builtin_frame_address(0);
+    while (read_file(samples, input, sizeof input) == 0) {
+        uint32_t record[2];
+        for (volatile uint32_t *word = stack_start; word < here - 64; word++) {
+            *word = 0xa5a5a5a5u;
+        }
+        const uint32_t before = start();
+        MODEL((const void *)input, (void *)output);
+        record[0] = since(before);
+        const uint32_t *deepest = stack_start;
+        while (*deepest == 0xa5a5a5a5u) {
+            deepest++;
+        }
+        record[1] = (uint32_t)((uintptr_t)here - (uintptr_t)deepest);
+        write_file(results, output, sizeof output);
+        write_file(counts, record, sizeof record);
+    }
+    return 0;
+}
+
+/* Keeps the loops from becoming calls of functions that use what is not set up yet. */
+__attribute__((used, noreturn, optimize("no-tree-loop-distribute-patterns"))) void reset(void)
+{
+    for (uint32_t *to = data_start, *from = data_source; to < data_end;) {
+        *to++ = *from++;
+    }
+    for (uint32_t *to = bss_start; to < bss_end;) {
+        *to++ = 0;
+    }
+#ifndef __riscv
+    *(volatile uint32_t *)0xe000ed88u |= 0xf00000u; /* the unit of floats */
+#endif
+    (void)main();
+    (void)host(0x18, (const void *)0x20026);
+    for (;;) {
+    }
+}
+
+#ifdef __riscv
+__asm__(".section .vectors, \"ax\"\n.globl entry\nentry: la sp, stack_end\nj reset\n");
+#else
+__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
+    stack_end, (const void *)reset};
+#endif
