@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FILECHECK = ROOT / "tests" / "filecheck"
 
 TARGETS = {
+    "c": ("", "model"),
     "mlir": ("", "model.mlir"),
     "native": ("{cpu=x86-64-v3 triple=x86_64-linux-gnu form=llvm-ir}", "model.ll"),
     "nir": ("", "model.nir"),

@@ -64,7 +64,7 @@ class LoadedC:
         interface = self.interface
         if len(inputs) != len(interface.inputs):
             raise BackendError(f"expects {len(interface.inputs)} inputs, got {len(inputs)}")
-        arrays = [np.ascontiguousarray(x) for x in inputs]
+        arrays = [np.asarray(x, order="C") for x in inputs]
         for tensor, x in zip(interface.inputs, arrays, strict=True):
             wanted = tensor.sizes(1), dtype_named(tensor.dtype)
             if (x.shape, x.dtype) != wanted:

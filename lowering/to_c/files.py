@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -92,7 +93,7 @@ class Written:
         floats = "float" in before or "double" in before
         includes = [f'#include "{self.name}.h"', "", "#include <stdint.h>"]
         includes += ["#include <math.h>"] if floats else []
-        includes += ["#include <string.h>"] if "mem" in before else []
+        includes += ["#include <string.h>"] if re.search("memcpy|memset", before) else []
         parts = [
             f"/* {self.name}: {_MADE} Compile it as C99 (-std=c99). */",
             "\n".join(includes),

@@ -115,6 +115,8 @@ def _behind_sums(before: NestStep, step: NestStep) -> SumStep | None:
     }
     fixed: dict[int, str] = {}
     for d, stride in enumerate(read.strides):
+        if stride != ZERO and not nest.parallel[d]:
+            return None
         if stride != ZERO:
             index = known.pop((number(stride), number(nest.sizes[d])), None)
             if index is None:
@@ -178,10 +180,11 @@ def _behind_convolution(product: ProductStep, step: NestStep) -> Behind | None:
     fixed: dict[int, str] = {}
     for d, stride in enumerate(number(stride) for stride in read.strides):
         size = number(nest.sizes[d])
+        if (stride == 0) == nest.parallel[d]:
+            return None
         if stride == 0:
-            if nest.parallel[d]:
-                return None
-        elif stride * size <= places:
+            continue
+        if stride * size <= places:
             index = PLACE if stride == 1 else f"({PLACE} / {stride})"
             fixed[d] = index if stride * size == places else f"({index} % {size})"
         elif stride % (outs * places) == 0:

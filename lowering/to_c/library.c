@@ -106,7 +106,7 @@ static uint16_t to_half(double x)
         return (uint16_t)(sign | 0x7c00u);
     }
     (void)frexp(size, &exponent);
-    exponent = exponent < -13 ? -13 : exponent;
+    exponent = size == 0.0 || exponent < -13 ? -13 : exponent;
     /* A fraction of 2048 carries into the exponent. */
     const double fraction = rint(ldexp(size, 11 - exponent));
     const uint32_t field = (uint32_t)(exponent + 13) << 10;

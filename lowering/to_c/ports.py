@@ -1,4 +1,4 @@
-"""The pass `quantized-ports`: integers go in and out, and their caller scales them.
+"""Integers that go in and out, and that their caller scales.
 
 A target of microcontrollers alone, whose inputs come from sensors as integers. Not here: which
 values become integers (`quantize-activations`).
@@ -7,13 +7,10 @@ values become integers (`quantize-activations`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ...dialects import tensor
@@ -27,35 +24,29 @@ PORTS = "tensor.quantized_ports"
 """The module attribute with scale and zero point of inputs and results, as text; `""` for none."""
 
 
-@dataclass(frozen=True)
-class QuantizedPortsPass(ModulePass):
+def take_ports(module: ModuleOp) -> None:
     """Take away `tensor.quantize` behind arguments and `tensor.dequantize` before results.
 
-    An argument is taken that goes, by reshapes alone, to one `tensor.quantize`.
-    What was taken away stands in the attribute `tensor.quantized_ports` of the module.
+    An argument is taken that goes, by reshapes alone, to one `tensor.quantize`. What was taken away
+    stands in the attribute `tensor.quantized_ports` of the module.
 
         func.func @forward(%x: tensor<1x4xf32>) -> tensor<1x4xi8> {
           %q = tensor.quantize %x, %scale, %zero : …
         // becomes
         func.func @forward(%q: tensor<1x4xi8>) -> tensor<1x4xi8> {
     """
-
-    name = "quantized-ports"
-    approximate: ClassVar[bool] = True
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        function = entry_function(op, "forward")
-        end = function.body.block.last_op
-        assert end is not None
-        inputs = [_taken_argument(argument) for argument in list(function.args)]
-        outputs = [_taken_result(end, number) for number in range(len(end.operands))]
-        function.update_function_type()
-        op.attributes[PORTS] = DictionaryAttr(
-            {
-                "inputs": ArrayAttr(map(StringAttr, inputs)),
-                "outputs": ArrayAttr(map(StringAttr, outputs)),
-            }
-        )
+    function = entry_function(module, "forward")
+    end = function.body.block.last_op
+    assert end is not None
+    inputs = [_taken_argument(argument) for argument in list(function.args)]
+    outputs = [_taken_result(end, number) for number in range(len(end.operands))]
+    function.update_function_type()
+    module.attributes[PORTS] = DictionaryAttr(
+        {
+            "inputs": ArrayAttr(map(StringAttr, inputs)),
+            "outputs": ArrayAttr(map(StringAttr, outputs)),
+        }
+    )
 
 
 def noted_ports(module: ModuleOp) -> Mapping[str, Sequence[str]]:

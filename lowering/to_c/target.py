@@ -24,7 +24,7 @@ from ..to_native.program.nests import RefusedError
 from ..to_native.program.planning import forward_of, free_sizes
 from .files import Written
 from .planning import planned
-from .ports import QuantizedPortsPass
+from .ports import take_ports
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ class CTarget(Target[COptions]):
         Raises:
             UnsupportedError: another size is not known.
         """
-        context = triton_context()
-        InferShapesPass(batch=options.batch).apply(context, module)
+        InferShapesPass(batch=options.batch).apply(triton_context(), module)
         if options.ports == "quantized":
-            QuantizedPortsPass().apply(context, module)
+            take_ports(module)
         function = forward_of(module, self.name)
         names = free_sizes(function)
         if names:

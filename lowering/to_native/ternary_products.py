@@ -61,9 +61,10 @@ def product_takes(op: Operation) -> bool:
         outputs = tensor_type(op.weight).get_shape()[0]
         if outputs < _LEAST_OUTPUTS * op.groups.value.data:
             return False
+    if not isinstance(op, ternary.FusedOp) or op.activation.data != "none":
+        return False
     steps = (op.scale, op.bias, op.thresholds, op.multiplier)
-    plain = isinstance(op, ternary.FusedOp) and op.activation.data == "none"
-    return plain and all(step is None for step in steps)
+    return all(step is None for step in steps)
 
 
 def kind_of(element: Attribute, precision: Precision = "float32") -> Kind | None:

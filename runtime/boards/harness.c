@@ -1,7 +1,8 @@
-/* Runs MODEL on the samples of a file, under an emulator with semihosting: what a board needs to
-   start, and counts of instructions and of stack. MODEL.h declares the function; INPUT, OUTPUT are
-   bytes of a sample, MODEL_HEADER, MODEL come from the command line of the compiler. */
-#include MODEL_HEADER
+/* Runs a program on the samples of a file, under an emulator with semihosting: what a board needs
+   to start, and counts of instructions and of stack. From the command line of the compiler come
+   HEADER, which declares the function, CALL, which calls it for `input` and `output`, and INPUT and
+   OUTPUT, the bytes of a sample. */
+#include HEADER
 
 #include <stdint.h>
 
@@ -50,9 +51,9 @@ static void write_file(uintptr_t file, const void *data, uintptr_t size)
 #ifdef __riscv
 static uint32_t start(void)
 {
-    uint32_t count;
-    __asm__ volatile("csrr %0, minstret" : "=r"(count));
-    return count;
+    register uint32_t a0 __asm__("a0");
+    __asm__ volatile(".word 0xb0202573" : "=r"(a0)); /* csrr a0, minstret */
+    return a0;
 }
 
 static uint32_t since(uint32_t before)
@@ -75,8 +76,14 @@ static uint32_t since(uint32_t before)
 }
 #endif
 
-static uint8_t input[INPUT];
-static uint8_t output[OUTPUT];
+static union {
+    uint64_t aligned;
+    uint8_t bytes[INPUT];
+} given;
+static union {
+    uint64_t aligned;
+    uint8_t bytes[OUTPUT];
+} result;
 
 int main(void)
 {
@@ -84,20 +91,21 @@ int main(void)
     const uintptr_t results = open_file("results.bin", 5, 11);
     const uintptr_t counts = open_file("counts.bin", 5, 10);
     uint32_t *const here = __builtin_frame_address(0);
-    while (read_file(samples, input, sizeof input) == 0) {
+    uint8_t *const input = given.bytes, *const output = result.bytes;
+    while (read_file(samples, input, INPUT) == 0) {
         uint32_t record[2];
         for (volatile uint32_t *word = stack_start; word < here - 64; word++) {
             *word = 0xa5a5a5a5u;
         }
         const uint32_t before = start();
-        MODEL((const void *)input, (void *)output);
+        CALL;
         record[0] = since(before);
         const uint32_t *deepest = stack_start;
         while (*deepest == 0xa5a5a5a5u) {
             deepest++;
         }
         record[1] = (uint32_t)((uintptr_t)here - (uintptr_t)deepest);
-        write_file(results, output, sizeof output);
+        write_file(results, output, OUTPUT);
         write_file(counts, record, sizeof record);
     }
     return 0;

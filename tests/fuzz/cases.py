@@ -34,7 +34,7 @@ from .promises import promised
 Array = NDArray[Any]
 
 INTERPRETER = "interpreter"
-ENGINES = ("c", "c", "c")
+ENGINES = ("pytorch", "onnx", "native", "tflite", "c")
 
 EXACT_PASSES = (
     "canonicalize",

@@ -31,10 +31,11 @@ PACKAGES = (
 """Package, what it is for, and the extra that brings it (`None`: always needed)."""
 
 PROGRAMS = (
-    ("cc", "native shared libraries", "gcc"),
+    ("cc", "native shared libraries, running C", "gcc"),
     ("iverilog", "simulating circuits", "iverilog"),
     ("verilator", "simulating circuits on many samples", "verilator"),
     ("yosys", "synthesising circuits, proving them equal", "yosys"),
+    ("qemu-system-arm", "running C as on a Cortex-M4", "qemu-system-arm gcc-arm-none-eabi"),
     ("mlir-opt", "checking linalg output against LLVM's own tool", "mlir-19-tools"),
 )
 """Program, what it is for, and the Debian package that has it."""

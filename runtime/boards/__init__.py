@@ -1,0 +1,5 @@
+"""Programs in C on emulated microcontrollers: results, instructions, flash and RAM.
+
+`boards` names them and holds the commands; `harness.c` and `board.ld` are what starts there. Not
+here: the programs (`lowering.to_c`).
+"""
