@@ -22,7 +22,7 @@ from ..to_native.program.structured import NestStep, add_copy
 from ..to_native.program.views import Buffer
 from .nests import number
 from .products import IMAGE, PLACE, ProductStep
-from .steps import Behind, SumStep
+from .steps import Behind, SumStep, holder
 
 
 def fuse(program: Program, outputs: Sequence[Buffer]) -> None:
@@ -71,7 +71,7 @@ def _users(steps: Sequence[Step], buffer: Buffer) -> int:
         if isinstance(step, LoopStep):
             count += _users(step.repeated, buffer)
         else:
-            count += any(view.buffer is buffer for view in (*step.reads, *step.writes))
+            count += any(holder(view) is buffer for view in (*step.reads, *step.writes))
     return count
 
 

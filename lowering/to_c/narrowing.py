@@ -17,6 +17,7 @@ from ..to_native.program.program import Step
 from ..to_native.program.repetition import LoopStep
 from ..to_native.program.structured import NestStep
 from ..to_native.program.views import Buffer
+from .steps import holder
 
 _WIDEST = 64
 _TYPES: Sequence[tuple[Attribute, int]] = ((i8, 8), (i16, 16))
@@ -30,8 +31,9 @@ def narrow(steps: Sequence[Step]) -> None:
     wide: set[Buffer] = set()
     nests = [step.nest for step in _flat(steps) if isinstance(step, NestStep)]
     for step in _flat(steps):
-        if not isinstance(step, NestStep):
-            wide.update(view.buffer for view in (*step.reads, *step.writes))
+        for view in (*step.reads, *step.writes):
+            if not isinstance(step, NestStep) or view.buffer.run is not None:
+                wide.add(holder(view))
     bits = _Bits(wide)
     while any([bits.widen(nest) for nest in nests]):
         pass

@@ -190,3 +190,26 @@ def test_names_of_c_are_left_alone(filled: Filled) -> None:
         "  func.return %y : tensor<2xf32>\n}"
     )
     assert "const float *int_" in compile_to_target(module, "c{name=while}").text("while_.h")
+
+
+def test_a_sum_that_a_loop_reads_too_stays_in_memory(
+    filled: Filled, in_c: Callable[..., list[Array]]
+) -> None:
+    module = filled(
+        """
+        func.func @forward(%x: tensor<1x4xf32>) -> !spike.train<8x1x3> {
+          %w = tensor.parameter "w" : tensor<4x3xf32>
+          %z = tensor.linear %x, %w : (tensor<1x4xf32>, tensor<4x3xf32>) -> tensor<1x3xf32>
+          %i = spike.encode %z {scheme = "direct", timesteps = 8 : i64}
+               : (tensor<1x3xf32>) -> tensor<8x1x3xf32>
+          %v = tensor.clamp %z {min = 1.0 : f64, max = 1.0 : f64}
+               : (tensor<1x3xf32>) -> tensor<1x3xf32>
+          %s = spike.integrate_fire %i initial(%v : tensor<1x3xf32>) {threshold = 2.0 : f64}
+               : (tensor<8x1x3xf32>) -> !spike.train<8x1x3>
+          func.return %s : !spike.train<8x1x3>
+        }
+        """,
+        values={"w": np.arange(12, dtype=np.float32).reshape(4, 3) / 8 - 0.5},
+    )
+    x = np.array([[1.0, -0.5, 0.25, 2.0]], np.float32)
+    np.testing.assert_array_equal(in_c(module, x)[0], run_module(module, [x])[0])
