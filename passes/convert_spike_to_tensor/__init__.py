@@ -96,13 +96,10 @@ class ConvertSpikeToTensorPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
-            rule = RULES.get(type(inner))
-            if rule is None or self._stays(inner) or isinstance(inner.parent_op(), spike.LayerOp):
+            rule = self._rule(inner)
+            if rule is None or isinstance(inner.parent_op(), spike.LayerOp):
                 continue
-            if self.products == "sums" and isinstance(inner, spike.LinearOp) and event_kind(inner):
-                values: Values | None = synapses.summed(Builder(inner), inner)
-            else:
-                values = rule(Builder(inner), inner)
+            values = rule(Builder(inner), inner)
             if values is not None:
                 replace_results(inner, values)
         for inner in list(op.walk()) if self.neurons == "loop" else ():
@@ -114,8 +111,9 @@ class ConvertSpikeToTensorPass(ModulePass):
                 product = self.resets == "product"
                 replace_results(inner, neurons.neuron(Builder(inner), inner, product))
 
-    def _stays(self, op: Operation) -> bool:
-        if not isinstance(op, spike.LinearOp) or event_kind(op) is None:
-            return False
-        plain = op.scale is None and op.bias is None
-        return self.products == "event" or (self.products == "sums" and plain)
+    def _rule(self, op: Operation) -> Rule | None:
+        """What takes an op apart; `None` if it stays."""
+        if self.products == "dense" or not isinstance(op, spike.LinearOp) or not event_kind(op):
+            return RULES.get(type(op))
+        bare = op.scale is None and op.bias is None
+        return None if bare or self.products == "event" else synapses.summed

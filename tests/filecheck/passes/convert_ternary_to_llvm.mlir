@@ -1,5 +1,6 @@
 // RUN: triton-opt %s -p 'convert-tensor-to-linalg{keep=ternary},fuse-elementwise,dce,convert-ternary-to-llvm{recipe=generic}' --split-input-file | filecheck %s
 // RUN: triton-opt %s -p 'convert-tensor-to-linalg{keep=ternary}' --split-input-file | filecheck %s --check-prefix=KEPT
+// RUN: triton-opt %s -p 'convert-tensor-to-linalg{keep=products}' --split-input-file | filecheck %s --check-prefix=BARE
 
 // Element-wise loops run in vectors; what is left goes one by one.
 func.func @forward(%x: tensor<?x8xf32> {tensor.name = "x"}) -> tensor<?x8xf32> {
@@ -30,6 +31,8 @@ func.func @forward(%x: tensor<?x8xi8>) -> tensor<?x2xi8> {
 // KEPT-LABEL: func.func @forward(%x: tensor<?x8xi8>)
 // KEPT: ternary.constant
 // KEPT: tensor.constant
+// BARE: ternary.linear %x, %w : tensor<?x8xi8>
+// BARE: linalg.generic
 // KEPT: ternary.linear %x, %w thresholds
 // CHECK: llvm.func @finish_i8_0
 // CHECK: llvm.func @forward(

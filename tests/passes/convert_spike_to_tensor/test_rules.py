@@ -292,8 +292,21 @@ def test_events_keep_synapses_of_trains_alone() -> None:
     assert not any(isinstance(op, spike.LinearOp) for op in module.walk())
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("linear of")])
+def test_sums_keep_bare_synapses_and_all_bits_of_integers(name: str) -> None:
+    module = module_of(name)
+    inputs = inputs_of(module, 2, 0)
+    expected = list(run_module(module, inputs))
+    ConvertSpikeToTensorPass("sums").apply(triton_context(), module)
+    for op in module.walk():
+        assert not isinstance(op, spike.LinearOp) or (op.scale is None and op.bias is None)
+    agree(run_module(module, inputs), expected)
+
+
 def test_unknown_products_are_refused() -> None:
-    with pytest.raises(OptionError, match="products=dense or products=event, got 'both'"):
+    with pytest.raises(
+        OptionError, match="products=dense or products=event or products=sums, got 'both'"
+    ):
         ConvertSpikeToTensorPass("both")
 
 
