@@ -300,7 +300,7 @@ def test_sums_keep_bare_synapses_and_all_bits_of_integers(name: str) -> None:
     ConvertSpikeToTensorPass("sums").apply(triton_context(), module)
     for op in module.walk():
         assert not isinstance(op, spike.LinearOp) or (op.scale is None and op.bias is None)
-    agree(run_module(module, inputs), expected)
+    agree(list(run_module(module, inputs)), expected)
 
 
 def test_unknown_products_are_refused() -> None:
