@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from .profiler import profile_model as profile_model
     from .quantization import ternarize as ternarize
     from .quantization import ternarize_stochastic as ternarize_stochastic
+    from .serving.batching import Limits as Limits
+    from .serving.models import Loaded as Loaded
+    from .serving.models import Served as Served
+    from .serving.server import application as application
+    from .serving.signature import Port as Port
+    from .serving.signature import Signature as Signature
     from .ternary_tensor import TernaryTensor as TernaryTensor
     from .ternary_tensor import ternary_matmul as ternary_matmul
 else:
@@ -74,6 +80,10 @@ else:
             "runtime.profiler": "profile_model",
             "runtime.quantization": "ternarize ternarize_stochastic",
             "runtime.packing": "pack unpack",
+            "runtime.serving.batching": "Limits",
+            "runtime.serving.models": "Loaded Served",
+            "runtime.serving.server": "application",
+            "runtime.serving.signature": "Port Signature",
             "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
         },
     )

@@ -146,9 +146,16 @@ def run_onnx(
     Raises:
         BackendError: onnxruntime is missing, or it refuses the model or the inputs.
     """
-    if providers is None:
-        providers = chosen_providers(require_runtime().get_available_providers())
-    return run_session(open_session(model, providers=providers), inputs)
+    return run_session(open_session(model, providers=providers or device_providers()), inputs)
+
+
+def device_providers() -> tuple[str, ...]:
+    """The execution providers of ONNX Runtime that `device_choice.use_device` chose.
+
+    Raises:
+        BackendError: onnxruntime is missing, or lacks them.
+    """
+    return tuple(chosen_providers(require_runtime().get_available_providers()))
 
 
 def _first_line(error: BaseException) -> str:

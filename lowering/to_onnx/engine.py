@@ -20,8 +20,8 @@ from xdsl.dialects.func import FuncOp
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, TritonError
-from ...runtime.engines import open_session, run_onnx, run_session
-from ..artifact import write_artifact
+from ...runtime.engines import device_providers, open_session, run_session
+from ..artifact import Artifact, write_artifact
 from ..comparison import disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
 
@@ -33,17 +33,25 @@ MOST_PRODUCTS = 10**10
 
 
 class OnnxEngine(ArtifactEngine):
-    """An ONNX model in ONNX Runtime."""
+    """An ONNX model in ONNX Runtime; a session is opened at the first run."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__(artifact)
+        self._sessions: dict[tuple[str, ...], Any] = {}
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Engine.run`."""
-        if len(self.artifact.files) == 1:
-            outputs = run_onnx(next(iter(self.artifact.files.values())), inputs)
-        else:  # weights beside the model are found by the model's path
-            with TemporaryDirectory() as folder:
-                outputs = run_onnx(write_artifact(self.artifact, Path(folder))[0], inputs)
+        providers = device_providers()
+        if providers not in self._sessions:
+            if len(self.artifact.files) == 1:
+                model = next(iter(self.artifact.files.values()))
+                self._sessions[providers] = open_session(model, providers=providers)
+            else:  # weights beside the model are found by the model's path
+                with TemporaryDirectory() as folder:
+                    path = write_artifact(self.artifact, Path(folder))[0]
+                    self._sessions[providers] = open_session(path, providers=providers)
         self.name = f"onnxruntime {version('onnxruntime')}"
-        return outputs
+        return run_session(self._sessions[providers], inputs)
 
 
 @cache

@@ -264,6 +264,39 @@ class Verify:
 
 
 @dataclass(frozen=True)
+class Serve:
+    """Serve models over HTTP, in the form of the Open Inference Protocol (KServe's version 2).
+
+    Requests that wait go through together. A model answers as soon as its first target is ready;
+    further ones take its place when they are. Stops after the answers that it owes.
+
+    Example: triton serve model.tri -w model.safetensors -t pytorch -t native --port 8080
+    """
+
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, named by stem.")]
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Repeat for several.", show_default="native"
+        ),
+    ] = None
+    weights: Weights = None
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080
+    batch: Annotated[
+        int, typer.Option(min=1, max=65536, help="The most samples that go through at once.")
+    ] = 64
+    delay: Annotated[
+        float, typer.Option(min=0, max=60, help="Seconds that a request waits for others.")
+    ] = 0.0
+    queue: Annotated[
+        int, typer.Option(min=1, help="Requests that may wait; more get the status 429.")
+    ] = 1024
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Batches that run at once.")] = 1
+    device: Device = "cpu"
+
+
+@dataclass(frozen=True)
 class Info:
     """Show a program's inputs, outputs, parameters, sizes and ops.
 
@@ -360,5 +393,5 @@ class Convert:
     json: Json = False
 
 
-COMMANDS = (Compile, Convert, Check, Fmt, Run, Verify, Info, Devices, Doctor)
+COMMANDS = (Compile, Convert, Check, Fmt, Run, Verify, Serve, Info, Devices, Doctor)
 """In the order of the help."""

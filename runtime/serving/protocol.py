@@ -1,0 +1,143 @@
+"""Requests and answers of the Open Inference Protocol, version 2, in JSON and in its binary form.
+
+The protocol: https://github.com/open-inference/open-inference-protocol, REST; binary tensors are
+the extension of that name: after JSON of `Inference-Header-Content-Length` bytes come the bytes of
+the tensors, little-endian and row-major.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+
+from ...ir.arrays import Array
+from ...ir.errors import OptionError
+from .signature import Signature
+
+HEADER = "Inference-Header-Content-Length"
+DATATYPES: Mapping[str, np.dtype[Any]] = {
+    "BOOL": np.dtype(np.bool_),
+    **{f"UINT{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": np.dtype(f"float{bits}") for bits in (16, 32, 64)},
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+}
+NAMES = {dtype: name for name, dtype in DATATYPES.items()}
+
+
+class Request:
+    """What a client asks for.
+
+    Attributes:
+        id: of the request, given back.
+        inputs: arrays in the order of the model.
+        binary: whether the answer's tensors are binary.
+    """
+
+    def __init__(self, body: bytes, header_length: int | None, signature: Signature) -> None:
+        """Read a request.
+
+        Raises:
+            OptionError: it is no request, or does not fit the model.
+        """
+        end = len(body) if header_length is None else header_length
+        if not 0 <= end <= len(body):
+            raise OptionError(f"{HEADER} is {end}, but the body has {len(body)} bytes")
+        try:
+            content: Any = json.loads(body[:end])
+        except (ValueError, RecursionError) as error:
+            raise OptionError(f"the request is no JSON: {error}") from None
+        fields = _object(content, "the request")
+        self.id = str(fields["id"]) if "id" in fields else None
+        parameters = _object(fields.get("parameters", {}), "'parameters'")
+        self.binary = parameters.get("binary_data_output") is True
+        given: dict[str, Array] = {}
+        rest = body[end:]
+        listed: Any = fields.get("inputs")
+        if not isinstance(listed, list):
+            raise OptionError("the request has no list 'inputs'")
+        for entry in cast("list[Any]", listed):
+            name, array, rest = _tensor(_object(entry, "an input"), rest)
+            given[name] = array
+        if rest:
+            raise OptionError(f"{len(rest)} bytes follow the last binary input")
+        wanted = [port.name for port in signature.inputs]
+        if sorted(given) != sorted(wanted):
+            raise OptionError(f"expected the inputs {wanted}, got {sorted(given)}")
+        self.inputs = [given[name] for name in wanted]
+        for port, array in zip(signature.inputs, self.inputs, strict=True):
+            port.check(array)
+        self.samples = signature.samples(self.inputs)
+
+
+def _object(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise OptionError(f"{what} is no JSON object")
+    return cast("Mapping[str, Any]", value)
+
+
+def _tensor(entry: Mapping[str, Any], rest: bytes) -> tuple[str, Array, bytes]:
+    """The name and values of an input, and the binary tensors behind it."""
+    name, shape, datatype = (entry.get(key) for key in ("name", "shape", "datatype"))
+    if not isinstance(name, str):
+        raise OptionError("an input has no name")
+    sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
+    if not all(type(size) is int and size >= 0 for size in sizes):
+        raise OptionError(f"input '{name}' has no shape of sizes from 0 on")
+    if not isinstance(datatype, str) or datatype not in DATATYPES:
+        raise OptionError(f"input '{name}' has the datatype {datatype!r}; there are {[*DATATYPES]}")
+    dtype = DATATYPES[datatype]
+    length = _object(entry.get("parameters", {}), "'parameters'").get("binary_data_size")
+    try:
+        if length is None:
+            return name, np.array(entry.get("data"), dtype=dtype).reshape(sizes), rest
+        if type(length) is not int or not 0 <= length <= len(rest):
+            raise OptionError(f"input '{name}' is to have {length} bytes, of {len(rest)} there are")
+        values = np.frombuffer(rest[:length], dtype.newbyteorder("<")).astype(dtype, copy=False)
+        return name, values.reshape(sizes), rest[length:]
+    except (ValueError, TypeError, OverflowError) as error:
+        raise OptionError(f"input '{name}' does not hold {datatype}{sizes}: {error}") from None
+
+
+def answer(
+    model: str, request: Request, signature: Signature, results: Sequence[Array]
+) -> tuple[bytes, int | None]:
+    """The body of an answer, and the length of its JSON where binary tensors follow."""
+    outputs: list[dict[str, Any]] = []
+    blobs: list[bytes] = []
+    for port, array in zip(signature.outputs, results, strict=True):
+        datatype = NAMES[array.dtype]
+        facts: dict[str, Any] = {"name": port.name, "shape": [*array.shape], "datatype": datatype}
+        if request.binary:
+            blobs.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+            facts["parameters"] = {"binary_data_size": len(blobs[-1])}
+        else:
+            facts["data"] = array.ravel().tolist()
+        outputs.append(facts)
+    fields: dict[str, Any] = {"model_name": model, "outputs": outputs}
+    if request.id is not None:
+        fields["id"] = request.id
+    text = json.dumps(fields).encode()
+    return b"".join((text, *blobs)), len(text) if request.binary else None
+
+
+def describe(model: str, platform: str, signature: Signature) -> dict[str, Any]:
+    """The metadata of a model."""
+
+    def ports(listed: Sequence[Any]) -> list[dict[str, Any]]:
+        return [
+            {"name": port.name, "datatype": NAMES[port.dtype], "shape": list(port.shape)}
+            for port in listed
+        ]
+
+    return {
+        "name": model,
+        "versions": ["1"],
+        "platform": platform,
+        "inputs": ports(signature.inputs),
+        "outputs": ports(signature.outputs),
+    }

@@ -1,0 +1,171 @@
+"""The application: addresses of the Open Inference Protocol, health, figures for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import Any
+
+from ...ir.errors import BackendError, OptionError, TritonError
+from ...ir.version import __version__
+from .batching import Busy, Limits
+from .models import Served
+from .protocol import HEADER, Request, answer, describe
+
+MOST_BYTES = 64 << 20
+"""The longest body that a request may have."""
+
+
+def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
+    """A FastAPI application that serves models; it loads them when it starts.
+
+    Args:
+        models: by different names.
+        limits: how requests are gathered.
+
+    Raises:
+        BackendError: FastAPI or prometheus-client is missing.
+    """
+    for package in ("fastapi", "prometheus_client"):
+        if find_spec(package) is None:
+            raise BackendError(f"{package} is missing: pip install 'triton-dsl[serve]'")
+    import fastapi
+    import prometheus_client as prometheus
+
+    limits = limits or Limits()
+    served = {model.name: model for model in models}
+    registry = prometheus.CollectorRegistry()
+    requests = prometheus.Counter(
+        "triton_requests", "Requests by their answer", ["model", "status"], registry=registry
+    )
+    latency = prometheus.Histogram(
+        "triton_request_seconds", "Time from request to answer", ["model"], registry=registry
+    )
+    batches = prometheus.Histogram(
+        "triton_batch_samples", "Samples that went through at once", ["model"],
+        buckets=[2**power for power in range(11)], registry=registry,
+    )  # fmt: skip
+    waiting = prometheus.Gauge(
+        "triton_waiting_requests", "Requests that wait", ["model"], registry=registry
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncGenerator[None]:
+        async def load() -> None:
+            for model in models:
+                await model.load(limits, batches.labels(model.name).observe)
+
+        task = asyncio.create_task(load())
+        yield
+        task.cancel()
+        for model in models:
+            await model.close()
+
+    app = fastapi.FastAPI(title="Triton DSL", version=__version__, lifespan=lifespan)
+
+    def refused(status: int, text: str) -> Any:
+        return fastapi.responses.JSONResponse({"error": text}, status)
+
+    def ready(name: str) -> Served:
+        model = served.get(name)
+        if model is None:
+            raise fastapi.HTTPException(404, f"no model '{name}'; there are {sorted(served)}")
+        if model.batcher is None:
+            still = "is still loading" if model.pending else f"cannot be loaded: {model.problem}"
+            raise fastapi.HTTPException(503, f"model '{name}' {still}")
+        return model
+
+    @app.exception_handler(fastapi.HTTPException)
+    async def told(_: Any, error: Any) -> Any:
+        return refused(error.status_code, str(error.detail))
+
+    @app.get("/v2")
+    async def server() -> dict[str, Any]:
+        extensions = ["binary_tensor_data"]
+        return {"name": "triton-dsl", "version": __version__, "extensions": extensions}
+
+    @app.get("/v2/health/live")
+    async def live() -> dict[str, bool]:
+        return {"live": True}
+
+    @app.get("/v2/health/ready")
+    async def all_ready() -> Any:
+        is_ready = all(model.batcher is not None for model in models)
+        return fastapi.responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
+
+    @app.get("/v2/models/{name}/ready")
+    async def model_ready(name: str) -> dict[str, Any]:
+        return {"name": ready(name).name, "ready": True}
+
+    @app.get("/v2/models/{name}")
+    async def metadata(name: str) -> dict[str, Any]:
+        loaded = ready(name).loaded
+        assert loaded is not None
+        return describe(name, loaded.platform, loaded.signature)
+
+    @app.get("/metrics")
+    async def metrics() -> Any:
+        for model in models:
+            waiting.labels(model.name).set(model.batcher.waiting if model.batcher else 0)
+        text = prometheus.generate_latest(registry)
+        return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
+
+    async def infer(name: str, request: fastapi.Request) -> Any:
+        start = time.perf_counter()
+        response = await respond(ready(name), request)
+        latency.labels(name).observe(time.perf_counter() - start)
+        requests.labels(name, str(response.status_code)).inc()
+        return response
+
+    async def respond(model: Served, request: fastapi.Request) -> Any:
+        try:
+            body = await _body(request)
+            header = request.headers.get(HEADER)
+            # The model may have been replaced by its next form meanwhile.
+            loaded, batcher = model.loaded, model.batcher
+            assert loaded is not None and batcher is not None
+            asked = Request(body, None if header is None else _length(header), loaded.signature)
+            results = await batcher.submit(asked.inputs, asked.samples)
+        except _TooLong:
+            return refused(413, f"the request is longer than {MOST_BYTES} bytes")
+        except OptionError as error:
+            return refused(400, str(error))
+        except Busy:
+            return refused(429, f"{limits.waiting} requests wait; ask again later")
+        except TritonError as error:
+            return refused(500, str(error))
+        content, length = answer(model.name, asked, loaded.signature, results)
+        if length is None:
+            return fastapi.Response(content, media_type="application/json")
+        headers = {HEADER: str(length)}
+        return fastapi.Response(content, headers=headers, media_type="application/octet-stream")
+
+    # FastAPI reads the types of parameters by name, from here.
+    infer.__annotations__ = {"name": str, "request": fastapi.Request}
+    app.post("/v2/models/{name}/infer")(infer)
+    return app
+
+
+class _TooLong(Exception):
+    """A body beyond `MOST_BYTES`."""
+
+
+def _length(text: str) -> int:
+    if not text.isdecimal():
+        raise OptionError(f"{HEADER} is no length: {text!r}")
+    return int(text)
+
+
+async def _body(request: Any) -> bytes:
+    """The body, as long as it may be."""
+    parts: list[bytes] = []
+    total = 0
+    async for part in request.stream():
+        total += len(part)
+        if total > MOST_BYTES:
+            raise _TooLong
+        parts.append(part)
+    return b"".join(parts)

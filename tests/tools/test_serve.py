@@ -1,0 +1,95 @@
+"""`triton serve`: which models it makes of files, and the command itself in a process."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pytest
+
+from triton_dsl import import_model
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.tools.commands.options import Serve
+from triton_dsl.tools.commands.serve import served_models
+
+PROGRAM = """
+layer Net {
+    fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return softmax(x, axis=AXIS) }
+}
+"""
+
+
+def program(folder: Path, axis: int, name: str = "net") -> Path:
+    path = folder / f"{name}.tri"
+    path.write_text(PROGRAM.replace("AXIS", str(axis)))
+    return path
+
+
+@pytest.mark.parametrize("target", ["native", "onnx", "pytorch", "tflite"])
+@pytest.mark.parametrize(("axis", "together"), [(1, True), (0, False)])
+def test_samples_go_together_where_they_do_not_meet(
+    tmp_path: Path, target: str, axis: int, together: bool
+) -> None:
+    path = program(tmp_path, axis)
+    (served,) = served_models(Serve([path], target=[target]))
+    loaded = served.loaders[0]()
+    assert loaded.signature.takes_batches == together and target in loaded.platform
+    assert [port.shape for port in loaded.signature.inputs] == [(-1, 4)]
+    x = np.arange(8, dtype=np.float32).reshape(2, 4)
+    np.testing.assert_allclose(loaded.run([x])[0], run_module(import_model(path), [x])[0], 1e-5)
+
+
+def test_names_and_weights_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    first, second = program(tmp_path, 1), program(tmp_path / "other", 1)
+    with pytest.raises(OptionError, match="names of their own"):
+        served_models(Serve([first, second]))
+    with pytest.raises(OptionError, match="--weights goes with one model"):
+        served_models(Serve([first, program(tmp_path, 1, "b")], weights=tmp_path / "w.npz"))
+
+
+def test_the_command_answers_and_stops(tmp_path: Path) -> None:
+    port = _free_port()
+    command = [sys.executable, "-m", "triton_dsl.tools.cli", "serve", str(program(tmp_path, 1))]
+    process = subprocess.Popen([*command, "--port", str(port)], stderr=subprocess.PIPE, text=True)
+    try:
+        address = f"http://127.0.0.1:{port}/v2/models/net"
+        _wait(f"{address}/ready", process)
+        tensor = {"name": "x", "shape": [1, 4], "datatype": "FP32", "data": [0, 0, 0, 0]}
+        body = json.dumps({"inputs": [tensor]}).encode()
+        with urlopen(Request(f"{address}/infer", body, method="POST")) as response:
+            answer: Any = json.load(response)
+        assert answer["outputs"][0]["data"] == [0.25] * 4
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=30)
+        assert f"listening on http://127.0.0.1:{port}/v2" in told and "Traceback" not in told
+    finally:
+        process.kill()
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _wait(address: str, process: subprocess.Popen[str]) -> None:
+    import time
+
+    for _ in range(600):
+        assert process.poll() is None
+        try:
+            with urlopen(address):
+                return
+        except OSError:
+            time.sleep(0.1)
+    pytest.fail("the server did not come up")

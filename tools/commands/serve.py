@@ -1,0 +1,126 @@
+"""`triton serve`: models over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from ...dialects.elements import numpy_dtype
+from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type
+from ...ir.arrays import Array
+from ...ir.errors import BackendError, OptionError
+from ...ir.interpreter import entry_function
+from ...lowering.emission import argument_names, result_names
+from ...lowering.engine import engine_of
+from ...lowering.models import import_model
+from ...passes.analysis.time_axis import has_time_first
+from ...runtime.device_choice import use_device
+from ...runtime.serving.batching import Limits
+from ...runtime.serving.models import Loaded, Served
+from ...runtime.serving.server import application
+from ...runtime.serving.signature import FREE, Port, Signature
+from ..console import note
+from ..draws import ORDINARY, draw
+from .options import Serve
+
+
+def serve(options: Serve) -> None:
+    """Serve models until a signal asks to stop."""
+    if find_spec("uvicorn") is None:
+        raise BackendError("uvicorn is missing: pip install 'triton-dsl[serve]'")
+    import uvicorn
+
+    limits = Limits(options.batch, options.delay, options.queue, options.workers)
+    app = application(served_models(options), limits)
+    note("triton", f"listening on http://{options.host}:{options.port}/v2")
+    uvicorn.run(app, host=options.host, port=options.port, log_level="warning")
+
+
+def served_models(options: Serve) -> list[Served]:
+    """The models of a command line.
+
+    Raises:
+        OptionError: two files of one stem, or weights for several models.
+        TritonError: a file cannot be imported.
+    """
+    names = [file.stem for file in options.files]
+    if len(set(names)) != len(names):
+        raise OptionError(f"models need names of their own, got the stems {sorted(names)}")
+    if options.weights is not None and len(names) > 1:
+        raise OptionError("--weights goes with one model")
+    targets = options.target or ["native"]
+    models: list[Served] = []
+    for name, file in zip(names, options.files, strict=True):
+        module = import_model(file, weights=options.weights)
+        loaders = [_loader(module.clone(), target, options.device) for target in targets]
+        models.append(Served(name, loaders))
+    return models
+
+
+def _loader(module: ModuleOp, target: str, device: str) -> Callable[[], Loaded]:
+    def load() -> Loaded:
+        engine = engine_of(module, target)
+
+        def run(inputs: Sequence[Array]) -> list[Array]:
+            with use_device(device):
+                return engine.run(inputs)
+
+        signature = signature_of(module)
+        if signature.takes_batches and not _treats_samples_alone(module, signature, run):
+            signature = _one_by_one(signature)
+        return Loaded(run, signature, f"triton-dsl_{target}")
+
+    return load
+
+
+def signature_of(module: ModuleOp) -> Signature:
+    """What `@forward` takes and gives."""
+    function = entry_function(module, "forward")
+    last: Any = function.body.block.last_op
+    inputs = zip(argument_names(function), function.body.block.args, strict=True)
+    outputs = zip(result_names(function), last.operands, strict=True)
+    return Signature(
+        [_port(name, value) for name, value in inputs],
+        [_port(name, value) for name, value in outputs],
+    )
+
+
+def _port(name: str, value: SSAValue) -> Port:
+    type = dense_type(value)
+    shape = tuple(FREE if size == DYNAMIC else size for size in type.get_shape())
+    axis = 1 if has_time_first(value) else 0
+    is_free = len(shape) > axis and shape[axis] == FREE
+    return Port(name, numpy_dtype(type.element_type), shape, axis if is_free else None)
+
+
+def _treats_samples_alone(
+    module: ModuleOp, signature: Signature, run: Callable[[Sequence[Array]], list[Array]]
+) -> bool:
+    """Whether samples come out the same alone and together, tried on random ones."""
+    inputs = draw(module, ORDINARY, 3, 0)
+    if inputs is None:
+        return False
+    whole = run(inputs)
+    for index in range(3):
+        alone = run([_sample(x, p, index) for x, p in zip(inputs, signature.inputs, strict=True)])
+        for port, together, own in zip(signature.outputs, whole, alone, strict=True):
+            if not np.allclose(_sample(together, port, index), own, 1e-3, 1e-4, equal_nan=True):
+                return False
+    return True
+
+
+def _sample(array: Array, port: Port, index: int) -> Array:
+    return np.take(array, [index], axis=port.batch_axis)
+
+
+def _one_by_one(signature: Signature) -> Signature:
+    def alone(ports: Sequence[Port]) -> list[Port]:
+        return [Port(port.name, port.dtype, port.shape, None) for port in ports]
+
+    return Signature(alone(signature.inputs), alone(signature.outputs))
