@@ -47,6 +47,7 @@ _BUILT_IN = {
     "verilog": "to_verilog.target:VerilogTarget",
     "nir": "to_nir.target:NirTarget",
     "loihi2": "to_loihi2.target:Loihi2Target",
+    "spinnaker": "to_spinnaker.target:SpiNNakerTarget",
     "mlir": "to_mlir:MlirTarget",
 }
 """Our own targets by name: the module below this package, and its class; compared in this order."""

@@ -49,8 +49,15 @@ class Connectivity(ABC):
         """Synapses to each neuron of the target, int64 [targets]."""
 
     @abstractmethod
+    def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
+        """Source, target and weight of each synapse from the sources in [start, stop), by source.
+
+        A weight is told by its place: in the matrix or in `indices`, row by row; in `taps`.
+        """
+
     def edges(self, start: int, stop: int) -> tuple[Array, Array]:
-        """Source and target of each synapse from the sources in [start, stop), source by source."""
+        """Source and target of each synapse from the sources in [start, stop), by source."""
+        return self.entries(start, stop)[:2]
 
     @property
     def synapses(self) -> int:
@@ -75,9 +82,9 @@ class Dense(Connectivity):
     def fan_in(self) -> Array:
         return np.count_nonzero(self.mask, axis=0).astype(np.int64)
 
-    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+    def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
         sources, targets = np.nonzero(self.mask[start:stop])
-        return sources + start, targets
+        return sources + start, targets, (sources + start) * self.targets + targets
 
 
 class _Listed(Connectivity):
@@ -113,10 +120,10 @@ class Sparse(_Listed):
     def fan_in(self) -> Array:
         return np.bincount(self.indices, minlength=self.targets)
 
-    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
-        lengths = np.diff(self.first[start : stop + 1])
-        sources = np.repeat(np.arange(start, stop), lengths)
-        return sources, self.indices[self.first[start] : self.first[stop]]
+    def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
+        sources = np.repeat(np.arange(start, stop), np.diff(self.first[start : stop + 1]))
+        first, last = int(self.first[start]), int(self.first[stop])
+        return sources, self.indices[first:last], np.arange(first, last)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +143,9 @@ class Diagonal(_Listed):
     def fan_in(self) -> Array:
         return np.ones(self.targets, np.int64)
 
-    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+    def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
         both = np.arange(start, stop)
-        return both, both
+        return both, both, both
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,23 +183,20 @@ class Window(_Listed):
             counts += np.bincount(targets, minlength=self.targets).reshape(self.result)
         return counts.reshape(-1)
 
-    def edges(self, start: int, stop: int) -> tuple[Array, Array]:
+    def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
         plane = prod(self.shape[1:])
-        listed: list[tuple[Array, Array]] = []
-        for channel in range(start // plane, -(-stop // plane)):
-            sources, targets = self._of_channel(channel)
-            listed.append((sources + channel * plane, targets))
-        sources = np.concatenate([pair[0] for pair in listed])
-        targets = np.concatenate([pair[1] for pair in listed])
+        channels = range(start // plane, -(-stop // plane))
+        listed = [self._of_channel(channel) for channel in channels]
+        sources, targets, taps = (np.concatenate([part[i] for part in listed]) for i in range(3))
         inside = (sources >= start) & (sources < stop)
-        sources, targets = sources[inside], targets[inside]
-        order = np.argsort(sources, kind="stable")
-        return sources[order], targets[order]
+        order = np.argsort(sources[inside], kind="stable")
+        return sources[inside][order], targets[inside][order], taps[inside][order]
 
-    def _of_channel(self, channel: int) -> tuple[Array, Array]:
-        """Synapses from one channel; sources are numbered within it."""
-        taps = self.taps[self.taps[:, 1] == channel]
-        sources, targets = np.zeros((len(taps), 1), np.int64), taps[:, :1].astype(np.int64)
+    def _of_channel(self, channel: int) -> tuple[Array, Array, Array]:
+        """Synapses from one channel."""
+        own = np.flatnonzero(self.taps[:, 1] == channel)
+        taps = self.taps[own]
+        sources, targets = np.full((len(taps), 1), channel), taps[:, :1].astype(np.int64)
         valid = np.ones((len(taps), 1), np.bool_)
         for axis, (size, out) in enumerate(zip(self.shape[1:], self.result[1:], strict=True)):
             place = np.arange(out) * self.strides[axis] - self.padding[axis]
@@ -202,4 +206,4 @@ class Window(_Listed):
             valid = (valid[:, :, None] & inside[:, None]).reshape(len(taps), count)
             sources = (sources[:, :, None] * size + place[:, None]).reshape(len(taps), count)
             targets = (targets[:, :, None] * out + np.arange(out)).reshape(len(taps), count)
-        return sources[valid], targets[valid]
+        return sources[valid], targets[valid], np.broadcast_to(own[:, None], valid.shape)[valid]

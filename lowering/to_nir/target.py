@@ -5,33 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
-from ...dialects.spike import AttentionOp, NetworkOp, SimulateOp
+from ...dialects.spike import NetworkOp
 from ...ir.errors import LoweringError, OptionError
-from ...passes.analysis.compile_time import is_literal
 from ..artifact import Artifact
 from ..emission import UnsupportedOps, identifier, require_values
+from ..network_module import network_ports
 from ..options import TargetOptions, option
 from ..target import Target
 from .forms import retimed
 from .graph import graph_of
 from .hdf5 import write_graph
-
-_AROUND = (func.FuncOp, func.ReturnOp, SimulateOp)
-"""What may stand around a network beside numbers: that which runs it."""
-
-_BESIDE = "a NIR file holds a spike.network and nothing beside it"
-_BUILD = "build-network{expose=true}"
-_CONVERT = (
-    "free-batch,fold-constants,fuse-linear,fold-constants,"
-    f'convert-ann-to-snn{{data="samples.npy" timesteps=16 pools=before}},{_BUILD}'
-)
-_NO_NODE: dict[type[Operation], str] = {
-    AttentionOp: "NIR has no node for attention, nor for the product of two trains",
-}
 
 
 @dataclass(frozen=True)
@@ -70,10 +55,8 @@ class NirTarget(Target[NirOptions]):
         unsupported = UnsupportedOps(self.name)
         require_values(module, "a NIR file")
         graphs = [graph_of(network, unsupported, options.resets) for network in networks]
-        for op in module.body.block.walk():
-            if not (is_literal(op) or isinstance(op, _AROUND)) and not _within_network(op):
-                unsupported.add(op, _NO_NODE.get(type(op), _BESIDE))
-        unsupported.raise_if_any(_hint(module))
+        ports = network_ports(module, unsupported, "a NIR file", "NIR has no node")
+        unsupported.raise_if_any(ports.hint)
         if len(graphs) != 1:
             raise LoweringError(
                 f"target 'nir' needs a module with one spike.network, got {len(graphs)}"
@@ -84,20 +67,3 @@ class NirTarget(Target[NirOptions]):
             if not options.v_reset and "v_reset" in node.values and not node.array("v_reset").any():
                 del node.values["v_reset"]
         return Artifact(name, {f"{name}.nir": write_graph(graph)})
-
-
-def _hint(module: ModuleOp) -> str:
-    """How to make a network of what stands beside one; empty where there is one."""
-    names = {op.name for op in module.walk()}
-    if NetworkOp.name in names:
-        return ""
-    spiking = any(name.startswith("spike.") for name in names)
-    kind, passes = ("spiking", _BUILD) if spiking else ("float", _CONVERT)
-    return (
-        f"a {kind} program becomes a network by the passes '{passes}' (-p of this command or of "
-        "triton compile); see docs/targets/nir.md"
-    )
-
-
-def _within_network(op: Operation) -> bool:
-    return isinstance(op, NetworkOp) or isinstance(op.parent_op(), NetworkOp)

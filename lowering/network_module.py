@@ -1,0 +1,98 @@
+"""Modules that are one `spike.network`, as targets for neuromorphic machines take them.
+
+Not here: how programs become networks (`passes.network`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from ..dialects.spike import AttentionOp, InputOp, NetworkOp, ProbeOp, SimulateOp
+from ..passes.analysis.compile_time import is_literal
+from .emission import UnsupportedOps
+
+_AROUND = (func.FuncOp, func.ReturnOp, SimulateOp)
+"""What may stand around a network beside numbers: that which runs it."""
+
+_BUILD = "build-network{expose=true}"
+_CONVERT = (
+    "free-batch,fold-constants,fuse-linear,fold-constants,"
+    f'convert-ann-to-snn{{data="samples.npy" timesteps=16 pools=before}},{_BUILD}'
+)
+
+
+@dataclass(frozen=True)
+class NetworkPorts:
+    """How the function of a module runs its network.
+
+    Attributes:
+        arguments: the inputs of the network, in the order of the function's arguments.
+        results: the probes, in the order of its results.
+        hint: how to make a network of what stands beside one; empty where there is one.
+    """
+
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    hint: str
+
+
+def network_ports(
+    module: ModuleOp, unsupported: UnsupportedOps, what: str, lacks: str
+) -> NetworkPorts:
+    """How the function of a module runs its network; notes all ops beside the two.
+
+    Args:
+        module: with a `spike.network`.
+        unsupported: takes what stands beside it.
+        what: in words, what holds a network and nothing beside it.
+        lacks: the beginning of what is said of attention.
+    """
+    beside = f"{what} holds a spike.network and nothing beside it"
+    attention = f"{lacks} for attention, nor for the product of two trains"
+    for op in module.body.block.walk():
+        if not (is_literal(op) or isinstance(op, _AROUND)) and not _within_network(op):
+            unsupported.add(op, attention if isinstance(op, AttentionOp) else beside)
+    for op in module.walk():
+        function = op.parent_op()
+        if isinstance(op, SimulateOp) and isinstance(function, func.FuncOp):
+            arguments, results = _names(op.find_network())
+            given = dict(zip(op.inputs, arguments, strict=True))
+            taken: dict[SSAValue, str] = dict(zip(op.outputs, results, strict=True))
+            last = function.body.blocks[-1].last_op
+            returned = last.operands if last is not None else ()
+            return NetworkPorts(
+                tuple(given[value] for value in function.args if value in given),
+                tuple(taken[value] for value in returned if value in taken),
+                _hint(module),
+            )
+    networks = [op for op in module.walk() if isinstance(op, NetworkOp)]
+    return NetworkPorts(*(_names(networks[0]) if networks else ((), ())), _hint(module))
+
+
+def _names(network: NetworkOp) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The inputs of a network, and its probes."""
+    parts = list(network.body.block.ops)
+    return (
+        tuple(part.sym_name.data for part in parts if isinstance(part, InputOp)),
+        tuple(part.sym_name.data for part in parts if isinstance(part, ProbeOp)),
+    )
+
+
+def _hint(module: ModuleOp) -> str:
+    names = {op.name for op in module.walk()}
+    if NetworkOp.name in names:
+        return ""
+    spiking = any(name.startswith("spike.") for name in names)
+    kind, passes = ("spiking", _BUILD) if spiking else ("float", _CONVERT)
+    return (
+        f"a {kind} program becomes a network by the passes '{passes}' (-p of this command or of "
+        "triton compile); see docs/targets/nir.md"
+    )
+
+
+def _within_network(op: Operation) -> bool:
+    return isinstance(op, NetworkOp) or isinstance(op.parent_op(), NetworkOp)

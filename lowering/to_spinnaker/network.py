@@ -1,0 +1,191 @@
+"""The whole network as data: what `run.py` reads from `network.json` and `network.npz`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation
+
+from ...dialects.spike import InputOp, NetworkOp, PopulationOp
+from ...dialects.spike.network_graph import nodes, probes, projections
+from ...ir.arrays import Array
+from ..emission import Inexpressible
+from ..placement import Neurons, Synapses, Workload
+from ..placement.connectivity import Dense
+from .neurons import Cell, cell_of
+from .synapses import constant_of, synapse_list
+from .timing import offsets
+
+BIAS = "constants"
+"""The source of what neurons add in each step."""
+
+Refuse = Callable[[Operation, str], None]
+
+
+class PyNNNetwork:
+    """A network in PyNN's words.
+
+    Args:
+        network: whose parameters have values.
+        step_ms: how long a step is in PyNN.
+        slots: most steps that a synapse takes.
+        nest_only: whether numbers may be beyond 16.15 bits.
+        refuse: takes each op that has no form, and why.
+
+    Attributes:
+        data: what JSON has of it.
+        arrays: by name.
+        kinds: offsets of populations that add something in every step.
+    """
+
+    def __init__(
+        self, network: NetworkOp, step_ms: float, slots: int, nest_only: bool, refuse: Refuse
+    ) -> None:
+        self.network, self.slots, self.refuse = network, slots, refuse
+        self.arrays: dict[str, Array] = {}
+        self.kinds: list[int] = []
+        self.cells: dict[str, Cell] = {}
+        sending = {op.source.string_value() for op in projections(network)}
+        for name, op in nodes(network).items():
+            try:
+                if isinstance(op, PopulationOp):
+                    self.cells[name] = cell_of(op, network, step_ms, nest_only)
+                    if not op.spikes() and name in sending:
+                        raise Inexpressible("projections of its potential, where PyNN has spikes")
+                elif not op.spikes():
+                    raise Inexpressible(
+                        "numbers for an input, where PyNN's sources give spikes; encode them"
+                    )
+            except Inexpressible as reason:
+                refuse(op, f"@{name} has {reason}")
+        self.offsets, cycle = offsets(network)
+        for op in cycle:
+            refuse(
+                op,
+                f"@{op.sym_name.data} is in a cycle of {len(cycle)} projections with fewer steps "
+                f"of delay in all; every projection takes a step here, so give them {len(cycle)}",
+            )
+        complete = len(self.cells) == sum(
+            isinstance(op, PopulationOp) for op in nodes(network).values()
+        )
+        self.data: Mapping[str, object] = self.whole(step_ms) if complete and not cycle else {}
+
+    def whole(self, step_ms: float) -> Mapping[str, object]:
+        """What JSON has, once every node has a form."""
+        known = nodes(self.network)
+        added = {name: self.constant(name) * cell.unit for name, cell in self.cells.items()}
+        self.kinds = sorted({self.offsets[name] for name, values in added.items() if values.any()})
+        return {
+            "name": self.network.sym_name.data,
+            "timestep": step_ms,
+            "slots": self.slots,
+            "inputs": [
+                {"name": name, "shape": list(op.shape.get_values())}
+                for name, op in known.items()
+                if isinstance(op, InputOp)
+            ],
+            "populations": [self.population(name, cell) for name, cell in self.cells.items()],
+            "constants": self.kinds,
+            "projections": self.projections() + self.constants(added),
+            "outputs": [
+                {
+                    "name": op.sym_name.data,
+                    "population": op.target.string_value(),
+                    "spikes": op.variable.data == "output" and op.population().spikes(),
+                }
+                for op in probes(self.network)
+            ],
+        }
+
+    def population(self, name: str, cell: Cell) -> dict[str, object]:
+        """Numbers of a population, or names of arrays of them."""
+        shape = self.shape(name)
+        parameters: dict[str, object] = {}
+        for key in ("tau_m", "cm", "v_thresh", "v_reset"):
+            values: Array = getattr(cell, key)
+            parameters[key] = float(values) if values.ndim == 0 else f"{name}.{key}"
+            if values.ndim:
+                self.arrays[f"{name}.{key}"] = np.broadcast_to(values, shape).reshape(-1)
+        return {
+            "name": name,
+            "shape": list(shape),
+            "offset": self.offsets[name],
+            "parameters": parameters,
+            "above": cell.above,
+            "unit": cell.unit,
+            "error": cell.error,
+        }
+
+    def workload(self, work: Workload) -> Workload:
+        """What placement asks of the network, with the source of constants."""
+        kinds, listed = self.kinds, list[Synapses]()
+        for name in self.cells:
+            key = f"{name}.{BIAS}"
+            if f"{key}.target" in self.arrays:
+                mask = np.zeros((len(kinds), prod(self.shape(name))), np.bool_)
+                mask[self.arrays[f"{key}.source"], self.arrays[f"{key}.target"]] = True
+                listed.append(Synapses(key, BIAS, name, Dense(mask)))
+        if not listed:
+            return work
+        source = Neurons(BIAS, len(kinds), np.ones(len(kinds)), is_input=True)
+        return replace(work, neurons=[*work.neurons, source], synapses=[*work.synapses, *listed])
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of an input or population."""
+        return tuple(nodes(self.network)[name].shape.get_values())
+
+    def projections(self) -> list[dict[str, object]]:
+        """The projections, whose lists go to `arrays`."""
+        listed: list[dict[str, object]] = []
+        for op in projections(self.network):
+            name = op.sym_name.data
+            source, target = op.source.string_value(), op.target.string_value()
+            delay = op.delay.value.data + self.offsets[target] - self.offsets[source]
+            synapses = synapse_list(op, self.cells[target], delay)
+            longest = int(synapses.delay.max(initial=1))
+            if longest > self.slots:
+                self.refuse(
+                    op,
+                    f"@{name} takes {longest} steps, of which {delay - op.delay.value.data} wait "
+                    f"for other ways to @{target}; SpiNNaker has {self.slots} slots, so put "
+                    "populations in between",
+                )
+            self.arrays |= {f"{name}.{key}": value for key, value in vars(synapses).items()}
+            listed.append({"name": name, "source": source, "target": target})
+        return listed
+
+    def constants(self, added: Mapping[str, Array]) -> list[dict[str, object]]:
+        """A projection to each population that adds something in every step.
+
+        Its source has a place for each offset, which fires a step before that at every step.
+
+        Args:
+            added: mV of each neuron, by population.
+        """
+        listed: list[dict[str, object]] = []
+        for name, values in added.items():
+            target = np.flatnonzero(values).astype(np.int32)
+            if len(target):
+                key = f"{name}.{BIAS}"
+                source = np.full(len(target), self.kinds.index(self.offsets[name]), np.int32)
+                self.arrays |= {
+                    f"{key}.source": source,
+                    f"{key}.target": target,
+                    f"{key}.weight": values[target],
+                    f"{key}.delay": np.ones(len(target), np.int16),
+                }
+                listed.append({"name": key, "source": BIAS, "target": name})
+        return listed
+
+    def constant(self, name: str) -> Array:
+        """What a population adds in every step, before `unit`, f64 [neurons]."""
+        cell = self.cells[name]
+        shape = self.shape(name)
+        total = np.broadcast_to(cell.constant, shape).reshape(prod(shape)).astype(np.float64)
+        for op in projections(self.network):
+            if op.target.string_value() == name:
+                total = total + constant_of(op, cell)
+        return total

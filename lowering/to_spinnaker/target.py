@@ -1,0 +1,113 @@
+"""The target `spinnaker`: a folder with a PyNN script, its arrays, and where everything stands."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from ...dialects.spike import NetworkOp
+from ...ir.arrays import Array
+from ...ir.errors import LoweringError, OptionError
+from ..artifact import Artifact
+from ..emission import UnsupportedOps, require_values
+from ..network_module import NetworkPorts, network_ports
+from ..options import TargetOptions, option
+from ..placement import load_device, place, workload_of
+from ..target import Target
+from .network import PyNNNetwork
+
+SCRIPT = Path(__file__).parent / "run.py.txt"
+
+
+@dataclass(frozen=True)
+class SpiNNakerOptions(TargetOptions):
+    """On which machine, and how steps run."""
+
+    device: str = option("spinnaker1", "machine to place on: a name, or a .toml file")
+    step_ms: float = option(1.0, "milliseconds of a step on the machine and in NEST")
+    nest_only: bool = option(
+        False, "allow what 16.15 bits of SpiNNaker cannot hold, to run in NEST"
+    )
+    activity: str | None = option(
+        None, ".npz of measured spikes a neuron and step, by population, to place by"
+    )
+
+
+class SpiNNakerTarget(Target[SpiNNakerOptions]):
+    """A PyNN script for the one network of a module."""
+
+    name = "spinnaker"
+    holds_graded = False
+    description = "PyNN script and arrays of a spiking network, for SpiNNaker 1 and 2 and NEST"
+    Options = SpiNNakerOptions
+    engine = f"{__package__}.engine:NestEngine"
+    engine_package = "nest"
+
+    def emit(self, module: ModuleOp, options: SpiNNakerOptions) -> Artifact:
+        """The folder: `run.py`, `network.json`, `network.npz`, `placement.json`.
+
+        Raises:
+            UnsupportedError: names everything that PyNN cannot say.
+            OptionError: no such machine, no length of a step, or no activity.
+            LoweringError: not one network, parameters without values, or it does not fit.
+        """
+        if not 0 < options.step_ms < 1000:
+            raise OptionError(
+                f"target 'spinnaker': step-ms expects 0 to 1000, got {options.step_ms:g}"
+            )
+        device = load_device(options.device)
+        slots = device["delay_slots"] or 16
+        unsupported = UnsupportedOps(self.name)
+        require_values(module, "a PyNN script")
+        ports = network_ports(module, unsupported, "a PyNN script", "PyNN has no form")
+        networks = [op for op in module.body.block.ops if isinstance(op, NetworkOp)]
+        written = [
+            PyNNNetwork(op, options.step_ms, slots, options.nest_only, unsupported.add)
+            for op in networks
+        ]
+        unsupported.raise_if_any(ports.hint)
+        if len(written) != 1:
+            raise LoweringError(
+                f"target 'spinnaker' needs a module with one spike.network, got {len(written)}"
+            )
+        (network,), (op,) = written, networks
+        work = network.workload(workload_of(op, _activity(options.activity)))
+        placement = place(work, device)
+        files = {
+            "run.py": SCRIPT.read_bytes(),
+            "network.json": _json({**network.data, **_ordered(ports)}),
+            "network.npz": _npz(network.arrays),
+            "placement.json": _json(placement.to_dict()),
+        }
+        return Artifact(op.sym_name.data, files, {"cores": placement.cores})
+
+
+def _ordered(ports: NetworkPorts) -> dict[str, object]:
+    return {"arguments": list(ports.arguments), "results": list(ports.results)}
+
+
+def _json(data: object) -> bytes:
+    return (json.dumps(data, indent=1) + "\n").encode()
+
+
+def _npz(arrays: Mapping[str, Array]) -> bytes:
+    """Arrays as NumPy keeps them; the same arrays give the same bytes."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def _activity(path: str | None) -> dict[str, Array] | None:
+    if path is None:
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (OSError, ValueError) as error:
+        raise OptionError(f"activity '{path}': {error}") from None
