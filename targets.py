@@ -1,4 +1,4 @@
-"""Targets: what compiles a program to one, what one is made of, and native code for Python.
+"""Targets: what compiles to one, what one is made of, placement, and native code for Python.
 
 The public names, loaded on first use. It is not the place for code: the table says where it is.
 """
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from .lowering.engine import run_target as run_target
     from .lowering.options import TargetOptions as TargetOptions
     from .lowering.options import option as option
+    from .lowering.placement import Placement as Placement
+    from .lowering.placement import Workload as Workload
+    from .lowering.placement import load_device as load_device
+    from .lowering.placement import place as place
+    from .lowering.placement import workload_of as workload_of
     from .lowering.stages import Stage as Stage
     from .lowering.stages import run_stages as run_stages
     from .lowering.target import Target as Target
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
     from .lowering.to_onnx.target import OnnxOptions as OnnxOptions
     from .lowering.to_pytorch.load import load_module as load_module
     from .lowering.to_pytorch.target import PyTorchOptions as PyTorchOptions
+    from .lowering.to_spinnaker.target import SpiNNakerOptions as SpiNNakerOptions
     from .lowering.to_tflite.target import TFLiteOptions as TFLiteOptions
     from .lowering.to_verilog.target import VerilogOptions as VerilogOptions
 else:
@@ -43,6 +49,7 @@ else:
             "lowering.compile_model": "BackendBase CompiledModel register_backend",
             "lowering.engine": "ArtifactEngine Engine run_target",
             "lowering.options": "TargetOptions option",
+            "lowering.placement": "Placement Workload load_device place workload_of",
             "lowering.stages": "Stage run_stages",
             "lowering.target": "Target",
             "lowering.targets": "compile_to_target get_all_targets get_target register_target",
@@ -52,6 +59,7 @@ else:
             "lowering.to_onnx.target": "OnnxOptions",
             "lowering.to_pytorch.load": "load_module",
             "lowering.to_pytorch.target": "PyTorchOptions",
+            "lowering.to_spinnaker.target": "SpiNNakerOptions",
             "lowering.to_tflite.target": "TFLiteOptions",
             "lowering.to_verilog.target": "VerilogOptions",
         },

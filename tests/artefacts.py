@@ -47,6 +47,7 @@ TARGETS = {
     "nir": ("", "model.nir"),
     "onnx": ("{self-check=false}", "model.onnx"),
     "pytorch": ("", "model.py"),
+    "spinnaker": ("", "model"),
     "tflite": ("{self-check=false}", "model.tflite"),
     "verilog": ("", "model"),
 }

@@ -28,7 +28,7 @@ class SpikingConfig:
         spike_encoding: how inputs become spikes, see `runtime.spiking.coding.encode`.
         surrogate_gradient: see `runtime.spiking.surrogate`.
         hardware_constraints: limits of a chip by name, as JSON has them; copied. They are kept for
-            whoever places the network, and change nothing here.
+            `lowering.placement.place`, and change nothing here.
 
     Raises:
         OptionError: a value that is not allowed.

@@ -279,7 +279,9 @@ INTEGERS = [
 
 
 @pytest.mark.parametrize("element", [*INTEGERS, "tf32", "f8E4M3FN"])
-@pytest.mark.parametrize("name", ["native", "nir", "onnx", "pytorch", "tflite", "verilog"])
+@pytest.mark.parametrize(
+    "name", ["native", "nir", "onnx", "pytorch", "spinnaker", "tflite", "verilog"]
+)
 def test_any_element_type_is_written_or_refused(name: str, element: str) -> None:
     for line in PLAIN if element != "i1" else PLAIN[-1:]:
         try:

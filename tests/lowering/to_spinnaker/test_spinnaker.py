@@ -29,7 +29,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.engine import run_target
-from triton_dsl.lowering.targets import compile_to_target, get_target
+from triton_dsl.lowering.targets import compile_to_target
 
 Array = np.ndarray
 
@@ -213,7 +213,6 @@ def test_without_nest_the_engine_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PYTHONPATH", "")
     with pytest.raises(BackendError, match=r"pip install nest-simulator==3\.10\.0"):
         run_target(CASES["mixed"](), "spinnaker", inputs_of("mixed"))
-    assert get_target("spinnaker").engine_package == "nest"
 
 
 def test_arguments_come_in_the_order_of_the_function() -> None:
