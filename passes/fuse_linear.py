@@ -14,7 +14,7 @@ from ..dialects import tensor, ternary
 from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.shapes import is_float
 from .analysis.channel_vectors import ChannelVectors, channel_shape
-from .analysis.compile_time import compile_time_values
+from .analysis.compile_time import compile_time_values, is_finite
 from .analysis.layers import (
     Layer,
     channel_axis,
@@ -127,6 +127,8 @@ class _Fusion:
             return None
         shape = self._operand_shape(layer, other)
         if shape is None or not is_float(tensor_type(other)) or not self._scalable(layer):
+            return None
+        if not is_finite(other, inverse=isinstance(user, tensor.DivOp)):
             return None
         emit = self._vectors(layer, user)
         factor = emit.reshaped(other, shape)

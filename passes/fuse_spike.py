@@ -15,7 +15,7 @@ from ..dialects.inference import keep_result_types, tensor_type
 from ..dialects.shapes import is_float
 from ..dialects.spike.rebuild import rebuilt
 from .analysis.channel_vectors import ChannelVectors, channel_shape
-from .analysis.compile_time import compile_time_values
+from .analysis.compile_time import compile_time_values, is_finite
 from .analysis.layers import Synapse, channel_axis, channel_count
 from .analysis.replacement import erase, insert_before, replace
 
@@ -164,7 +164,7 @@ class _Fusion:
         if self.exact and (not bare or _is_rounded_early(synapse)):
             return None
         shape = self._shape(synapse, other)
-        if shape is None or not is_float(tensor_type(other)):
+        if shape is None or not is_float(tensor_type(other)) or not is_finite(other):
             return None
         emit = self._vectors(synapse, user)
         factor = emit.reshaped(other, shape)

@@ -29,6 +29,7 @@ from ...dialects.parameters import (
 )
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.tensor.storage import INLINE_LIMIT, STORE_ATTRIBUTE, StoreAttr
+from ...ir.errors import ParameterError
 
 ParameterOp = tensor.ParameterOp | ternary.ParameterOp
 Literal = tensor.ParameterOp | ternary.ParameterOp | tensor.ConstantOp | ternary.ConstantOp
@@ -68,6 +69,21 @@ def literal_value(value: SSAValue) -> Array | None:
     """The values of a literal's result; `None` for any other value, or without weights."""
     owner = value.owner
     return constant_value(owner) if is_literal(owner) and has_value(owner) else None
+
+
+def is_finite(value: SSAValue, *, inverse: bool = False) -> bool:
+    """Whether a literal holds finite numbers, or reciprocals; `True` where none can be read.
+
+    A factor that is not must stay behind a sum: within it, it would meet each 0 that is summed.
+    """
+    try:
+        values = literal_value(value)
+    except ParameterError:
+        return True
+    if values is None:
+        return True
+    with np.errstate(divide="ignore", over="ignore"):
+        return bool(np.isfinite(1 / values if inverse else values).all())
 
 
 def defining_literal(value: SSAValue) -> Literal | None:

@@ -194,6 +194,39 @@ func.func @forward(%s: !spike.train<?x?x3>) -> !spike.train<?x?x3> {
     assert wanted[:, 0, 0].all() and wanted[:, 1:, 1].any()
 
 
+@pytest.mark.parametrize("engine", ["event", "dense"])
+@pytest.mark.parametrize("scale", [np.inf, -np.inf])
+@pytest.mark.parametrize("size", ["", "3x"])
+def test_a_scale_that_is_infinite_stays_behind_sums(
+    engine: Engine, scale: float, size: str
+) -> None:
+    """∞·Σ: silent inputs must not meet the scale within the sum, as 0·∞."""
+    weight = np.array([[0.5, 1, -0.5], [1, 0.25, 0.5], [-0.25, -1, 1]], np.float32)
+    module = parse_module(f"""
+func.func @forward(%s: !spike.train<?x?x3>) -> !spike.train<?x?x3> {{
+  %w = tensor.parameter "w" : tensor<3x3xf32>
+  %c = tensor.parameter "c" : tensor<{size}f32>
+  %i = spike.linear %s, %w scale(%c : tensor<{size}f32>)
+    : !spike.train<?x?x3>, tensor<3x3xf32> -> tensor<?x?x3xf32>
+  %o = spike.lif %i {{beta = 0.5 : f64, reset = "to_value"}}
+    : (tensor<?x?x3xf32>) -> !spike.train<?x?x3>
+  func.return %o : !spike.train<?x?x3>
+}}""")
+    scales = np.full((3,) if size else (), scale, np.float32)
+    if size:
+        scales[1:] = 1
+    attach_store(module, ParameterStore.of({"w": weight, "c": scales}))
+    x = np.random.default_rng(0).random((30, 40, 3)) < 0.4
+    v, wanted = np.zeros((40, 3)), np.zeros((30, 40, 3), bool)
+    with np.errstate(invalid="ignore"):
+        for t in range(30):
+            v = 0.5 * v + scales * (x[t] @ weight)
+            wanted[t] = v >= 1
+            v = np.where(wanted[t], 0, v)
+        np.testing.assert_array_equal(simulator(module, engine)(x), wanted)
+    assert wanted[..., 0].any()
+
+
 def test_both_engines_are_tried_where_much_fires() -> None:
     runner = simulator(network())
     used: set[str] = set()
