@@ -151,7 +151,11 @@ def attach_weights(module: ModuleOp, weights: Weights) -> None:
     else:
         arrays, source = _entries(weights, "weights"), "weights"
     own = set(store_of(module).added_names)
-    wanted = {op.key.data: op for op in parameters(module) if op.key.data not in own}
+    wanted = {
+        op.key.data: op
+        for op in parameters(module)
+        if own.isdisjoint([op.key.data, *part_names(op.key.data)])
+    }
     parts = {key: part_names(key) for key in wanted}
     sparse = {key for key, names in parts.items() if all(name in arrays for name in names)}
     problems = [f"missing '{key}' ({op.result.type})" for key, op in wanted.items()

@@ -248,7 +248,7 @@ class Simulator:
         if fixed is not None and (steps % fixed or not steps):
             raise BackendError(f"the program runs {fixed} steps a call, got {steps}")
         length = fixed or most or max(steps, 1)
-        bounds = [(at, min(at + length, steps)) for at in range(0, steps, length)]
+        bounds = [(at, min(at + length, steps)) for at in range(0, steps, length)] or [(0, 0)]
         if len(bounds) > 1 and any(port.time is None for port in self._outputs):
             names = [port.name for port in self._outputs if port.time is None]
             raise BackendError(

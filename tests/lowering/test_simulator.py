@@ -117,6 +117,12 @@ def test_steps_that_the_program_fixes() -> None:
         runner.run([x[:6]])
 
 
+def test_a_run_of_no_steps_gives_none() -> None:
+    runner = simulator(network())
+    assert [y.shape for y in runner.run([spikes(0, 3)])] == [(0, 3, n) for n in SIZES[1:]]
+    agree(runner.run([spikes(4, 3)]), list(run_module(network(), [spikes(4, 3)])))
+
+
 def test_samples_that_the_program_fixes() -> None:
     runner = simulator(network(batch="2"), threads=2)
     x = spikes(9, 2)

@@ -1,5 +1,6 @@
 """Synapses whose weights stand without their zeros, beside the same weights with them."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +156,42 @@ def test_files_hold_the_parts(tmp_path: Path) -> None:
     again = import_mlir(tmp_path / "m.mlir")
     assert "w" not in store_of(again)
     np.testing.assert_array_equal(simulator(again)(x), simulator(module)(x))
+
+
+def test_one_matrix_of_two_synapses_in_any_order_of_columns() -> None:
+    trains, currents = f"!spike.train<?x?x{OUTS}>", f"tensor<?x?x{OUTS}xf32>"
+    given_trains = f"!spike.train<?x?x{INS}>"
+    module = parse_module(f"""
+func.func @forward(%s: {given_trains}) -> ({trains}, {trains}) {{
+  %w = tensor.parameter "w" : tensor<{INS}x{OUTS}xf32>
+  %i = spike.linear %s, %w : {given_trains}, tensor<{INS}x{OUTS}xf32> -> {currents}
+  %o = spike.integrate_fire %i : ({currents}) -> {trains}
+  %d = spike.delay %s {{steps = 2 : i64}} : ({given_trains}) -> {given_trains}
+  %j = spike.linear %d, %w : {given_trains}, tensor<{INS}x{OUTS}xf32> -> {currents}
+  %p = spike.integrate_fire %j : ({currents}) -> {trains}
+  func.return %o, %p : {trains}, {trains}
+}}""")
+    weight = matrix("f32")
+    turned = weight.copy()
+    for first, end in pairwise(turned.indptr):
+        turned.indices[first:end] = turned.indices[first:end][::-1].copy()
+        turned.data[first:end] = turned.data[first:end][::-1].copy()
+    turned.has_sorted_indices = False
+    attach_weights(module, {"w": turned})
+    x = spikes(12, 3)
+    first, late = simulator(module, threads=2).run([x], slice_steps=5)
+    np.testing.assert_array_equal(first[:-2], late[2:])
+    with pytest.raises(ParameterError, match=r"extra 'w\.indptr'"):
+        attach_weights(module, {"w": weight})
+    v, wanted, dense = np.zeros((3, OUTS), "f4"), np.zeros((12, 3, OUTS), bool), weight.toarray()
+    for t in range(12):
+        total = np.zeros_like(v)
+        for i in range(INS):  # floats add up in the order of the inputs
+            total += dense[i] * x[t, :, i, None]
+        v = v + total
+        wanted[t] = v >= 1
+        v = v - wanted[t]
+    np.testing.assert_array_equal(first, wanted)
 
 
 def test_what_does_not_fit_is_said() -> None:

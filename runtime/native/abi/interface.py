@@ -132,7 +132,7 @@ class Interface:
                 bool(data["batched"]),
                 bool(data["row_wise"]),
                 int(data["work"]),
-                tuple((str(name), int(offset)) for name, offset in data["held"]),
+                tuple((str(name), int(offset)) for name, offset in data.get("held", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None
