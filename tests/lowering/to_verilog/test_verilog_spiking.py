@@ -111,6 +111,31 @@ def test_a_step_goes_in_every_cycle(iverilog: str, program: Program) -> None:
     assert {"fc1", "fc3"} <= names
 
 
+LOIHI = """builtin.module @net {
+func.func @forward(%x: !spike.train<12x?x5>) -> !spike.train<12x?x3> {
+  %w = tensor.parameter "w" : tensor<5x3xi8>
+  %i = spike.linear %x, %w : !spike.train<12x?x5>, tensor<5x3xi8> -> tensor<12x?x3xi32>
+  %s = spike.loihi_lif %i
+       {du = 1000.0 : f64, dv = 300.0 : f64, bias = 40.0 : f64, threshold = 12.0 : f64, OPTIONS}
+       : (tensor<12x?x3xi32>) -> !spike.train<12x?x3>
+  func.return %s : !spike.train<12x?x3>
+}}"""
+
+
+@pytest.mark.parametrize("reset", ["to_value", "subtract"])
+def test_a_model_that_no_circuit_was_written_for(
+    iverilog: str, program: Program, reset: str
+) -> None:
+    """Its step alone says what the circuit is."""
+    rng = np.random.default_rng(0)
+    text = LOIHI.replace("OPTIONS", f'reset = "{reset}"')
+    module = program(text, {"w": rng.integers(-5, 9, (5, 3))})
+    x = rng.random((12, 8, 5)) < 0.5
+    (expected,) = run_module(module, [x])
+    _, (found,) = run_verilog(compile_to_target(module, "verilog", OPTIONS), [x], "iverilog")
+    assert np.array_equal(found, expected) and 0.1 < expected.mean() < 0.9
+
+
 @pytest.mark.slow
 def test_verilator_agrees(require_tool: Callable[[str, str], str], program: Program) -> None:
     require_tool("verilator", "apt-get install verilator")
