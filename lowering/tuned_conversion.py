@@ -18,9 +18,40 @@ from ..ir.errors import OptionError
 from ..passes.balance_thresholds import ThresholdCalibrator
 from .conversion import convert_to_snn
 from .models import import_model
+from .targets import compile_to_target
+from .to_pytorch.load import load_module
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
+
+
+def spiking_module(network: nn.Module, samples: Tensor, timesteps: int = 4) -> nn.Module:
+    """A network of PyTorch as a spiking module of PyTorch that learns, converted without labels.
+
+    It takes what the network takes and gives what it gives, and its spikes have slopes for
+    training (`to_pytorch`). `runtime.training.HybridTrainer` finds this by its entry point.
+
+    Args:
+        network: stays as it is.
+        samples: inputs to calibrate with, [count, …].
+        timesteps: T.
+
+    Raises:
+        UnsupportedError: the network cannot be imported or converted.
+    """
+    from torch import nn
+
+    program = import_model(network, example_inputs=(samples[:2],))
+    spiking = convert_to_snn(program, samples.numpy(), timesteps)
+    module: nn.Module = load_module(compile_to_target(spiking, "pytorch"))
+    # Weights that the conversion fitted are constants of the program.
+    for layer in list(module.modules()):
+        for name, value in list(layer.named_buffers(recurse=False)):
+            if value.is_floating_point() and value.dim() > 1:
+                delattr(layer, name)
+                layer.register_parameter(name, nn.Parameter(value))
+    return module
+
 
 FIRST = 1024
 """The most samples from which thresholds begin."""

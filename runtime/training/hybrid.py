@@ -1,7 +1,8 @@
 """`HybridTrainer`: a trained network becomes a spiking one, which is trained on with its spikes.
 
 Rathi et al. 2020, "Enabling deep spiking neural networks with hybrid conversion and spike timing
-dependent backpropagation". Not here: the conversion, which is a function that the caller gives.
+dependent backpropagation". Not here: the conversion, which is a function that the caller gives, or
+that of the entry point `snn` in the group `triton_dsl.conversions`, so that nothing here compiles.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import entry_points
 
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import BackendError, OptionError
 from .config import TrainingConfig
 from .data import Batches, Data
 from .distillation import Distillation, DistillationLoss
@@ -32,7 +35,7 @@ class HybridReport:
     Attributes:
         ann: loss and metrics of the network that was given.
         converted: those of the spiking one after conversion.
-        tuned: those after training.
+        tuned: those after training; of the converted one where training made it worse.
         history: of the training.
     """
 
@@ -45,10 +48,13 @@ class HybridReport:
 class HybridTrainer:
     """Converts `ann` to a spiking network and trains that with surrogate gradients.
 
+    Where training made it worse on the validation data, it stays as it was converted.
+
     Args:
         ann: gives logits for a batch; it is not changed.
         convert: gives the spiking network, a module with parameters, for a copy of `ann` in
-            evaluation and inputs to calibrate with, on the processor.
+            evaluation and inputs to calibrate with, on the processor; by default the compiler's
+            conversion for `timesteps`.
         config: of the training.
         spiking: how the spiking network is run; none where it takes a batch and gives logits.
         distillation: learn from `ann`, besides or in the place of targets; none learns from targets
@@ -57,6 +63,7 @@ class HybridTrainer:
             those of `ann` that they follow.
         metrics: as for `Trainer`.
         calibration: rows of the training data to calibrate with, at most.
+        timesteps: of the default conversion.
 
     Attributes:
         module: the spiking network, after `fit` has begun.
@@ -68,7 +75,7 @@ class HybridTrainer:
     def __init__(
         self,
         ann: nn.Module,
-        convert: Convert,
+        convert: Convert | None = None,
         config: TrainingConfig | None = None,
         *,
         spiking: SpikingRun | None = None,
@@ -76,12 +83,13 @@ class HybridTrainer:
         features: Mapping[str, str] | None = None,
         metrics: Mapping[str, Metric] | None = None,
         calibration: int = 256,
+        timesteps: int = 4,
     ) -> None:
         if calibration < 1:
             raise OptionError(f"calibration: expected at least 1 row, got {calibration}")
         if features and distillation is None:
             raise OptionError("features belong to a distillation with a feature_weight")
-        self.ann, self.convert = ann, convert
+        self.ann, self.convert = ann, convert or partial(_compiled, timesteps=timesteps)
         self.config = TrainingConfig() if config is None else config
         self.spiking, self.distillation, self.features = spiking, distillation, features
         self.metrics, self.calibration = metrics, calibration
@@ -109,8 +117,13 @@ class HybridTrainer:
             metrics=self.metrics,
         )
         converted = trainer.evaluate(validation)
+        state = copy.deepcopy(self.module.state_dict())
         history = trainer.fit(train, validation)
-        return HybridReport(before, converted, trainer.evaluate(validation), history)
+        tuned = trainer.evaluate(validation)
+        if _is_worse(tuned, converted):
+            self.module.load_state_dict(state)
+            tuned = converted
+        return HybridReport(before, converted, tuned, history)
 
     def _converted(self, train: Data) -> nn.Module:
         first = next(Batches(train, self.calibration).epoch(0)).inputs[: self.calibration]
@@ -122,3 +135,17 @@ class HybridTrainer:
 
     def _objective(self, teacher: nn.Module, loss: DistillationLoss) -> Distillation:
         return Distillation(teacher, loss, features=self.features)
+
+
+def _compiled(network: nn.Module, inputs: Tensor, timesteps: int) -> nn.Module:
+    """The network by the conversion of the compiler."""
+    for entry in entry_points(group="triton_dsl.conversions", name="snn"):
+        return entry.load()(network, inputs, timesteps)
+    raise BackendError("no conversion is installed: give one as convert=…")
+
+
+def _is_worse(tuned: Mapping[str, float], converted: Mapping[str, float]) -> bool:
+    """By accuracy where it is measured, else by loss."""
+    if "accuracy" in tuned:
+        return tuned["accuracy"] < converted["accuracy"]
+    return tuned["loss"] > converted["loss"]

@@ -145,3 +145,30 @@ def test_refusals() -> None:
     empty = HybridTrainer(ann, lambda network, inputs: nn.ReLU(), CONFIG)
     with pytest.raises(OptionError, match="converted network has no parameters"):
         empty.fit(clusters(), clusters())
+
+
+def test_a_network_is_converted_without_a_class() -> None:
+    ann, train, test = trained(), clusters(), clusters(200, 1)
+    state = {key: value.clone() for key, value in ann.state_dict().items()}
+    config = dataclasses.replace(CONFIG, epochs=4, learning_rate=1e-3)
+    hybrid = HybridTrainer(ann, config=config, timesteps=2)
+    report = hybrid.fit(train, test)
+    assert report.converted["accuracy"] > 0.5
+    assert report.converted["accuracy"] <= report.tuned["accuracy"]
+    assert all(torch.equal(state[key], value) for key, value in ann.state_dict().items())
+    assert hybrid.module is not None
+    assert sum(p.dim() == 2 for p in hybrid.module.parameters()) == 2
+    logits = hybrid.module(test[0])
+    accuracy = float((logits.argmax(1) == test[1]).float().mean())
+    assert accuracy == pytest.approx(report.tuned["accuracy"], abs=0.02)
+
+
+def test_what_training_made_worse_stays_as_it_was_converted() -> None:
+    wild = dataclasses.replace(CONFIG, epochs=1, learning_rate=30.0, keep_best=False)
+    train, test = clusters(), clusters(200, 1)
+    hybrid = HybridTrainer(trained(), config=wild, timesteps=4)
+    report = hybrid.fit(train, test)
+    assert report.tuned == report.converted and report.tuned["accuracy"] > 0.5
+    assert hybrid.module is not None
+    found = hybrid.module(test[0]).argmax(1)
+    assert float((found == test[1]).float().mean()) == pytest.approx(report.tuned["accuracy"])
