@@ -243,7 +243,7 @@ class _Planner:
         if boards > most:
             lines.append(f"{boards} boards would hold it: boards={boards} in hardware_constraints")
             parts = _prefixes(counts, usable * most)
-            if len(parts) > 1:
+            if max(counts.values()) <= usable * most:
                 shown = "; ".join(f"{', '.join('@' + n for n in part)}" for part in parts[:8])
                 lines.append(f"or {len(parts)} parts, each on a machine of its own: {shown}")
         elif space and size.max(initial=0) > space:
@@ -253,7 +253,7 @@ class _Planner:
 
 
 def _prefixes(counts: Mapping[str, int], room: int) -> list[list[str]]:
-    """Runs of populations that each fit into so many cores."""
+    """Runs of populations that each fit into so many cores, where no single one takes more."""
     parts: list[list[str]] = []
     free = 0
     for name, count in counts.items():

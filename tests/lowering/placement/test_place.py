@@ -223,6 +223,8 @@ def test_what_does_not_fit_is_said_with_the_arithmetic(tmp_path: Path) -> None:
         place(full(3, 3, 48), machine(tmp_path, axons_out=5))
     with pytest.raises(LoweringError, match="2 parts, each on a machine of its own: @n1; @n2"):
         place(full(1, 160, 160), machine(tmp_path))
+    with pytest.raises(LoweringError, match=r"2 boards would hold it: boards=2[^;]*$"):
+        place(full(1, 300), machine(tmp_path))
 
 
 def test_hardware_constraints() -> None:
