@@ -37,7 +37,7 @@ RETURNED = 84
 LONGEST = 76
 """The longest expression with others inside; above it the inner ones get names."""
 
-_PASSING = (spike.RecurrentOp, spike.ToTensorOp, spike.FromTensorOp)
+_PASSING = (spike.ScanOp, spike.ToTensorOp, spike.FromTensorOp)
 """Ops whose results may have names already: those of other values."""
 
 Rule: TypeAlias = Callable[[Operation, "Forward"], Expr | Sequence[Expr]]
@@ -241,6 +241,11 @@ class Forward:
         trits = self._trits.get(self._source(value))
         return trits if trits is not None and trits.dtype is None else None
 
+    def packed_matrix(self, value: SSAValue) -> Trits | None:
+        """As `packed`, for a matrix."""
+        trits = self.packed(value)
+        return trits if trits is not None and len(trits.shape) == 2 else None
+
     def _int8(self, value: SSAValue) -> Expr:
         return self.trits(value, "torch.int8")
 
@@ -401,7 +406,10 @@ class Forward:
 
 
 def _default_name(op: Operation) -> str:
-    return op.name.rpartition(".")[2]
+    """That of the train that the result becomes, else that of the op."""
+    users = [use.operation for result in op.results for use in result.uses]
+    names = [user.result.name_hint for user in users if isinstance(user, spike.FromTensorOp)]
+    return next(filter(None, names), op.name.rpartition(".")[2])
 
 
 def _source_line(op: Operation) -> str | None:

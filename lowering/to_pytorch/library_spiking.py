@@ -6,50 +6,23 @@ zeros, of any type: floats where gradients are to flow.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import torch
 
+    from ...runtime.spiking.neuron import rounded, run_steps
     from ...runtime.spiking.threefry import draw_words
     from .library import ternary_linear, unpack_once
 
-    lif = cast("Any", None)
-    """A step of `ir.neurons`, whose functions generated files carry too."""
     TensorArithmetic = cast("Any", None)
-    """That of `runtime.spiking.neuron`, which they carry too."""
+    """That of `runtime.spiking.neuron`."""
+    OPTIONS = cast("dict[str, Any]", None)
+    """The defaults of `ir.neurons.arithmetic.Options`."""
     neurons = cast("Any", None)
     """The neurons of Triton DSL, which generated files import where it is installed."""
-
-
-def number(x: torch.Tensor, value: torch.Tensor | float) -> torch.Tensor:
-    """`value` rounded to the type of `x`, in the type a step of it is computed in."""
-    if not isinstance(value, torch.Tensor):
-        value = torch.full((), value, dtype=x.dtype, device=x.device)
-    return widen(value.to(x.dtype))
-
-
-def widen(x: torch.Tensor) -> torch.Tensor:
-    """Halves as float32."""
-    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
-def run_steps(
-    advance: Callable[..., tuple[torch.Tensor, ...]],
-    x: torch.Tensor,
-    state: Sequence[torch.Tensor] | None,
-    count: int,
-) -> tuple[torch.Tensor, ...]:
-    """What `advance(step, *state)` gives first, of all steps, and the `count` states it leaves."""
-    states = [x.new_zeros(x.shape[1:])] * count if state is None else list(state)
-    outputs: list[torch.Tensor] = []
-    for step in x.unbind(0):
-        output, *after = advance(widen(step), *map(widen, states))
-        states = [value.to(x.dtype) for value in after]
-        outputs.append(output.to(x.dtype))
-    return (torch.stack(outputs) if outputs else x.clone(), *states)
 
 
 def soft_spikes(v: torch.Tensor, threshold: torch.Tensor, compare: str) -> torch.Tensor:
@@ -65,19 +38,10 @@ def soft_spikes(v: torch.Tensor, threshold: torch.Tensor, compare: str) -> torch
     return spikes
 
 
-OPTIONS: dict[str, Any] = {
-    "compare": "ge",
-    "reset": "subtract",
-    "activation": "relu",
-    "cumulative": False,
-    "shift": 0,
-}
-
-
 def run_neuron(
     step: Callable[..., Any],
     x: torch.Tensor,
-    state: Sequence[torch.Tensor] | None = None,
+    state: tuple[torch.Tensor, ...] | None = None,
     *,
     states: int = 1,
     **settings: Any,
@@ -90,28 +54,23 @@ def run_neuron(
     given = any(isinstance(value, torch.Tensor) for value in settings.values())
     models = getattr(neurons, "MODELS", {})  # none where it is not installed
     if step.__name__ in models and not (given and torch.compiler.is_compiling()):
-        neuron = models[step.__name__](**settings)
-        outputs, after = neuron(x, None if state is None else tuple(state))
+        outputs, after = models[step.__name__](**settings)(x, state)
         return (outputs, *after)
     options = {name: settings.pop(name, default) for name, default in OPTIONS.items()}
-    values = {name: number(x, value) for name, value in settings.items()}
+    values = {name: rounded(value, x) for name, value in settings.items()}
     arithmetic = TensorArithmetic(SimpleNamespace(**options), values, soft_spikes)
-
-    def advance(current: torch.Tensor, *before: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        output, after = step(arithmetic, current, before)
-        return (output, *after)
-
-    return run_steps(advance, x, state, states)
+    first = (x.new_zeros(x.shape[1:]),) * states if state is None else state
+    outputs, after = run_steps(step, arithmetic, x, first)
+    return (outputs, *after)
 
 
 def multiply_ternary_spikes(
     spikes: torch.Tensor, packed: torch.Tensor, shape: tuple[int, int], dtype: torch.dtype
 ) -> torch.Tensor:
-    """s · W for spikes s, W in packed bytes: sums without rounding, as `dtype`."""
+    """s · W for spikes s, W in packed bytes: sums without rounding, as floats of `dtype`."""
     if ternary_linear is not None and not spikes.requires_grad:
         return ternary_linear(spikes.to(torch.int8), packed, shape[1]).to(dtype)
-    wide = dtype if dtype.is_floating_point else torch.float32
-    return torch.matmul(spikes.to(wide), unpack_once(packed, shape, dtype=wide)).to(dtype)
+    return torch.matmul(spikes.to(dtype), unpack_once(packed, shape, dtype=dtype))
 
 
 def round_sums(sums: torch.Tensor) -> torch.Tensor:
@@ -119,140 +78,22 @@ def round_sums(sums: torch.Tensor) -> torch.Tensor:
     return sums if sums.requires_grad else sums.round()
 
 
-def delay_steps(
-    x: torch.Tensor,
-    steps: int,
-    before: torch.Tensor | None = None,
-    delays: torch.Tensor | None = None,
+def delay_each(
+    x: torch.Tensor, delays: torch.Tensor, steps: int, before: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """x later by `steps`, or by each neuron's of `delays`; and the last `steps` steps of x."""
+    """x later by a delay of each neuron, at most `steps`; and the last `steps` steps of x."""
     first = x.new_zeros((steps, *x.shape[1:])) if before is None else before.to(x.dtype)
     whole = torch.cat([first, x])
-    if delays is None:
-        return whole[: x.shape[0]], whole[x.shape[0] :]
-    t = torch.arange(x.shape[0], device=x.device).reshape(-1, *[1] * (x.dim() - 1))
-    places = (t + steps - delays).expand(x.shape)
-    return torch.gather(whole, 0, places), whole[x.shape[0] :]
-
-
-def normalize_channels(
-    x: torch.Tensor,
-    scale: torch.Tensor,
-    bias: torch.Tensor,
-    mean: torch.Tensor,
-    variance: torch.Tensor,
-    axis: int,
-    epsilon: float,
-    factor: float = 1.0,
-) -> torch.Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * factor * scale + bias for each channel."""
-    shape = [-1 if a == axis else 1 for a in range(x.dim())]
-    scale, bias, mean, variance = (widen(v).reshape(shape) for v in (scale, bias, mean, variance))
-    result = (widen(x) - mean) / torch.sqrt(variance + epsilon)
-    result = result if factor == 1.0 else result * factor
-    return (result * scale + bias).to(x.dtype)
-
-
-def attend_spikes(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    state: Sequence[torch.Tensor] | None = None,
-    *,
-    kind: str,
-    heads: int,
-    scale: float,
-    tau: float,
-    **settings: Any,
-) -> tuple[torch.Tensor, ...]:
-    """Attention of spikes [T, N, tokens, channels] with a LIF neuron in place of the softmax."""
-    query, key, value = query.float(), key.float(), value.float()
-    if kind == "ssa":
-        shape = (*query.shape[:3], heads, -1)
-        query = query.reshape(shape).transpose(2, 3)
-        key, value = (x.reshape(*x.shape[:3], heads, -1).transpose(2, 3) for x in (key, value))
-        sums = torch.matmul(torch.matmul(query, key.transpose(-1, -2)), value)
-        sums = sums.transpose(2, 3).flatten(-2)
-    else:
-        sums = (key * value).sum(2, keepdim=True)
-    current = sums * scale / number(sums, tau)
-    spikes, v = run_neuron(lif, current, state, beta=1 - 1 / tau, **settings)
-    return spikes if kind == "ssa" else spikes * query, v
-
-
-def count_steps(
-    x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int
-) -> torch.Tensor:
-    """The numbers of the steps, laid along time before the axes of x."""
-    steps = torch.arange(start, start + timesteps, device=x.device) + elapsed
-    return steps.reshape(-1, *[1] * x.dim())
+    t = torch.arange(steps, steps + x.shape[0], device=x.device)
+    places = t.reshape(-1, *[1] * (x.dim() - 1)) - delays
+    return torch.gather(whole, 0, places.expand(x.shape)), whole[x.shape[0] :]
 
 
 def encode_rate(
     x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int = 0, *, seed: int
 ) -> torch.Tensor:
     """Random spikes with the probability x, the same for the same seed."""
+    steps = torch.arange(start, start + timesteps, device=x.device) + elapsed
     places = torch.arange(x.numel(), device=x.device).reshape(x.shape)
-    words, _ = draw_words(seed, count_steps(x, timesteps, start, elapsed), places)
+    words, _ = draw_words(seed, steps.reshape(-1, *[1] * x.dim()), places)
     return words.double() * 2.0**-32 < x.double()
-
-
-def encode_regular(
-    x: torch.Tensor, timesteps: int, start: int, elapsed: torch.Tensor | int = 0
-) -> torch.Tensor:
-    """Evenly spaced spikes, a share x of the steps."""
-    share, t = x.double().clamp(0, 1), count_steps(x, timesteps, start, elapsed)
-    return torch.floor((t + 1) * share) > torch.floor(t * share)
-
-
-def encode_latency(
-    x: torch.Tensor,
-    timesteps: int,
-    start: int,
-    elapsed: torch.Tensor | int = 0,
-    *,
-    period: int,
-    threshold: float | None = None,
-) -> torch.Tensor:
-    """One spike, the earlier the larger x is; none below the threshold."""
-    late = torch.round((period - 1) * (1 - x.double().clamp(0, 1)))
-    spikes = count_steps(x, timesteps, start, elapsed) == late
-    if threshold is None:
-        return spikes
-    return spikes & (widen(x) >= number(widen(x), threshold))
-
-
-def encode_phase(
-    x: torch.Tensor,
-    timesteps: int,
-    start: int,
-    elapsed: torch.Tensor | int = 0,
-    *,
-    period: int,
-) -> torch.Tensor:
-    """The binary digits of x, the largest first, again in each period."""
-    share = torch.nan_to_num(x.double().clamp(0, 1))
-    digits = torch.floor(share * 2**period).clamp(max=2**period - 1).to(torch.int64)
-    phase = count_steps(x, timesteps, start, elapsed) % period
-    return (digits >> (period - 1 - phase)) & 1 == 1
-
-
-def encode_delta(
-    x: torch.Tensor, threshold: float, previous: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Where x [T, …] rises by the threshold from one step to the next."""
-    before = torch.zeros_like(x[:1]) if previous is None else previous.unsqueeze(0)
-    rises = widen(x) - widen(torch.cat([before, x])[:-1])
-    return rises >= number(rises, threshold)
-
-
-def decode_rate(spikes: torch.Tensor) -> torch.Tensor:
-    """The share of steps with a spike."""
-    return spikes.float().sum(0) / spikes.shape[0]
-
-
-def decode_first_spike(spikes: torch.Tensor) -> torch.Tensor:
-    """(T - t) / T for the first spike at t, 0 without one."""
-    steps = spikes.shape[0]
-    left = torch.arange(steps, 0, -1, device=spikes.device).reshape(-1, *[1] * (spikes.dim() - 1))
-    return ((spikes != 0) * left).amax(0).float() / steps

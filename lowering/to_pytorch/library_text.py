@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ...ir.errors import LoweringError
 from ...ir.neurons import MODELS
+from ...ir.neurons.arithmetic import Options
 
 
 @cache
@@ -30,8 +31,10 @@ def library() -> dict[str, tuple[str, frozenset[str]]]:
     tensors = (package / "runtime/spiking/neuron.py").read_text(encoding="utf-8")
     files = dict.fromkeys(inspect.getsourcefile(model.step) for model in MODELS.values())
     steps = [Path(file).read_text(encoding="utf-8") for file in files if file is not None]
-    for text in (_arithmetic([equations, tensors]), *map(_steps, steps)):
+    for text in (_arithmetic([equations, tensors]), *map(_steps, [*steps, tensors])):
         functions |= _texts_of(text)
+    defaults = ", ".join(f"{name}={value!r}" for name, value in vars(Options()).items())
+    functions["OPTIONS"] = (f"OPTIONS = dict({defaults})".replace("'", '"'), frozenset())
     return functions
 
 

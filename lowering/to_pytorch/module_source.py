@@ -32,12 +32,10 @@ from ...dialects.ternary.types import TritType
 from ..emission import Names, UnsupportedOps, argument_names, entry_function
 from . import (
     rules_elementwise,
-    rules_feedback,
     rules_linear,
     rules_quantization,
     rules_shape,
     rules_spiking,
-    rules_synapses,
 )
 from .declaration import declare_state
 from .expressions import layout, printable
@@ -53,8 +51,6 @@ RULES: dict[type[Operation], Rule] = {
     **rules_quantization.RULES,
     **rules_shape.RULES,
     **rules_spiking.RULES,
-    **rules_synapses.RULES,
-    **rules_feedback.RULES,
 }
 """For each op the function that gives its PyTorch form."""
 

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import Float64Type, FloatAttr, IntegerAttr, f32, f64, i1
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import spike, tensor
+from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
@@ -17,6 +17,7 @@ from ..torch_functions import FUNCTIONS
 from .expressions import Expr, binary, call, sequence, unary
 from .forward import Forward, Rule, bits_of, dtype_of
 from .literals import number
+from .rules_spiking import are_spikes, are_whole_sums
 
 BINARY_OPERATORS: dict[type[Operation], str] = {
     tensor.AddOp: "+",
@@ -89,7 +90,8 @@ def convert(op: tensor.ConvertOp, e: Forward) -> Expr:
     dtype = dtype_of(op.result)
     if is_trit(source):
         return e.trits(op.operand, dtype)
-    if is_float(source) and not is_float(target) and target.element_type != i1:
+    truncates = is_float(source) and not is_float(target) and target.element_type != i1
+    if truncates and not are_whole_sums(op.operand):
         return e.library("convert_to_integer", e.value(op.operand), dtype)
     return e.value(op.operand).method("to", dtype)
 
@@ -181,8 +183,9 @@ def reduce(op: ReduceOp, e: Forward) -> Expr:
 
 
 def _whole(op: ReduceOp | tensor.CumulativeOp) -> str | None:
-    """The type of sums of integers, which PyTorch would widen."""
-    return None if is_float(tensor_type(op.operand)) else dtype_of(op.result)
+    """The type of sums of integers, which PyTorch would widen, and of spikes of any type."""
+    as_it_is = is_float(tensor_type(op.operand)) and not are_spikes(op.operand)
+    return None if as_it_is else dtype_of(op.result)
 
 
 def called(function: str) -> Rule:
@@ -291,14 +294,8 @@ def maximum(
 
 def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
     """The mean of each window."""
-    padding = tuple(op.padding.get_values())
-    x = e.value(op.operand) if symmetric(padding) else e.local(op.operand)
-    return average(op, x, e)
-
-
-def average(op: tensor.AvgPoolOp | spike.AvgPoolOp, x: Expr, e: Forward) -> Expr:
-    """The mean of each window of `x`, which is a name where pads differ."""
     kernel, strides, padding = window_of(op)
+    x = e.value(op.operand) if symmetric(padding) else e.local(op.operand)
     name = f"F.avg_pool{len(kernel)}d"
     stride = None if strides == kernel else compact(strides)
     size, low = compact(kernel), padding[: len(kernel)]
@@ -321,7 +318,7 @@ def average(op: tensor.AvgPoolOp | spike.AvgPoolOp, x: Expr, e: Forward) -> Expr
 
 
 def window_of(
-    op: tensor.MaxPoolOp | tensor.AvgPoolOp | spike.MaxPoolOp | spike.AvgPoolOp,
+    op: tensor.MaxPoolOp | tensor.AvgPoolOp,
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Sizes, strides, and pads: low ones first, then high."""
     return (

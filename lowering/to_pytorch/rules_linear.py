@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
-from ...dialects import spike, tensor, ternary
+from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.ternary.linear import FusedOp, accumulator
@@ -14,6 +14,7 @@ from .forward import INLINE, Forward, bits_of, dtype_of
 from .literals import number
 from .rules_elementwise import compact, padded
 from .rules_quantization import along, count_thresholds, rescale
+from .rules_spiking import are_spikes, are_whole_sums
 
 
 def matmul(op: tensor.MatmulOp, e: Forward) -> Expr:
@@ -31,7 +32,8 @@ def conv(op: tensor.ConvOp, e: Forward) -> Expr:
     """A convolution; integers wrap around."""
     if is_float(tensor_type(op.input)):
         bias = None if op.bias is None else e.value(op.bias)
-        return float_conv(op, e.value(op.input), e.value(op.weight), bias)
+        result = float_conv(op, e.value(op.input), e.value(op.weight), bias)
+        return e.library("round_sums", result) if are_whole_sums(op.result) else result
     x, weight = e.value(op.input), e.value(op.weight)
     window = _window(op)
     if bits_of(op.input) <= 16:
@@ -55,7 +57,7 @@ def _window(op: tensor.ConvOp | ternary.ConvOp) -> tuple[str, str, str, str]:
 
 
 def float_conv(
-    op: tensor.ConvOp | ternary.ConvOp | spike.ConvOp, x: Expr, weight: Expr, bias: Expr | None
+    op: tensor.ConvOp | ternary.ConvOp, x: Expr, weight: Expr, bias: Expr | None
 ) -> Expr:
     """A convolution of floats with the window of `op`."""
     strides, padding = op.strides.get_values(), tuple(op.padding.get_values())
@@ -107,8 +109,8 @@ def ternary_matmul(op: ternary.MatmulOp, e: Forward) -> Expr:
 
 def _by_kernels(input: SSAValue, weight: SSAValue, e: Forward) -> bool:
     """Whether the matmul is one of floats with a matrix in packed bytes."""
-    trits = e.packed(weight)
-    return trits is not None and len(trits.shape) == 2 and is_float(tensor_type(input))
+    floats = is_float(tensor_type(input)) and not are_spikes(input)
+    return floats and e.packed_matrix(weight) is not None
 
 
 def _is_vector(value: SSAValue | None, weight: SSAValue, axis: int) -> bool:
@@ -134,11 +136,15 @@ def _fused(
 def _matmul(input: SSAValue, weight: SSAValue, e: Forward) -> Expr:
     if _by_kernels(input, weight, e):
         return _fused(input, weight, (None, None), e)
+    trits = e.packed_matrix(weight)
+    if trits is not None and are_spikes(input):
+        place = (e.value(input), trits.source, sequence(trits.shape))
+        return e.library("multiply_ternary_spikes", *place, dtype_of(input))
     if is_float(tensor_type(input)):
         x = e.local(input)
         return call("torch.matmul", x, e.trits(weight, dtype_of(input), like=x))
-    trits, (x, wide) = e.packed(weight), _integers(input, e)
-    if trits is not None and len(trits.shape) == 2:
+    x, wide = _integers(input, e)
+    if trits is not None:
         place = (trits.source, sequence(trits.shape))
         return e.library("multiply_ternary_integers", x, *place)
     return e.library("matmul_integers", x, e.trits(weight, wide))
@@ -165,13 +171,16 @@ def ternary_linear(op: ternary.LinearOp, e: Forward) -> Expr:
 def ternary_conv(op: ternary.ConvOp, e: Forward) -> Expr:
     """A convolution with trits and the optional steps."""
     e.local(op.input)
-    if e.packed(op.weight) is not None:
+    spikes = are_spikes(op.input)
+    if e.packed(op.weight) is not None and not spikes:
         return _packed_conv(op, e)
     if is_float(tensor_type(op.input)):
         weight = e.trits(op.weight, dtype_of(op.input), like=e.value(op.input))
-        inside = op.bias is not None and op.scale is None
+        inside = op.bias is not None and op.scale is None and not spikes
         bias = e.value(op.bias) if op.bias is not None and inside else None
-        return _finish(op, float_conv(op, e.value(op.input), weight, bias), e, bias_done=inside)
+        sums = float_conv(op, e.value(op.input), weight, bias)
+        sums = e.library("round_sums", sums) if spikes else sums
+        return _finish(op, sums, e, bias_done=inside)
     x, wide = _integers(op.input, e)
     weight, window = e.trits(op.weight, wide), _window(op)
     if wide == "torch.int64":

@@ -1,18 +1,24 @@
-"""PyTorch forms of spiking neurons, coding, delays, attention and normalisation."""
+"""PyTorch forms of neurons, loops over steps, random spikes, and trains as numbers.
+
+Synapses and the other codes are ops of `tensor` by then (`convert-spike-to-tensor`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialects import spike
+from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.spike.interpret_neurons import OPS
-from ...dialects.spike.types import is_train
-from ...dialects.traits import MovesElements, has
+from ...dialects.spike.types import dense_type, is_train
+from ...dialects.ternary.types import is_trit
+from ...dialects.traits import AddsUp, MovesElements, has
 from ...ir.neurons.arithmetic import SILENT, Options
-from .expressions import COMPARE, Expr, sequence
+from .expressions import Expr, sequence
 from .forward import Forward, dtype_of
 from .literals import number
 
@@ -26,11 +32,13 @@ def neuron(op: spike.NeuronOp, e: Forward) -> Sequence[Expr]:
             settings[name] = e.value(value)
         elif value != SILENT.get(name) and (name != "v_reset" or _resets_to_value(op)):
             settings[name] = number(value)
-    settings |= _flags(op.options())
+    for name, value in vars(op.options()).items():
+        if value != getattr(Options, name):
+            settings[name] = f'"{value}"' if isinstance(value, str) else value
     if len(op.STATES) > 1:
         settings["states"] = len(op.STATES)
     e.used.add(op.MODEL.name)
-    state = _tuple(op.initial, e)
+    state = sequence([str(e.value(value)) for value in op.initial]) if op.initial else None
     call = e.library("run_neuron", op.MODEL.name, e.value(op.input), state=state, **settings)
     if is_train(op.output):
         e.set_train(op.output, dtype_of(op.input))
@@ -41,155 +49,138 @@ def _resets_to_value(op: spike.NeuronOp) -> bool:
     return not isinstance(op, spike.FiringOp) or op.reset.data == "to_value"
 
 
-def _flags(options: Options) -> dict[str, object]:
-    """The options that are not what `run_neuron` takes by default."""
-    return {
-        name: f'"{value}"' if isinstance(value, str) else value
-        for name, value in vars(options).items()
-        if value != getattr(Options, name)
-    }
+def scan(op: spike.ScanOp, e: Forward) -> Sequence[Expr]:
+    """A loop over the steps; what is the same in all of them stands before it."""
+    steps, fixed, states = op.arguments()
+    after, outputs = op.yielded()
+    for argument, value in zip(fixed, op.fixed, strict=True):
+        e.alias(argument, value)
+    for argument, value in zip(states, op.states, strict=True):
+        e.set_value(argument, e.bind(op, "state", _initial(op, argument, value, e)))
+    lists = [e.bind(op, "steps", Expr("[]")) for _ in outputs]
+    changing: set[SSAValue] = {*steps, *states}
+    body = [inner for inner in op.body.block.ops if not isinstance(inner, spike.YieldOp)]
+    for inner in body:
+        if not changing.isdisjoint(inner.operands):
+            changing.update(inner.results)
+    e.run_all([inner for inner in body if changing.isdisjoint(inner.results)])
+    first, t = op.runs[0], e.new_name("t")
+    with e.block(op, f"for {t} in range({e.size(first, 0)}):"):
+        for argument, run in zip(steps, op.runs, strict=True):
+            if argument.first_use is not None:
+                name = e.bind(op, "step", e.local(run).index(f"{t} : {t} + 1"))
+                e.set_value(argument, name, e.train_dtype(run))
+        e.keep((*after, *outputs))
+        e.run_all([inner for inner in body if not changing.isdisjoint(inner.results)])
+        for value, name in zip(outputs, lists, strict=True):
+            e.write(op, f"{name}.append({e.value(value)})")
+        names = ", ".join(e.value(argument).text for argument in states)
+        if states:
+            e.write(op, f"{names} = {', '.join(str(e.value(value)) for value in after)}")
+    for value, result in zip(outputs, op.outputs, strict=True):
+        e.set_train(result, e.train_dtype(value))
+    return [Expr(f"torch.cat({name})") for name in lists] + [e.value(value) for value in states]
 
 
-def _tuple(values: Sequence[SSAValue], e: Forward) -> str | None:
-    return sequence([str(e.value(value)) for value in values]) if values else None
-
-
-def attention(op: spike.AttentionOp, e: Forward) -> Sequence[Expr]:
-    """Spiking attention."""
-    scale, tau, threshold = op.numbers()
-    call = e.library(
-        "attend_spikes",
-        *(e.value(train) for train in (op.query, op.key, op.value)),
-        state=_tuple([op.initial] if op.initial is not None else [], e),
-        kind=f'"{op.kind.data}"',
-        heads=op.heads.value.data,
-        scale=number(scale),
-        tau=number(tau),
-        threshold=number(threshold),
-        **_flags(Options(op.compare.data, op.reset.data)),
-        **({"v_reset": number(0.0)} if op.reset.data == "to_value" else {}),
+def _initial(op: spike.ScanOp, argument: SSAValue, value: SSAValue, e: Forward) -> Expr:
+    """A state before the first step; of spikes as floats, like those of neurons."""
+    type, run = dense_type(argument), op.runs[0]
+    if dense_type(value).get_num_dims() == type.get_num_dims():
+        return e.value(value)
+    sizes = sequence(
+        [
+            e.size(run, op.source_axis(argument, axis)) if size == DYNAMIC else size
+            for axis, size in enumerate(type.get_shape())
+        ]
     )
-    e.set_train(op.output, "torch.float32")
-    return [call] if op.final is not None else [call.index("0")]
+    known = constant_value(value.owner) if isinstance(value.owner, tensor.ConstantOp) else None
+    if known is None or known.any():
+        return e.value(value).method("expand", sizes)
+    dtype = "torch.float32" if is_train(argument) else dtype_of(argument)
+    like = dtype == dtype_of(run) and not is_train(run)  # also after half() or double()
+    return e.local(run).method("new_zeros", sizes, dtype=None if like else dtype)
 
 
 def delay(op: spike.DelayOp, e: Forward) -> Sequence[Expr]:
-    """A delay, and what it still holds on request."""
-    call = e.library(
-        "delay_steps",
-        e.value(op.input),
-        op.steps.value.data,
-        before=None if op.initial is None else e.value(op.initial),
-        delays=None if op.delays is None else e.value(op.delays),
-    )
+    """A delay of each neuron, and what it still holds on request."""
+    assert op.delays is not None
+    before = None if op.initial is None else e.value(op.initial)
+    places = (e.value(op.input), e.value(op.delays), op.steps.value.data)
     for result in op.results if is_train(op.input) else ():
         e.set_train(result, e.train_dtype(op.input))
+    call = e.library("delay_each", *places, before=before)
     return [call] if op.final is not None else [call.index("0")]
 
 
-def batch_norm(op: spike.BatchNormOp, e: Forward) -> Expr:
-    """Normalisation of each channel."""
-    vectors = (op.scale, op.bias, op.mean, op.variance)
-    factor = op.factor() if op.kind.data == "tdbn" else 1.0
-    return e.library(
-        "normalize_channels",
-        e.value(op.input),
-        *map(e.value, vectors),
-        axis=op.axis.value.data % tensor_type(op.input).get_num_dims(),
-        epsilon=number(op.epsilon.value.data),
-        factor=None if factor == 1.0 else number(factor),
-    )
-
-
 def encode(op: spike.EncodeOp, e: Forward) -> Expr:
-    """Numbers as spikes."""
-    x, scheme = e.value(op.operand), op.scheme.data
-    threshold = None if op.threshold is None else number(op.threshold.value.data)
-    if is_train(op.result):
-        e.set_train(op.result, "torch.bool")
-    if scheme == "delta":
-        previous = None if op.previous is None else e.value(op.previous)
-        return e.library("encode_delta", x, threshold, previous=previous)
-    assert op.timesteps is not None
-    steps = op.timesteps.value.data
-    if scheme == "direct":
-        rank = tensor_type(op.operand).get_num_dims()
-        return x.method("expand", steps, *[-1] * rank)
-    timed = scheme in ("latency", "phase")
+    """Random spikes."""
+    assert op.timesteps is not None and op.seed is not None
+    e.set_train(op.result, "torch.bool")
     return e.library(
-        f"encode_{scheme}",
-        x,
-        steps,
+        "encode_rate",
+        e.value(op.operand),
+        op.timesteps.value.data,
         op.start.value.data,
         elapsed=None if op.elapsed is None else e.value(op.elapsed),
-        seed=None if op.seed is None else op.seed.value.data,
-        period=op.steps_in_period() if timed else None,
-        threshold=threshold,
+        seed=op.seed.value.data,
     )
-
-
-def decode(op: spike.DecodeOp, e: Forward) -> Expr:
-    """Steps as one number for each neuron."""
-    x = e.value(op.operand)
-    if op.readout is None:
-        return e.library(f"decode_{op.scheme.data}", x)
-    if op.readout.data == "last":
-        return x.index("-1")
-    return x.method({"max": "amax", "mean": "mean"}[op.readout.data], 0)
 
 
 def to_tensor(op: spike.ToTensorOp, e: Forward) -> Expr:
-    """Zeros and ones of the wanted type; floats also for truth values that become spikes again."""
-    dtype = dtype_of(op.result)
-    spikes = e.train_dtype(op.operand)
-    if dtype == "torch.bool" and spikes is not None and _ends_as_train(op.result):
-        _mark(op.result, spikes, e)
-        return e.value(op.operand)
+    """Ones and zeros; in front of weights in their type, which `double()` changes."""
+    dtype, weight = dtype_of(op.result), _weight(op.result)
+    if weight is not None and are_spikes(op.result) and e.packed_matrix(weight) is not None:
+        return e.value(op.operand)  # of any type
+    entry = None if weight is None else e.parameter_entry(weight)
+    if entry is not None and e.train_dtype(op.operand) != dtype:
+        dtype = f"{entry.access}.dtype"
     return e.train(op.operand, dtype)
 
 
-def from_tensor(op: spike.FromTensorOp, e: Forward) -> Expr:
-    """What is not zero is a spike; what was spikes and has only moved stays as it is."""
-    x, dtype = e.value(op.operand), e.train_dtype(op.operand) or dtype_of(op.operand)
-    if dtype == "torch.bool" or _comes_from_trains(op.operand):
-        e.set_train(op.result, dtype)
-        return x
-    e.set_train(op.result, "torch.bool")
-    return Expr(f"{x.at(COMPARE + 1)} != 0", COMPARE)
+def are_spikes(value: SSAValue) -> bool:
+    """Whether a tensor is spikes as floats, moved about."""
+    return is_float(tensor_type(value)) and isinstance(_origin(value), spike.ToTensorOp)
 
 
-def _ends_as_train(value: SSAValue) -> bool:
-    """Whether truth values are only moved about and made spikes again."""
-    return all(
-        isinstance(use.operation, spike.FromTensorOp)
-        or (has(use.operation, MovesElements) and all(map(_ends_as_train, use.operation.results)))
-        for use in value.uses
-    )
+def are_whole_sums(value: SSAValue) -> bool:
+    """Whether a tensor is sums of whole weights for spikes, as floats that hold them."""
+    op = _origin(value)
+    if not has(op, AddsUp) or len(op.operands) < 2 or not are_spikes(op.operands[0]):
+        return False
+    weight = op.operands[1]
+    source = weight.owner.operands[0] if isinstance(weight.owner, tensor.ConvertOp) else weight
+    return is_trit(tensor_type(source)) or not is_float(tensor_type(source))
 
 
-def _mark(value: SSAValue, dtype: str, e: Forward) -> None:
-    e.set_train(value, dtype)
+def _origin(value: SSAValue) -> Operation | Block:
+    """What makes the elements of a tensor, which others may only move."""
+    while has(value.owner, MovesElements):
+        value = value.owner.operands[0]
+    return value.owner
+
+
+def _weight(value: SSAValue) -> SSAValue | None:
+    """The weights that a tensor, moved about, is multiplied with."""
     for use in value.uses:
-        if has(use.operation, MovesElements):
-            for result in use.operation.results:
-                _mark(result, dtype, e)
+        op = use.operation
+        if has(op, AddsUp) and len(op.operands) > 1:
+            return op.operands[1]
+        if has(op, MovesElements) and (weight := _weight(op.results[0])) is not None:
+            return weight
+    return None
 
 
-def _comes_from_trains(value: SSAValue) -> bool:
-    """Whether all elements of a tensor are spikes of trains."""
-    owner = value.owner
-    if has(owner, MovesElements):
-        return all(map(_comes_from_trains, owner.operands))
-    return isinstance(owner, spike.ToTensorOp)
+def from_tensor(op: spike.FromTensorOp, e: Forward) -> Expr:
+    """Truth values, or zeros and ones, as they are."""
+    e.set_train(op.result, dtype_of(op.operand))
+    return e.value(op.operand)
 
 
 RULES = {
     **dict.fromkeys(OPS, neuron),
-    spike.AttentionOp: attention,
+    spike.ScanOp: scan,
     spike.DelayOp: delay,
-    spike.BatchNormOp: batch_norm,
     spike.EncodeOp: encode,
-    spike.DecodeOp: decode,
     spike.ToTensorOp: to_tensor,
     spike.FromTensorOp: from_tensor,
 }

@@ -24,6 +24,9 @@ from .module_source import RULES, TARGET, ModuleSource, module_source
 EMBED_LIMIT = 64 * 1024
 """The most bytes of weights that `weights=embed` puts into the source."""
 
+SPIKING = "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor{spikes=floats}"
+"""Passes after which neurons, loops and random spikes are left of spiking programs."""
+
 
 @dataclass(frozen=True)
 class PyTorchOptions(TargetOptions):
@@ -52,10 +55,11 @@ class PyTorchTarget(Target[PyTorchOptions]):
         remember_parameters(module)
 
     def stages(self, options: PyTorchOptions) -> Sequence[Stage]:
-        """Decompose and simplify; with `optimize` also fold and fuse."""
+        """Decompose, take trains apart, and simplify; with `optimize` also fold and fuse."""
         first = (
             Stage("decompose", decomposition(lambda kind, _: kind in RULES)),
-            Stage("simplify", "lower-network,inline-spike-layers,canonicalize,cse,dce"),
+            Stage("spiking", SPIKING),
+            Stage("simplify", "canonicalize,cse,dce"),
         )
         if not options.optimize:
             return first

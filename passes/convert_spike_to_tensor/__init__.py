@@ -44,6 +44,7 @@ CHOICES = {
     "products": ("dense", "event", "sums"),
     "neurons": ("stay", "loop"),
     "resets": ("choice", "product"),
+    "spikes": ("bits", "floats"),
 }
 """The values of each option."""
 
@@ -84,6 +85,10 @@ class ConvertSpikeToTensorPass(ModulePass):
     """What a reset by subtraction is in such a loop: a `choice` of v or v - θ, or v - θ·s, which is
     the same and in some engines faster, by `product`."""
 
+    spikes: str = "bits"
+    """What spikes are between trains. `floats`: numbers of f32, by which an engine that trains
+    finds gradients, also through exact sums and where they only move; halves are summed in f32."""
+
     keep: tuple[str, ...] = ()
     """The models of neurons that stay in any case, `lif` and `cuba_lif` say."""
 
@@ -99,7 +104,7 @@ class ConvertSpikeToTensorPass(ModulePass):
             rule = self._rule(inner)
             if rule is None or isinstance(inner.parent_op(), spike.LayerOp):
                 continue
-            values = rule(Builder(inner), inner)
+            values = rule(Builder(inner, self.spikes == "floats"), inner)
             if values is not None:
                 replace_results(inner, values)
         for inner in list(op.walk()) if self.neurons == "loop" else ():

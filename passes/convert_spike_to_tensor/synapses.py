@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
-from xdsl.dialects.builtin import f32, i1, i8, i32, i64
+from xdsl.dialects.builtin import f32, f64, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ...dialects import spike, tensor, ternary
@@ -51,24 +53,33 @@ def conv(builder: Builder, op: spike.ConvOp) -> Values:
 def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAValue, SSAValue]:
     """Spikes and weights with elements that a product takes; exact sums are i32."""
     weight = tensor_type(op.weight)
-    sums = op.sum_element(weight)
+    sums = builder.widened(op.sum_element(weight))
+    if builder.floats and is_train(op.input) and sums == i32:
+        sizes = weight.get_shape()
+        terms = prod(sizes[1:] if isinstance(op, spike.ConvOp) else sizes[:1])
+        known = DYNAMIC not in sizes
+        sums = _holding(terms * (1 if is_trit(weight) else 128)) if known else f64
     if is_trit(weight):
-        return builder.dense(op.input, i8 if is_train(op.input) else None), op.weight
+        spikes = i8 if is_train(op.input) else None
+        return builder.dense(op.input, spikes if sums == i32 else sums), op.weight
     return builder.dense(op.input, sums), builder.converted(op.weight, sums)
+
+
+def _holding(bound: int) -> Attribute:
+    """The floats that hold every whole number up to a bound."""
+    return f32 if bound <= 1 << 24 else f64
 
 
 def _finish(builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue) -> SSAValue:
     """Scale and bias, in this order."""
     rank = tensor_type(sums).get_num_dims()
     result = sums
-    if op.scale is not None:
-        scale = builder.along(op.scale, rank, op.CHANNEL_AXIS)
-        result = builder.converted(result, tensor_type(scale).element_type)
-        result = builder.add(tensor.MulOp(result, scale))
-    if op.bias is not None:
-        bias = builder.along(op.bias, rank, op.CHANNEL_AXIS)
-        result = builder.add(tensor.AddOp(result, bias))
-    return result
+    for kind, value in ((tensor.MulOp, op.scale), (tensor.AddOp, op.bias)):
+        if value is not None:
+            wide = builder.widened(tensor_type(value).element_type)
+            vector = builder.converted(builder.along(value, rank, op.CHANNEL_AXIS), wide)
+            result = builder.add(kind(builder.converted(result, wide), vector))
+    return builder.converted(result, tensor_type(op.result).element_type)
 
 
 def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values:
@@ -86,15 +97,20 @@ def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values:
 
 def max_pool(builder: Builder, op: spike.MaxPoolOp) -> Values:
     """`spike.max_pool`: a spike where a window has one."""
-    images = builder.merged(builder.dense(op.operand, i8))
+    images = builder.merged(builder.dense(op.operand, builder.spike))
     window = (op.kernel.get_values(), op.strides.get_values(), op.padding.get_values())
     pooled = builder.parted(builder.add(tensor.MaxPoolOp(images, *window)), op.operand)
-    return [builder.train(builder.converted(pooled, i1))]
+    return [builder.train(pooled)]
 
 
-def delay(builder: Builder, op: spike.DelayOp) -> Values:
-    """`spike.delay`: what came before the first step, and the input, cut."""
+def delay(builder: Builder, op: spike.DelayOp) -> Values | None:
+    """`spike.delay`: what came before the first step, and the input, cut.
+
+    One of each neuron stays where an engine gathers by it (`spikes=floats`).
+    """
     steps = op.steps.value.data
+    if op.delays is not None and builder.floats:
+        return None
     if not steps:
         return [op.input] if op.final is None else [op.input, _none(builder, op)]
     whole = _whole(builder, op, steps)
@@ -139,26 +155,27 @@ def batch_norm(builder: Builder, op: spike.BatchNormOp) -> Values:
     """`spike.batch_norm`, operation for operation."""
     type = tensor_type(op.input)
     rank, axis = type.get_num_dims(), op.axis.value.data
-    dtype = numpy_dtype(type.element_type)
+    wide = builder.widened(type.element_type)
     scale, bias, mean, variance = (
-        builder.along(value, rank, axis) for value in (op.scale, op.bias, op.mean, op.variance)
+        builder.converted(builder.along(value, rank, axis), wide)
+        for value in (op.scale, op.bias, op.mean, op.variance)
     )
 
     def number(value: float) -> SSAValue:
-        return builder.constant(np.asarray(value, dtype), type.element_type)
+        return builder.constant(np.asarray(value, numpy_dtype(wide)), wide)
 
-    centred = builder.add(tensor.SubOp(op.input, mean))
+    centred = builder.add(tensor.SubOp(builder.converted(op.input, wide), mean))
     spread = builder.add(tensor.AddOp(variance, number(op.epsilon.value.data)))
     result = builder.add(tensor.DivOp(centred, builder.add(tensor.SqrtOp(spread))))
     if op.kind.data == "tdbn":
         result = builder.add(tensor.MulOp(result, number(op.factor())))
-    result = builder.add(tensor.MulOp(result, scale))
-    return [builder.add(tensor.AddOp(result, bias))]
+    result = builder.add(tensor.AddOp(builder.add(tensor.MulOp(result, scale)), bias))
+    return [builder.converted(result, type.element_type)]
 
 
 def attention(builder: Builder, op: spike.AttentionOp) -> Values:
     """`spike.attention`: exact sums, then a leaky neuron."""
-    element = _exact_element(op)
+    element = _exact_element(builder, op)
     q, k, v = (builder.dense(value, element) for value in (op.query, op.key, op.value))
     scale, tau, threshold = op.numbers()
     if op.kind.data == "ssa":
@@ -181,16 +198,19 @@ def attention(builder: Builder, op: spike.AttentionOp) -> Values:
     )
     spikes = builder.add(neuron)
     if op.kind.data == "sdsa":
-        masked = tensor.AndOp(builder.dense(spikes), builder.dense(op.query))
-        spikes = builder.train(builder.add(masked))
+        both = tensor.MulOp if builder.floats else tensor.AndOp
+        masked = builder.add(both(builder.dense(spikes), builder.dense(op.query)))
+        spikes = builder.train(masked)
     return [spikes, *neuron.final]
 
 
-def _exact_element(op: spike.AttentionOp) -> Attribute:
+def _exact_element(builder: Builder, op: spike.AttentionOp) -> Attribute:
     """f32 where it holds every sum, of tokens times channels of a head; else i32."""
     tokens, channels = dense_type(op.key).get_shape()[2:]
     terms = tokens * (channels if op.kind.data == "ssa" else 1)
     known = tokens != DYNAMIC and channels != DYNAMIC
+    if builder.floats:
+        return _holding(terms) if known else f32
     return f32 if known and terms <= 1 << 24 else i32
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import i1
+from xdsl.dialects.builtin import bf16, f16, f32, i1, i8
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -20,10 +20,19 @@ from ..analysis.replacement import insert_before
 
 
 class Builder:
-    """Inserts ops before one op, with its location."""
+    """Inserts ops before one op, with its location.
 
-    def __init__(self, anchor: Operation) -> None:
-        self._anchor = anchor
+    Args:
+        anchor: the op.
+        floats: whether spikes are numbers of f32, through which gradients flow.
+
+    Attributes:
+        spike: the elements of spikes in exact sums and among others in a window.
+    """
+
+    def __init__(self, anchor: Operation, floats: bool = False) -> None:
+        self._anchor, self.floats = anchor, floats
+        self.spike: Attribute = f32 if floats else i8
 
     def add(self, op: Operation) -> SSAValue:
         """Insert an op; its first result."""
@@ -37,7 +46,7 @@ class Builder:
     def dense(self, value: SSAValue, element: Attribute | None = None) -> SSAValue:
         """A train or tensor as a tensor of `element`, by default of what it has."""
         if is_train(value):
-            value = self.add(spike.ToTensorOp(value, i1))
+            value = self.add(spike.ToTensorOp(value, (element or f32) if self.floats else i1))
         return value if element is None else self.converted(value, element)
 
     def converted(self, value: SSAValue, element: Attribute) -> SSAValue:
@@ -46,9 +55,13 @@ class Builder:
             return value
         return self.add(tensor.ConvertOp(value, element))
 
+    def widened(self, element: Attribute) -> Attribute:
+        """What PyTorch sums halves in, where it is the engine; else the elements themselves."""
+        return f32 if self.floats and element in (f16, bf16) else element
+
     def train(self, value: SSAValue) -> SSAValue:
-        """A tensor of truth values as a train."""
-        return self.add(spike.FromTensorOp(value))
+        """A tensor of truth values, or of zeros and ones, as a train."""
+        return self.add(spike.FromTensorOp(value if self.floats else self.converted(value, i1)))
 
     def like(self, value: SSAValue, result: SSAValue) -> SSAValue:
         """A tensor as what `result` is: a train or a tensor."""

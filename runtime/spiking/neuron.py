@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
-from ...ir.neurons.arithmetic import CHOICES, SILENT, ArrayArithmetic, Options
+from ...ir.neurons.arithmetic import CHOICES, SILENT, ArrayArithmetic, Options, Step
 from ...ir.neurons.model import NeuronModel, ParameterSpec
 from .recording import is_recorded, record_neuron
 from .surrogate import SurrogateGradient
@@ -133,8 +133,7 @@ class Neuron(nn.Module, ABC):
         if is_recorded(self):
             return record_neuron(self, self.MODEL, x, state)
         step = x.shape[1:]
-        wide = wide_type(x.dtype)
-        values = self._values(x, wide)
+        values = {name: rounded(getattr(self, name), x) for name in self.PARAMETERS}
         for name, value in values.items():
             if not _broadcasts_to(value.shape, step):
                 raise OptionError(
@@ -143,17 +142,10 @@ class Neuron(nn.Module, ABC):
                 )
         state = tuple(x.new_zeros(step) for _ in self.STATES) if state is None else state
         self._check_state(x, state)
-        outputs: list[Tensor] = []
         said = {name: value for name, value in values.items() if not self._is_silent(name)}
         detach, surrogate = self.detach_reset, self.surrogate
         arithmetic = TensorArithmetic(self.options(), said, surrogate, detach)
-        for current in x.unbind(0):
-            output, state = self._advance(
-                arithmetic, current.to(wide), tuple(before.to(wide) for before in state)
-            )
-            state = tuple(after.to(x.dtype) for after in state)
-            outputs.append(output.to(x.dtype))
-        return torch.stack(outputs) if outputs else x.clone(), state
+        return run_steps(self._advance, arithmetic, x, state)
 
     def step(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One step: the output, like `x`, and the states after it; see `forward`."""
@@ -201,15 +193,6 @@ class Neuron(nn.Module, ABC):
     def _is_silent(self, name: str) -> bool:
         value: Value = getattr(self, name)
         return not isinstance(value, Tensor) and value == SILENT.get(name)
-
-    def _values(self, x: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-        values: dict[str, Tensor] = {}
-        for name in self.PARAMETERS:
-            value: Value = getattr(self, name)
-            if not isinstance(value, Tensor):
-                value = torch.full((), value, dtype=x.dtype, device=x.device)
-            values[name] = value.to(x.dtype).to(dtype)
-        return values
 
     def extra_repr(self) -> str:
         """The parameters and options, for `repr`."""
@@ -316,6 +299,27 @@ class TensorArithmetic(ArrayArithmetic[Tensor]):
                 return self.choose(fired, self.parameter("v_reset"), v)
             case _:
                 return v
+
+
+def run_steps(
+    step: Step, arithmetic: TensorArithmetic, x: Tensor, state: State
+) -> tuple[Tensor, State]:
+    """What a neuron gives at all steps of x, like x, and the states after the last one."""
+    wide = wide_type(x.dtype)
+    outputs: list[torch.Tensor] = []
+    for current in x.unbind(0):
+        before = tuple(value.to(wide) for value in state)
+        output, after = step(arithmetic, current.to(wide), before)
+        state = tuple(value.to(x.dtype) for value in after)
+        outputs.append(output.to(x.dtype))
+    return torch.stack(outputs) if outputs else x.clone(), state
+
+
+def rounded(value: Value, x: Tensor) -> Tensor:
+    """A parameter rounded to the type of x, in the type a step is computed in."""
+    if not isinstance(value, torch.Tensor):
+        value = torch.full((), value, dtype=x.dtype, device=x.device)
+    return value.to(x.dtype).to(wide_type(x.dtype))
 
 
 def wide_type(dtype: torch.dtype) -> torch.dtype:
