@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.ir.neurons.arithmetic import Options
 from triton_dsl.lowering.to_verilog.circuit.stages.neuron_rules import NeuronRule
 from triton_dsl.lowering.to_verilog.circuit.stages.neurons import membrane_stage, neuron_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Layout
@@ -43,11 +44,10 @@ class Neurons:
         bounds: list[tuple[int, int]] = []
         for i in range(self.count if self.varied else 1):
             threshold, decay = self.threshold + i, self.decay - i % 3 * self.varied
-            limit = threshold + self.strict
-            rule = NeuronRule(
-                decay, self.shift, 1, threshold, self.v_reset, limit, self.reset, self.first, INT32
-            )
-            rules.append(rule)
+            numbers = {"decay": decay, "gain": 1, "threshold": threshold, "v_reset": self.v_reset}
+            options = Options("gt" if self.strict else "ge", self.reset, shift=self.shift)
+            said = tuple(numbers.items())
+            rules.append(NeuronRule("integer_lif", options, said, (self.first,), INT32))
             bounds.append((self.low - i, self.high + 2 * i))
         if not self.varied:
             rules, bounds = rules * self.count, bounds * self.count
