@@ -135,7 +135,7 @@ def _behind_sums(before: NestStep, step: NestStep) -> SumStep | None:
 def _with(program: Program, product: ProductStep, behind: Behind) -> ProductStep:
     """A convolution with sums of one place, and the loops behind it."""
     sums = product.y
-    row = program.new(sums.element, sums.sizes[1:2])
+    row = program.new(sums.element, (Size.of(product.kernel.places), *sums.sizes[1:2]))
     nest = behind.step.nest
     places = prod(number(size) for size in sums.sizes[2:])
 

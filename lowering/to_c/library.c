@@ -171,18 +171,24 @@ static void window_INPUT(const INPUT *x, INPUT *patch, const int32_t *shape, int
     }
 }
 
+static void spread_TABLE(TABLE *table, TABLE number, int32_t size)
+{
+    const TABLE sum = table[0];
+    table[0] = sum - number;
+    table[size] = sum;
+    table[2 * size] = sum + number;
+}
+
 /* Each sum of `count` numbers with the signs -, 0 and + on top of table[0]: digit i of the
    place, in base 3, is the sign of number i, plus 1. */
 static void all_sums_TABLE(TABLE *table, const TABLE *numbers, int32_t count)
 {
-    int32_t size = 1;
-    for (int32_t i = 0; i < count; i++, size *= 3) {
-        const TABLE number = numbers[i];
-        for (int32_t j = 0; j < size; j++) {
-            const TABLE sum = table[j];
-            table[j] = sum - number;
-            table[size + j] = sum;
-            table[2 * size + j] = sum + number;
+    spread_TABLE(table, numbers[0], 1);
+    for (int32_t i = 1, size = 3; i < count; i++, size *= 3) {
+        for (int32_t j = 0; j < size; j += 3) {
+            spread_TABLE(table + j, numbers[i], size);
+            spread_TABLE(table + j + 1, numbers[i], size);
+            spread_TABLE(table + j + 2, numbers[i], size);
         }
     }
 }
@@ -196,6 +202,11 @@ static void pairs_INPUT(const INPUT *x, int32_t first, int32_t ins, uint32_t *nu
         numbers[i] = (low < ins ? (uint32_t)x[low] : 0u) +
                      ((high < ins ? (uint32_t)x[high] : 0u) << 16);
     }
+}
+
+static int32_t both_halves(uint32_t low, uint32_t high)
+{
+    return (int32_t)((low & 0xffffu) + (high >> 16));
 }
 
 /* sums[n] = Σ x[i]·trit[i][n], weights of five inputs in a byte, those of the first five inputs
@@ -213,8 +224,15 @@ static void product_INPUT(const uint8_t *weights, const INPUT *x, int32_t ins, i
         pairs_INPUT(x, first, ins, numbers);
         table[0] = BASE * 0x10001u;
         all_sums_uint32_t(table, numbers, 5);
-        for (int32_t n = 0; n < outs; n++) {
-            sums[n] += (int32_t)((table[weights[n]] & 0xffffu) + (table[other[n]] >> 16));
+        int32_t n = 0;
+        for (; n + 4 <= outs; n += 4) {
+            sums[n] += both_halves(table[weights[n]], table[other[n]]);
+            sums[n + 1] += both_halves(table[weights[n + 1]], table[other[n + 1]]);
+            sums[n + 2] += both_halves(table[weights[n + 2]], table[other[n + 2]]);
+            sums[n + 3] += both_halves(table[weights[n + 3]], table[other[n + 3]]);
+        }
+        for (; n < outs; n++) {
+            sums[n] += both_halves(table[weights[n]], table[other[n]]);
         }
     }
 }
@@ -238,7 +256,42 @@ static void product_few_INPUT(const uint8_t *weights, const INPUT *x, int32_t in
             const uint32_t c = (a * 19u) >> 9, d = (b * 19u) >> 9; /* a / 27, b / 27 */
             const uint32_t low = table[a - 27u * c] + table[27u + c];
             const uint32_t high = table[b - 27u * d] + table[27u + d];
-            sums[n] += (int32_t)((low & 0xffffu) + (high >> 16));
+            sums[n] += both_halves(low, high);
+        }
+    }
+}
+
+/* The same for the windows of two places, which have their sums in the halves of a word: all tables
+   of 100 inputs stand beside each other, and the weights of an output follow each other. */
+static void product_pair_INPUT(const uint8_t *weights, const INPUT *x, int32_t ins, int32_t outs,
+                               uint32_t *table, int32_t *sums, int32_t *others)
+{
+    for (int32_t n = 0; n < outs; n++) {
+        sums[n] = others[n] = 0;
+    }
+    for (int32_t first = 0; first < ins; first += 100) {
+        const int32_t rest = ins - first, groups = rest < 100 ? (rest + 4) / 5 : 20;
+        for (int32_t g = 0; g < groups; g++) {
+            uint32_t numbers[5];
+            for (int32_t i = 0; i < 5; i++) {
+                const int32_t place = first + 5 * g + i;
+                numbers[i] = place < ins ? (uint32_t)x[place] + ((uint32_t)x[ins + place] << 16)
+                                         : 0u;
+            }
+            table[36 * g] = BASE / 5 * 3 * 0x10001u;
+            table[36 * g + 27] = BASE / 5 * 2 * 0x10001u;
+            all_sums_uint32_t(table + 36 * g, numbers, 3);
+            all_sums_uint32_t(table + 36 * g + 27, numbers + 3, 2);
+        }
+        for (int32_t n = 0; n < outs; n++) {
+            const uint8_t *const end = weights + groups;
+            uint32_t word = 0;
+            for (const uint32_t *t = table; weights < end; t += 36) {
+                const uint32_t a = *weights++, c = (a * 19u) >> 9;
+                word += t[a - 27u * c] + t[27u + c];
+            }
+            sums[n] += (int32_t)(word & 0xffffu) - groups * BASE;
+            others[n] += (int32_t)(word >> 16) - groups * BASE;
         }
     }
 }

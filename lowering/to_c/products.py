@@ -35,6 +35,8 @@ from .nests import number
 from .steps import Behind
 
 TRITS_A_BYTE = 5
+_CHUNK = 20
+"""Bytes of weights that have tables at once, in products of windows."""
 _MANY = 86
 """Outputs from which on a table of all sums of five inputs pays."""
 _BYTE, _WORD = (IntegerType(bits, Signedness.UNSIGNED) for bits in (8, 32))
@@ -64,14 +66,20 @@ class Kernel(NamedTuple):
     entries: int
     types: tuple[tuple[str, str], ...]
 
-    def call(self, library: Library, weights: str, x: str, table: str, sums: str) -> str:
-        """The statement that multiplies one row."""
+    @property
+    def places(self) -> int:
+        """How many windows it takes at once."""
+        return 2 if "pair" in self.name else 1
+
+    def call(self, library: Library, weights: str, x: str, table: str, *sums: str) -> str:
+        """The statement that multiplies one row, or windows of as many places as there are sums."""
         name = library.need(self.name, **dict(self.types))
-        return f"{name}({weights}, {x}, {self.ins}, {self.outs}, {table}, {sums});"
+        sizes = f"{self.ins}, {self.outs}"
+        return f"{name}({', '.join([weights, x, sizes, table, *sums])});"
 
 
-def kernel_for(input: str, ins: int, outs: int) -> Kernel:
-    """The function for inputs of a type of C."""
+def kernel_for(input: str, ins: int, outs: int, *, window: bool = False) -> Kernel:
+    """The function for rows of inputs of a type of C, or for windows."""
     base = _BASES.get(input)
     if base is None:
         floats = input == "float"
@@ -80,6 +88,9 @@ def kernel_for(input: str, ins: int, outs: int) -> Kernel:
         kind = f32 if floats else _WORD
         return Kernel("product_wide_INPUT", input, ins, outs, kind, 243, types)
     types = (("INPUT", input), ("BASE", str(base)))
+    if window:
+        entries = 36 * min(-(-ins // TRITS_A_BYTE), _CHUNK)
+        return Kernel("product_pair_INPUT", input, ins, outs, _WORD, entries, types)
     if outs < _MANY:
         return Kernel("product_few_INPUT", input, ins, outs, _WORD, 36, types)
     return Kernel("product_INPUT", input, ins, outs, _WORD, 243, types)
@@ -133,7 +144,7 @@ class Window:
     """The window of a convolution: [images, groups, channels, height, width] as [rows, columns].
 
     Attributes:
-        patch: scratch memory for one window.
+        patch: scratch memory for the windows of the places that are taken at once.
         image: batch, groups, channels of a group, height, width.
         taps: rows and columns of the window.
         strides, dilation: down and across.
@@ -191,16 +202,18 @@ def conv(program: Program, op: ternary.ConvOp) -> None:
     outs, channels, *taps = trits.shape
     batch, _, *image = (number(size) for size in x.sizes)
     places = tensor_type(op.result).get_shape()[2:]
-    kernel = kernel_for(_input_type(op), trits[0].size, outs // groups)
-    rows = trits.reshape(groups, outs // groups, -1)
-    weights = program.constant(np.stack([pack(r.T) for r in rows]), _BYTE)
+    kernel = kernel_for(_input_type(op), trits[0].size, outs // groups, window=True)
+    packed_rows = [pack(rows.T) for rows in trits.reshape(groups, outs // groups, -1)]
+    if kernel.places > 1:
+        packed_rows = [_by_output(rows) for rows in packed_rows]
+    weights = program.constant(np.stack(packed_rows), _BYTE)
     element = LinalgBuilder.signless(tensor_type(op.result).element_type)
     y = program.new(element, [Size.of(n) for n in (batch, outs, *places)])
     program.views[op.result] = y
     if product(y.sizes) == ZERO:
         return
     window = Window(
-        program.new(x.element, [Size.of(kernel.ins)]),
+        program.new(x.element, [Size.of(kernel.places * kernel.ins)]),
         (batch, groups, channels, *_two(image)),
         _two(taps),
         _two(op.strides.get_values()),
@@ -210,6 +223,13 @@ def conv(program: Program, op: ternary.ConvOp) -> None:
     )
     table = program.new(kernel.table, [Size.of(kernel.entries)])
     program.steps.append(ProductStep(kernel, x, weights, y, table, window))
+
+
+def _by_output(packed: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Packed weights [bytes, outs] in chunks of as many bytes as have tables at once, in which
+    those of an output follow each other."""
+    chunks = [packed[i : i + _CHUNK].T.reshape(-1) for i in range(0, len(packed), _CHUNK)]
+    return np.concatenate(chunks)
 
 
 def _two(sizes: Sequence[int], missing: int = 1) -> tuple[int, int]:

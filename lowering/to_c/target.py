@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import ModuleOp
 from ...dialects.registry import triton_context
 from ...ir.errors import OptionError, UnsupportedError
 from ...ir.locations import location_text
-from ...passes.decompose import decomposition
 from ...passes.infer_shapes import InferShapesPass
 from ..artifact import Artifact
 from ..options import TargetOptions, option
@@ -19,9 +18,9 @@ from ..stages import Stage
 from ..target import Target
 from ..to_native.header import in_c
 from ..to_native.interface import note_interface, noted_interface
-from ..to_native.linalg import takes
 from ..to_native.program.nests import RefusedError
 from ..to_native.program.planning import forward_of, free_sizes
+from ..to_native.target import loop_stages
 from .files import Written
 from .planning import planned
 from .ports import take_ports
@@ -74,28 +73,7 @@ class CTarget(Target[COptions]):
 
     def stages(self, options: COptions) -> Sequence[Stage]:
         """From whole tensors to loops and products."""
-        return (
-            Stage("decompose", decomposition(takes)),
-            Stage("simplify", "canonicalize,cse,dce"),
-            Stage(
-                "spikes",
-                "lower-network,inline-spike-layers,fuse-spike{exact=true layers=false},"
-                "lower-recurrent,convert-spike-to-tensor{products=sums}",
-            ),
-            Stage(
-                "fuse",
-                "fold-constants{keep-packed=true},fuse-linear,"
-                "fold-constants{keep-packed=true},canonicalize,cse,dce",
-            ),
-            Stage(
-                "neurons",
-                "convert-spike-to-tensor{products=sums neurons=loop},canonicalize,cse,dce",
-            ),
-            Stage(
-                "linalg",
-                "convert-tensor-to-linalg{keep=products},canonicalize,cse,dce,fuse-elementwise",
-            ),
-        )
+        return loop_stages("sums", "products", ())
 
     def emit(self, module: ModuleOp, options: COptions) -> Artifact:
         """The files.

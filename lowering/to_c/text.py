@@ -227,26 +227,42 @@ class Source:
         gather = library.need("window_INPUT", INPUT=input)
         shape = ", ".join(map(str, (channels, height, width, *window.taps, *window.dilation)))
         size = number(step.weights.buffer.count) // groups
-        x, weights, sums = "x", "weights", "sums"
-        if batch > 1:
-            x = f"{x} + {IMAGE} * {groups * plane}"
-        loops = [(IMAGE, batch), (PLACE, places), ("group", groups)]
+        outs = groups * kernel.outs
+        at = [f"{IMAGE} * {groups * plane}"] if batch > 1 else []
+        own = ["group", f" * {plane}", f" * {size}", f" * {kernel.outs}"]
+        image, weights, after = "x", "weights", ""
         if groups > 1:
-            x, weights = f"{x} + group * {plane}", f"{weights} + group * {size}"
-            sums = f"{sums} + group * {kernel.outs}"
+            at.append(own[0] + own[1])
+            weights, after = f"weights + {own[0]}{own[2]}", f" + {own[0]}{own[3]}"
+        image = " + ".join([image, *at])
+        windows = ["first", "last"][: kernel.places]
         inner = [
-            f"{gather}({x}, patch, shape, "
-            f"{PLACE} / {columns} * {down} - {window.before[0]}, "
-            f"{PLACE} % {columns} * {across} - {window.before[1]});",
-            kernel.call(library, weights, "patch", "table", sums),
+            f"{gather}({image}, patch{f' + {n * kernel.ins}' if n else ''}, shape, "
+            f"{name} / {columns} * {down} - {window.before[0]}, "
+            f"{name} % {columns} * {across} - {window.before[1]});"
+            for n, name in enumerate(windows)
         ]
-        lines = _nested(loops, inner, behind)
+        targets = [f"all{after}", f"all + {outs}{after}"][: kernel.places]
+        inner.append(kernel.call(library, weights, "patch", "table", *targets))
+        last = f"first + 1 < {places} ? first + 1 : first" if kernel.places > 1 else "first"
+        lines = [
+            f"for (int32_t first = 0; first < {places}; first += {kernel.places}) {{",
+            f"    const int32_t last = {last};",
+            *_indented(_loop("group", groups, inner)),
+            f"    for (int32_t {PLACE} = first; {PLACE} <= last; {PLACE}++) {{",
+            f"        const {self._type(step.y.buffer)} *const sums = all + "
+            f"({PLACE} - first) * {outs};",
+            *_indented(behind),
+            "    }",
+            "}",
+        ]
+        lines = _indented(_loop(IMAGE, batch, lines))
         head = [
             f"const {input} *x",
             "const uint8_t *weights",
             f"{input} *patch",
             f"{c_type(kernel.table)} *table",
-            f"{self._type(step.y.buffer)} *sums",
+            f"{self._type(step.y.buffer)} *all",
             *parameters,
         ]
         body = [f"    static const int32_t shape[7] = {{{shape}}};", *lines]
@@ -272,31 +288,21 @@ class Source:
         return parameters, self._arguments(places, tables), lines
 
 
+def _indented(lines: Sequence[str]) -> list[str]:
+    return ["    " + line for line in lines]
+
+
+def _loop(name: str, count: int, lines: Sequence[str]) -> list[str]:
+    """Lines in a loop, or as they are where there is one turn."""
+    if count == 1:
+        return [*lines]
+    head = f"for (int32_t {name} = 0; {name} < {count}; {name}++) {{"
+    return [head, *_indented(lines), "}"]
+
+
 def _first(a: Access) -> View:
     """Where the first element of an operand stands, as a view."""
     return View(a.view.buffer, (), (), a.offset)
-
-
-def _nested(
-    loops: Sequence[tuple[str, int]], inner: Sequence[str], behind: Sequence[str]
-) -> list[str]:
-    """Loops over images, places and groups, with what is done after the groups."""
-    lines: list[str] = []
-    depth = 1
-    for name, count in loops:
-        if count > 1 or name == PLACE:
-            indent = "    " * depth
-            lines.append(f"{indent}for (int32_t {name} = 0; {name} < {count}; {name}++) {{")
-            depth += 1
-    lines += ["    " * depth + line for line in inner]
-    if loops[-1][1] > 1:
-        depth -= 1
-        lines.append("    " * depth + "}")
-    lines += ["    " * (depth - 1) + line for line in behind]
-    while depth > 1:
-        depth -= 1
-        lines.append("    " * depth + "}")
-    return lines
 
 
 def _constants_of(steps: Sequence[Step]) -> list[Buffer]:

@@ -53,10 +53,23 @@ PROCESSORS: dict[str, dict[str, frozenset[str]]] = {
             "neoverse-v1": "neon dotprod i8mm",
             "apple-m1": "neon dotprod",
         },
+        "armv7": {
+            "cortex-a7": "neon",
+            "cortex-a9": "neon",
+            "cortex-a15": "neon",
+        },
+        "riscv64": {
+            "generic-rv64": "m a f d c",
+            "sifive-u74": "m a f d c",
+        },
     }.items()
 }
 """Architecture, LLVM's name of a processor, and those of its features that recipes ask for. The
 first of each architecture is what every such processor has."""
+
+
+_CALLS = {"riscv64": "lp64d"}
+"""How numbers are handed over where LLVM does not take what Linux does."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +88,14 @@ class Machine(Processor):
         """LLVM's `TargetMachine`, a new one: for this process, or for objects that get linked."""
         binding = llvm_binding()
         _initialize(binding, everything=not self.host)
-        return binding.Target.from_triple(self.triple).create_target_machine(
+        return binding.Target.from_triple(_with_vendor(self.triple)).create_target_machine(
             cpu=self.cpu,
             features=self.flags,
             opt=3,
             reloc="default" if jit else "pic",
             codemodel="jitdefault" if jit else "default",
             jit=jit,
+            abiname=_CALLS.get(_architecture(self.triple), ""),
         )
 
 
@@ -126,7 +140,15 @@ def machine_of(triple: str | None, cpu: str | None) -> Machine:
 
 def _architecture(triple: str) -> str:
     name = triple.partition("-")[0]
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+    return {"amd64": "x86_64", "arm64": "aarch64", "armv7l": "armv7", "armv7a": "armv7"}.get(
+        name, name
+    )
+
+
+def _with_vendor(triple: str) -> str:
+    """A triple as LLVM reads it: in `armv7-linux-gnueabihf` the system is not the vendor."""
+    architecture, _, rest = triple.partition("-")
+    return f"{architecture}-unknown-{rest}" if rest.startswith("linux-") else triple
 
 
 def _initialize(binding: ModuleType, *, everything: bool) -> None:

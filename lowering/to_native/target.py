@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -145,6 +145,26 @@ class NativeTarget(Target[NativeOptions]):
 def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
     """The stages, with the options of the pass to memory and the form of spiking synapses."""
     return (
+        *loop_stages(spikes, "ternary", KERNELS),
+        Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),
+        Stage(
+            "llvm",
+            "convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,"
+            "convert-cf-to-llvm,convert-func-to-llvm",
+        ),
+    )
+
+
+def loop_stages(spikes: str, keep: str, neurons: Collection[str]) -> tuple[Stage, ...]:
+    """The stages from whole tensors to loops over elements.
+
+    Args:
+        spikes: which synapses stay, see `convert-spike-to-tensor`.
+        keep: which products stay, see `convert-tensor-to-linalg`.
+        neurons: the models that stay.
+    """
+    kept = f" keep={','.join(neurons)}" if neurons else ""
+    return (
         Stage("decompose", decomposition(takes)),
         Stage("simplify", "canonicalize,cse,dce"),
         Stage(
@@ -159,18 +179,11 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
         ),
         Stage(
             "neurons",  # those without kernels, behind what fuses arithmetic
-            f"convert-spike-to-tensor{{products={spikes} neurons=loop keep={','.join(KERNELS)}}},"
-            "canonicalize,cse,dce",
+            f"convert-spike-to-tensor{{products={spikes} neurons=loop{kept}}},canonicalize,cse,dce",
         ),
         Stage(
             "linalg",
-            "convert-tensor-to-linalg{keep=ternary},canonicalize,cse,dce,fuse-elementwise",
-        ),
-        Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),
-        Stage(
-            "llvm",
-            "convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,"
-            "convert-cf-to-llvm,convert-func-to-llvm",
+            f"convert-tensor-to-linalg{{keep={keep}}},canonicalize,cse,dce,fuse-elementwise",
         ),
     )
 

@@ -179,6 +179,8 @@ LANGUAGES = {
 EMULATORS = {
     "x86_64": ("qemu-x86_64", "cc", "gcc"),
     "aarch64": ("qemu-aarch64", "aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    "armv7": ("qemu-arm", "arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
+    "riscv64": ("qemu-riscv64", "riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
 }
 """Of an architecture: the emulator, the compiler, and the Debian package that has it."""
 

@@ -36,7 +36,12 @@ from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
 
-LINUX = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+LINUX = {
+    "x86_64": "x86_64-unknown-linux-gnu",
+    "aarch64": "aarch64-linux-gnu",
+    "armv7": "armv7-linux-gnueabihf",
+    "riscv64": "riscv64-linux-gnu",
+}
 BATCH = 5
 
 PROGRAM = """
@@ -166,6 +171,8 @@ TARGETS = (
     Target("x86_64", "icelake-server", None, "avx512vnni-gfni"),
     Target("aarch64", "cortex-a53", "cortex-a53", "generic"),
     Target("aarch64", "neoverse-n1", "neoverse-n1", "generic"),
+    Target("armv7", "cortex-a7", "cortex-a7", "generic"),
+    Target("riscv64", "generic-rv64", "rv64", "generic"),
 )
 MORE_TARGETS = (
     Target("x86_64", "x86-64-v2", "Nehalem", "generic"),
@@ -181,6 +188,9 @@ MORE_TARGETS = (
     Target("aarch64", "cortex-a72", "cortex-a72", "generic"),
     Target("aarch64", "cortex-a76", "cortex-a76", "generic"),
     Target("aarch64", "neoverse-v1", "max", "generic"),
+    Target("armv7", "cortex-a9", "cortex-a9", "generic"),
+    Target("armv7", "cortex-a15", "cortex-a15", "generic"),
+    Target("riscv64", "sifive-u74", "sifive-u54", "generic"),
 )
 EVERY = [*TARGETS, *(pytest.param(target, marks=pytest.mark.slow) for target in MORE_TARGETS)]
 
