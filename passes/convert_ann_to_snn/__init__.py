@@ -110,7 +110,9 @@ class ConvertAnnToSnnPass(ModulePass):
 
     pools: str = "auto"
     """With data: neurons stand `before` pools, behind the `first`, whose window holds constants, or
-    behind `all`; `auto`: `before` at T = 1, `first` at T < 8 (signed: T < 4), else `all`."""
+    behind `all`; `auto`: `before` at T = 1, `first` at T < 8 (signed: T < 4), else `all`. With
+    `before` all steps count the same for the result, as targets of neurons and synapses need it;
+    else as much as fits best."""
 
     signed: bool = False
     """With data: neurons tell a value coarse to fine, by spikes of -1 and 1 whose worth halves at
@@ -185,8 +187,14 @@ def convert(
     if batches is not None and options.correct != "none":
         trial = Trial(entry_function(module, options.function).body.block, batches)
         fit = options.correct == "weights"
-        price, pools, signed = float(options.price), options.standing(), options.signed
-        correction = Correction(trial, price=price, fit=fit, pools=pools, signed=signed)
+        correction = Correction(
+            trial,
+            price=float(options.price),
+            fit=fit,
+            pools=options.standing(),
+            signed=options.signed,
+            weighs=options.pools != "before",
+        )
     return (converter or LayerConverter()).convert(
         module,
         options.timesteps,

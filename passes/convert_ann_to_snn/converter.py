@@ -127,7 +127,7 @@ class _Walk:
         for attention in attentions(self.ops):
             self.attentions[attention.op] = attention
             self.inner.update(attention.inner)
-        self.before_neurons = self._before_neurons()
+        self.before_neurons = state.before_neurons = self._before_neurons()
 
     def run(self) -> Converted:
         """Convert, or undo what was written and say why not."""

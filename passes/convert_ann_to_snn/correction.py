@@ -5,6 +5,8 @@ Each is found on the spikes of what stands before it, which is corrected already
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -20,7 +22,24 @@ from .signals import Conversion, Signal
 from .trial import Trial
 
 GUESSES = 512
-"""Samples on which the biases of steps are found."""
+"""Samples on which the biases of steps are found, and what steps count."""
+
+HELD = 1e-3
+"""How much what steps count is held equal, as a share of the mean energy of a step."""
+
+
+class Fit(NamedTuple):
+    """What a layer becomes that is fitted to spikes.
+
+    Attributes:
+        weight: in the layout of the layer's.
+        bias: one number a channel.
+        shares: how much each step counts, 1 in the mean.
+    """
+
+    weight: Array
+    bias: Array
+    shares: Array
 
 
 class Correction:
@@ -37,10 +56,18 @@ class Correction:
         fit: whether weights change, and not only biases.
         pools: where neurons stand: `before` pools, behind the `first`, or behind `all`.
         signed: whether neurons give signed spikes whose worth halves.
+        weighs: whether steps may count differently for the result.
     """
 
     def __init__(
-        self, trial: Trial, *, price: float, fit: bool, pools: str, signed: bool = False
+        self,
+        trial: Trial,
+        *,
+        price: float,
+        fit: bool,
+        pools: str,
+        signed: bool = False,
+        weighs: bool = False,
     ) -> None:
         self.trial = trial
         layers = [op.results[0] for op in trial.ops if is_activation(op)]
@@ -49,6 +76,7 @@ class Correction:
         self.fit = fit
         self.pools = pools
         self.signed = signed
+        self.weighs = weighs
         self.last: dict[SSAValue, int] = {}
         for op in trial.ops:
             # Neurons may stand behind the pool that reads an activation.
@@ -88,7 +116,7 @@ class Correction:
             live=self._live(state),
         )
 
-    def weights(self, state: Conversion, op: Layer, signal: Signal) -> tuple[Array, Array] | None:
+    def weights(self, state: Conversion, op: Layer, signal: Signal) -> Fit | None:
         """Weight and bias of a layer for what a signal says, in units of the float program.
 
         `None` where they stay: weights of trits, or of too many inputs.
@@ -97,13 +125,35 @@ class Correction:
         inputs = weight[0].size if is_conv(op) else weight.shape[0]
         if not self.fit or is_ternary(op) or inputs > MOST_INPUTS:
             return None
+        shares = np.ones(state.timesteps)
+        if self.weighs and state.timesteps > 1 and not is_conv(op) and state.is_last(op):
+            shares = self._shares(state, op, signal, weight)
+        each = shares.astype(np.float32) / state.timesteps
         squares, first = LeastSquares(op, weight, sum(self.trial.sizes)), 0
         for number in self.trial.batches(self._live(state), signal.steps, op.result):
             steps = self.trial.value(signal.steps, number)
-            said = steps.mean(axis=0, dtype=np.float32) * signal.worth.astype(np.float32)
+            said = np.tensordot(each, steps, 1) * signal.worth.astype(np.float32)
             squares.add(said, self.trial.value(op.result, number), first)
             first += len(said)
-        return squares.solve()
+        return Fit(*squares.solve(), shares)
+
+    def _shares(self, state: Conversion, op: Layer, signal: Signal, weight: Array) -> Array:
+        """How much each step counts for a result, 1 in the mean: by least squares.
+
+        The first spikes of a constant current tell more than the last ones.
+        """
+        numbers = self.trial.some(GUESSES)
+        worth = signal.worth.astype(np.float32)
+        currents = np.concatenate(
+            [self.trial.value(signal.steps, n) * worth @ weight for n in numbers], axis=1
+        )
+        targets = np.concatenate([self.trial.value(op.result, n) for n in numbers])
+        c, u = (x.astype(np.float64) for x in (currents, targets))
+        c = (c - c.mean(axis=1, keepdims=True)).reshape(len(c), -1)
+        gram, joint = c @ c.T, c @ (u - u.mean(axis=0)).reshape(-1)
+        held = HELD * np.trace(gram) / len(c) + np.finfo(np.float64).tiny ** 0.5
+        shares = np.linalg.solve(gram + held * np.eye(len(c)), joint + held / len(c))
+        return shares / shares.mean() if shares.mean() > 0 else np.ones(len(c))
 
     def shifted(self, state: Conversion, original: SSAValue, current: SSAValue) -> SSAValue:
         """The current whose mean over samples, time and places is that of a float value."""

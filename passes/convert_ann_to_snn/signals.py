@@ -6,7 +6,7 @@ becomes what is the business of `neurons`, `synapses`, `shapes` and `attention`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,7 @@ class Conversion:
         exact: currents that have the mean of the float program.
         populations: how many ops of neurons there are.
         remarks: what is only approximate, as `(op name, location, remark)`.
+        before_neurons: ops of the float program after which neurons come.
         added: all ops written so far.
     """
 
@@ -102,6 +103,7 @@ class Conversion:
         self.remarks: list[tuple[str, str, str]] = []
         self.added: list[Operation] = []
         self.source = ops[0]
+        self.before_neurons: Collection[Operation] = ()
 
     # Writing ops.
 
@@ -160,6 +162,10 @@ class Conversion:
         self.remarks.append((op.name, location_text(op), text))
 
     # Reading signals.
+
+    def is_last(self, op: Operation) -> bool:
+        """Whether no neurons come after an op of the float program."""
+        return op not in self.before_neurons
 
     def is_dynamic(self, value: SSAValue) -> bool:
         """Whether `value` has become a signal."""

@@ -43,15 +43,18 @@ def product(state: Conversion, op: Layer) -> Sequence[Signal]:
     better = None if correction is None else correction.weights(state, op, signal)
     name = weight.name_hint or "weight"
     if correction is not None and better is not None:
-        weight = state.constant(better[0] * worth, element, f"{name}.fitted")
-        bias = None if state.signed else state.constant(better[1], element, f"{name}.bias")
+        weight = state.constant(better.weight * worth, element, f"{name}.fitted")
+        bias = None if state.signed else state.constant(better.bias, element, f"{name}.bias")
     elif worth.ndim or float(worth) != 1.0:
         factor = state.constant(worth, element, "worth")
         weight = state.add(tensor.MulOp(weight, factor))
     current = state.add(_synapse(op, signal.steps, weight, bias=bias))
     if correction is not None and better is not None:
+        if (better.shares != 1).any():
+            shares = better.shares.reshape(-1, *[1] * (tensor_type(current).get_num_dims() - 1))
+            current = state.add(tensor.MulOp(current, state.constant(shares, element, "shares")))
         if state.signed:
-            current = correction.biased(state, op, current, better[1], f"{name}.bias")
+            current = correction.biased(state, op, current, better.bias, f"{name}.bias")
         state.exact.add(current)
     return [Signal(current, ONE, tensor_type(op.result))]
 

@@ -27,7 +27,7 @@ ENVIRONMENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "snntorch": ((*_TORCH, *_NIR), "snntorch==1.0.0"),
     "sinabs": ((*_TORCH, "nir==1.0.4", "nirtorch==1.0", "pbr", "matplotlib"), "sinabs==3.1.3"),
     "spikingjelly": (
-        (*_TORCH, *_NIR, "loguru", "matplotlib", "scipy", "tqdm", "tensorboard"),
+        (*_TORCH, *_NIR, "loguru", "matplotlib", "requests", "scipy", "tqdm", "tensorboard"),
         "spikingjelly==2.0.0",
     ),
     "rockpool": ((*_TORCH, "nir==1.0.4", "nirtorch==1.0", "scipy"), "rockpool==3.1.0"),

@@ -176,3 +176,30 @@ def test_bad_options_and_samples_are_refused(filled: Filled) -> None:
         convert(filled(HEAD), ConvertAnnToSnnPass(timesteps=4), [(x,)])
     with pytest.raises(PassError, match="at least one sample"):
         convert(filled(HEAD), ConvertAnnToSnnPass(timesteps=4), [])
+
+
+def test_steps_count_for_the_result_as_much_as_fits_best(filled: Filled) -> None:
+    rng = np.random.default_rng(0)
+    x = np.abs(rng.normal(0.5, 0.5, (400, 6))).astype(np.float32)
+    w = rng.normal(size=(6, 4)).astype(np.float32)
+    (wanted,) = run_module(filled(HEAD, values={"w": w}), [x])
+    errors: list[float] = []
+    for pools in ("before", "auto"):
+        module = filled(HEAD, values={"w": w})
+        convert(module, ConvertAnnToSnnPass(timesteps=4, pools=pools), [(x[:200],), (x[200:],)])
+        seen: dict[type[Any], list[Array]] = {}
+
+        def see(op: Any, operands: Any, _: Any, seen: dict[Any, Any] = seen) -> None:
+            seen[type(op)] = list(operands)
+
+        (found,) = run_module(module, [x], observer=see)
+        errors.append(float(((found - wanted) ** 2).mean()))
+        (current,) = seen[spike.DecodeOp]
+        np.testing.assert_allclose(found, current.mean(0), rtol=1e-5, atol=1e-5)
+    assert errors[1] < 0.95 * errors[0]
+    # The shares are the least squares of the currents of steps before they count differently.
+    currents, shares = seen[tensor.MulOp]
+    c = (currents - currents.mean(1, keepdims=True)).reshape(4, -1).astype(np.float64)
+    best = np.linalg.lstsq(c.T, (wanted - wanted.mean(0)).reshape(-1), rcond=None)[0]
+    assert shares.mean() == pytest.approx(1) and shares[0] > shares[-1]
+    np.testing.assert_allclose(shares.reshape(-1), best / best.mean(), atol=0.1)
