@@ -30,7 +30,7 @@ def installed_converters(module: Any, calibration: Images) -> Iterator[tuple[str
     """
     if find_spec("spikingjelly") is not None:
         yield "SpikingJelly, rate 99.9 %", _spikingjelly(module, calibration, "rate")
-        yield "SpikingJelly, best share, θ/2", _best_share(module, calibration)
+        yield "SpikingJelly, best share, θ/2", best_share(module, calibration)
         yield "SpikingJelly, local thresholds", _spikingjelly(module, calibration, "local")
     if find_spec("sinabs") is not None:
         yield "Sinabs, 99.9 %", _sinabs(module, calibration)
@@ -80,7 +80,7 @@ def _spikingjelly(module: Any, calibration: Images, kind: str) -> Run:
     return run
 
 
-def _best_share(module: Any, calibration: Images) -> Run:
+def best_share(module: Any, calibration: Images) -> Run:
     """Thresholds at a share of the greatest activation and neurons that start at half of them: for
     each T the share with which most calibration images get the class that the float network gives.
     """

@@ -5,7 +5,7 @@ Each is found on the spikes of what stands before it, which is corrected already
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -152,7 +152,8 @@ class Correction:
         c = (c - c.mean(axis=1, keepdims=True)).reshape(len(c), -1)
         gram, joint = c @ c.T, c @ (u - u.mean(axis=0)).reshape(-1)
         held = HELD * np.trace(gram) / len(c) + np.finfo(np.float64).tiny ** 0.5
-        shares = np.linalg.solve(gram + held * np.eye(len(c)), joint + held / len(c))
+        linalg: Any = np.linalg
+        shares: Array = linalg.solve(gram + held * np.eye(len(c)), joint + held / len(c))
         return shares / shares.mean() if shares.mean() > 0 else np.ones(len(c))
 
     def shifted(self, state: Conversion, original: SSAValue, current: SSAValue) -> SSAValue:
