@@ -6,6 +6,7 @@ names.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -48,8 +49,6 @@ class NestEngine(ArtifactEngine):
             return self._run(python, Path(folder), inputs)
 
     def _run(self, python: str, folder: Path, inputs: Sequence[Array]) -> list[Array]:
-        import json
-
         write_artifact(self.artifact, folder)
         network = json.loads((folder / "network.json").read_text())
         trains = dict(zip(network["arguments"], inputs, strict=True))
