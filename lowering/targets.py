@@ -13,10 +13,12 @@ from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
 
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import ParameterType
 
 from ..dialects.elements import numpy_dtype
-from ..ir.errors import OptionError, UnsupportedError
+from ..dialects.parameters import parameters, sparse_value
+from ..ir.errors import OptionError, ParameterError, UnsupportedError
 from ..ir.pipeline import did_you_mean, option_text
 from .artifact import Artifact
 from .emission import require_elements
@@ -110,6 +112,7 @@ def compile_to_target(
         OptionError: unknown target or option.
         PassError, VerifyError: a stage fails.
         UnsupportedError: the target cannot express the program.
+        ParameterError: weights are sparse, which the simulator alone runs.
     """
     values: dict[str, object] = {}
     if isinstance(target, str):
@@ -127,6 +130,7 @@ def compile_to_target(
     module = import_model(module)
     work = module.clone()
     require_elements(work, target.name, numpy_dtype)
+    _refuse_sparse(work, target.name)
     target.prepare(work, parsed)
     stages = target.stages(parsed)
     run_stages(work, stages, dump_stages=dump_stages)
@@ -147,6 +151,15 @@ def compile_to_target(
         source_sha256=source_hash(module),
         tool=_tool_version(),
     )
+
+
+def _refuse_sparse(module: ModuleOp, target: str) -> None:
+    keys = [op.key.data for op in parameters(module) if sparse_value(op) is not None]
+    if keys:
+        raise ParameterError(
+            f"target '{target}' takes no sparse weights ({', '.join(keys)}): run the program in "
+            "the simulator, or give the weights with their zeros"
+        )
 
 
 def read_options(target: Target, *values: Mapping[str, object]) -> TargetOptions:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import OptionError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
 from ..options import TargetOptions, option
@@ -121,15 +121,10 @@ class NativeTarget(Target[NativeOptions]):
 
         Raises:
             UnsupportedError: names every op that did not reach the `llvm` dialect.
-            BackendError: llvmlite or, for a shared library, the C compiler is missing; weights are
-                sparse.
+            BackendError: llvmlite or, for a shared library, the C compiler is missing.
         """
         check_lowered(module)
         interface, machine = noted_interface(module), options.machine()
-        if interface.held:
-            raise BackendError(
-                "files hold no sparse weights: run them in the simulator, or give dense ones"
-            )
         prefix = in_c(options.name or interface.name)
         compiled = compile_text(standalone_text(module, interface, prefix, machine), machine)
         content = compiled.object()

@@ -19,6 +19,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, ParameterError
 from triton_dsl.ir.sparse_matrix import SparseMatrix, sparse_parts
 from triton_dsl.lowering.compile_model import compile_model
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_mlir import import_mlir
 from triton_dsl.lowering.module_file import ModuleFile
 from triton_dsl.lowering.simulator import simulator
@@ -207,16 +208,11 @@ def test_what_does_not_fit_is_said() -> None:
     broken.data[3] = np.inf
     with pytest.raises(ParameterError, match="'w': expected finite numbers"):
         layer("f32", broken)
-    with pytest.raises(BackendError, match="files hold no sparse weights"):
-        compile_model(_fixed(layer("i8", matrix("i8"))), "native")
-
-
-def _fixed(module: ModuleOp) -> ModuleOp:
-    """The program for 4 steps."""
-    text = str(module).replace("<?x?x", "<4x?x")
-    fixed = parse_module(text)
-    fixed.attributes.update(module.attributes)
-    return fixed
+    for target in ("native", "pytorch", "onnx"):
+        with pytest.raises(ParameterError, match=rf"'{target}' takes no sparse weights \(w\)"):
+            compile_model(layer("i8", matrix("i8")), target)
+    with pytest.raises(BackendError, match="holds no sparse weights"):
+        run_target(layer("i8", matrix("i8")), "native", [spikes(4, 2)])
 
 
 @settings(max_examples=50, deadline=None)
