@@ -73,14 +73,18 @@ class _Bits:
         if value in reads:
             buffer = reads[value].view.buffer
             own = bit_width(buffer.element) or _WIDEST
+            if buffer.content is not None and buffer.content.dtype.kind in "iu":
+                ends = (buffer.content.min(initial=0), buffer.content.max(initial=0))
+                return max(_bits_of(int(number)) for number in ends)
             return self.known.get(buffer, 0) if self._follows(buffer) else own
         if isinstance(owner, arith.ExtSIOp):
             return bit_width(owner.input.type) or _WIDEST
         if isinstance(owner, arith.ExtUIOp):
             return 1 + (bit_width(owner.input.type) or _WIDEST)
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
-            number = owner.value.value.data
-            return 1 + (~number if number < 0 else number).bit_length()
+            return _bits_of(owner.value.value.data)
+        if isinstance(owner, arith.AddiOp | arith.SubiOp):
+            return 1 + max(self._of(operand, reads) for operand in owner.operands)
         return _WIDEST
 
 
@@ -90,3 +94,8 @@ def _flat(steps: Sequence[Step]) -> Iterator[Step]:
             yield from _flat(step.repeated)
         else:
             yield step
+
+
+def _bits_of(number: int) -> int:
+    """The bits of a signed integer that holds a number."""
+    return 1 + (~number if number < 0 else number).bit_length()

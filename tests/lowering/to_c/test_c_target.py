@@ -213,3 +213,28 @@ def test_a_sum_that_a_loop_reads_too_stays_in_memory(
     )
     x = np.array([[1.0, -0.5, 0.25, 2.0]], np.float32)
     np.testing.assert_array_equal(in_c(module, x)[0], run_module(module, [x])[0])
+
+
+def test_images_of_small_integers_stand_in_small_types(
+    filled: Filled, in_c: Callable[..., list[Array]]
+) -> None:
+    module = filled(
+        """
+        func.func @forward(%x: tensor<1x2x8x8xi8>) -> tensor<1x3x8x8xi32> {
+          %wide = tensor.convert %x : (tensor<1x2x8x8xi8>) -> tensor<1x2x8x8xi32>
+          %zero = tensor.constant dense<-128> : tensor<i32>
+          %moved = tensor.sub %wide, %zero
+                   : (tensor<1x2x8x8xi32>, tensor<i32>) -> tensor<1x2x8x8xi32>
+          %k = tensor.parameter "k" : tensor<3x2x3x3xi32>
+          %y = tensor.conv %moved, %k {strides = array<i64: 1, 1>,
+               padding = array<i64: 1, 1, 1, 1>, dilation = array<i64: 1, 1>, groups = 1 : i64}
+               : (tensor<1x2x8x8xi32>, tensor<3x2x3x3xi32>) -> tensor<1x3x8x8xi32>
+          func.return %y : tensor<1x3x8x8xi32>
+        }
+        """
+    )
+    report = json.loads(compile_to_target(module, "c").text("report.json"))
+    assert report["ram"]["memory"] <= 2 * (2 * 64 + 2 * 100) + 16  # int16, with and without zeros
+    assert report["flash"]["constants"] == 54
+    x = np.array([-128, 127, 0, -1], np.int8)[np.arange(128) % 4].reshape(1, 2, 8, 8)
+    np.testing.assert_array_equal(in_c(module, x)[0], run_module(module, [x])[0])
