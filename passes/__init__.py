@@ -26,6 +26,7 @@ PASSES = {
     "convert-cf-to-llvm": "lowering.to_native.llvm.convert_cf:ConvertCfToLLVMPass",
     "convert-func-to-llvm": "lowering.to_native.llvm.convert_func:ConvertFuncToLLVMPass",
     "convert-math-to-llvm": "lowering.to_native.llvm.convert_math:ConvertMathToLLVMPass",
+    "convert-spike-to-loihi": "lowering.to_loihi2.fixed_point:ConvertSpikeToLoihiPass",
     "convert-spike-to-tensor": "passes.convert_spike_to_tensor:ConvertSpikeToTensorPass",
     "convert-tensor-to-linalg": "lowering.to_native.linalg:ConvertTensorToLinalgPass",
     "convert-ternary-to-hw": "lowering.to_verilog.circuit:ConvertTernaryToHwPass",

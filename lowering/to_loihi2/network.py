@@ -218,7 +218,7 @@ class _Reader:
             )
         )
         gain = self._number(op, "gain")
-        for term in _terms(op.input):
+        for term in terms(op.input):
             self._connection(name, term, gain)
 
     def _number(self, op: LoihiNeuronOp, name: str) -> int:
@@ -301,10 +301,10 @@ class _Reader:
         return self.sources[value], delay
 
 
-def _terms(value: SSAValue) -> list[SSAValue]:
+def terms(value: SSAValue) -> list[SSAValue]:
     """What is added up to a current."""
     if isinstance(value.owner, tensor.AddOp):
-        return [*_terms(value.owner.lhs), *_terms(value.owner.rhs)]
+        return [*terms(value.owner.lhs), *terms(value.owner.rhs)]
     return [value]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Literal
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import LoweringError
+from ...ir.pipeline import option_text
 from ..artifact import Artifact
 from ..emission import Inexpressible, UnsupportedOps, entry_function, identifier, require_values
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target
+from .cores import placed
 from .network import network_of
 from .netx import netx_file
 from .script import script_files
@@ -27,6 +30,9 @@ class Loihi2Options(TargetOptions):
     form: Literal["script", "netx"] = option(
         "script", "a folder with a Lava script, or a .net file of lava-dl"
     )
+    device: str = option("loihi2", "the machine of the core map: a name, or the path of its file")
+    data: str | None = option(None, "samples of the inputs, by which scales are chosen")
+    spikes: bool = option(False, "inputs of floats to synapses are 0 and 1: make them trains")
 
 
 class Loihi2Target(Target[Loihi2Options]):
@@ -42,8 +48,14 @@ class Loihi2Target(Target[Loihi2Options]):
         return replace(options, form="netx") if output.suffix == ".net" else options
 
     def stages(self, options: Loihi2Options) -> Sequence[Stage]:
-        """Networks and layers become ops on runs."""
-        return (Stage("lower", "lower-network,inline-spike-layers,canonicalize,cse,dce"),)
+        """Networks and layers become ops on runs, and these fixed point."""
+        words = ["spikes=true"] if options.spikes else []
+        words += [option_text("data", (options.data,))] if options.data is not None else []
+        convert = f"convert-spike-to-loihi{{{' '.join(words)}}}"
+        return (
+            Stage("lower", "lower-network,inline-spike-layers,canonicalize,cse,dce"),
+            Stage("fixed-point", f"{convert},canonicalize,cse,dce"),
+        )
 
     def emit(self, module: ModuleOp, options: Loihi2Options) -> Artifact:
         """The files.
@@ -66,8 +78,11 @@ class Loihi2Target(Target[Loihi2Options]):
         try:
             if options.form == "netx":
                 return Artifact(name, {f"{name}.net": netx_file(network)})
-            return Artifact(name, script_files(network, name))
+            files = script_files(network, name)
         except Inexpressible as reason:
             unsupported.add(function, str(reason))
             unsupported.raise_if_any()
             raise
+        cores = placed(network, name, options.device).to_dict()
+        files["cores.json"] = (json.dumps(cores, indent=1, sort_keys=True) + "\n").encode()
+        return Artifact(name, files)
