@@ -67,7 +67,7 @@ def lava_times(path: Path, inputs: dict[str, NDArray[Any]]) -> list[float]:
 
 def main() -> None:
     """Print both."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Our simulator of Loihi beside Lava.")
     parser.add_argument("network", type=Path)
     parser.add_argument("--steps", type=int, default=1000)
     arguments = parser.parse_args()
