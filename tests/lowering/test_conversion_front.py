@@ -123,3 +123,34 @@ def test_what_does_not_fit_is_refused() -> None:
     }""")
     with pytest.raises(OptionError, match="got one of 1 axes"):
         convert_to_snn(flat, SAMPLES[:, 0], 2, budget=5)
+
+
+def test_prices_are_searched_by_few_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[float, int | None]] = []
+
+    class Pretended(Front):
+        def add(self, options: ConvertAnnToSnnPass, samples: int | None = None) -> Conversion:
+            price = float(options.price)
+            tried.append((price, samples))
+            # Spikes that level off at 2000, and some more where few samples calibrate.
+            spikes = (2000 if samples is None else 2020) / (1 + price / 0.02) ** 0.5
+            module = self.program
+            self.conversions.append(
+                Conversion(2, False, price, 1 / (1 + price), price, spikes, 0.0, module)
+            )
+            return self.conversions[-1]
+
+    monkeypatch.setattr("triton_dsl.lowering.conversion_front.QUICK", 100)
+    for budget in (1900.0, 1000.0, 200.0):
+        tried.clear()
+        front = Pretended(program(), {"": SAMPLES})
+        front.explore(ConvertAnnToSnnPass(timesteps=2), budget=budget)
+        assert 0.97 * budget < front.chosen(budget=budget).spikes <= budget
+        full = [samples for _, samples in tried].count(None)
+        assert full <= 3 and len(tried) <= 9
+        assert tried[0] == (pytest.approx(0.004), 100)
+    for accuracy in (0.999, 0.95):
+        front = Pretended(program(), {"": SAMPLES})
+        front.explore(ConvertAnnToSnnPass(timesteps=2), accuracy=accuracy)
+        most = 1 / accuracy - 1
+        assert most / 1.06 < front.chosen(accuracy=accuracy).price <= most
