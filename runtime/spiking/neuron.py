@@ -306,13 +306,16 @@ def run_steps(
 ) -> tuple[Tensor, State]:
     """What a neuron gives at all steps of x, like x, and the states after the last one."""
     wide = wide_type(x.dtype)
+    state = tuple(value.to(wide) for value in state)
     outputs: list[torch.Tensor] = []
-    for current in x.unbind(0):
-        before = tuple(value.to(wide) for value in state)
-        output, after = step(arithmetic, current.to(wide), before)
-        state = tuple(value.to(x.dtype) for value in after)
-        outputs.append(output.to(x.dtype))
-    return torch.stack(outputs) if outputs else x.clone(), state
+    for current in x.to(wide).unbind(0):
+        output, state = step(arithmetic, current, state)
+        if wide != x.dtype:
+            output = output.to(x.dtype)
+            state = tuple(value.to(x.dtype).to(wide) for value in state)
+        outputs.append(output)
+    after = tuple(value.to(x.dtype) for value in state)
+    return torch.stack(outputs) if outputs else x.clone(), after
 
 
 def rounded(value: Value, x: Tensor) -> Tensor:
