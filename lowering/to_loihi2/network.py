@@ -23,7 +23,6 @@ from ...dialects.spike.types import dense_type, is_train
 from ...ir.arrays import Array
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ..emission import (
-    STORED,
     Inexpressible,
     Names,
     UnsupportedOps,
@@ -168,7 +167,7 @@ class _Reader:
                     self._population(op)
                 except Inexpressible as reason:
                     self.refuse(op, str(reason))
-            elif not isinstance(op, _BETWEEN) and not is_literal(op):
+            elif not isinstance(op, (*_RESHAPES, *_SYNAPSES, func.ReturnOp)) and not is_literal(op):
                 self.refuse(op, "is no part of a network in Loihi's fixed point")
         end = block.last_op
         assert isinstance(end, func.ReturnOp)
@@ -323,14 +322,5 @@ def _window(op: spike.ConvOp) -> Window:
 
 _RESHAPES = (spike.ToTensorOp, spike.FromTensorOp, tensor.ReshapeToOp, tensor.FlattenOp)
 
-_BETWEEN = (
-    *_RESHAPES,
-    spike.DelayOp,
-    spike.LinearOp,
-    spike.ConvOp,
-    tensor.AddOp,
-    tensor.ConvertOp,
-    func.ReturnOp,
-    *STORED,
-)
-"""What may stand between neurons, which their currents are followed through."""
+_SYNAPSES = (spike.DelayOp, spike.LinearOp, spike.ConvOp, tensor.AddOp, tensor.ConvertOp)
+"""What else may stand between neurons; currents are followed through it."""
