@@ -24,10 +24,12 @@ func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x1xf32> {
 // GIVEN: spike.integrate_fire %{{.*}} initial(%{{.*}} : tensor<?x2xf32>) {threshold = 2.000000e+00 : f64}
 // GIVEN: tensor.constant dense<{{\[\[}}2.000000e+00], [4.000000e+00]]> : tensor<2x1xf32>
 
-// The weights and the bias behind the neurons are those that fit the samples.
+// The weights and the bias behind the neurons are those that fit the samples, and how much each step counts.
 // FITTED:      %h = spike.integrate_fire
 // FITTED-NEXT: %[[W:.*]] = tensor.constant dense<{{.*}}> : tensor<2x1xf32>
 // FITTED-NEXT: %[[B:.*]] = tensor.constant dense<{{.*}}> : tensor<1xf32>
 // FITTED-NEXT: %[[O:.*]] = spike.linear %h, %[[W]] bias(%[[B]] : tensor<1xf32>)
-// FITTED-NEXT: %[[M:.*]] = spike.decode %[[O]] {scheme = "membrane", readout = "mean"}
+// FITTED-NEXT: %[[F:.*]] = tensor.constant dense<{{.*}}> : tensor<4x1x1xf32>
+// FITTED-NEXT: %[[P:.*]] = tensor.mul %[[O]], %[[F]]
+// FITTED-NEXT: %[[M:.*]] = spike.decode %[[P]] {scheme = "membrane", readout = "mean"}
 // FITTED-NEXT: func.return %[[M]]
