@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             line += f" at {100 * share:.0f} % of SpikingJelly's spikes, which is {there:.2f} below"
         print(line)
     if options.json is not None:
-        options.json.write_text(json.dumps(rows, indent=2))
+        options.json.write_text(json.dumps(rows, indent=2), encoding="utf-8")
     return 0
 
 

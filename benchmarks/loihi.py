@@ -59,9 +59,9 @@ def lava_times(path: Path, inputs: dict[str, NDArray[Any]]) -> list[float]:
         write_artifact(compile_to_target(import_netx(path), "loihi2"), name)
         save: Any = np.savez
         save(Path(name, "inputs.npz"), **{k: x[:, 0] for k, x in inputs.items()})
-        Path(name, "timed.py").write_text(_LAVA)
+        Path(name, "timed.py").write_text(_LAVA, encoding="utf-8")
         command = [found[0], "timed.py"]
-        told = subprocess.run(command, cwd=name, capture_output=True, text=True, check=True)
+        told = subprocess.run(command, cwd=name, capture_output=True, encoding="utf-8", check=True)
         return json.loads(told.stdout.splitlines()[-1])
 
 

@@ -50,7 +50,7 @@ def program(folder: Path, width: int, layers: int) -> tuple[Path, Path]:
         *steps, f"        return h{layers}", "    }", "}", "",
     ])  # fmt: skip
     path, weights = folder / "wide.tri", folder / "wide.npz"
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     rng = np.random.default_rng(0)
     trits = rng.integers(-1, 2, (layers, width, width)).astype(np.int8)
     scale = np.full(width, width**-0.5, np.float32)
@@ -132,7 +132,9 @@ async def load(
 def memory(process: subprocess.Popen[bytes]) -> int:
     """Resident bytes of a process, where Linux tells."""
     path = Path(f"/proc/{process.pid}/statm")
-    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
+    return (
+        int(path.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
+    )
 
 
 def main(line: Sequence[str] | None = None) -> None:

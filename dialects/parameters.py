@@ -133,9 +133,10 @@ def sparse_value(op: Operation) -> SparseMatrix | None:
     """The values of a parameter whose zeros are left out; `None` for any other op."""
     if not isinstance(op, tensor.ParameterOp | ternary.ParameterOp):
         return None
-    return SparseMatrix.read(
-        store_of(module_of(op)), op.key.data, tensor_type(op.result).get_shape()
-    )
+    module = module_of(op)
+    if STORE_ATTRIBUTE not in module.attributes:
+        return None
+    return SparseMatrix.read(store_of(module), op.key.data, tensor_type(op.result).get_shape())
 
 
 def add_parameter(module: ModuleOp, key: str, values: Array, *, buffer: bool = False) -> Operation:

@@ -124,7 +124,7 @@ def sparse_parts(value: Any) -> tuple[Array, Array, Array] | None:
     if hasattr(value, "tocsr"):
         rows = value.tocsr()
         parts = rows.indptr, rows.indices, rows.data
-    elif "sparse" in str(getattr(value, "layout", "")):
+    elif "sparse" in str(getattr(value, "layout", "")) and value.dim() == 2:
         rows = value.detach().cpu().to_sparse_csr()
         parts = rows.crow_indices().numpy(), rows.col_indices().numpy(), rows.values().numpy()
     else:

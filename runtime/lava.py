@@ -37,7 +37,11 @@ def lava_python(named: str | None = None) -> tuple[str, str] | None:
         return None
     try:
         told = subprocess.run(
-            [command, "-c", _VERSION], capture_output=True, text=True, timeout=60, check=False
+            [command, "-c", _VERSION],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -72,7 +76,9 @@ def run_script(
         save(folder / "inputs.npz", **inputs)
         command = [found[0], "network.py", "inputs.npz", "results.npz"]
         command += ["--states"] if states else []
-        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        ran = subprocess.run(
+            command, cwd=folder, capture_output=True, encoding="utf-8", check=False
+        )
         if ran.returncode or not (folder / "results.npz").is_file():
             last = (ran.stderr.strip() or "it wrote no results").splitlines()[-1]
             raise BackendError(f"Lava refuses the network: {last}")

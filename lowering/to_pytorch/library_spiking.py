@@ -31,7 +31,7 @@ def soft_spikes(v: torch.Tensor, threshold: torch.Tensor, compare: str) -> torch
     Backward, a spike has the slope of the fast sigmoid u / (1 + 25 |u|) with u = v - threshold.
     """
     spikes = (v > threshold if compare == "gt" else v >= threshold).to(v.dtype)
-    if (v.requires_grad or threshold.requires_grad) and v.is_floating_point():
+    if v.is_floating_point() and (v.requires_grad or threshold.requires_grad):
         u = v - threshold
         soft = u / (1 + 25 * u.abs())
         spikes = spikes + (soft - soft.detach())

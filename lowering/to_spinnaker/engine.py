@@ -38,7 +38,7 @@ class NestEngine(ArtifactEngine):
             BackendError: NEST or PyNN is missing, or refuses the script.
         """
         python = os.environ.get(VARIABLE, sys.executable)
-        versions = subprocess.run([python, "-c", _VERSIONS], capture_output=True, text=True)
+        versions = subprocess.run([python, "-c", _VERSIONS], capture_output=True, encoding="utf-8")
         if versions.returncode:
             raise BackendError(
                 f"NEST and PyNN are not installed in {python}: pip install nest-simulator==3.10.0 "
@@ -50,11 +50,11 @@ class NestEngine(ArtifactEngine):
 
     def _run(self, python: str, folder: Path, inputs: Sequence[Array]) -> list[Array]:
         write_artifact(self.artifact, folder)
-        network = json.loads((folder / "network.json").read_text())
+        network = json.loads((folder / "network.json").read_text(encoding="utf-8"))
         trains = dict(zip(network["arguments"], inputs, strict=True))
         np.savez(folder / "inputs.npz", allow_pickle=False, **trains)
         command = [python, "run.py", "nest", "--inputs", "inputs.npz", "--outputs", "outputs.npz"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
             raise BackendError(f"NEST stopped: {lines[-1] if lines else 'without a message'}")

@@ -237,7 +237,12 @@ def _parted(ports: Sequence[Port], content: bytes, count: int) -> list[Array]:
 def _call(command: Sequence[str], folder: Path) -> str:
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=_SECONDS, check=False
+            command,
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=_SECONDS,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BackendError(f"{command[0]} does not run: {error}") from error

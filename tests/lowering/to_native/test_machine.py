@@ -17,7 +17,12 @@ from triton_dsl.runtime.native.processor import Processor, host_features, llvm_b
 
 pytest.importorskip("llvmlite")
 
-TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+TRIPLES = {
+    "x86_64": "x86_64-unknown-linux-gnu",
+    "aarch64": "aarch64-linux-gnu",
+    "armv7": "armv7-linux-gnueabihf",
+    "riscv64": "riscv64-linux-gnu",
+}
 # LLVM ends the process where it lacks an instruction, hence another one.
 COMPILE = """
 import sys
