@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...ir.errors import TritonError
 from .batching import Batcher, Limits, Run
 from .signature import Signature
 
@@ -54,8 +53,8 @@ class Served:
         for loader in self.loaders:
             try:
                 loaded = await asyncio.to_thread(loader)
-            except TritonError as error:
-                self.problem = str(error)
+            except Exception as error:  # whatever it is, other models are to answer
+                self.problem = str(error) or type(error).__name__
             else:
                 former, self.loaded = self.batcher, loaded
                 self.batcher = Batcher(loaded.run, loaded.signature, limits, on_batch)

@@ -266,6 +266,21 @@ def test_a_model_answers_from_the_first_form_that_is_ready() -> None:
     assert net.problem == "no such engine"
 
 
+def test_a_model_that_cannot_be_loaded_leaves_the_others_alone() -> None:
+    def broken() -> Loaded:
+        raise MemoryError
+
+    other = Served("broken", [broken])
+    with running(other, model()) as client:
+        while client.get("/v2/models/net/ready").status_code != 200:
+            time.sleep(0.01)
+        np.testing.assert_array_equal(ask(client, X), X @ MATRIX)
+        refused = client.get("/v2/models/broken/ready")
+        assert refused.status_code == 503
+        assert refused.json()["error"] == "model 'broken' cannot be loaded: MemoryError"
+        assert client.get("/v2/health/ready").status_code == 503
+
+
 def test_a_server_that_stops_answers_what_it_owes() -> None:
     entered, free = threading.Event(), threading.Event()
 
