@@ -40,6 +40,7 @@ def lava_python(named: str | None = None) -> tuple[str, str] | None:
             [command, "-c", _VERSION],
             capture_output=True,
             encoding="utf-8",
+            errors="replace",
             timeout=60,
             check=False,
         )
@@ -77,7 +78,12 @@ def run_script(
         command = [found[0], "network.py", "inputs.npz", "results.npz"]
         command += ["--states"] if states else []
         ran = subprocess.run(
-            command, cwd=folder, capture_output=True, encoding="utf-8", check=False
+            command,
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
         )
         if ran.returncode or not (folder / "results.npz").is_file():
             last = (ran.stderr.strip() or "it wrote no results").splitlines()[-1]

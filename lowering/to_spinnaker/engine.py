@@ -38,7 +38,7 @@ class NestEngine(ArtifactEngine):
             BackendError: NEST or PyNN is missing, or refuses the script.
         """
         python = os.environ.get(VARIABLE, sys.executable)
-        versions = subprocess.run([python, "-c", _VERSIONS], capture_output=True, encoding="utf-8")
+        versions = _told([python, "-c", _VERSIONS])
         if versions.returncode:
             raise BackendError(
                 f"NEST and PyNN are not installed in {python}: pip install nest-simulator==3.10.0 "
@@ -54,9 +54,28 @@ class NestEngine(ArtifactEngine):
         trains = dict(zip(network["arguments"], inputs, strict=True))
         np.savez(folder / "inputs.npz", allow_pickle=False, **trains)
         command = [python, "run.py", "nest", "--inputs", "inputs.npz", "--outputs", "outputs.npz"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8")
+        done = _told(command, folder)
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
             raise BackendError(f"NEST stopped: {lines[-1] if lines else 'without a message'}")
         with np.load(folder / "outputs.npz") as results:
             return [results[name] for name in network["results"]]
+
+
+def _told(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A program that ran, with what it said, in whatever encoding.
+
+    Raises:
+        BackendError: there is no such program.
+    """
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise BackendError(f"{command[0]} does not run: {error}; see {VARIABLE}") from error

@@ -14,7 +14,7 @@ from torch import nn
 from . import strategies
 from .options import OptimizationLevel, OptimizationResult
 from .prepared import PreparedModel, Sample, seconds
-from .strategies import Inapplicable, Strategy
+from .strategies import Failed, Inapplicable, Strategy
 
 GAIN = 0.98
 """A strategy that is not needed stays where a call takes at most this share of the time before."""
@@ -70,6 +70,7 @@ class BaseOptimizer:
         applied: list[str] = []
         notes: list[str] = []
         times: dict[str, float] = {}
+        success = True
         for strategy in self._strategies(level):
             try:
                 candidate = self._candidate(strategy, current, sample_input)
@@ -80,11 +81,12 @@ class BaseOptimizer:
                         raise Inapplicable(f"{before / after:.2f} times as fast on the sample")
             except Inapplicable as reason:
                 notes.append(f"{strategy.name}: {reason}")
+                success = success and not isinstance(reason, Failed)
                 continue
             current = candidate
             applied.append(strategy.name)
-        done = len(applied) + len(notes) == len(self._strategies(level))
-        return current, OptimizationResult(done, current, level, applied, notes, {"seconds": times})
+        metrics = {"seconds": times}
+        return current, OptimizationResult(success, current, level, applied, notes, metrics)
 
     def optimize_legacy(
         self, model: nn.Module, level: OptimizationLevel | str = OptimizationLevel.O2
@@ -129,7 +131,8 @@ class BaseOptimizer:
         """What `strategy` makes of a copy of `model`.
 
         Raises:
-            Inapplicable: it does nothing for the model, needs a sample, or fails on it.
+            Inapplicable: it does nothing for the model, or needs a sample.
+            Failed: what it gives does not run on the sample.
         """
         if strategy.loses_precision and sample is None:
             raise Inapplicable("loses precision, so it needs a sample to show what it gains")
@@ -142,9 +145,9 @@ class BaseOptimizer:
                 seconds((candidate,), sample, self.synchronize)
         except Exception as error:
             # What a compiled or quantised model raises depends on the library that runs it.
-            raise Inapplicable(f"fails on the sample: {error}".splitlines()[0]) from error
+            raise Failed(f"fails on the sample: {error}".splitlines()[0]) from error
         if strategy is strategies.COMPILE and not candidate.is_compiled:
-            raise Inapplicable("PyTorch cannot compile the model")
+            raise Failed("PyTorch cannot compile the model")
         return candidate
 
 

@@ -98,7 +98,7 @@ class OptimizationResult:
     """What an optimizer did to a model.
 
     Attributes:
-        success: whether every strategy of the level that applies was applied.
+        success: whether no strategy gave a model that does not run; the model given back runs.
         model: the optimised model.
         level: what was asked for.
         optimizations_applied: names of strategies, in their order.

@@ -24,6 +24,10 @@ class Inapplicable(Exception):
     """A strategy does nothing for this model here; the message says why."""
 
 
+class Failed(Inapplicable):
+    """A strategy applies, and the model it gives does not run."""
+
+
 @dataclass(frozen=True)
 class Strategy:
     """A way to make a model faster.

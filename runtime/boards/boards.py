@@ -241,6 +241,7 @@ def _call(command: Sequence[str], folder: Path) -> str:
             cwd=folder,
             capture_output=True,
             encoding="utf-8",
+            errors="replace",
             timeout=_SECONDS,
             check=False,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -175,3 +176,15 @@ def test_strategies_say_when_they_apply() -> None:
         "compile",
     }  # fmt: skip
     assert CHANNELS_LAST.trains and COMPILE.trains and not FUSION.trains and not TERNARY.trains
+
+
+def test_a_model_that_does_not_run_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(model: PreparedModel) -> PreparedModel:
+        return model.having(nn.Linear(3, 3))
+
+    strategy = replace(FUSION, apply=broken)
+    monkeypatch.setattr(CPUOptimizer, "STRATEGIES", (strategy,))
+    model, x = nn.Linear(4, 2), torch.randn(1, 4)
+    optimized, result = CPUOptimizer(CPU).optimize(model, "O1", x)
+    assert not result.success and "fuse_conv_bn: fails on the sample" in result.warnings[0]
+    torch.testing.assert_close(optimized(x), model(x))
