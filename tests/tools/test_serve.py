@@ -51,6 +51,8 @@ def test_names_and_weights_are_checked(tmp_path: Path) -> None:
     first, second = program(tmp_path, 1), program(tmp_path / "other", 1)
     with pytest.raises(OptionError, match="names of their own"):
         served_models(Serve([first, second]))
+    with pytest.raises(OptionError, match="nosuch"):
+        served_models(Serve([first], target=["native", "nosuch"]))
     with pytest.raises(OptionError, match="--weights goes with one model"):
         served_models(Serve([first, program(tmp_path, 1, "b")], weights=tmp_path / "w.npz"))
 

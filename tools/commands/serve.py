@@ -17,8 +17,10 @@ from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from ...ir.interpreter import entry_function
 from ...lowering.emission import argument_names, result_names
-from ...lowering.engine import engine_of
+from ...lowering.engine import engine_of, engine_type
 from ...lowering.models import import_model
+from ...lowering.options import parse_target_spec
+from ...lowering.targets import get_target
 from ...passes.analysis.time_axis import has_time_first
 from ...runtime.device_choice import use_device
 from ...runtime.serving.batching import Limits
@@ -46,7 +48,7 @@ def served_models(options: Serve) -> list[Served]:
     """The models of a command line.
 
     Raises:
-        OptionError: two files of one stem, or weights for several models.
+        OptionError: two files of one stem, weights for several models, or no such engine.
         TritonError: a file cannot be imported.
     """
     names = [file.stem for file in options.files]
@@ -55,6 +57,8 @@ def served_models(options: Serve) -> list[Served]:
     if options.weights is not None and len(names) > 1:
         raise OptionError("--weights goes with one model")
     targets = options.target or ["native"]
+    for target in targets:
+        engine_type(get_target(parse_target_spec(target).name))
     models: list[Served] = []
     for name, file in zip(names, options.files, strict=True):
         module = import_model(file, weights=options.weights)
