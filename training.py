@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 from .ir.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .runtime.fake_quantize import FakeQuantize as FakeQuantize
+    from .runtime.fake_quantize import quantize_aware as quantize_aware
+    from .runtime.pruning import bake as bake
+    from .runtime.pruning import prune as prune
     from .runtime.training.config import TrainingConfig as TrainingConfig
     from .runtime.training.distillation import Distillation as Distillation
     from .runtime.training.distillation import DistillationLoss as DistillationLoss
@@ -28,6 +32,8 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
+            "runtime.fake_quantize": "FakeQuantize quantize_aware",
+            "runtime.pruning": "bake prune",
             "runtime.training.config": "TrainingConfig",
             "runtime.training.distillation": "Distillation DistillationLoss",
             "runtime.training.distributed": "join_processes",

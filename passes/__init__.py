@@ -56,6 +56,8 @@ PASSES = {
     "QuantizeActivationsPass",
     "quantize-neurons": "passes.quantize_neurons.quantize_neurons:QuantizeNeuronsPass",
     "quantize-spike": "passes.quantize_neurons.quantize_spike:QuantizeSpikePass",
+    "recognize-quantizers": "passes.quantize_activations.recognize_quantizers:"
+    "RecognizeQuantizersPass",
     "requantize": "passes.requantize.requantize:RequantizePass",
     "skip-silent": "passes.skip_zeros.skip_silent:SkipSilentPass",
     "skip-zeros": "passes.skip_zeros.skip_zeros:SkipZerosPass",
@@ -101,6 +103,9 @@ if TYPE_CHECKING:
         QuantizeActivationsPass as QuantizeActivationsPass,
     )
     from .quantize_activations.quantize_activations import quantize as quantize
+    from .quantize_activations.recognize_quantizers import (
+        RecognizeQuantizersPass as RecognizeQuantizersPass,
+    )
     from .quantize_neurons.quantize_neurons import QuantizeNeuronsPass as QuantizeNeuronsPass
     from .quantize_neurons.quantize_spike import QuantizeSpikePass as QuantizeSpikePass
     from .requantize.merge_rescaling import MergeRescalingPass as MergeRescalingPass

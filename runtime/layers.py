@@ -132,6 +132,7 @@ class TernaryLayer(nn.Module):
             or torch.compiler.is_compiling()
             or jit.is_tracing()
             or type(weight) is not nn.Parameter
+            or "bias" in getattr(self, "parametrizations", ())
             or weight.is_inference()
         ):
             return None

@@ -49,6 +49,8 @@ TORCH_MODULES = {
     f"{PACKAGE}.runtime.{name}"
     for name in (
         "analysis",
+        "fake_quantize",
+        "pruning",
         *(f"backends.{part}" for part in ("base", "factory", "optimizers", "prepared")),
         *(f"backends.{part}" for part in ("processors", "strategies")),
         "conv2d_operator",

@@ -1,4 +1,4 @@
-"""The passes that make a float network one of integers, from samples of its inputs.
+"""The passes that make a float network one of integers, from samples or as it was trained.
 
 One place for what targets run when they are given samples, and for what errors advise.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def integer_pipeline(
-    data: str,
+    data: str | None = None,
     *,
     bits: int = 8,
     weights: int = 8,
@@ -17,7 +17,7 @@ def integer_pipeline(
     """The pipeline, as text.
 
     Args:
-        data: the file of samples.
+        data: the file of samples; none for a network that was trained with quantisation.
         bits: of activations.
         weights: bits of float weights.
         observer: how ranges follow from samples, see `calibrate`.
@@ -25,11 +25,9 @@ def integer_pipeline(
     """
     limit = "" if samples is None else f" samples={samples}"
     ranges = "" if observer == "minmax" else f" observer={observer}"
-    quantize = (
-        f'quantize-activations{{data="{data}"{limit}{ranges} bits={bits} weights={weights} '
-        "signed=false}"
-    )
+    given = "" if data is None else f'data="{data}"{limit}{ranges} '
+    quantize = f"quantize-activations{{{given}bits={bits} weights={weights} signed=false}}"
     return (
         "free-batch,expose-logits,drop-dynamic-rounding,fold-constants,fuse-linear,fold-constants,"
-        f"canonicalize,{quantize},requantize,cse,dce"
+        f"canonicalize,recognize-quantizers,{quantize},requantize,cse,dce"
     )

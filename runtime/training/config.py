@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import OptionError
+from ..compression import check_bits, final_sparsity
 from ..device_choice import BACKENDS
 
 OPTIMIZERS = ("adam", "adamw", "sgd", "rmsprop")
@@ -41,6 +42,11 @@ class TrainingConfig:
         warmup: the part of all steps in which the rate rises from near 0, from 0, below 1.
         clip_norm: the longest gradient, over all parameters together; `None` for any.
         label_smoothing: of cross-entropy, from 0, below 1.
+        weight_bits: train for weights of so many bits, 2 to 8 (2 are trits), and
+        activation_bits: for activations, see `fake_quantize.quantize_aware`; `None` leaves floats.
+        sparsity: prune so that this part of the weights is zero in the end, from 0, below 1.
+        pruning: by `magnitude` or by `sensitivity`, see `pruning.set_masks`.
+        pruning_pattern: prune to a pattern `N:M`, as `2:4`, in the place of a sparsity.
         precision: `auto` is the policy of `backend.resolve_amp_config`; `float32`, or products in
             `float16` (with scaled losses) or `bfloat16` (without).
         device: a backend of `backend.resolve_torch_device`.
@@ -72,6 +78,11 @@ class TrainingConfig:
     warmup: float = 0.0
     clip_norm: float | None = None
     label_smoothing: float = 0.0
+    weight_bits: int | None = None
+    activation_bits: int | None = None
+    sparsity: float = 0.0
+    pruning: str = "magnitude"
+    pruning_pattern: str | None = None
     precision: str = "auto"
     device: str = "auto"
     seed: int = 0
@@ -101,6 +112,10 @@ class TrainingConfig:
         for name in ("patience", "checkpoint_steps"):
             if getattr(self, name) is not None:
                 _check_whole(name, getattr(self, name), 1)
+        for name in ("weight_bits", "activation_bits"):
+            if getattr(self, name) is not None:
+                check_bits(name, getattr(self, name))
+        final_sparsity(self.sparsity, self.pruning_pattern, self.pruning)
         if self.seed >= 2**63:
             raise OptionError(f"seed: expected a number below 2^63, got {self.seed}")
         for name, low, high, is_open in (
@@ -123,6 +138,11 @@ class TrainingConfig:
             raise OptionError("checkpoint_steps needs a checkpoint_folder")
         _check_loggers(self.log_to)
         object.__setattr__(self, "log_to", tuple(self.log_to))
+
+    @property
+    def final_sparsity(self) -> float:
+        """The part of the weights that are zero in the end."""
+        return final_sparsity(self.sparsity, self.pruning_pattern, self.pruning)
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, as JSON has them."""

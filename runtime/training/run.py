@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from ...ir.errors import OptionError, ParameterError
+from ..compression import sparsity_at
+from ..pruning import count_gradients, set_masks
 from .checkpoint import load_tree, save_tree
 from .config import TrainingConfig
 from .data import Batch, Batches
@@ -23,6 +25,10 @@ from .random_state import get_random_state
 from .tracking import History, Progress, Record
 
 CHECKPOINT = "last.safetensors"
+PRUNING = 0.5
+"""The part of all steps in which the sparsity rises."""
+MOMENTS = 20
+"""How often masks are chosen in it."""
 
 
 @dataclass
@@ -146,12 +152,33 @@ class TrainingRun:
         # A smaller scale tells that the gradients overflowed and no step was taken.
         if self.scaler.get_scale() >= before:
             self.scheduler.step()
+            self._prune()
         return sums
+
+    @property
+    def _pruning_steps(self) -> int:
+        """The steps after which the sparsity is the final one."""
+        steps = self.config.epochs * len(self.batches)
+        return max(1, round(PRUNING * steps)) if self.config.final_sparsity else 0
+
+    def _prune(self) -> None:
+        """Choose masks anew after the step that is being taken, where it is time to."""
+        config, until, step = self.config, self._pruning_steps, self.position.total + 1
+        if step > until:
+            return
+        if config.pruning == "sensitivity":
+            count_gradients(self.engine.module)
+        if step * MOMENTS // until > (step - 1) * MOMENTS // until:
+            sparsity = sparsity_at(config.final_sparsity, step / until)
+            module, pattern = self.engine.module, config.pruning_pattern
+            set_masks(module, sparsity, method=config.pruning, pattern=pattern)
 
     def _note_best(self, record: Record, default: str) -> None:
         name = self.config.monitor or default
         if name not in record:
             raise OptionError(f"monitor: no {name!r}; there is {', '.join(record)}")
+        if self.position.total < self._pruning_steps:
+            return  # its weights are not as few as they are to be
         value, best = record[name], self.position.best_value
         gain = 0.0 if best is None else best - value if name.endswith("loss") else value - best
         is_number = value == value

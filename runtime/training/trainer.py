@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 from ...ir.errors import OptionError
 from ..device_choice import configure_torch_backend
+from ..fake_quantize import FakeQuantize, quantize_aware
+from ..pruning import add_masks
 from .config import TrainingConfig
 from .data import Batches, Data
 from .distributed import join_processes
 from .engine import Engine
-from .objectives import Loss, Metric, Objective, make_objective
+from .objectives import Loss, Metric, Objective, evaluating, make_objective
 from .optimizers import make_optimizer, make_scheduler
 from .random_state import seeded, set_random_state
 from .run import TrainingRun
@@ -70,6 +72,7 @@ class Trainer:
         self.processes = join_processes(self.config.device)
         configure_torch_backend(self.config.device, self.processes.device, verbose=False)
         self.module = module.to(self.processes.device)
+        self._compress(spiking)
         objective = make_objective(loss, self.config.label_smoothing)
         objective.to(self.processes.device)
         self._engine = Engine(
@@ -134,6 +137,7 @@ class Trainer:
             trackers = stack.enter_context(tracking(names, config.log_folder, config.to_dict()))
             shown = config.progress and processes.is_first
             bar = stack.enter_context(Progress(steps, run.position.total, shown))
+            self._fit_grids(run)
             if run.random is not None:
                 set_random_state(run.random, processes.device)
             while not run.is_over and run.train_epoch(bar, last):
@@ -160,6 +164,32 @@ class Trainer:
         Each process computes all of it.
         """
         return self._engine.predict(inputs, self.config.batch_size)
+
+    def _compress(self, spiking: SpikingRun | None) -> None:
+        """Put masks and grids into the module, as the settings ask for."""
+        config = self.config
+        if spiking is not None and config.activation_bits is not None:
+            raise OptionError("activation_bits: what spiking networks pass on are spikes, of 1 bit")
+        if config.final_sparsity:
+            add_masks(self.module, method=config.pruning)
+        if config.weight_bits is not None or config.activation_bits is not None:
+            bits = {"weight_bits": config.weight_bits, "activation_bits": config.activation_bits}
+            quantize_aware(self.module, **bits)
+
+    def _fit_grids(self, run: TrainingRun) -> None:
+        """Let grids of activations that have seen none see the first batch, without learning."""
+        grids = [part for part in self.module.modules() if isinstance(part, FakeQuantize)]
+        new = [grid for grid in grids if not grid.is_fitted]
+        if not new:
+            return
+        batch = next(run.batches.epoch(0))
+        with torch.no_grad(), evaluating(self.module), self._engine.autocast():
+            for grid in new:
+                grid.train()
+            self._engine.forward(self._engine.moved(batch)[0], 0, batch.first)
+        self.processes.share(self.module)
+        for grid in grids:
+            grid.read_bounds()
 
     def _start(self, batches: Batches) -> TrainingRun:
         config = self.config
