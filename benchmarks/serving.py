@@ -2,11 +2,15 @@
 
     python benchmarks/serving.py [--width 4096] [--layers 3] [--clients 32] [--requests 4000]
         [--rounds 3] [--target native] [--json]
+    python benchmarks/serving.py --load 100000 [--seconds 300] [--width 256] …
 
 A perceptron of random ternary layers, native code on one thread, in a server process of its own for
 each way; clients keep their connections and send one row of binary float32 at a time. Every answer
 is compared with the interpreter's; then 200 malformed requests must be refused, and the memory of
 the server is read before and after. A figure is the median of the rounds, which take turns.
+
+With `--load`, one server answers so many requests, or what it can in so many seconds: every answer
+is compared, the server's own count must be that of the clients, and its memory is read ten times.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import argparse
 import asyncio
 import json
 import os
-import socket
+import re
 import statistics
 import subprocess
 import sys
@@ -65,12 +69,14 @@ def start(
     path: Path, weights: Path, target: str, batch: int
 ) -> tuple[subprocess.Popen[bytes], int]:
     """A server that answers, and its port."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = int(found.getsockname()[1])
     command = ["serve", str(path), "-w", str(weights), "-t", target, "--batch", str(batch)]
-    command += ["--port", str(port)]
-    process = subprocess.Popen([sys.executable, "-m", "triton_dsl.tools.cli", *command])
+    command += ["--port", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "triton_dsl.tools.cli", *command], stderr=subprocess.PIPE
+    )
+    assert process.stderr is not None
+    told = re.search(rb":(\d+)/v2", process.stderr.readline())
+    port = int(told[1]) if told else sys.exit("benchmarks/serving.py: error: no server")
     while True:
         try:
             if b" 200 " in asyncio.run(_once(port, b"GET /v2/health/ready HTTP/1.1\r\n")):
@@ -105,9 +111,14 @@ def request(row: Array) -> bytes:
 
 
 async def load(
-    port: int, bodies: Sequence[bytes], expected: Array, clients: int, count: int
+    port: int,
+    bodies: Sequence[bytes],
+    expected: Array,
+    clients: int,
+    count: int,
+    until: float = float("inf"),
 ) -> list[float]:
-    """Seconds of each of `count` requests, each answer compared."""
+    """Seconds of each of `count` requests, each answer compared; none begins after `until`."""
     times: list[float] = []
     todo = iter(range(count))
 
@@ -115,6 +126,8 @@ async def load(
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for index in todo:
             begin = time.perf_counter()
+            if begin > until:
+                break
             writer.write(bodies[index % ROWS])
             head = await reader.readuntil(b"\r\n\r\n")
             fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if line)
@@ -137,6 +150,37 @@ def memory(process: subprocess.Popen[bytes]) -> int:
     )
 
 
+def endure(options: Any, path: Path, weights: Path, bodies: list[bytes], expected: Array) -> Any:
+    """What a server did under `options.load` requests: a report."""
+    process, port = start(path, weights, options.target, 64)
+    begin, times, sizes = time.perf_counter(), list[float](), list[int]()
+    parts = 10
+    try:
+        for part in range(parts):
+            count = options.load * (part + 1) // parts - options.load * part // parts
+            until = begin + options.seconds
+            times += asyncio.run(load(port, bodies, expected, options.clients, count, until))
+            sizes.append(memory(process))
+        seconds = time.perf_counter() - begin
+        figures = asyncio.run(_once(port, b"GET /metrics HTTP/1.1\r\n"))
+    finally:
+        process.terminate()
+        process.wait()
+    counted = re.findall(
+        rb'^triton_requests_total\{.*status="(\d+)"\} (\S+)', figures, re.MULTILINE
+    )
+    answered = {status.decode(): int(float(number)) for status, number in counted}
+    assert answered == {"200": len(times)}, f"clients got {len(times)}, the server says {answered}"
+    return {
+        "answered, all right": len(times),
+        "of": options.load,
+        "seconds": round(seconds, 1),
+        "requests per second": round(len(times) / seconds, 1),
+        "p99 ms": round(1000 * float(np.quantile(times, 0.99)), 2),
+        "memory MiB": [round(size / 2**20, 1) for size in sizes],
+    }
+
+
 def main(line: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -144,6 +188,8 @@ def main(line: Sequence[str] | None = None) -> None:
         "width": 4096, "layers": 3, "clients": 32, "requests": 4000, "rounds": 3,
     }.items():  # fmt: skip
         parser.add_argument(f"--{name}", type=int, default=value)
+    parser.add_argument("--load", type=int, default=0, help="requests to one server, and no more")
+    parser.add_argument("--seconds", type=float, default=300, help="that --load takes at most")
     parser.add_argument("--target", default="native", help="with its options")
     parser.add_argument("--json", action="store_true", help="print JSON instead of lines")
     options = parser.parse_args(line)
@@ -153,6 +199,9 @@ def main(line: Sequence[str] | None = None) -> None:
         rows = rng.normal(size=(ROWS, options.width)).astype(np.float32)
         (expected,) = run_module(import_model(path, weights=weights), [rows])
         bodies = [request(row) for row in rows]
+        if options.load:
+            print(json.dumps(endure(options, path, weights, bodies, expected), indent=2))
+            return
         servers = {
             "batches": start(path, weights, options.target, 64),
             "one by one": start(path, weights, options.target, 1),

@@ -6,13 +6,20 @@ Not here: the interface of back ends (`lowering.compile_model`), the circuit (`t
 from __future__ import annotations
 
 import re
-from math import prod
+from math import isfinite, prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from ...ir.errors import LoweringError
+import numpy as np
+
+from ...dialects.inference import tensor_type
+from ...ir.arrays import Array
+from ...ir.errors import LoweringError, OptionError
+from ...ir.interpreter import entry_function
 from ...ir.language.checker import program_of
 from ..artifact import Artifact
+from ..calibration_file import save_calibration
 from ..compile_model import BackendBase
 from ..from_tri import module_from_elaborated
 from ..targets import compile_to_target
@@ -21,35 +28,59 @@ from .circuit.evaluation import identifier
 from .estimate.devices import find_device
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from ...ir.language.elaborated import Elaborated
     from ...ir.language.nodes import LayerDef
     from ...ir.language.types import TensorType
 
 
+_ROWS = 64
+"""Random inputs that stand for a range."""
+
+
 class FPGABackend(BackendBase):
     """Verilog of one layer for an FPGA.
 
-    With weights the layer becomes the circuit of the target `verilog`, weights in its wiring.
+    With weights the layer becomes the circuit of the target `verilog`, weights in its wiring. A
+    float layer is made one of integers, by samples of its inputs or by the range that they are in.
     Without, it becomes a module of ports alone, a black box to put a circuit into: parameters and
     inputs come in, two bits a trit, first elements in the lowest bits; a free size is 1.
 
     Args:
         target_device: what it must fit on, see `to_verilog.estimate.devices`.
         weights: a weights file or a `state_dict`.
-        options: others of the target `verilog`, as `input_bits=4`.
+        calibration: of a float layer: samples [N, …] of its input, or a file of them, see
+            `ir.samples`.
+        input_range: of a float layer, in the place of samples: the least and the largest input.
+            Activations within get the ranges that they have for random inputs in it; samples give
+            closer ones.
+        options: others of the target `verilog`, as `input_bits=4`, or `bits=4` with either.
 
     Raises:
-        OptionError: no such device.
+        OptionError: no such device, or what makes integers is given twice, or is no range.
     """
 
     def __init__(
         self,
         target_device: str = "xcvu9p",
         weights: str | Weights | None = None,
+        calibration: str | Path | Array | None = None,
+        input_range: tuple[float, float] | None = None,
         **options: object,
     ) -> None:
         self.target_device = target_device
         self.weights = Path(weights) if isinstance(weights, str) else weights
+        if (calibration is not None or input_range is not None) and weights is None:
+            raise OptionError("a float layer becomes a circuit with its weights: give weights=")
+        if input_range is not None:
+            low, high = map(float, input_range)
+            if calibration is not None or not (isfinite(low) and isfinite(high) and low < high):
+                raise OptionError(
+                    "expected input_range=(low, high), low < high, in the place of calibration; "
+                    f"got {input_range}"
+                )
+        self.calibration, self.input_range = calibration, input_range
         self.options = options
         self.device = find_device(target_device)
 
@@ -82,7 +113,28 @@ class FPGABackend(BackendBase):
         module = module_from_elaborated(layer)
         attach_weights(module, self.weights)
         options = {**self.options, "device": self.device.name, "form": "file"}
-        return compile_to_target(module, "verilog", options).text()
+        with TemporaryDirectory() as folder:
+            samples = self.calibration
+            if self.input_range is not None:
+                samples = _within(module, *self.input_range)
+            if isinstance(samples, np.ndarray):
+                samples = save_calibration(
+                    entry_function(module, "forward"), [samples], Path(folder)
+                )
+            if samples is not None:
+                options["calibration"] = str(samples)
+            return compile_to_target(module, "verilog", options).text()
+
+
+def _within(module: ModuleOp, low: float, high: float) -> Array:
+    """Rows of random inputs from `low` to `high`; the first two are all of these themselves."""
+    arguments = entry_function(module, "forward").args
+    if len(arguments) != 1:
+        raise OptionError(f"input_range is of one input, and the layer has {len(arguments)}")
+    shape = tensor_type(arguments[0]).get_shape()[1:]
+    rows = np.random.default_rng(0).uniform(low, high, (_ROWS, *(max(n, 1) for n in shape)))
+    rows[0], rows[1] = low, high
+    return rows.astype(np.float32)
 
 
 def _box(layer: Elaborated) -> str:

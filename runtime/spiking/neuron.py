@@ -24,7 +24,18 @@ Value = float | Tensor
 State = tuple[Tensor, ...]
 
 
+DECAYS = {"alpha": 0.8, "beta": 0.9, "rho": 0.99}
+"""Decays that are not given: 1 - dt/τ. β and α are those of Norse's `LIFParameters` (dt = 1 ms,
+τ_mem = 10 ms, τ_syn = 5 ms); snnTorch's `Leaky` has no default. ρ is that of 100 steps."""
+
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def _default(name: str, spec: ParameterSpec) -> float | None:
+    """What a parameter is where none is given; `None` where one has to be."""
+    if spec.default is not None or spec.tau:
+        return DECAYS.get(name) if spec.default is None else spec.default
+    return spec.usual or None
 
 
 class Neuron(nn.Module, ABC):
@@ -53,13 +64,21 @@ class Neuron(nn.Module, ABC):
         said = {"MODEL": model, "PARAMETERS": model.parameters, "STATES": model.states}
         for name, value in said.items():
             setattr(cls, name, value)
-        defaults = {name: spec.default for name, spec in model.parameters.items()}
+        defaults: dict[str, Value | str | bool | None] = {
+            name: _default(name, spec) for name, spec in model.parameters.items()
+        }
         defaults |= {name: getattr(Options, name) for name in model.options}
         defaults |= {"surrogate": "fast_sigmoid", "detach_reset": False}
+        positional = [n for n, spec in model.parameters.items() if spec.default is None]
+        if any(defaults[name] is None for name in positional):
+            # Python allows no default before an argument without one.
+            defaults |= dict.fromkeys(positional)
         listed = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=value)
-            if value is not None
-            else Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
+            Parameter(
+                name,
+                Parameter.POSITIONAL_OR_KEYWORD if name in positional else Parameter.KEYWORD_ONLY,
+                default=Parameter.empty if value is None else value,
+            )
             for name, value in defaults.items()
         ]
         cls.__signature__ = Signature(sorted(listed, key=lambda parameter: parameter.kind))
@@ -74,7 +93,8 @@ class Neuron(nn.Module, ABC):
         """Neurons of a model.
 
         Args:
-            required: the parameters without a default, in order.
+            required: the decays, and others whose model has no default, in order; those of
+                `DECAYS` and with a usual value may be left out.
             surrogate: a `SurrogateGradient` or its name.
             detach_reset: keep gradients out of the reset.
             settings: parameters and options by name; `None` stands for the default.
@@ -108,7 +128,7 @@ class Neuron(nn.Module, ABC):
 
     def _take(self, name: str, spec: ParameterSpec, given: Value | str | None) -> None:
         """Keep a parameter."""
-        value = spec.default if given is None else given
+        value = _default(name, spec) if given is None else given
         if value is None or isinstance(value, str):
             raise OptionError(f"{name}: expected a number or a tensor, got {value or 'none'}")
         _check_bounds(name, value, spec.low, self.MODEL.highest(spec, self.options()))

@@ -101,16 +101,13 @@ def _layers() -> dict[str, type[Neuron]]:
 MODELS: Mapping[str, type[Neuron]] = _layers()
 """The neurons by their models."""
 
-DECAYS = {"alpha": 0.8, "beta": 0.9, "rho": 0.99}
-"""What `make_neuron` takes for decays that are not given."""
-
 
 def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
     """The neuron that `config` names, with its threshold and surrogate gradient.
 
     Args:
         config: which neuron.
-        parameters: of the neuron, by name; those of `DECAYS` where needed.
+        parameters: of the neuron, by name; decays as `neuron.DECAYS` has them.
 
     Raises:
         OptionError: a parameter that the neuron does not have, or a value that is not allowed.
@@ -128,15 +125,7 @@ def make_neuron(config: SpikingConfig, **parameters: Value) -> FiringNeuron:
             f"the neuron {config.neuron_model} has no {', '.join(unknown)}; "
             f"expected some of {', '.join(kind.PARAMETERS)}"
         )
-    arguments: dict[str, Value] = {
-        "threshold": config.threshold,
-        **{
-            name: DECAYS.get(name, spec.usual)
-            for name, spec in kind.PARAMETERS.items()
-            if spec.default is None
-        },
-        **parameters,
-    }
+    arguments: dict[str, Value] = {"threshold": config.threshold, **parameters}
     reset = "to_value" if "v_reset" in parameters else "subtract"
     surrogate = SurrogateGradient(config.surrogate_gradient)
     build: type = kind

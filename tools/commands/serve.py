@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -33,15 +35,32 @@ from .options import Serve
 
 
 def serve(options: Serve) -> None:
-    """Serve models until a signal asks to stop."""
+    """Serve models until a signal asks to stop.
+
+    Raises:
+        BackendError: uvicorn is missing, or the address cannot be listened on.
+    """
     if find_spec("uvicorn") is None:
         raise BackendError("uvicorn is missing: pip install 'triton-dsl[serve]'")
     import uvicorn
 
     limits = Limits(options.batch, options.delay, options.queue, options.workers)
     app = application(served_models(options), limits)
-    note("triton", f"listening on http://{options.host}:{options.port}/v2")
-    uvicorn.run(app, host=options.host, port=options.port, log_level="warning")
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    with _listening(options.host, options.port) as opened, suppress(KeyboardInterrupt):
+        # The port 0 stands for any that is free: the socket knows which.
+        port: int = opened.getsockname()[1]
+        host = f"[{options.host}]" if ":" in options.host else options.host
+        note("triton", f"listening on http://{host}:{port}/v2")
+        server.run(sockets=[opened])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise BackendError(f"cannot listen on {host}, port {port}: {error}") from None
 
 
 def served_models(options: Serve) -> list[Served]:

@@ -4,16 +4,22 @@ import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from triton_dsl import FPGABackend, compile_model, register_backend
+from triton_dsl import FPGABackend, compile_model, import_model, register_backend
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.ir.language.checker import TypeChecker
 from triton_dsl.ir.language.nodes import LayerDef
 from triton_dsl.lowering import compile_model as compilation
 from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.stages import apply_passes
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
+from triton_dsl.passes.quantize_activations.integer_pipeline import integer_pipeline
 
 RequireTool = Callable[[str, str], str]
 
@@ -103,3 +109,54 @@ def test_what_cannot_be_is_refused() -> None:
     del program
     with pytest.raises(LoweringError, match="is of no checked program"):
         FPGABackend().generate_code(lost)
+
+
+CLASSIFIER = FLOATS.replace("784", "24").replace("10", "5")
+
+
+@pytest.mark.parametrize("by", ["calibration", "input_range"])
+def test_a_float_classifier_is_a_circuit(by: str, tmp_path: Path, iverilog: str) -> None:
+    rng = np.random.default_rng(3)
+    weights = {
+        "weights": rng.integers(-1, 2, (24, 5)).astype(np.int8),
+        "bias": rng.normal(size=5).astype(np.float32),
+    }
+    x = rng.uniform(0, 1, (40, 24)).astype(np.float32)
+    given: dict[str, Any] = {"calibration": x} if by == "calibration" else {"input_range": (0, 1)}
+    backend = FPGABackend("xc7a35t", weights=weights, **given)
+    code = backend.generate_code(layer(CLASSIFIER))
+    assert code == backend.generate_code(layer(CLASSIFIER))
+    assert "blackbox" not in code and "s_axis_tdata" in code
+    # The same circuit as a folder has a test bench, and runs.
+    samples = x if by == "calibration" else np.stack([np.zeros(24), *x[2:], np.ones(24)])
+    path = tmp_path / "samples.npy"
+    np.save(path, samples.astype(np.float32))
+    (tmp_path / "model.tri").write_text(CLASSIFIER)
+    module = import_model(tmp_path / "model.tri", weights=weights)
+    options = {"calibration": str(path), "device": "xc7a35t"}
+    direct = compile_to_target(module.clone(), "verilog", {**options, "form": "file"})
+    text = direct.text().replace(str(tmp_path / "model.tri"), "<string>")
+    assert code == f"// Target: xc7a35t\n{text}"
+    folder = compile_to_target(module.clone(), "verilog", options)
+    _, (found,) = run_verilog(folder, [x[:8]])
+    apply_passes(module, integer_pipeline(str(path)))
+    (expected,) = run_module(module, [x[:8]])
+    np.testing.assert_array_equal(found, expected)
+    floats = x[:8] @ weights["weights"] + weights["bias"]
+    assert np.abs(found - floats).max() < 24 / 255 / 2
+    (tmp_path / "out.v").write_text(code)
+    subprocess.run([iverilog, "-Wall", "-o", "out", "out.v"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"input_range": (0, 1)}, "give weights="),
+        ({"weights": {}, "input_range": (1, 0)}, "low < high"),
+        ({"weights": {}, "input_range": (0, float("inf"))}, "low < high"),
+        ({"weights": {}, "input_range": (0, 1), "calibration": "x.npy"}, "in the place of"),
+    ],
+)
+def test_ranges_are_checked(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        FPGABackend(**given)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -331,3 +332,13 @@ def test_neuron_of_a_configuration(model: str, names: str) -> None:
 def test_refusals(make: Callable[[], object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make()
+
+
+def test_decays_have_defaults() -> None:
+    neuron = LifNeuron()
+    assert neuron.beta == 0.9 and LifNeuron(0.5).beta == 0.5 and LifNeuron(beta=None).beta == 0.9
+    cuba = CubaLifNeuron()
+    assert (cuba.alpha, cuba.beta) == (0.8, 0.9)
+    assert inspect.signature(LifNeuron).parameters["beta"].default == 0.9
+    x = torch.rand(6, 3)
+    assert torch.equal(LifNeuron()(x)[0], LifNeuron(0.9)(x)[0])
