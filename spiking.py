@@ -10,6 +10,12 @@ from .ir.lazy import lazy_names
 if TYPE_CHECKING:
     from .lowering.conversion import convert_to_snn as convert_to_snn
     from .lowering.conversion import run_spiking as run_spiking
+    from .lowering.neuromorphic.analysis import Comparison as Comparison
+    from .lowering.neuromorphic.analysis import ComparisonFramework as ComparisonFramework
+    from .lowering.neuromorphic.analysis import EnergyAnalyzer as EnergyAnalyzer
+    from .lowering.placement.drive import Drive as Drive
+    from .lowering.placement.drive import drive_of as drive_of
+    from .lowering.placement.energy import EnergyMetrics as EnergyMetrics
     from .lowering.simulator import simulator as simulator
     from .lowering.tuned_conversion import fine_tune_to_snn as fine_tune_to_snn
     from .passes.balance_thresholds import ThresholdCalibrator as ThresholdCalibrator
@@ -62,6 +68,9 @@ else:
         __name__,
         {
             "lowering.conversion": "convert_to_snn run_spiking",
+            "lowering.neuromorphic.analysis": "Comparison ComparisonFramework EnergyAnalyzer",
+            "lowering.placement.drive": "Drive drive_of",
+            "lowering.placement.energy": "EnergyMetrics",
             "lowering.simulator": "simulator",
             "lowering.tuned_conversion": "fine_tune_to_snn",
             "passes.balance_thresholds": "ThresholdCalibrator",

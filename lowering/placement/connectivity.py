@@ -120,6 +120,13 @@ class Sparse(_Listed):
     def fan_in(self) -> Array:
         return np.bincount(self.indices, minlength=self.targets)
 
+    @classmethod
+    def of(cls, source: Array, target: Array, sources: int, targets: int) -> Sparse:
+        """Synapses by their ends, each pair once however often it is listed."""
+        keys = np.unique(source.astype(np.int64) * targets + target)
+        first = np.searchsorted(keys, np.arange(sources + 1) * targets)
+        return cls(first, keys % max(1, targets), targets)
+
     def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
         sources = np.repeat(np.arange(start, stop), np.diff(self.first[start : stop + 1]))
         first, last = int(self.first[start]), int(self.first[stop])
@@ -207,3 +214,37 @@ class Window(_Listed):
             sources = (sources[:, :, None] * size + place[:, None]).reshape(len(taps), count)
             targets = (targets[:, :, None] * out + np.arange(out)).reshape(len(taps), count)
         return sources[valid], targets[valid], np.broadcast_to(own[:, None], valid.shape)[valid]
+
+
+def window(
+    mask: Array,
+    groups: int,
+    source: Sequence[int],
+    target: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> Window:
+    """A convolution by the weights that it has.
+
+    Args:
+        mask: where weights are not 0, [channels out, channels in / groups, kernel…].
+        groups: of channels.
+        source: its shape, [channels, spatial…].
+        target: the same.
+        strides, padding, dilation: of each axis; of pads those before come first.
+    """
+    taps = np.argwhere(mask)
+    taps[:, 1] += taps[:, 0] // (mask.shape[0] // groups) * mask.shape[1]
+    return Window(tuple(source), tuple(target), taps, strides, padding, dilation)
+
+
+def composed(first: Connectivity, then: Connectivity) -> Connectivity:
+    """Synapses behind synapses as one: who is reached at all."""
+    source, between = first.edges(0, first.sources)
+    middle, target = then.edges(0, then.sources)
+    rows = np.searchsorted(middle, np.arange(then.sources + 1))
+    counts: Array = np.diff(rows)[between]
+    within: Array = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    reached = target[np.repeat(rows[between], counts) + within]
+    return Sparse.of(np.repeat(source, counts), reached, first.sources, then.targets)

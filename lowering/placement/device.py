@@ -1,8 +1,8 @@
 """Machines as data: what a board has and what things cost on it, each number with its source.
 
 A machine is a file of TOML: those of `devices/`, by name, or a user's, by path. `machine` says its
-form, `numbers` limits and costs (`NUMBERS` lists them), each a number or a table of `value`,
-`source` and `year`.
+form, `numbers` limits and sizes (`NUMBERS` lists them), each a number or a table of `value`,
+`source` and `year`; `costs` joules, watts and seconds, see `costs`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...ir.pipeline import did_you_mean
+from .costs import Cost, read_costs
 
 FOLDER = Path(__file__).parent / "devices"
 
@@ -39,6 +40,9 @@ NUMBERS = {
     "padded_rows": "1 where all rows of a core's matrix have the length of the longest",
     "shared_windows": "1 where a core keeps the kernel of a convolution once",
     "delay_slots": "most steps that a synapse can delay by itself; 0 for any number",
+    "tile_side": "cores on a side of the square that shares a router; 0 where each has its own",
+    "dense": "1 where synapses are products that are all computed, once a sample",
+    "inclusive": "1 where the cost of a synapse has all others in it",
     "chip_hops": "what leaving a chip costs, in hops between neighbouring cores or chips",
 }
 """The numbers of a machine, and what each is; those left out are 0."""
@@ -62,6 +66,7 @@ class Device:
         core_columns: columns of the grid of cores on a chip; 0 where all are equally far.
         numbers: by name, see `NUMBERS`.
         sources: by name of a number, where it is from and of which year.
+        costs: by name, see `costs.COSTS`.
     """
 
     name: str
@@ -73,6 +78,7 @@ class Device:
     core_columns: int
     numbers: Mapping[str, int]
     sources: Mapping[str, str]
+    costs: Mapping[str, Cost]
 
     def __getitem__(self, name: str) -> int:
         return self.numbers.get(name, 0)
@@ -167,9 +173,22 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     where = f"device '{name}'"
     machine: Mapping[str, Any] = _table(where, data.get("machine"), "machine")
     entries: Mapping[str, Any] = _table(where, data.get("numbers", {}), "numbers")
-    known = ("title", "grid", "shared", "chips", "columns", "cores", "core_columns", "positions")
+    known = (
+        "title",
+        "grid",
+        "shared",
+        "chips",
+        "columns",
+        "cores",
+        "core_columns",
+        "positions",
+        "costs_of",
+    )
     for unknown in [key for key in machine if key not in known]:
         raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
+    costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
+    if "costs_of" in machine:
+        costs = {**load_device(_like(where, machine["costs_of"])).costs, **costs}
     numbers, sources = dict[str, int](), dict[str, str]()
     for key, entry in entries.items():
         if key not in NUMBERS:
@@ -185,11 +204,18 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     positions, cores = _layout(where, machine)
     title, shared = str(machine.get("title", name)), bool(machine.get("shared", False))
     columns = _whole(f"{where}: core_columns", machine.get("core_columns", 0))
-    device = Device(name, title, grid, shared, positions, cores, columns, numbers, sources)
+    device = Device(name, title, grid, shared, positions, cores, columns, numbers, sources, costs)
     for needed in ("neurons_per_core",):
         if device[needed] < 1:
             raise OptionError(f"{where}: expects {needed} of at least 1")
     return device
+
+
+def _like(where: str, name: object) -> str:
+    """A machine of `FOLDER` whose costs another one has."""
+    if not isinstance(name, str) or name not in device_names():
+        raise OptionError(f"{where}: costs_of expects one of {', '.join(device_names())}")
+    return name
 
 
 def _layout(where: str, machine: Mapping[str, Any]) -> tuple[Array, Array]:

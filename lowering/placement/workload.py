@@ -15,7 +15,7 @@ from ...dialects.spike.network_graph import nodes, projections
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...ir.pipeline import did_you_mean
-from .connectivity import Connectivity, Dense, Diagonal, Window
+from .connectivity import Connectivity, Dense, Diagonal, window
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph
@@ -132,7 +132,7 @@ def workload_of(network: NetworkOp, activity: ActivityLike | None = None) -> Wor
 
 def connectivity(op: ProjectionOp) -> Connectivity:
     """Who reaches whom by a projection; weights of 0 are no synapses."""
-    source, target = op.ends()
+    source, _ = op.ends()
     shape = tuple(source.shape.get_values())
     if op.connection.data == "one_to_one":
         return Diagonal(prod(shape))
@@ -140,21 +140,9 @@ def connectivity(op: ProjectionOp) -> Connectivity:
         assert op.weights is not None
         return Dense(network_value(op.weights) != 0)
     strides, padding, dilation = op.window()
-    result = op.result_shape(shape)
-    del target
-    return Window(shape, result, _taps(op, shape[0]), strides, padding, dilation)
-
-
-def _taps(op: ProjectionOp, channels: int) -> Array:
-    """The weights but 0 of a convolution or pool; see `Window`."""
     if op.weights is None:
         assert op.kernel is not None
-        kernel = np.ones((channels, 1, *op.kernel.get_values()), np.bool_)
-        taps = np.argwhere(kernel)
-        taps[:, 1] = taps[:, 0]
-        return taps
-    weights = network_value(op.weights)
-    taps = np.argwhere(weights != 0)
-    group = taps[:, 0] // (weights.shape[0] // op.group_count())
-    taps[:, 1] += group * weights.shape[1]
-    return taps
+        mask, groups = np.ones((shape[0], 1, *op.kernel.get_values()), np.bool_), shape[0]
+    else:
+        mask, groups = network_value(op.weights) != 0, op.group_count()
+    return window(mask, groups, shape, op.result_shape(shape), strides, padding, dilation)

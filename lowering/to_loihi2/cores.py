@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ..placement import Neurons, Placement, Synapses, Workload, place
-from ..placement.connectivity import Connectivity, Dense, Diagonal, Window
+from ..placement.connectivity import Connectivity, Dense, Diagonal, window
 from .network import Connection, LoihiNetwork
 
 
@@ -49,10 +49,5 @@ def _reach(part: Connection, source: tuple[int, ...], target: tuple[int, ...]) -
     there: Array = part.weights.mantissa != 0
     if part.window is None:
         return Dense(np.ascontiguousarray(there.T))
-    taps = np.argwhere(there)
-    group = taps[:, 0] // (there.shape[0] // part.window.groups)
-    taps[:, 1] += group * there.shape[1]
-    window = part.window
-    return Window(
-        source, target, taps, window.strides, (*window.padding, *window.padding), window.dilation
-    )
+    of = part.window
+    return window(there, of.groups, source, target, of.strides, of.padding, of.dilation)

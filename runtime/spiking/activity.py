@@ -8,7 +8,7 @@ makes ops of first; pictures, in `tools.pictures`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -23,7 +23,7 @@ from ...dialects.spike.interpret_neurons import potentials
 from ...dialects.spike.synapse_counts import Synapse, count_additions
 from ...dialects.spike.types import dense_type, is_train
 from ...ir.arrays import Array
-from ...ir.interpreter import entry_function
+from ...ir.interpreter import Observer, entry_function
 from ...ir.locations import location_text
 
 
@@ -39,6 +39,7 @@ class LayerActivity:
         potential: [T, N, …] after the reset of each step; `None` of inputs and attention, or where
             they were not kept.
         threshold: the number that all neurons fire at, if there is one.
+        operation: the op itself; `None` of an argument.
     """
 
     name: str
@@ -47,6 +48,7 @@ class LayerActivity:
     output: Array = field(repr=False)
     potential: Array | None = field(default=None, repr=False)
     threshold: float | None = None
+    operation: Operation | None = field(default=None, repr=False)
 
     @property
     def fires(self) -> bool:
@@ -136,6 +138,7 @@ def record(
     function: str = "forward",
     *,
     potentials: bool = True,
+    observer: Observer | None = None,
 ) -> Activity:
     """Run a function of a module and keep what its neurons and synapses did.
 
@@ -144,11 +147,13 @@ def record(
         inputs: one array an argument.
         function: the name of the function.
         potentials: keep the potentials too, which runs each neuron twice.
+        observer: is called after each op, also of layers and recurrences, with it, its operands and
+            its results.
 
     Raises:
         TritonError: see `run_module`.
     """
-    recorder = _Recorder(potentials)
+    recorder = _Recorder(potentials, observer)
     outputs = run_module(module, inputs, function, recorder.see)
     entry = entry_function(module, function)
     arguments = [
@@ -169,13 +174,15 @@ def _time_step(function: FuncOp) -> float | None:
 class _Recorder:
     """Sees the ops of a run, goes into regions, keeps what neurons and synapses did."""
 
-    def __init__(self, potentials: bool) -> None:
-        self.keeps_potentials = potentials
+    def __init__(self, potentials: bool, observer: Observer | None) -> None:
+        self.keeps_potentials, self.observer = potentials, observer
         self.layers: list[LayerActivity] = []
         self.synapses: list[SynapseActivity] = []
 
     def see(self, op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
         """Note what `op` did."""
+        if self.observer is not None:
+            self.observer(op, tuple(operands), tuple(results))
         if isinstance(op, spike.LayerOp):
             self._see_body(op.body.block, operands)
         elif isinstance(op, spike.RecurrentOp):
@@ -220,7 +227,8 @@ class _Recorder:
     ) -> None:
         name = _layer_name(op)
         place = location_text(op)
-        self.layers.append(LayerActivity(name, op.name, place, output, potential, threshold))
+        layer = LayerActivity(name, op.name, place, output, potential, threshold, op)
+        self.layers.append(layer)
 
 
 def _is_input(op: Operation) -> bool:
@@ -237,11 +245,7 @@ def _numbered(layers: Sequence[LayerActivity]) -> list[LayerActivity]:
     for layer in layers:
         seen[layer.name] = count = seen.get(layer.name, 0) + 1
         name = layer.name if count == 1 else f"{layer.name} {count}"
-        named.append(
-            LayerActivity(
-                name, layer.op, layer.place, layer.output, layer.potential, layer.threshold
-            )
-        )
+        named.append(replace(layer, name=name))
     return named
 
 

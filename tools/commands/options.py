@@ -393,5 +393,48 @@ class Convert:
     json: Json = False
 
 
-COMMANDS = (Compile, Convert, Check, Fmt, Run, Verify, Serve, Info, Devices, Doctor)
+@dataclass(frozen=True)
+class Energy:
+    """Estimate what a spiking program takes on neuromorphic machines, and beside them.
+
+    The program runs in the interpreter; its spikes, synapses and the way of each message between
+    cores are counted, times what they cost. Where sources differ both ends are told.
+
+    Example: triton energy spiking.mlir -i digits.npz -d loihi2 -d spinnaker1
+    """
+
+    file: Program
+    device: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            "-d",
+            metavar="MACHINE",
+            help="A machine or the path of its .toml file; repeat for several.",
+            show_default="Loihi 2, SpiNNaker 1 and 2, FPGA, CPU and GPU",
+        ),
+    ] = None
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    passes: Passes = ""
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    samples: Samples = 1
+    seed: Seed = 0
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")
+    ] = None
+    json: Json = False
+
+
+COMMANDS = (Compile, Convert, Check, Fmt, Run, Energy, Verify, Serve, Info, Devices, Doctor)
 """In the order of the help."""

@@ -1,0 +1,96 @@
+"""`triton energy`: what a spiking program takes on neuromorphic machines, and beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...ir.arrays import Array
+from ...ir.safe_write import PendingFiles, check_writable
+from ...lowering.models import import_model
+from ...lowering.neuromorphic.analysis import SIDE_BY_SIDE, Comparison, ComparisonFramework
+from ...lowering.placement.drive import drive_of
+from ...lowering.placement.energy import EnergyMetrics
+from ..console import print_json, progress, show, table
+from ..inputs import prepare
+from ..pictures.energy import energy as drawn
+from ..pictures.figure import check_suffix, picture_bytes
+from .options import Energy
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def energy(options: Energy) -> None:
+    """Run a program, and tell what a sample takes on each machine."""
+    if options.picture is not None:
+        check_suffix(options.picture)
+        check_writable(options.picture)
+    with progress() as bar, PendingFiles() as pending:
+        bar.add_task(f"Running {options.file}", total=None)
+        module, arrays = prepare(
+            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
+            passes=options.passes,
+            inputs=options.inputs,
+            samples=options.samples,
+            seed=options.seed,
+            fill=options.random_weights,
+            timesteps=options.timesteps,
+        )
+        framework = ComparisonFramework(options.device or SIDE_BY_SIDE)
+        found = framework.compare(drive_of(module, arrays))
+        if options.picture is not None:
+            pending.add(
+                options.picture, picture_bytes(drawn(found.machines), options.picture.suffix)
+            )
+    if options.json:
+        print_json(found.to_dict())
+        return
+    apart = [machine for machine in found.machines if not machine.device["inclusive"]]
+    show(_machines(found), *map(_populations, apart))
+    for name, reason in found.left_out.items():
+        print(f"{name} is left out: {reason}")
+    for machine in found.machines:
+        if machine.missing:
+            print(f"{machine.device.name}: no public source has {', '.join(machine.missing)}")
+    host = max((float(machine.host[1]) for machine in found.machines), default=0.0)
+    if host:
+        print(f"besides, products before the first spikes: {_joules(host)} on a processor")
+
+
+def _machines(found: Comparison) -> Table:
+    rows = [
+        (
+            machine.device.name,
+            _range(machine.total),
+            _range(machine.idle),
+            None if machine.seconds is None else _range(machine.seconds, "s"),
+            None if machine.step_seconds is None else _range(machine.step_seconds, "s"),
+            machine.keeps_up,
+        )
+        for machine in found.machines
+    ]
+    columns = ["machine", "a sample", "of it idle", "takes", "a step computes", "keeps up"]
+    return table("Energy", columns, rows)
+
+
+def _populations(machine: EnergyMetrics) -> Table:
+    rows: list[Sequence[object]] = [
+        (name, _range(value)) for name, value in machine.by_population.items()
+    ]
+    rows += [(f"({name})", _range(value)) for name, value in machine.terms.items() if value.any()]
+    return table(f"{machine.device.title}, by population and (term)", ["", "a sample"], rows)
+
+
+def _range(value: Array, unit: str = "J") -> str:
+    low, high = float(value[0]), float(value[1])
+    return _joules(low, unit) if low == high else f"{_joules(low, unit)} … {_joules(high, unit)}"
+
+
+def _joules(value: float, unit: str = "J") -> str:
+    """A number with the prefix that keeps it between 1 and 1000."""
+    prefixes: dict[str, Any] = {"": 1, "m": 1e-3, "µ": 1e-6, "n": 1e-9, "p": 1e-12}
+    for prefix, size in prefixes.items():
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
