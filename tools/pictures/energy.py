@@ -34,9 +34,9 @@ def energy(machines: Sequence[EnergyMetrics]) -> Figure:
             names = list(values)
             for index, name in enumerate(names):
                 low, high = values[name]
-                bar = axis.barh(index, high, color="#4878a8").patches[0]
+                bar = axis.barh(index, high, color="#4878a8", clip_on=False).patches[0]
                 bar.set_gid(f"energy.{title}.{name}")
-                axis.plot([low, low], [index - 0.35, index + 0.35], color="black")
+                axis.plot([low, low], [index - 0.35, index + 0.35], color="black", clip_on=False)
             axis.set_yticks(range(len(names)), names)
             axis.invert_yaxis()
             if any(high > 0 for _, high in values.values()):
