@@ -1,4 +1,4 @@
-"""Energy of a sample on machines: a bar for the most that sources say, a mark for the least."""
+"""Energy of a sample on machines, from the least to the most that sources say."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def energy(machines: Sequence[EnergyMetrics]) -> Figure:
-    """A panel of what each machine takes, and one for each of what its populations take.
+    """A panel of what machines take, and one for what populations take on each that has terms.
 
-    Bars end at the most that sources say, marks at the least; scales are logarithmic.
+    Lines go from the least to the most that sources say; scales are logarithmic.
 
     Raises:
         BackendError: matplotlib is missing.
@@ -23,24 +23,27 @@ def energy(machines: Sequence[EnergyMetrics]) -> Figure:
     with plain_style():
         from matplotlib.figure import Figure
 
-        sizes = [len(machines), *(len(machine.by_population) for machine in machines)]
+        apart = [machine for machine in machines if not machine.device["inclusive"]]
+        sizes = [len(machines), *(len(machine.by_population) for machine in apart)]
         figure = Figure(figsize=(WIDTH, 1.0 + sum(0.5 + 0.22 * n for n in sizes)))
-        figure.set_layout_engine("constrained")
+        # Placed by numbers: a layout that is solved for differs in its last digits between runs.
+        height = float(figure.get_figheight())
+        figure.subplots_adjust(0.2, 0.5 / height, 0.97, 1 - 0.4 / height, hspace=1.0)
         heights = [0.5 + 0.22 * n for n in sizes]
         axes = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=heights)[:, 0]
         rows = {machine.device.name: machine.total for machine in machines}
-        listed = [("all", rows), *((m.device.name, m.by_population) for m in machines)]
+        listed = [("all", rows), *((m.device.name, m.by_population) for m in apart)]
         for axis, (title, values) in zip(axes, listed, strict=True):
             names = list(values)
             for index, name in enumerate(names):
                 low, high = values[name]
-                bar = axis.barh(index, high, color="#4878a8", clip_on=False).patches[0]
-                bar.set_gid(f"energy.{title}.{name}")
-                axis.plot([low, low], [index - 0.35, index + 0.35], color="black", clip_on=False)
+                if high > 0:
+                    ends = [low if low > 0 else high, high]
+                    (line,) = axis.plot(ends, [index, index], marker="|", linewidth=4)
+                    line.set_gid(f"energy.{title}.{name}")
             axis.set_yticks(range(len(names)), names)
-            axis.invert_yaxis()
-            if any(high > 0 for _, high in values.values()):
-                axis.set_xscale("log")
+            axis.set_ylim(len(names) - 0.5, -0.5)
+            axis.set_xscale("log")
             axis.set_title(title, loc="left")
         axes[-1].set_xlabel("joules a sample")
     return figure
