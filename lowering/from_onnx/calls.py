@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.elements import element_of
 from ...ir.arrays import Array, Dtype
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 
 if TYPE_CHECKING:
     from onnx import AttributeProto, GraphProto
@@ -101,6 +101,13 @@ class Call:
         if not isinstance(value, list):
             raise ProblemError(f"its attribute '{name}' is no list of integers")
         return [int(number) for number in value]
+
+    def words(self, name: str) -> list[str]:
+        """Words; none where the attribute is missing."""
+        value = self.attributes.get(name, [])
+        if not isinstance(value, list):
+            raise ProblemError(f"its attribute '{name}' is no list of words")
+        return [str(word) for word in value]
 
     def graph(self, name: str) -> GraphProto:
         """A graph."""

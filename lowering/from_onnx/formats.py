@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation
 
 from ...dialects import tensor
 from ...ir.arrays import Array, Dtype
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 
 UI8: Attribute = IntegerType(8, Signedness.UNSIGNED)
 

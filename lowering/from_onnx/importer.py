@@ -16,7 +16,7 @@ from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.locations import file_location
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .assembly import assembled
 from .calls import AttributeValue
 from .formats import FORMAT_ATTRIBUTE

@@ -12,7 +12,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array, Dtype
 from ...ir.errors import OptionError
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import Value, element_type
 from .formats import Format, format_of
 from .onnx_builder import Builder

@@ -13,7 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import Call, Results, UnknownValueError, Value, element_type
 from .sizes import Free, Size, reshape_target, static
 from .values import LARGEST_KNOWN, Values

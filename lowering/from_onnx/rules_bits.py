@@ -13,7 +13,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...ir.arrays import Array, Dtype
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .formats import UI8, Format
 from .inputs import dtype_of_value, type_of_proto
 from .onnx_builder import Builder, Call, Rule

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule, Value
 from .rules_shape import axis_of

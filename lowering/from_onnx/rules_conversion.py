@@ -10,7 +10,7 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import bit_width, is_float
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .formats import ROUND_MODES, UI8, Format, rounding
 from .inputs import type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Rule

@@ -16,7 +16,7 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Results, Rule
 
 Binary = Callable[[SSAValue, SSAValue], Operation]

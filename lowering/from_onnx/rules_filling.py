@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_conversion import cast

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
 from .rules_linear import linear

@@ -18,7 +18,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...ir.arrays import Array
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_elementwise import Binary
 from .rules_shape import axis_in, axis_of, counted, padded, take

@@ -11,8 +11,8 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float, is_integer
 from ...ir.arrays import Array
-from ..from_torch.sizes import ProblemError
-from ..from_torch.weights import recognize
+from ..problems import ProblemError
+from ..ternary_weights import recognize
 from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import is_unsigned
 from .rules_quantization import requantized

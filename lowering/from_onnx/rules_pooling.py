@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_elementwise import Binary

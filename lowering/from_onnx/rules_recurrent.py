@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_linear import linear
 from .sizes import static
@@ -40,7 +40,7 @@ class _Cell:
         if call.has(3):
             bias = self._row(call[3], direction)
             self.bias_x, self.bias_h = e.cut(bias, 0, 0, size), e.cut(bias, 0, size, 2 * size)
-        names = [str(n) for n in call.integers("activations", [])]
+        names = call.words("activations")
         chosen = names[direction * len(kinds) : (direction + 1) * len(kinds)] or kinds
         if len(chosen) != len(kinds) or any(name.lower() not in _FUNCTIONS for name in chosen):
             raise ProblemError(f"its activations {names} are not known")

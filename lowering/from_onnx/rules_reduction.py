@@ -13,7 +13,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_index import lowest_of
 from .rules_shape import axes_of

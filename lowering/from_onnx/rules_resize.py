@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axes_of, check_size, take
 from .sizes import Free, Size, static

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_shape import axis_of, take
 

@@ -16,7 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import tensor_of
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .reading import LARGEST

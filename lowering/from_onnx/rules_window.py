@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
 from .rules_linear import centred, exact_integers, scale_of, trits_of
 from .rules_quantization import requantized

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import AttributeValue, Value
 
 if TYPE_CHECKING:

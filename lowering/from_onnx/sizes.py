@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...dialects.shapes import DYNAMIC
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 
 Monomial = tuple[str, ...]
 """Names of free sizes that are multiplied, sorted."""

@@ -17,7 +17,7 @@ from ...dialects.shapes import is_float
 from ...dialects.tensor.interpret import RULES
 from ...dialects.traits import MovesElements, has
 from ...ir.arrays import Array
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .sizes import Free, Size, product
 
 

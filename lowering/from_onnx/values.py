@@ -37,7 +37,7 @@ from ...ir.errors import TritonError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .calls import UnknownValueError, element_type
 from .formats import Format, format_of, moved
 from .sizes import Free, Size, Sizes, fitted, ir_shape, probes, static

@@ -6,7 +6,7 @@ import math
 
 from xdsl.ir import SSAValue
 
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .onnx_builder import Builder, Call
 from .rules_shape import check_size
 from .sizes import Size, static

@@ -19,7 +19,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.fixed_point import fixed_points
 from ...ir.arrays import Array
 from ...ir.errors import TritonError
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from ..to_tflite.multipliers import multiplier_of
 from .model import Quantization
 from .tflite_builder import Builder, Node

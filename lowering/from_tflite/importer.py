@@ -26,7 +26,7 @@ from ..from_onnx.assembly import assembled
 from ..from_onnx.calls import element_type, tensor_of
 from ..from_onnx.importer import MALFORMED
 from ..from_onnx.sizes import Free, Size
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .model import Model, StoredOperator, StoredTensor, read_model
 from .tflite_builder import Builder, Node, Results
 from .tflite_operators import ELEMENTWISE, REFUSED, rule_for

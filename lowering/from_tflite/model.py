@@ -15,7 +15,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from ..to_tflite.flatbuffer import unpack_bits
 from ..to_tflite.graph import Element
 from .flatbuffer import Buffer, Table

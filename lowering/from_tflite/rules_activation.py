@@ -13,7 +13,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ..from_onnx.calls import element_type, tensor_of
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .fixed_point import activation_range, centred, grid_range, quantized, real_values, rescaled
 from .model import Quantization, StoredTensor
 from .tflite_builder import Builder, Node, Results, Rule, is_real

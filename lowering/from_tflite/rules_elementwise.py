@@ -10,7 +10,7 @@ from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ..from_onnx.rules_elementwise import Binary
 from ..from_torch.rules_elementwise import whole_floor
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .fixed_point import (
     activation_range,
     centred,

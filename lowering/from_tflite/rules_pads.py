@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ..from_onnx.rules_shape import check_size, counted, padded, take
 from ..from_onnx.sizes import Free, static
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .tflite_builder import Builder, Node, Rule, is_real
 
 

@@ -20,7 +20,7 @@ from ..from_onnx.calls import AttributeValue, Call
 from ..from_onnx.rules_linear import integer_matmul, linear
 from ..from_onnx.rules_window import Window, convolution
 from ..from_onnx.sizes import Free, Size, product
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .dynamic_range import rounded_activations
 from .fixed_point import (
     LARGEST_SUM,

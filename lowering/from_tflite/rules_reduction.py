@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..from_onnx.sizes import product, static
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from ..to_tflite.multipliers import shared_multiplier
 from .fixed_point import centred, grid_range, multiplied, rescaled
 from .model import Quantization

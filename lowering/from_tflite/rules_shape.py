@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ..from_onnx.rules_shape import axis_in, check_size, counted, expanded, take
 from ..from_onnx.sizes import Free, Size, product, show, static
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .rules_activation import activated, regridded
 from .tflite_builder import Builder, Node, Results, Rule, like, standard
 

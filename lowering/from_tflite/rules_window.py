@@ -16,7 +16,7 @@ from ..from_onnx.calls import AttributeValue
 from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .fixed_point import activation_range, clamped, grid_range
 from .rules_activation import activated, regridded, through_floats
 from .rules_products import window

@@ -22,7 +22,7 @@ from ..from_onnx import onnx_builder as onnx
 from ..from_onnx.calls import AttributeValue, Call, element_type, tensor_of
 from ..from_onnx.onnx_operators import RULES as STANDARD
 from ..from_onnx.sizes import Size
-from ..from_torch.sizes import ProblemError
+from ..problems import ProblemError
 from .model import Model, Quantization, StoredTensor
 from .schema import OptionValue
 

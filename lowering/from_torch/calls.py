@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from typing_extensions import TypeIs
 
-from .sizes import ProblemError, Size, Sizes, is_node, size_of, sizes_of, static
+from ..problems import ProblemError
+from .sizes import Size, Sizes, is_node, size_of, sizes_of, static
 
 if TYPE_CHECKING:
     from torch import FunctionSchema, SymInt, Tensor

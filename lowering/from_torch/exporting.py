@@ -102,6 +102,8 @@ def export(
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
+            # Recurrent layers of PyTorch keep a list of their weights.
+            warnings.filterwarnings("ignore", ".*_flat_weights.*were assigned", UserWarning)
             program = _traced(module, inputs, dimensions)
             roll_steps(program)
             readable = _is_readable(program, has_rule)

@@ -23,10 +23,11 @@ from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
+from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .exporting import DynamicSizes, Exported, decomposed, export
 from .places import location, place_of
-from .sizes import ProblemError, Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
+from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
 from .torch_operators import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from ..models import ExampleInputs
 
 T = TypeVar("T", "tuple[Argument, ...]", "dict[str, Argument]")
+
+
+class TorchWarning(UserWarning):
+    """A module that is read for fewer sizes than usual."""
 
 
 def from_torch(
@@ -62,7 +67,8 @@ def from_torch(
         example_inputs: a tensor, a sequence of arguments, or a mapping of keyword arguments, of the
             types and fixed sizes that the program is for.
         dynamic: for each argument the names of its free sizes by axis, such as `{"x": {0: "N"}}`;
-            `{}` for none. By default axis 0 of all tensors that agree with the first, as `N`.
+            `{}` for none. By default axis 0 of all tensors that agree with the first, as `N`;
+            where the module fixes that, none, with a `TorchWarning`.
         recognize_ternary: turn weights whose values are -s, 0 and +s, for one s or one an output
             channel, into trits with a scale, exactly.
         name: what the IR calls the module; by default its class.
@@ -82,8 +88,34 @@ def from_torch(
     except ModuleNotFoundError:
         raise BackendError("from_torch needs PyTorch: pip install 'triton-dsl[torch]'") from None
     del torch
-    exported = export(module, example_inputs, dynamic, _has_rule, REFUSED)
     name = name or type(module).__name__
+    try:
+        return _program(module, example_inputs, dynamic, recognize_ternary, name)
+    except LoweringError as error:
+        if dynamic is not None or not _may_be_sizes(error):
+            raise
+        fixed = _program(module, example_inputs, {}, recognize_ternary, name)
+        reason = str(error).splitlines()[1 if isinstance(error, UnsupportedError) else 0].strip()
+        warnings.warn(
+            f"{name} is read for the sizes of the example alone, since its batch cannot be free: "
+            f"{reason}", TorchWarning, stacklevel=2,
+        )  # fmt: skip
+        return fixed
+
+
+def _may_be_sizes(error: LoweringError) -> bool:
+    """Whether a module may come in when all sizes are fixed: its operators all have rules."""
+    known = (*RULES, "output")
+    return not isinstance(error, UnsupportedError) or all(
+        operator in known for operator, _, _ in error.problems
+    )
+
+
+def _program(
+    module: nn.Module, example_inputs: ExampleInputs, dynamic: DynamicSizes | None,
+    recognize_ternary: bool, name: str,
+) -> ModuleOp:  # fmt: skip
+    exported = export(module, example_inputs, dynamic, _has_rule, REFUSED)
     try:
         program = _Importer(exported, recognize_ternary).run(name)
     except UnsupportedError:

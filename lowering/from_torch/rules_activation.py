@@ -7,9 +7,10 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.tensor.activation import SELU
 from ...dialects.tensor.formula import Formula
+from ..problems import ProblemError
 from .calls import Call
 from .rules_elementwise import composed, first, unary
-from .sizes import ProblemError, static
+from .sizes import static
 from .torch_builder import Builder, Rule
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ..problems import ProblemError
 from .calls import Call, fake_tensor
 from .rules_linear import linear_with, transposed
 from .rules_shape import split
-from .sizes import ProblemError, static
+from .sizes import static
 from .standard_layers import ATTENTION
 from .torch_builder import Builder, Rule
 

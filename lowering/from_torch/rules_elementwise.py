@@ -17,9 +17,10 @@ from ...dialects.shapes import is_float, is_integer
 from ...dialects.tensor.elementwise import BinaryOp
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.functions import is_negative
+from ..problems import ProblemError
 from ..torch_functions import FUNCTIONS
 from .calls import Call, Operand, fake_tensor
-from .sizes import ProblemError, is_node
+from .sizes import is_node
 from .torch_builder import Builder, Rule, element_type
 
 if TYPE_CHECKING:

@@ -16,9 +16,11 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...ir.trits import unpack_trits
+from ..problems import ProblemError
 from .calls import Call, fake_tensor
+from .rules_onnx import deep_convolution
 from .rules_shape import cut, pads
-from .sizes import ProblemError, Sizes, is_free, product, static
+from .sizes import Sizes, is_free, product, static
 from .torch_builder import Builder, Known, Rule, Weight, array_of, keep
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ def _bilinear(e: Builder, call: Call) -> SSAValue:
 def _conv(e: Builder, call: Call) -> SSAValue:
     spatial = len(e.sizes(call["weight"])) - 2
     if spatial > 2:
-        raise ProblemError("convolutions have 1 or 2 axes in the IR")
+        return deep_convolution(e, call)
     x = e.value(call["input"])
     convolved = _conv_transpose if call.flag("transposed") else _convolved
     if len(e.sizes(call["input"])) > spatial + 1:
@@ -318,6 +320,7 @@ RULES: dict[str, Rule] = {
     "aten::bmm": _matmul,
     "aten::conv1d": _conv,
     "aten::conv2d": _conv,
+    "aten::conv3d": _conv,
     "aten::convolution": _conv,
     "aten::dot": _dot,
     "aten::einsum": _einsum,

@@ -13,9 +13,11 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
+from ..problems import ProblemError
 from .calls import Call
+from .rules_onnx import max_pool
 from .rules_shape import cut
-from .sizes import ProblemError, static
+from .sizes import static
 from .torch_builder import Builder, Rule
 
 
@@ -67,7 +69,9 @@ def _padding(pool: _Pool) -> tuple[list[int], list[int], list[int]]:
 
 def _max_pool(e: Builder, pool: _Pool) -> SSAValue:
     if any(n != 1 for n in pool.window("dilation", 1)):
-        raise ProblemError("windows of pooling have no dilation in the IR")
+        if pool.call.rank != pool.axes + 2:
+            raise ProblemError("windows with dilation need images with a batch")
+        return max_pool(e, pool.call)
     kernel, strides = pool.window("kernel_size"), pool.window("stride")
     low, high, extra = _padding(pool)
     high = [a + b for a, b in zip(high, extra, strict=True)]

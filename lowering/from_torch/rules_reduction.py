@@ -13,9 +13,11 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
+from ..problems import ProblemError
 from .calls import Call
 from .rules_elementwise import first, pair
-from .sizes import ProblemError, static
+from .rules_shape import cut
+from .sizes import static
 from .torch_builder import Builder, Result, Rule, element_type
 
 
@@ -226,6 +228,17 @@ def _instance_norm(e: Builder, call: Call) -> SSAValue:
     return _batch_norm(e, call)
 
 
+def _kth_value(e: Builder, call: Call) -> list[SSAValue]:
+    node, k = call["self"], call.integer("k")
+    axis = call.axis(len(e.sizes(node)), default=-1)
+    found = tensor.TopKOp(e.value(node), k, axis, largest=False)
+    e.add(found)
+    last = [cut(e, value, axis, k - 1, k) for value in found.results]
+    if call.flag("keepdim"):
+        return last
+    return [e.add(tensor.SqueezeOp(value, [axis])) for value in last]
+
+
 RULES: dict[str, Rule] = {
     "all": _truth(tensor.ReduceMinOp),
     "amax": reduction(tensor.ReduceMaxOp),
@@ -243,6 +256,7 @@ RULES: dict[str, Rule] = {
     "_fused_rms_norm": _first_of(_rms_norm),
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,
+    "kthvalue": _kth_value,
     "layer_norm": _layer_norm,
     "linalg_vector_norm": _norm,
     "logsumexp": reduction(tensor.ReduceLogSumExpOp),

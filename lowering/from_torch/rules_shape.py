@@ -1,10 +1,10 @@
-"""Rules of views, concatenation, slices, padding, gathers and scatters of ATen."""
+"""Rules of views, concatenation, slices and padding of ATen."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
@@ -12,15 +12,15 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import is_integer
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
+from ..problems import ProblemError
 from .calls import Call, fake_tensor
-from .sizes import ProblemError, Size, is_free, is_node, sizes_of, static
-from .torch_builder import Builder, Known, Rule, array_of
+from .sizes import Size, Sizes, is_free, is_node, sizes_of, static
+from .torch_builder import Builder, Known, Rule
 
 if TYPE_CHECKING:
-    from torch.fx import Node
+    pass
 
 
 def _view(e: Builder, call: Call) -> SSAValue:
@@ -62,7 +62,11 @@ def _unsqueeze(e: Builder, call: Call) -> SSAValue:
 
 
 def _expand(e: Builder, call: Call) -> SSAValue:
-    x, sizes, wanted = e.value(call["self"]), e.sizes(call["self"]), call.sizes
+    return expanded(e, e.value(call["self"]), e.sizes(call["self"]), call.sizes)
+
+
+def expanded(e: Builder, x: SSAValue, sizes: Sizes, wanted: Sizes) -> SSAValue:
+    """x of the sizes `sizes`, repeated to those that are wanted."""
     lead = len(wanted) - len(sizes)
     if lead:
         x = e.add(tensor.UnsqueezeOp(x, list(range(lead))))
@@ -146,7 +150,7 @@ def _split(e: Builder, call: Call) -> Sequence[SSAValue]:
 def _unbind(e: Builder, call: Call) -> list[SSAValue]:
     sizes = e.sizes(call["self"])
     axis = call.axis(len(sizes), default=0)
-    pieces = split(e, e.value(call["self"]), axis, [1] * _fixed(sizes[axis]))
+    pieces = split(e, e.value(call["self"]), axis, [1] * fixed(sizes[axis]))
     return [e.add(tensor.SqueezeOp(piece, [axis])) for piece in pieces]
 
 
@@ -184,7 +188,7 @@ def _pad(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call["self"])
     for pair in range(len(amounts) // 2):
         axis = len(sizes) - 1 - pair
-        x = _pad_axis(e, x, axis, _fixed(sizes[axis]), amounts[2 * pair : 2 * pair + 2], mode)
+        x = _pad_axis(e, x, axis, fixed(sizes[axis]), amounts[2 * pair : 2 * pair + 2], mode)
     return x
 
 
@@ -202,40 +206,29 @@ def _pad_axis(
     return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else x
 
 
-def _embedding(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
+def _arange(e: Builder, call: Call) -> SSAValue:
+    """Counting up to a size that is free; other ends are known."""
+    import torch
+
+    start, step = call.number("start", 0), call.number("step", 1)
+    ones = Known(torch.ones(1, dtype=call.value.dtype), call.sizes)
+    steps = Formula(e, e.constant(ones)).of(tensor.CumsumOp, axis=0) - 1
+    return (steps * step + start).value if (start, step) != (0, 1) else steps.value
 
 
-def _index_select(e: Builder, call: Call) -> SSAValue:
-    return e.gather(e.value(call["self"]), call.axis(call.rank), e.value(call["index"]))
+def _copy(e: Builder, call: Call) -> SSAValue:
+    source = e.operand(call["src"], call.value.dtype)
+    return expanded(e, source, e.sizes(call["src"]), call.sizes)
 
 
-def _index(e: Builder, call: Call) -> SSAValue:
-    indices = cast("Sequence[Node | None]", call.arguments["indices"])
-    picked = [(axis, node) for axis, node in enumerate(indices) if node is not None]
-    if len(picked) != 1:
-        raise ProblemError("it picks by several tensors of indices; pick along one axis")
-    ((axis, node),) = picked
-    x, index = e.value(call["self"]), e.value(node)
-    if not is_integer(tensor_type(index)):
-        raise ProblemError("the size of what a mask picks depends on values; use torch.where")
-    known, size = e.known(node), e.sizes(call["self"])[axis]
-    if known is None:
-        divisor = e.number(_fixed(size), tensor_type(index).element_type)
-        index = e.add(tensor.ModOp(index, divisor))
-    elif (array_of(known.tensor) < 0).any():
-        index = e.numbers(array_of(known.tensor) % _fixed(size), i64)
-    return e.gather(x, axis, index)
-
-
-def _fixed(size: Size) -> int:
+def fixed(size: Size) -> int:
     return static([size], "size")[0]
 
 
 def _flip(e: Builder, call: Call) -> SSAValue:
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     for axis in call.integers("dims"):
-        places = e.numbers(np.arange(_fixed(sizes[axis]))[::-1], i64)
+        places = e.numbers(np.arange(fixed(sizes[axis]))[::-1], i64)
         x = e.gather(x, axis % call.rank, places)
     return x
 
@@ -253,7 +246,7 @@ def _roll(e: Builder, call: Call) -> SSAValue:
         flat = e.add(tensor.ReshapeToOp(x, [size]))
         return e.reshape(_rolled(e, flat, 0, size, shifts[0] % size), (size,), sizes)
     for axis, shift in zip(axes, shifts, strict=True):
-        size = _fixed(sizes[axis])
+        size = fixed(sizes[axis])
         if shift % size:
             x = _rolled(e, x, axis % call.rank, size, shift % size)
     return x
@@ -279,45 +272,6 @@ def _triangle(predicate: str) -> Rule:
     return rule
 
 
-def _one_hot(e: Builder, call: Call) -> SSAValue:
-    on, off = e.number(1, i64), e.number(0, i64)
-    return e.add(tensor.OneHotOp(e.value(call["self"]), on, off, call.integer("num_classes")))
-
-
-def _beside(e: Builder, node: Node, index: Node, along: int) -> SSAValue:
-    """A tensor cut to the sizes of indices along all axes but one."""
-    x, sizes, wanted = e.value(node), e.sizes(node), e.sizes(index)
-    for axis, (size, other) in enumerate(zip(sizes, wanted, strict=True)):
-        if axis != along and size != other:
-            x = cut(e, x, axis, 0, static([other], "sizes of indices")[0])
-    return x
-
-
-def _gather(e: Builder, call: Call) -> SSAValue:
-    indices, axis = e.value(call["index"]), call.integer("dim")
-    x = _beside(e, call["self"], call["index"], axis % call.rank)
-    return e.add(tensor.GatherElementsOp(x, indices, axis))
-
-
-def _scatter(reduction: str) -> Rule:
-    def rule(e: Builder, call: Call) -> SSAValue:
-        x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.integer("dim")
-        wanted = call.word("reduce", reduction)
-        if wanted not in ("none", "add"):
-            raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
-        sizes = e.sizes(call["index"])
-        if "value" in call:
-            value = e.operand(call.operand("value"), call.value.dtype)
-            updates = e.add(tensor.ExpandOp(value, static(sizes, "sizes of indices")))
-        else:
-            updates = _beside(e, call["src"], call["index"], call.rank)
-            (count,) = static([sizes[axis]], "size of indices")
-            updates = cut(e, updates, axis % call.rank, 0, count)
-        return e.add(tensor.ScatterElementsOp(x, indices, updates, axis, wanted))
-
-    return rule
-
-
 def _pixel_shuffle(e: Builder, call: Call) -> SSAValue:
     sizes, r = e.sizes(call["self"]), call.integer("upscale_factor")
     c, h, w = static(sizes[1:], "image")
@@ -334,23 +288,6 @@ def _pixel_unshuffle(e: Builder, call: Call) -> SSAValue:
     x = e.reshape(e.value(call["self"]), sizes, (n, c, h, r, w, r))
     x = e.permute(x, [0, 1, 3, 5, 2, 4])
     return e.reshape(x, (n, c, r, r, h, w), call.sizes)
-
-
-def _nearest(e: Builder, call: Call) -> SSAValue:
-    image, wanted = call["self" if "self" in call else "input"], call.sizes
-    sizes, x = e.sizes(image), e.value(image)
-    for axis in range(2, call.rank):
-        old, new = static([sizes[axis], wanted[axis]])
-        if new % old:
-            raise ProblemError(f"it makes {old} into {new} elements, no multiple of them")
-        if new != old:
-            before, behind = wanted[:axis], sizes[axis + 1 :]
-            apart = (*before, old, 1, *behind)
-            target = [-1] * len(apart)
-            target[axis + 1] = new // old
-            x = e.add(tensor.ExpandOp(e.reshape(x, (*before, old, *behind), apart), target))
-            x = e.reshape(x, (*before, old, new // old, *behind), (*before, new, *behind))
-    return x
 
 
 SpreadRule: TypeAlias = Callable[[Builder, Call], Known | None]
@@ -401,18 +338,15 @@ SPREADING: dict[str, SpreadRule] = {
 """Operators whose values are known although sizes may be free; a function from builder and call."""
 
 RULES: dict[str, Rule] = {
+    "arange": _arange,
     "cat": _concatenate,
     "chunk": _split,
     "constant_pad_nd": _pad,
-    "embedding": _embedding,
+    "copy": _copy,
     "expand": _expand,
     "flatten": _view,
     "flip": _flip,
-    "gather": _gather,
-    "index": _index,
-    "index_select": _index_select,
     "narrow": _narrow,
-    "one_hot": _one_hot,
     "pad": _pad,
     "permute": _permute,
     "pixel_shuffle": _pixel_shuffle,
@@ -424,8 +358,6 @@ RULES: dict[str, Rule] = {
     "replication_pad2d": _pad,
     "reshape": _view,
     "roll": _roll,
-    "scatter": _scatter("none"),
-    "scatter_add": _scatter("add"),
     "select": _select,
     "slice": _slice,
     "split": _split,
@@ -440,8 +372,6 @@ RULES: dict[str, Rule] = {
     "unflatten": _view,
     "_unsafe_view": _view,
     "unsqueeze": _unsqueeze,
-    "upsample_nearest1d": _nearest,
-    "upsample_nearest2d": _nearest,
     "view": _view,
 }
 """By the name of the operator in the namespace `aten`."""

@@ -13,9 +13,9 @@ from xdsl.ir import Block, SSAValue
 
 from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
+from ..problems import ProblemError
 from .calls import Call
 from .library_neurons import RUN
-from .sizes import ProblemError
 from .torch_builder import Builder, Known, Rule, element_type
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 from typing_extensions import TypeIs
 
 from ...dialects.shapes import DYNAMIC
+from ..problems import ProblemError
 
 if TYPE_CHECKING:
     from sympy import Symbol
@@ -37,10 +38,6 @@ class FreeSize(Protocol):
 Size: TypeAlias = int | FreeSize
 
 Sizes: TypeAlias = tuple[Size, ...]
-
-
-class ProblemError(Exception):
-    """Why one operation of the graph has no meaning in the IR; gathered, never shown alone."""
 
 
 def is_node(argument: object) -> TypeIs[Node]:

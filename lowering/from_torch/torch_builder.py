@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import TensorType, i1
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ...dialects import tensor, ternary
@@ -23,26 +23,21 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
 from ...ir.printing import value_name
+from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
 from .. import ir_builder
+from ..problems import ProblemError
+from ..ternary_weights import recognize
 from ..weights import as_arrays
 from .calls import Call, Operand, fake_tensor, is_tensor
-from .sizes import (
-    ProblemError,
-    Size,
-    Sizes,
-    ir_shape,
-    is_free,
-    is_node,
-    reshape_target,
-    size_of,
-    sizes_of,
-)
-from .weights import recognize
+from .sizes import Size, Sizes, ir_shape, is_free, is_node, reshape_target, size_of, sizes_of
 
 if TYPE_CHECKING:
     from torch import Tensor, dtype
     from torch.fx import Node
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -98,10 +93,17 @@ class Builder(ir_builder.Builder):
     sources: dict[SSAValue, tuple[SSAValue, Sizes]] = field(
         default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
     )
+    _companion: object = None
     _stored: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     _weights: dict[tuple[Node, Arrangement, int], Weight] = field(
         default_factory=dict[tuple["Node", Arrangement, int], Weight]
     )
+
+    def companion(self, kind: Callable[[Block, ParameterStore, bool], T]) -> T:
+        """The one builder of another kind that writes to the same block."""
+        if self._companion is None:
+            self._companion = kind(self.block, self.store, self.recognize_ternary)
+        return cast("T", self._companion)
 
     # What nodes stand for.
 

@@ -6,7 +6,9 @@ from . import (
     rules_activation,
     rules_attention,
     rules_elementwise,
+    rules_index,
     rules_linear,
+    rules_onnx,
     rules_pooling,
     rules_reduction,
     rules_shape,
@@ -20,6 +22,8 @@ _ATEN = (
     rules_pooling.RULES,
     rules_reduction.RULES,
     rules_shape.RULES,
+    rules_index.RULES,
+    rules_onnx.RULES,
 )
 
 SPREADING = {f"aten::{name}": rule for name, rule in rules_shape.SPREADING.items()}
@@ -36,16 +40,9 @@ RULES: dict[str, Rule] = {
 }
 """By the name of an operator without its overload."""
 
-_RECURRENT = (
-    "recurrent cells are not supported; unroll the steps with linear layers and activations, or "
-    "use the neurons of runtime.spiking"
-)
 _RANDOM = "it draws random numbers; pass them as an input"
 
 REFUSED: dict[str, str] = {
-    **{f"aten::{name}": _RECURRENT for name in
-       ("lstm", "gru", "rnn_tanh", "rnn_relu", "lstm_cell", "gru_cell", "rnn_tanh_cell",
-        "rnn_relu_cell", "mkldnn_rnn_layer")},
     **{f"aten::{name}": _RANDOM for name in
        ("rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "bernoulli",
         "multinomial", "normal", "uniform", "native_dropout", "randperm",
@@ -53,7 +50,6 @@ REFUSED: dict[str, str] = {
     "aten::nonzero": "the size of its result depends on values",
     "aten::masked_select": "the size of its result depends on values",
     "aten::unique": "the size of its result depends on values",
-    "aten::conv3d": "convolutions have 1 or 2 axes in the IR",
 }  # fmt: skip
 """Operators that are not decomposed, with the reason why they have no meaning."""
 

@@ -19,7 +19,7 @@ from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import OnnxWarning, from_onnx
 from triton_dsl.lowering.from_onnx.sizes import Free, fitted, probes
-from triton_dsl.lowering.from_torch.sizes import ProblemError
+from triton_dsl.lowering.problems import ProblemError
 
 make = helper.make_node
 RNG = np.random.default_rng(2)
@@ -96,6 +96,21 @@ def test_images_with_a_free_batch(
     module = bench.check(model, {"x": floats(3, 4, 9, 8)}, 2e-4)
     text = str(module)
     assert '"N"' in text and "size1" not in text
+
+
+@pytest.mark.parametrize(
+    ("op", "gates", "activations"),
+    [("RNN", 1, ["Relu", "Tanh"]), ("GRU", 3, ["Tanh", "Sigmoid", "Sigmoid", "Relu"]),
+     ("LSTM", 4, ["Sigmoid", "Relu", "Tanh", "Tanh", "Tanh", "Sigmoid"])],
+)  # fmt: skip
+def test_recurrent_cells_with_activations_of_their_own(
+    bench: Any, op: str, gates: int, activations: list[str]
+) -> None:
+    weights = {"w": floats(2, gates * 4, 5) * 0.4, "r": floats(2, gates * 4, 4) * 0.4}
+    node = make(op, ["x", "w", "r"], ["y"], hidden_size=4, direction="bidirectional",
+                activations=activations)  # fmt: skip
+    model = bench.model([node], {"x": (np.float32, [3, "N", 5])}, ["y"], weights)
+    bench.check(model, {"x": floats(3, 2, 5)}, 1e-5)
 
 
 @pytest.mark.parametrize(

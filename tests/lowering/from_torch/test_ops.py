@@ -146,6 +146,132 @@ def test_shapes(check: Any) -> None:
     check.all_same(SHAPES, (torch.randn(2, 4, 6, 6),), (torch.randn(5, 4, 6, 6),))
 
 
+def written(x: Tensor) -> Tensor:
+    """Slices that are changed in place."""
+    y = x.clone()
+    y[:, 1:3] = y[:, 0:2] * 2
+    y[..., ::2] = x[..., 1::2]
+    y[:, 0] += 1
+    y[:, -1, 2] = 7
+    y[y > 1.5] = 0
+    y[:, torch.tensor([2, 0]), torch.tensor([1, -1])] = x[:, 0, :2]
+    y[:, torch.tensor([[1]]), :, torch.tensor([0, 2])] = 4
+    return y
+
+
+def summed(x: Tensor) -> Tensor:
+    """Rows that are added to others, some twice."""
+    return torch.index_add(x, 1, torch.tensor([2, 2, 0]), torch.ones(x.shape[0], 3, 6, 6))
+
+
+INDEXING: dict[str, Callable[[Tensor], Any]] = {
+    "written": written,
+    "arange": lambda x: x + torch.arange(1, 2 * x.shape[0] + 1, 2)[:, None, None, None],
+    "pairs": lambda x: x[:, torch.tensor([0, -2]), torch.tensor([1, 3])],
+    "apart": lambda x: x[:, torch.tensor([[0], [2]]), :, torch.tensor([1, -3])],
+    "computed": lambda x: x[:, x[0, 0, 0].argsort()[:3] - 3, x[0, 0, 1].argsort()[:3] - 6],
+    "summed": summed,
+    "unfold": lambda x: (x.unfold(2, 3, 2), functional.unfold(x, 3, dilation=2, padding=1)),
+    "fold": lambda x: functional.fold(x.reshape(-1, 16, 9), (6, 6), 2, stride=2),
+    "diagonal": lambda x: (x.diagonal(1, 2, 3), x.diagonal(-2, 1, 3), torch.diag_embed(x)),
+    "kth": lambda x: (*x.kthvalue(2, 1), *x.kthvalue(3, -1, keepdim=True)),
+}  # fmt: skip
+
+
+def test_indexing(check: Any) -> None:
+    check.all_same(INDEXING, (torch.randn(2, 4, 6, 6),), (torch.randn(5, 4, 6, 6),))
+
+
+def resized(*sizes: int, **options: Any) -> Callable[[Tensor], Tensor]:
+    """New sizes, or scales."""
+    if sizes:
+        return lambda x: functional.interpolate(x, sizes, **options)
+    return lambda x: functional.interpolate(x, **options)
+
+
+RESIZES: dict[str, Callable[[Tensor], Tensor]] = {
+    f"{mode}_{index}": resized(*sizes, mode=mode, **options)
+    for mode, index, sizes, options in [
+        ("nearest", 0, (13, 5), {}), ("nearest", 1, (), {"scale_factor": 1.37}),
+        ("nearest-exact", 0, (13, 5), {}), ("nearest-exact", 1, (4, 11), {}),
+        ("bilinear", 0, (13, 5), {}), ("bilinear", 1, (), {"scale_factor": 1.55}),
+        ("bilinear", 2, (1, 9), {"align_corners": True}),
+        ("bilinear", 3, (4, 3), {"antialias": True}),
+        ("bicubic", 0, (13, 5), {}), ("bicubic", 1, (), {"scale_factor": (0.7, 1.3)}),
+        ("bicubic", 2, (13, 5), {"align_corners": True}),
+        ("bicubic", 3, (4, 3), {"antialias": True}),
+        ("area", 0, (3, 4), {}),
+    ]
+}  # fmt: skip
+
+
+def test_resizes(check: Any) -> None:
+    check.all_same(RESIZES, (torch.randn(2, 3, 8, 7),), (torch.randn(5, 3, 8, 7),))
+
+
+def grid(x: Tensor) -> Tensor:
+    """Places of which some lie outside."""
+    return (x[:, :2] * 0.8).permute(0, 2, 3, 1)[:, :5]
+
+
+GRIDS: dict[str, Callable[[Tensor], Tensor]] = {
+    f"{mode}_{padding}_{corners}": lambda x, mode=mode, padding=padding, corners=corners: (
+        functional.grid_sample(x, grid(x), mode, padding, align_corners=corners)
+    )
+    for mode, padding, corners in [
+        ("bilinear", "zeros", False),
+        ("bilinear", "reflection", True),
+        ("nearest", "border", False),
+        ("nearest", "zeros", True),
+        ("bicubic", "zeros", True),
+        ("bicubic", "reflection", False),
+        ("bicubic", "border", False),
+    ]
+}
+
+
+def test_images_read_at_computed_places(check: Any) -> None:
+    check.all_same(GRIDS, (torch.randn(2, 3, 8, 7),), (torch.randn(3, 3, 8, 7),))
+
+
+DEEP: list[tuple[nn.Module, tuple[int, ...]]] = [
+    (nn.Conv3d(3, 4, 3, 2, 1), (3, 5, 6, 7)), (nn.Conv3d(4, 4, (1, 2, 3), groups=2), (4, 5, 6, 7)),
+    (nn.ConvTranspose3d(3, 4, 3, 2, 1, 1), (3, 3, 3, 4)), (nn.MaxPool3d(2), (3, 5, 6, 7)),
+    (nn.MaxPool3d(3, 2, 1, ceil_mode=True), (3, 5, 6, 7)), (nn.AvgPool3d(2), (3, 5, 6, 7)),
+    (nn.AvgPool3d(3, 2, 1, count_include_pad=False), (3, 5, 6, 7)),
+    (nn.AdaptiveAvgPool3d(1), (3, 5, 6, 7)), (nn.MaxPool2d(2, dilation=2), (3, 8, 7)),
+    (nn.Upsample(scale_factor=2, mode="trilinear"), (3, 2, 3, 4)),
+    (nn.Upsample(scale_factor=2), (3, 2, 3, 4)), (nn.Upsample(size=9, mode="linear"), (3, 5)),
+    (nn.LocalResponseNorm(2), (3, 5, 6)),
+]  # fmt: skip
+
+
+def test_three_spatial_axes(check: Any) -> None:
+    module = Each([randomized(layer) for layer, _ in DEEP])
+    check.same(module, *[[torch.randn(n, *shape) for _, shape in DEEP] for n in (2, 3)])
+
+
+RECURRENT: list[nn.Module] = [
+    nn.LSTM(5, 4, batch_first=True), nn.LSTM(5, 4, 2, batch_first=True, bidirectional=True),
+    nn.GRU(5, 4, batch_first=True),
+    nn.GRU(5, 4, 2, bias=False, batch_first=True, bidirectional=True),
+    nn.RNN(5, 4, batch_first=True), nn.RNN(5, 4, nonlinearity="relu", batch_first=True),
+]  # fmt: skip
+
+CELLS: list[nn.Module] = [nn.LSTMCell(5, 4), nn.GRUCell(5, 4), nn.RNNCell(5, 4)]
+
+
+def test_recurrent_layers(check: Any) -> None:
+    module = Each([*RECURRENT, *CELLS])
+    shapes = [(3, 5)] * len(RECURRENT) + [(5,)] * len(CELLS)
+    check.same(module, *[[torch.randn(n, *shape) for shape in shapes] for n in (2, 3)])
+
+
+def test_bags(check: Any) -> None:
+    module = Each([nn.EmbeddingBag(9, 4, mode=mode) for mode in ("sum", "mean", "max")])
+    check.same(module, *[[torch.randint(9, (n, 5))] * 3 for n in (2, 3)])
+
+
 REDUCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "sum": lambda x: (x.sum(), x.sum(1), x.sum((1, 2), keepdim=True), (x > 0).sum(1)),
     "mean": lambda x: (x.mean(), x.mean(-1), x.mean((0, 2))),

@@ -15,7 +15,7 @@ from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import parameter_value, store_of
 from triton_dsl.lowering.from_torch import from_torch
-from triton_dsl.lowering.from_torch.weights import recognize
+from triton_dsl.lowering.ternary_weights import recognize
 from triton_dsl.runtime.layers import TernaryConv2d, TernaryLinear
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...ir.arrays import Array
+from ..ir.arrays import Array
 
 
 class Recognized(NamedTuple):

@@ -1,0 +1,252 @@
+"""How much of torchvision, timm and transformers comes in through `from_torch`.
+
+    python benchmarks/import_coverage.py torchvision|timm|transformers [--only NAME,…] [--workers N]
+        [--seconds 120] [--verify] [--json FILE]
+
+Of torchvision every classification and segmentation model; of timm the smallest model of every
+module; of transformers every architecture of text and vision that can be made of its configuration
+with every size shrunk. Weights are random: what counts is whether a network comes in, how long that
+takes, and how it is refused. Each model runs in a process of its own, so that none can stop the
+others. `--verify` also runs the interpreter against the module in PyTorch.
+
+Needs those packages beside ours (`pip install --no-deps torchvision timm transformers` and what
+they ask for). A torchvision built for another PyTorch has no compiled operators; they are declared
+here without meaning, since none of these models calls them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+SMALL: Mapping[str, int] = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "vocab_size": 99, "max_position_embeddings": 64, "head_dim": 8,
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "n_embd": 32,
+    "n_layer": 2, "n_head": 4, "n_positions": 64, "d_ff": 48, "d_kv": 8, "num_layers": 2,
+    "num_heads": 4, "num_decoder_layers": 2, "embedding_size": 32, "ffn_dim": 48, "dim": 32,
+    "hidden_dim": 48, "n_layers": 2, "n_heads": 4, "image_size": 32, "patch_size": 8,
+    "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16, "word_embed_proj_dim": 32, "d_inner": 48, "d_head": 8,
+    "rotary_dim": 4, "mlp_dim": 48, "type_vocab_size": 2, "max_2d_position_embeddings": 64,
+}  # fmt: skip
+"""Sizes of a shrunken configuration, by the names that the library uses."""
+
+
+def declared() -> object:
+    """Operators of torchvision, declared where its compiled part does not fit this PyTorch."""
+    import torch
+
+    try:
+        import torchvision  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
+    except RuntimeError:
+        for name in [key for key in sys.modules if key.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+    else:
+        return None
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
+def names(of: str) -> list[str]:
+    """What there is to import."""
+    if of == "torchvision":
+        from torchvision import models  # pyright: ignore[reportMissingImports]
+
+        parts = ("detection", "optical_flow", "quantization", "video")
+        wanted = [models, models.segmentation]
+        return sorted({n for module in wanted for n in models.list_models(module)
+                       if not any(part in models.get_model_builder(n).__module__
+                                  for part in parts)})  # fmt: skip
+    if of == "timm":
+        import timm  # pyright: ignore[reportMissingImports]
+        import torch
+
+        chosen: list[str] = []
+        for module in timm.list_modules():
+            sizes: list[tuple[int, str]] = []
+            for name in timm.list_models(module=module)[:12]:
+                with torch.device("meta"):
+                    try:
+                        made = timm.create_model(name)
+                    except (RuntimeError, NotImplementedError, ValueError):
+                        continue
+                sizes.append((sum(p.numel() for p in made.parameters()), name))
+            chosen += [min(sizes)[1]] if sizes else []
+        return chosen
+    from transformers.models.auto import modeling_auto  # pyright: ignore[reportMissingImports]
+
+    listed: dict[str, None] = {}
+    for table in ("MODEL_FOR_CAUSAL_LM", "MODEL_FOR_MASKED_LM", "MODEL_FOR_IMAGE_CLASSIFICATION",
+                  "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM", "MODEL_FOR_SEMANTIC_SEGMENTATION"):  # fmt: skip
+        for kind, made in getattr(modeling_auto, f"{table}_MAPPING_NAMES").items():
+            listed[f"{kind}:{made if isinstance(made, str) else made[0]}"] = None
+    return list(listed)
+
+
+def model_of(of: str, name: str) -> tuple[Any, Any]:
+    """A model with random weights and its example inputs."""
+    import torch
+
+    torch.manual_seed(0)
+    if of == "torchvision":
+        from torchvision import models  # pyright: ignore[reportMissingImports]
+
+        options: dict[str, Any] = {"weights": None}
+        if "segmentation" in models.get_model_builder(name).__module__:
+            options["weights_backbone"] = None
+        made = models.get_model(name, **options)
+        return made, torch.randn(2, 3, *((299, 299) if "inception" in name else (224, 224)))
+    if of == "timm":
+        import timm  # pyright: ignore[reportMissingImports]
+
+        made = timm.create_model(name)
+        return made, torch.randn(2, *made.default_cfg["input_size"])
+    return shrunken(name)
+
+
+def shrunken(name: str) -> tuple[Any, Any]:
+    """An architecture of transformers with small sizes."""
+    import torch
+    import transformers  # pyright: ignore[reportMissingImports]
+    from transformers.models.auto import configuration_auto  # pyright: ignore[reportMissingImports]
+
+    kind, made = name.split(":")
+    config_class = configuration_auto.CONFIG_MAPPING[kind]
+    known = set(vars(config_class()))
+    sizes = {key: value for key, value in SMALL.items() if key in known}
+    try:
+        config = config_class(**sizes)
+        module = getattr(transformers, made)(config)
+    except (TypeError, ValueError, AttributeError, RuntimeError, KeyError, ZeroDivisionError):
+        config = config_class(**{k: v for k, v in sizes.items() if "layers" in k})
+        module = getattr(transformers, made)(config)
+    config.use_cache = False
+    config.return_dict = True
+    if getattr(module, "main_input_name", "") == "pixel_values":
+        size = getattr(config, "image_size", 32) or 32
+        pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
+        return module, {"pixel_values": torch.randn(2, getattr(config, "num_channels", 3), *pair)}
+    ids = torch.randint(5, 60, (2, 8))
+    inputs = {"input_ids": ids}
+    if getattr(config, "is_encoder_decoder", False):
+        inputs["decoder_input_ids"] = ids
+    return module, inputs
+
+
+def attempt(of: str, name: str, verify: bool) -> dict[str, Any]:
+    """Import one model; what came of it."""
+    import torch
+
+    from triton_dsl import from_torch
+    from triton_dsl.ir.errors import TritonError
+
+    torch.set_num_threads(1)
+    try:
+        module, inputs = model_of(of, name)
+        module.eval()
+        arguments = inputs if isinstance(inputs, dict) else {}
+        with torch.no_grad():
+            expected = module(**arguments) if arguments else module(inputs)
+    except Exception as error:  # a model that PyTorch itself cannot run says nothing about us
+        return {"name": name, "result": "no model", "why": f"{type(error).__name__}: {error}"[:300]}
+    start = time.process_time()
+    try:
+        program = from_torch(module, inputs)
+        result = {"result": "yes", "why": ""}
+    except TritonError as error:
+        result = {"result": "refused", "why": str(error)[:1500]}
+    except Exception as error:  # what must not happen
+        result = {"result": "raw error", "why": f"{type(error).__name__}: {error}"[:600]}
+    else:
+        if verify:
+            result |= compared(program, inputs, expected)
+    return {"name": name, "seconds": round(time.process_time() - start, 2), **result}
+
+
+def compared(program: Any, inputs: Any, expected: Any) -> dict[str, Any]:
+    """Whether the interpreter computes what PyTorch does."""
+    import numpy as np
+
+    from triton_dsl.dialects.interpret import run_module
+
+    arrays = [v.numpy() for v in (inputs.values() if isinstance(inputs, dict) else [inputs])]
+    first = run_module(program, arrays)[0]
+    wanted = expected
+    while not hasattr(wanted, "numpy"):
+        wanted = next(iter(wanted.values())) if isinstance(wanted, Mapping) else wanted[0]
+    wanted = wanted.detach().numpy()
+    far = float(np.abs(first - wanted).max() / max(np.abs(wanted).max(), 1e-9))
+    return {"far": far, **({} if far < 1e-3 else {"result": "differs"})}
+
+
+def run(of: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """`attempt` in a process of its own."""
+    command = [sys.executable, __file__, of, "--one", name, *(["--verify"] * options.verify)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, encoding="utf-8", timeout=options.seconds,
+            env=environment, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return {"name": name, "result": "too long", "why": f"over {options.seconds} s"}
+    lines = ended.stdout.strip().splitlines()
+    if not lines or not lines[-1].startswith("{"):
+        return {"name": name, "result": "crash", "why": ended.stderr.strip()[-400:]}
+    return json.loads(lines[-1])
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("of", choices=["torchvision", "timm", "transformers"])
+    parser.add_argument("--only", help="names, separated by commas")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--workers", type=int, default=max((os.cpu_count() or 2) // 2, 1))
+    parser.add_argument("--seconds", type=int, default=120)
+    parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    library = declared()
+    if options.one:
+        print(json.dumps(attempt(options.of, options.one, options.verify)))
+        return
+    wanted = options.only.split(",") if options.only else names(options.of)
+    del library
+    with ThreadPoolExecutor(options.workers) as pool:
+        results = pool.map(lambda name: run(options.of, name, options), wanted)
+        rows = list(track(results, "importing", len(wanted), console=Console(stderr=True)))
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1))
+    table = Table("model", "result", "seconds", "why", title=options.of)
+    for row in rows:
+        if row["result"] != "yes":
+            why = str(row["why"]).strip().replace("\n", " ")[:200]
+            table.add_row(row["name"], row["result"], str(row.get("seconds", "")), why)
+    console = Console()
+    console.print(table)
+    counts = Counter(row["result"] for row in rows)
+    made = len(rows) - counts["no model"]
+    share = 100 * counts["yes"] / max(made, 1)
+    console.print(f"{counts['yes']} of {made} come in ({share:.1f} %): {dict(counts)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""ONNX import of images read at computed places: `GridSample`.
+
+The definition is that of the standard, version 22; images have two axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import i64
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
+from ..problems import ProblemError
+from .onnx_builder import Builder, Call, Rule
+from .sizes import static
+
+Tap = tuple[Formula, Formula]
+"""A row or column of the image, and its weight."""
+
+
+def _reflected(x: Formula, low: float, high: float) -> Formula:
+    """x, turned back at both ends as often as needed."""
+    span = high - low
+    if span <= 0:
+        return x * 0
+    turn = abs(x - low) % (2 * span)
+    return (turn > span).choose(2 * span - turn, turn) + low
+
+
+def _cubic(distance: Formula) -> Formula:
+    """Keys' kernel with a = -0.75 (R. Keys, 1981), of a distance up to 2."""
+    a, d = -0.75, abs(distance)
+    near = d.polynomial((1.0, 0.0, -(a + 3), a + 2))
+    far = d.polynomial((-4 * a, 8 * a, -5 * a, a))
+    return (d > 1).choose(far, near)
+
+
+def _taps(
+    x: Formula, size: int, mode: str, pad: Callable[[Formula], Formula], *, is_zero: bool
+) -> list[Tap]:
+    """What one axis is read at, for places x in elements."""
+    if mode == "nearest":
+        weighed: list[Tap] = [(round(x), x * 0 + 1)]
+    else:
+        base = x.of(tensor.FloorOp)
+        part = x - base
+        if mode == "cubic":
+            weighed = [(base + k, _cubic(part - k)) for k in (-1, 0, 1, 2)]
+        else:
+            weighed = [(base, 1 - part), (base + 1, part)]
+    taps: list[Tap] = []
+    for place, weight in weighed:
+        # Cubic windows reach outside; padding holds for each of their elements.
+        there = pad(place) if mode == "cubic" else place
+        if is_zero:
+            inside = abs(there * 2 - (size - 1)).compare("le", size - 1)
+            weight = inside.choose(weight, 0)
+        taps.append((there.maximum(0).minimum(size - 1), weight))
+    return taps
+
+
+def _grid_sample(e: Builder, call: Call) -> SSAValue:
+    x, grid = call[0], Formula(e, call[1])
+    if e.rank(x) != 4:
+        raise ProblemError(f"its image has rank {e.rank(x)}; only images [N, C, H, W] are read")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(name := call.text("mode", "linear"), name)
+    padding, corners = call.text("padding_mode", "zeros"), call.flag("align_corners", False)
+    if mode not in ("linear", "nearest", "cubic"):
+        raise ProblemError(f"its mode '{mode}' is unknown")
+    if padding not in ("zeros", "border", "reflection"):
+        raise ProblemError(f"its padding_mode '{padding}' is unknown")
+    batch, channels, *image = e.sizes(x)
+    high, wide = static(image, "image")
+    out = static(e.sizes(grid.value)[1:3], "grid")
+    axes: list[list[Tap]] = []
+    for index, size in ((1, high), (0, wide)):
+        column = e.reshape(grid.cut(3, index, index + 1).value, (batch, 1, math.prod(out)))
+        place = Formula(e, column) + 1
+        place = place * ((size - 1) / 2) if corners else (place * size - 1) / 2
+        low, top = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
+
+        def pad(v: Formula, low: float = low, top: float = top, size: int = size) -> Formula:
+            if padding == "reflection":
+                v = _reflected(v, low, top)
+            return v if padding == "zeros" else v.maximum(0).minimum(size - 1)
+
+        place = place if mode == "cubic" else pad(place)
+        axes.append(_taps(place, size, mode, pad, is_zero=padding == "zeros"))
+    flat = Formula(e, e.reshape(x, (batch, channels, high * wide)))
+    total: Formula | None = None
+    for row, row_weight in axes[0]:
+        for column, column_weight in axes[1]:
+            places = (row * wide + column).convert(i64)
+            spread = e.stretch(places.value, (batch, channels, math.prod(out)))
+            part = flat.of(tensor.GatherElementsOp, Formula(e, spread), axis=2)
+            weight = (row_weight * column_weight).convert(flat.element)
+            total = part * weight if total is None else total + part * weight
+    assert total is not None
+    return e.reshape(total.value, (batch, channels, *out))
+
+
+RULES: dict[str, Rule] = {"GridSample": _grid_sample}
+"""By the type of the operator."""

@@ -1,0 +1,252 @@
+"""Rules of what ATen picks and writes by index: gathers, scatters, rows of tables, diagonals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from xdsl.dialects.builtin import i1, i64
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.shape import SLICE_END
+from ..problems import ProblemError
+from .calls import Call, fake_tensor
+from .rules_shape import cut, expanded, fixed
+from .sizes import Size, static
+from .torch_builder import Builder, Rule, array_of, element_type
+
+if TYPE_CHECKING:
+    from torch.fx import Node
+
+
+def _embedding(e: Builder, call: Call) -> SSAValue:
+    return e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
+
+
+def _index_select(e: Builder, call: Call) -> SSAValue:
+    return e.gather(e.value(call["self"]), call.axis(call.rank), e.value(call["index"]))
+
+
+def _index(e: Builder, call: Call) -> SSAValue:
+    indices = cast("Sequence[Node | None]", call.arguments["indices"])
+    picked = [(axis, node) for axis, node in enumerate(indices) if node is not None]
+    x, sizes = e.value(call["self"]), e.sizes(call["self"])
+    if len(picked) == 1:
+        ((axis, node),) = picked
+        return e.gather(x, axis, _places(e, node, sizes[axis]))
+    axes = [axis for axis, _ in picked]
+    counts = static([sizes[axis] for axis in axes], "sizes of the axes that it picks from")
+    # Of axes that are not beside each other, NumPy puts the picked ones in front.
+    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    rest = [axis for axis in range(len(sizes)) if axis not in axes]
+    order = [*rest[:first], *axes, *rest[first:]]
+    moved = tuple(sizes[axis] for axis in order)
+    flat = (*moved[:first], math.prod(counts), *moved[first + len(axes) :])
+    rows = e.reshape(e.permute(x, order), moved, flat)
+    return e.gather(rows, first, _flat_places(e, picked, counts))
+
+
+def _places(e: Builder, node: Node, size: Size) -> SSAValue:
+    """Indices along an axis, negative ones counted from its end."""
+    if (element := element_type(fake_tensor(node).dtype)) == i1:
+        raise ProblemError("the size of what a mask picks depends on values; use torch.where")
+    known = e.known(node)
+    if known is None:
+        return e.add(tensor.ModOp(e.value(node), e.number(fixed(size), element)))
+    values = array_of(known.tensor)
+    return e.numbers(values % fixed(size), i64) if (values < 0).any() else e.value(node)
+
+
+def _index_put(e: Builder, call: Call) -> SSAValue:
+    indices = cast("Sequence[Node | None]", call.arguments["indices"])
+    sizes, values = e.sizes(call["self"]), e.operand(call["values"], call.value.dtype)
+    picked = [(axis, node) for axis, node in enumerate(indices) if node is not None]
+    if len(picked) == 1 and element_type(fake_tensor(picked[0][1]).dtype) == i1:
+        return _mask_put(e, call, picked[0], values)
+    axes = [axis for axis, _ in picked]
+    counts = static([sizes[axis] for axis in axes], "sizes of the axes that it writes to")
+    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    rest = [axis for axis in range(len(sizes)) if axis not in axes]
+    places = _flat_places(e, picked, counts)
+    named = static(tensor_type(places).get_shape(), "sizes of indices")
+    kept = tuple(sizes[axis] for axis in rest)
+    # What is written has the axes of the indices where NumPy puts them; they go in front.
+    whole = (*kept[:first], *named, *kept[first:])
+    spread = expanded(e, values, e.sizes(call["values"]), whole)
+    inner = range(first, first + len(named))
+    spread = e.permute(spread, [*inner, *(a for a in range(len(whole)) if a not in inner)])
+    rows = (math.prod(named), *kept)
+    updates = e.reshape(spread, (*named, *kept), rows)
+    column = e.add(tensor.ReshapeToOp(places, [rows[0], *[1] * len(kept)]))
+    target = expanded(e, column, (rows[0], *[1] * len(kept)), rows)
+    order = [*axes, *rest]
+    moved = tuple(sizes[axis] for axis in order)
+    flat = (math.prod(counts), *kept)
+    x = e.reshape(e.permute(e.value(call["self"]), order), moved, flat)
+    reduction = "add" if call.flag("accumulate") else "none"
+    written = e.add(tensor.ScatterElementsOp(x, target, updates, 0, reduction))
+    back = [order.index(axis) for axis in range(len(order))]
+    return e.permute(e.reshape(written, flat, moved), back)
+
+
+def _mask_put(e: Builder, call: Call, picked: tuple[int, Node], values: SSAValue) -> SSAValue:
+    """`x[mask] = value` for one value."""
+    axis, mask = picked
+    if math.prod(static(e.sizes(call["values"]), "values")) != 1 or call.flag("accumulate"):
+        raise ProblemError("how many elements a mask takes depends on values; use torch.where")
+    sizes = e.sizes(mask)
+    behind = len(e.sizes(call["self"])) - axis - len(sizes)
+    condition = e.value(mask)
+    if behind:
+        condition = e.add(tensor.UnsqueezeOp(condition, [len(sizes) + i for i in range(behind)]))
+    value = e.reshape(values, e.sizes(call["values"]), ())
+    return e.add(tensor.WhereOp(condition, value, e.value(call["self"])))
+
+
+def _flat_places(e: Builder, picked: Sequence[tuple[int, Node]], counts: Sequence[int]) -> SSAValue:
+    """Places in the picked axes, made one axis."""
+    places: Formula | None = None
+    for (_, node), count in zip(picked, counts, strict=True):
+        here = Formula(e, _places(e, node, count)).convert(i64)
+        places = here if places is None else places * count + here
+    assert places is not None
+    return places.value
+
+
+def _unfold(e: Builder, call: Call) -> SSAValue:
+    """Windows along an axis, whose elements become the last axis."""
+    axis, length, step = (call.integer(name) for name in ("dimension", "size", "step"))
+    rank = call.rank - 1
+    starts = np.arange(static([call.sizes[axis % rank]], "windows")[0]) * step
+    places = e.numbers(starts[:, None] + np.arange(length), i64)
+    windows = e.gather(e.value(call["self"]), axis % rank, places)
+    order = [a for a in range(rank + 1) if a != axis % rank + 1]
+    return e.permute(windows, [*order, axis % rank + 1])
+
+
+def _diagonal(e: Builder, call: Call) -> SSAValue:
+    sizes = e.sizes(call["self"])
+    first, second = (call.axis(len(sizes), name) for name in ("dim1", "dim2"))
+    rows, columns = static([sizes[first], sizes[second]], "matrices")
+    rest = [axis for axis in range(len(sizes)) if axis not in (first, second)]
+    moved = tuple(sizes[axis] for axis in (*rest, first, second))
+    flat = (*moved[:-2], rows * columns)
+    x = e.reshape(e.permute(e.value(call["self"]), [*rest, first, second]), moved, flat)
+    offset = call.integer("offset", 0)
+    start = offset if offset >= 0 else -offset * columns
+    (count,) = static(call.sizes[-1:], "diagonal")
+    return e.gather(x, len(rest), e.numbers(start + np.arange(count) * (columns + 1), i64))
+
+
+def _slice_scatter(e: Builder, call: Call) -> SSAValue:
+    """`self` with `src` in the place of a slice, or of one place along an axis."""
+    sizes, x = call.sizes, e.value(call["self"])
+    axis = call.axis(call.rank, default=0)
+    source = e.operand(call["src"], call.value.dtype)
+    if "index" in call:
+        source = e.add(tensor.UnsqueezeOp(source, [axis]))
+        start = call.integer("index") % fixed(sizes[axis])
+        places = range(start, start + 1)
+    elif (start := call.size("start", 0)) == 0 and e.sizes(call["src"]) == sizes:
+        return source
+    else:
+        start, end, size = static([start, call.size("end", SLICE_END), sizes[axis]], "bounds")
+        places = range(size)[start : end : call.integer("step", 1)]
+    if places.step == 1:
+        parts = [cut(e, x, axis, 0, places.start)] if places.start else []
+        parts.append(source)
+        parts += [cut(e, x, axis, places.stop, SLICE_END)] if places.stop != sizes[axis] else []
+        return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else source
+    size = fixed(sizes[axis])
+    origin = np.arange(size)
+    origin[places] = size + np.arange(len(places))
+    both = e.add(tensor.ConcatenateOp([x, source], axis))
+    return e.gather(both, axis, e.numbers(origin, i64))
+
+
+def _embedding_bag(e: Builder, call: Call) -> list[SSAValue | None]:
+    """Sums, means or greatest elements of rows, as many in each bag."""
+    kinds = (tensor.ReduceSumOp, tensor.ReduceMeanOp, tensor.ReduceMaxOp)
+    if call.integer("padding_idx", -1) >= 0 or call.flag("include_last_offset"):
+        raise ProblemError("bags with a padding index or a last offset are not supported")
+    offsets, (count,) = call["offsets"], e.sizes(call["indices"])
+    known = e.known(offsets)
+    if known is not None:
+        ends = np.append(array_of(known.tensor), fixed(count))
+        lengths = {int(length) for length in np.diff(ends)}
+    else:
+        counted = Call.of(offsets)
+        is_even = counted.name == "aten::arange" and counted.size("start", 0) == 0
+        lengths = {counted.integer("step", 1)} if is_even else set[int]()
+    if len(lengths) != 1 or 0 in lengths:
+        raise ProblemError("its bags must have one length, known before the program runs")
+    (length,), width = lengths, call.sizes[-1]
+    rows = e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
+    if "per_sample_weights" in call:
+        weights = e.add(tensor.UnsqueezeOp(e.value(call["per_sample_weights"]), [1]))
+        rows = e.add(tensor.MulOp(rows, weights))
+    bags = e.reshape(rows, (count, width), (call.sizes[0], length, width))
+    return [e.add(kinds[call.integer("mode", 0)](bags, [1])), None, None, None]
+
+
+def _one_hot(e: Builder, call: Call) -> SSAValue:
+    on, off = e.number(1, i64), e.number(0, i64)
+    return e.add(tensor.OneHotOp(e.value(call["self"]), on, off, call.integer("num_classes")))
+
+
+def _beside(e: Builder, node: Node, index: Node, along: int) -> SSAValue:
+    """A tensor cut to the sizes of indices along all axes but one."""
+    x, sizes, wanted = e.value(node), e.sizes(node), e.sizes(index)
+    for axis, (size, other) in enumerate(zip(sizes, wanted, strict=True)):
+        if axis != along and size != other:
+            x = cut(e, x, axis, 0, static([other], "sizes of indices")[0])
+    return x
+
+
+def _gather(e: Builder, call: Call) -> SSAValue:
+    indices, axis = e.value(call["index"]), call.integer("dim")
+    x = _beside(e, call["self"], call["index"], axis % call.rank)
+    return e.add(tensor.GatherElementsOp(x, indices, axis))
+
+
+def _scatter(reduction: str) -> Rule:
+    def rule(e: Builder, call: Call) -> SSAValue:
+        x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.integer("dim")
+        wanted = call.word("reduce", reduction)
+        if wanted not in ("none", "add"):
+            raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
+        sizes = e.sizes(call["index"])
+        if "value" in call:
+            value = e.operand(call.operand("value"), call.value.dtype)
+            updates = e.add(tensor.ExpandOp(value, static(sizes, "sizes of indices")))
+        else:
+            updates = _beside(e, call["src"], call["index"], call.rank)
+            (count,) = static([sizes[axis]], "size of indices")
+            updates = cut(e, updates, axis % call.rank, 0, count)
+        return e.add(tensor.ScatterElementsOp(x, indices, updates, axis, wanted))
+
+    return rule
+
+
+RULES: dict[str, Rule] = {
+    "diagonal": _diagonal,
+    "embedding": _embedding,
+    "_embedding_bag": _embedding_bag,
+    "_embedding_bag_forward_only": _embedding_bag,
+    "gather": _gather,
+    "index": _index,
+    "index_put": _index_put,
+    "index_select": _index_select,
+    "one_hot": _one_hot,
+    "scatter": _scatter("none"),
+    "scatter_add": _scatter("add"),
+    "select_scatter": _slice_scatter,
+    "slice_scatter": _slice_scatter,
+    "unfold": _unfold,
+}
+"""By the name of the operator in the namespace `aten`."""

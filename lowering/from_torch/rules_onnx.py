@@ -1,0 +1,289 @@
+"""Operators that ONNX has too: what they mean is said once, by the rules of `from_onnx`.
+
+A function here states a call in the terms of the other format; `_same` has its rule write the ops,
+in the same block. Not here: operators whose rules are shorter than that (the other `rules_*`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+from xdsl.ir import BlockArgument, SSAValue
+
+from ...dialects import tensor
+from ...ir.arrays import Array
+from ..from_onnx import sizes as onnx_sizes
+from ..from_onnx.calls import AttributeValue, tensor_of
+from ..from_onnx.calls import Call as OnnxCall
+from ..from_onnx.onnx_builder import Builder as OnnxBuilder
+from ..from_onnx.onnx_operators import RULES as ONNX
+from ..problems import ProblemError
+from .calls import Call
+from .sizes import Sizes, is_free, static
+from .torch_builder import Builder, Known, Result, Rule, array_of
+
+if TYPE_CHECKING:
+    from sympy import Expr, Poly
+    from torch.fx import Node
+
+Attributes: TypeAlias = Mapping[str, AttributeValue]
+
+Operand: TypeAlias = "Node | SSAValue | Array | None"
+"""A tensor of the graph, a value, or known numbers."""
+
+OPSET = 21
+"""The version of ONNX whose operators are meant."""
+
+
+def _same(
+    e: Builder, op: str, operands: Sequence[Operand], attributes: Attributes, outputs: int = 1
+) -> list[SSAValue]:
+    """The results of an ONNX operator."""
+    there = _companion(e)
+    inputs = [_operand(e, there, operand) for operand in operands]
+    results = ONNX[op](there, OnnxCall(op, "", OPSET, inputs, attributes, outputs))
+    listed = results if isinstance(results, tuple) else (results,)
+    return [there.real(tensor_of(result)) for result in listed]
+
+
+def _companion(e: Builder) -> OnnxBuilder:
+    """The builder of the rules there; it knows the sizes of the arguments."""
+    there = e.companion(OnnxBuilder)
+    there.location = e.location
+    for node, value in e.values.items():
+        if isinstance(value, BlockArgument):
+            there.refine(value, _sizes(e.sizes(node)))
+    return there
+
+
+def _operand(e: Builder, there: OnnxBuilder, operand: Operand) -> SSAValue | None:
+    if operand is None or isinstance(operand, SSAValue):
+        return operand
+    if isinstance(operand, np.ndarray):
+        return there.known(operand)
+    known = e.values[operand]
+    if isinstance(known, Known) and not known.is_spread:
+        value = there.known(array_of(known.tensor))
+        if known.keys:
+            there.names[value] = known.keys[0]
+        if known.is_stored:
+            there.stored.add(value)
+        if known.is_stored and known.keys[0] in e.buffers:
+            there.buffers.add(value)
+        return value
+    return there.refine(e.value(operand), _sizes(e.sizes(operand)))
+
+
+def _sizes(sizes: Sizes) -> list[onnx_sizes.Size]:
+    return [_size(cast("Expr", size)) if is_free(size) else size for size in sizes]
+
+
+def _size(size: Expr) -> onnx_sizes.Size:
+    """An expression of free sizes as a polynomial; what is none is a free size of its own."""
+    import sympy
+
+    try:
+        polynomial: Poly = sympy.Poly(size, *sorted(size.free_symbols, key=str), domain="ZZ")
+    except sympy.PolynomialError:
+        return onnx_sizes.Free.named(str(size))
+    total: onnx_sizes.Size = 0
+    terms = cast("Sequence[tuple[tuple[int, ...], int]]", polynomial.terms())
+    for powers, factor in terms:
+        names = [
+            onnx_sizes.Free.named(str(symbol))
+            for symbol, power in zip(polynomial.gens, powers, strict=True)
+            for _ in range(power)
+        ]
+        total = total + onnx_sizes.product([int(factor), *names])
+    return total
+
+
+def _image(call: Call) -> str:
+    return "self" if "self" in call else "input"
+
+
+def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) -> Rule:
+    """A rule for new sizes of images.
+
+    PyTorch passes scales on where they were given, and computes them from the sizes otherwise.
+    """
+
+    def rule(e: Builder, call: Call) -> Result:
+        x, new = call[_image(call)], static(call.sizes[2:], "image")
+        place = "align_corners" if call.flag("align_corners") else "half_pixel"
+        if mode == "nearest" and nearest == "floor":
+            place = "asymmetric"
+        axes = list(range(2, call.rank))
+        scales = _scales(call, len(axes))
+        attributes: Attributes = {
+            "mode": mode, "coordinate_transformation_mode": place, "nearest_mode": nearest,
+            "axes": axes, **(given or {}),
+        }  # fmt: skip
+        operands: list[Operand] = [x, None, None, np.array(new, np.int64)]
+        if scales is not None and place != "align_corners":
+            operands = [x, None, np.array(scales, np.float64)]
+        return _same(e, "Resize", operands, attributes)[0]
+
+    return rule
+
+
+def _scales(call: Call, axes: int) -> list[float] | None:
+    """The scales that the call states."""
+    if "scale_factors" in call:
+        return [*cast("Sequence[float]", call.arguments["scale_factors"])]
+    names = [name for name in ("scales", "scales_d", "scales_h", "scales_w") if name in call]
+    return [call.number(name) for name in names] if len(names) == axes else None
+
+
+def _grid_sample(e: Builder, call: Call) -> Result:
+    modes = ("linear", "nearest", "cubic")
+    attributes: Attributes = {
+        "mode": modes[call.integer("interpolation_mode")],
+        "padding_mode": ("zeros", "border", "reflection")[call.integer("padding_mode")],
+        "align_corners": int(call.flag("align_corners")),
+    }
+    return _same(e, "GridSample", [call["input"], call["grid"]], attributes)[0]
+
+
+def _window(call: Call, kernel: Sequence[int]) -> dict[str, AttributeValue]:
+    axes = len(kernel)
+    pads = call.window("padding", axes)
+    strides = call.window("stride", axes) if call.integers("stride") else list(kernel)
+    dilation = call.window("dilation", axes) if "dilation" in call else [1] * axes
+    return {
+        "kernel_shape": list(kernel), "strides": strides, "dilations": dilation,
+        "pads": [*pads, *pads], "ceil_mode": int(call.flag("ceil_mode")),
+    }  # fmt: skip
+
+
+def deep_convolution(e: Builder, call: Call) -> SSAValue:
+    """A convolution of three axes and more, also a transposed one."""
+    weight, spatial = call["weight"], len(e.sizes(call["weight"])) - 2
+    attributes = _window(call, static(e.sizes(weight)[2:], "kernel"))
+    attributes["group"] = call.integer("groups")
+    mode = call.arguments.get("padding")
+    if isinstance(mode, str):
+        attributes["auto_pad"] = "SAME_UPPER" if mode == "same" else "VALID"
+    operands = [call["input"], weight, call.optional("bias")]
+    if not call.flag("transposed"):
+        return _same(e, "Conv", operands, attributes)[0]
+    attributes["output_padding"] = call.window("output_padding", spatial)
+    return _same(e, "ConvTranspose", operands, attributes)[0]
+
+
+def max_pool(e: Builder, call: Call) -> SSAValue:
+    """Greatest elements of windows of any kind, of images with a batch."""
+    axes = len(e.sizes(call["self"])) - 2
+    kernel = call.window("kernel_size", axes)
+    return _same(e, "MaxPool", [call["self"]], _window(call, kernel))[0]
+
+
+def _deep_max_pool(e: Builder, call: Call) -> Result:
+    result = max_pool(e, call)
+    return [result, None] if "with_indices" in call.name else result
+
+
+def _avg_pool(e: Builder, call: Call) -> Result:
+    if "divisor_override" in call:
+        raise ProblemError("its windows have a divisor of their own")
+    attributes = _window(call, call.window("kernel_size", 3))
+    attributes["count_include_pad"] = int(call.flag("count_include_pad", True))
+    return _same(e, "AveragePool", [call["self"]], attributes)[0]
+
+
+_GATES = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
+"""The operator there, and the order of its gates in terms of PyTorch's."""
+
+
+def _recurrent(e: Builder, call: Call) -> Result:
+    """Layers of recurrent cells, unrolled over their steps."""
+    if "input" not in call:
+        raise ProblemError("sequences of different lengths are not supported; pad them")
+    name = call.name.removeprefix("aten::")
+    op, order = _GATES.get(name, ("RNN", [0]))
+    layers, ways = call.integer("num_layers"), 1 + call.flag("bidirectional")
+    parameters = call.tensors("params")
+    count = len(parameters) // (layers * ways)
+    if count not in (2, 4) or any(e.known(node) is None for node in parameters):
+        raise ProblemError("cells with projections or with computed weights are not supported")
+    attributes: dict[str, AttributeValue] = {
+        "direction": "bidirectional" if ways == 2 else "forward", "linear_before_reset": 1,
+    }  # fmt: skip
+    if op == "RNN":
+        attributes["activations"] = [name.removeprefix("rnn_")] * ways
+    there = _companion(e)
+    starts = call.tensors("hx") if op == "LSTM" else [call["hx"]]
+    states = [_operand(e, there, start) for start in starts]
+    x = there.real(tensor_of(_operand(e, there, call["input"])))
+    x = there.permute(x, [1, 0, 2]) if call.flag("batch_first") else x
+    finals: list[list[SSAValue]] = [[] for _ in states]
+    for layer in range(layers):
+        first = layer * ways
+        sets = [parameters[(first + way) * count : (first + way + 1) * count]
+                for way in range(ways)]  # fmt: skip
+        weights = [_stacked(e, there, [own[i] for own in sets], order) for i in range(count)]
+        bias = there.add(tensor.ConcatenateOp(weights[2:], 1)) if count == 4 else None
+        begins = [there.cut(tensor_of(state), 0, first, first + ways) for state in states]
+        inputs = [x, weights[0], weights[1], bias, None, *begins]
+        results = ONNX[op](there, OnnxCall(op, "", OPSET, inputs, attributes, 1 + len(states)))
+        assert isinstance(results, tuple)
+        y, *ends = map(tensor_of, results)
+        for final, end in zip(finals, ends, strict=True):
+            final.append(end)
+        steps, _, batch, hidden = there.sizes(y)
+        x = there.reshape(there.permute(y, [0, 2, 1, 3]), (steps, batch, ways * hidden))
+    x = there.permute(x, [1, 0, 2]) if call.flag("batch_first") else x
+    joined = [
+        final[0] if layers == 1 else there.add(tensor.ConcatenateOp(final, 0)) for final in finals
+    ]
+    return [there.real(value) for value in (x, *joined)]
+
+
+def _stacked(
+    e: Builder, there: OnnxBuilder, parameters: Sequence[Node], order: Sequence[int]
+) -> SSAValue:
+    """Parameters of all directions with their gates in another order."""
+    arrays: list[Array] = []
+    for node in parameters:
+        known = e.known(node)
+        assert known is not None
+        gates = np.split(array_of(known.tensor), len(order))
+        arrays.append(np.concatenate([gates[gate] for gate in order]))
+    value = there.known(np.stack(arrays))
+    known = e.known(parameters[0])
+    if known is not None and known.keys:
+        there.names[value] = known.keys[0]
+    return value
+
+
+_AREA: Attributes = {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
+"""Antialiased, as in the library PIL: only elements inside the image count."""
+
+_NEAREST = _resize("nearest")
+_EXACT = _resize("nearest", "round_prefer_ceil")
+
+RULES: dict[str, Rule] = {
+    "avg_pool3d": _avg_pool,
+    "grid_sampler_2d": _grid_sample,
+    "gru": _recurrent,
+    "lstm": _recurrent,
+    "max_pool3d": _deep_max_pool,
+    "max_pool3d_with_indices": _deep_max_pool,
+    "rnn_relu": _recurrent,
+    "rnn_tanh": _recurrent,
+    "upsample_bicubic2d": _resize("cubic"),
+    "_upsample_bicubic2d_aa": _resize("cubic", given=_AREA),
+    "upsample_bilinear2d": _resize("linear"),
+    "_upsample_bilinear2d_aa": _resize("linear", given=_AREA),
+    "upsample_linear1d": _resize("linear"),
+    "upsample_nearest1d": _NEAREST,
+    "upsample_nearest2d": _NEAREST,
+    "upsample_nearest3d": _NEAREST,
+    "_upsample_nearest_exact1d": _EXACT,
+    "_upsample_nearest_exact2d": _EXACT,
+    "_upsample_nearest_exact3d": _EXACT,
+    "upsample_trilinear3d": _resize("linear"),
+}
+"""By the name of the operator in the namespace `aten`."""

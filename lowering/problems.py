@@ -1,0 +1,5 @@
+"""Why one operation of a model that is read has no meaning in the IR."""
+
+
+class ProblemError(Exception):
+    """The reason, without place and name; front ends gather all of them, and show none alone."""
