@@ -13,6 +13,15 @@ if TYPE_CHECKING:
     from .lowering.neuromorphic.analysis import Comparison as Comparison
     from .lowering.neuromorphic.analysis import ComparisonFramework as ComparisonFramework
     from .lowering.neuromorphic.analysis import EnergyAnalyzer as EnergyAnalyzer
+    from .lowering.neuromorphic.backend import DeployedModel as DeployedModel
+    from .lowering.neuromorphic.backend import FallbackWarning as FallbackWarning
+    from .lowering.neuromorphic.backend import NeuromorphicBackend as NeuromorphicBackend
+    from .lowering.neuromorphic.backend import Results as Results
+    from .lowering.neuromorphic.backend import SpikingModel as SpikingModel
+    from .lowering.neuromorphic.backend import get_neuromorphic_backend as get_neuromorphic_backend
+    from .lowering.neuromorphic.machines import EdgeBackend as EdgeBackend
+    from .lowering.neuromorphic.machines import Loihi2Backend as Loihi2Backend
+    from .lowering.neuromorphic.machines import SpiNNakerBackend as SpiNNakerBackend
     from .lowering.placement.drive import Drive as Drive
     from .lowering.placement.drive import drive_of as drive_of
     from .lowering.placement.energy import EnergyMetrics as EnergyMetrics
@@ -69,6 +78,9 @@ else:
         {
             "lowering.conversion": "convert_to_snn run_spiking",
             "lowering.neuromorphic.analysis": "Comparison ComparisonFramework EnergyAnalyzer",
+            "lowering.neuromorphic.backend": "DeployedModel FallbackWarning NeuromorphicBackend "
+            "Results SpikingModel get_neuromorphic_backend",
+            "lowering.neuromorphic.machines": "EdgeBackend Loihi2Backend SpiNNakerBackend",
             "lowering.placement.drive": "Drive drive_of",
             "lowering.placement.energy": "EnergyMetrics",
             "lowering.simulator": "simulator",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .weights import Weights
 
 ENTRY_POINTS = "triton_dsl.backends"
-"""Entry-point group whose entries are `BackendBase` subclasses, by back-end name."""
+"""Entry-point group whose entries are back ends, see `register_backend`, by name."""
 
 
 class BackendBase(ABC):
@@ -79,7 +79,7 @@ class CompiledModel:
         return write_artifact(artifact, path)
 
 
-_backends: dict[str, type[BackendBase]] = {}
+_backends: dict[str, type[Any]] = {}
 
 _ALIASES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "fpga": ("verilog", {"target_device": "device"}),
@@ -87,8 +87,12 @@ _ALIASES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 """Other names of targets, with other names of their options; registered back ends come first."""
 
 
-def register_backend(name: str, backend: type[BackendBase]) -> None:
+def register_backend(name: str, backend: type[Any]) -> None:
     """Make `backend` available as `compile_model(backend=name)`; a later one replaces it.
+
+    Args:
+        name: its name.
+        backend: a `BackendBase`, or a `neuromorphic.backend.NeuromorphicBackend`.
 
     Raises:
         OptionError: `name` is that of a built-in target.
@@ -98,9 +102,9 @@ def register_backend(name: str, backend: type[BackendBase]) -> None:
     _backends[name] = backend
 
 
-def get_all_backends() -> dict[str, type[BackendBase]]:
+def get_all_backends() -> dict[str, type[Any]]:
     """Registered back ends and those of installed plug-ins, by name."""
-    found: dict[str, type[BackendBase]] = {}
+    found: dict[str, type[Any]] = {}
     for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
         try:
             found[entry.name] = entry.load()
@@ -155,6 +159,11 @@ def compile_model(
         )
         artifact = compile_to_target(module, backend, options)
         return CompiledModel(backend, module.clone(), artifact, options)
+    if backend in backends and not issubclass(backends[backend], BackendBase):
+        module = import_model(
+            source_file, layer=layer, weights=weights, example_inputs=example_inputs
+        )
+        return backends[backend](**options).compile(module)
     if backend in backends:
         if weights is not None or trainable or not isinstance(source_file, str | Path):
             raise OptionError(

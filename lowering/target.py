@@ -43,6 +43,8 @@ class Target(ABC, Generic[OptionsT]):
         holds_graded: whether numbers, not spikes alone, may go from neurons to neurons.
         engine: what runs what it makes (`engine.Engine`), or where that stands,
             `package.module:Class`; `None` where nothing does.
+        backend: who deploys what it makes on a machine (`neuromorphic.backend`), or where that
+            stands; `None` where nobody does.
     """
 
     name: ClassVar[str]
@@ -50,6 +52,7 @@ class Target(ABC, Generic[OptionsT]):
     Options: ClassVar[type[TargetOptions]] = TargetOptions
     engine: ClassVar[type[Engine] | str | None] = None
     engine_package: ClassVar[str | None] = None
+    backend: ClassVar[type | str | None] = None
     known_steps: ClassVar[bool] = False
     holds_graded: ClassVar[bool] = True
 

@@ -50,6 +50,7 @@ class CTarget(Target[COptions]):
     description: ClassVar[str] = "C99 for microcontrollers: static memory, packed weights"
     Options: ClassVar[type[TargetOptions]] = COptions
     engine = f"{__package__}.engine:CEngine"
+    backend = "triton_dsl.lowering.neuromorphic.machines:EdgeBackend"
     known_steps = True
 
     def prepare(self, module: ModuleOp, options: COptions) -> None:

@@ -42,6 +42,7 @@ class Loihi2Target(Target[Loihi2Options]):
     description = "spiking network for Intel's Loihi 2: a folder with a Lava script, or netx"
     Options = Loihi2Options
     engine = "triton_dsl.lowering.to_loihi2.engine:Loihi2Engine"
+    backend = "triton_dsl.lowering.neuromorphic.machines:Loihi2Backend"
 
     def options_for(self, options: Loihi2Options, output: Path) -> Loihi2Options:
         """A path that ends in `.net` asks for netx."""

@@ -47,6 +47,7 @@ class SpiNNakerTarget(Target[SpiNNakerOptions]):
     description = "PyNN script and arrays of a spiking network, for SpiNNaker 1 and 2 and NEST"
     Options = SpiNNakerOptions
     engine = f"{__package__}.engine:NestEngine"
+    backend = "triton_dsl.lowering.neuromorphic.machines:SpiNNakerBackend"
 
     def emit(self, module: ModuleOp, options: SpiNNakerOptions) -> Artifact:
         """The folder: `run.py`, `network.json`, `network.npz`, `placement.json`.
