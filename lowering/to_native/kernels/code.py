@@ -151,9 +151,10 @@ class Code(LlvmBuilder):
         """Put a value at an address of any alignment."""
         self.append(llvm.StoreOp(value, address, alignment=1))
 
-    def prefetch(self, address: SSAValue) -> None:
-        """Ask for a line of memory early; any address is allowed."""
-        self._effect("llvm.prefetch.p0", address, *(self.constant(n, i32) for n in (0, 3, 1)))
+    def prefetch(self, address: SSAValue, nearness: int = 3) -> None:
+        """Ask for a line of memory early, 3 for the nearest cache; any address is allowed."""
+        flags = (self.constant(n, i32) for n in (0, nearness, 1))
+        self._effect("llvm.prefetch.p0", address, *flags)
 
     def copy(self, target: SSAValue, source: SSAValue, count: Index) -> None:
         """Copy bytes between places that do not overlap."""

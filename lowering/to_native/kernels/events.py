@@ -6,12 +6,11 @@
 - Trits are added as 2-bit codes u = trit + 1: seven rows in fields of 4 bits, eighteen such groups
   in bytes, then in int32; Σ u minus the count of events is the sum.
 - int8 weights are added as bytes w + 128 in fields of 16 bits, at most 257 rows, then in int32.
-- Floats are added in the order of the inputs, starting from 0.
 
 Weights stand in blocks of columns, each of which fits a near cache: a layer takes one block after
 the other for a number of rows of spikes.
 
-Not here: what is done with the sums (`spiking_layers`).
+Not here: what is done with the sums (`spiking_layers`), float weights (`float_events`).
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ _BYTE_ROWS = 18 * _NIBBLE_ROWS
 """Codes up to 2 that fit a byte: 252."""
 _HALF_ROWS = 257
 """Bytes up to 255 that fit 16 bits: 65535."""
-_FIRST, _NEXT = 8, 4
+FIRST, _NEXT = 8, 4
 """Events that are listed at once, needed or not."""
 _AT_ONCE = 8
-"""Columns of int8 weights and floats that are summed at once."""
+"""Columns of int8 weights that are summed at once."""
 _BLOCK_BYTES = 512 << 10
 """Weights that stay in the second-level cache while many rows of spikes meet them."""
 
@@ -114,6 +113,16 @@ class EventRows:
         return padded.reshape(self.ins, self.blocks, -1).transpose(1, 0, 2).reshape(-1)
 
     @property
+    def entry(self) -> Attribute:
+        """The type of an event in a list: bytes from the start of a block to its row."""
+        return i64
+
+    @property
+    def lists_together(self) -> int:
+        """Lists that take turns in memory, entry by entry."""
+        return 1
+
+    @property
     def lists(self) -> int:
         """Steps whose events are listed before their sums are taken."""
         return 64
@@ -125,7 +134,7 @@ class EventRows:
     @property
     def list_bytes(self) -> int:
         """Memory for a list of events; entries past the last may be written."""
-        return 8 * (self.ins + 2 * _FIRST)
+        return 8 * (self.ins + 2 * FIRST)
 
 
 class Events:
@@ -135,30 +144,32 @@ class Events:
         self._code = code
         self._rows = rows
         self._width = rows.recipe.width
-        self._rest = rows.ins % self._width
-        self._last = code.stack(self._width) if self._rest else None
+        self._last = code.stack(self._width) if rows.ins % self._width else None
 
     # Which inputs fire
 
-    def list_events(self, x: SSAValue, events: SSAValue) -> SSAValue:
+    def list_events(self, x: SSAValue, events: SSAValue, ins: int) -> SSAValue:
         """List the offsets of the rows of weights of the bytes of `x` that are not 0; their count.
 
         Args:
             x: address of `ins` bytes.
             events: address of `list_bytes` bytes.
+            ins: all inputs, or whole registers of them.
         """
-        code, rows, width = self._code, self._rows, self._width
-        whole = rows.ins - self._rest
+        code, width = self._code, self._width
+        rest = ins % width
+        whole = ins - rest
         start = [code.constant(0)]
         with code.loop(0, whole, width, start) as piece:
             i = piece.index
             piece.values = [self._listed(code.at(x, i), i, events, piece.values[0])]
         (count,) = piece.values
-        if self._last is None:
+        if not rest:
             return count
+        assert self._last is not None
         place = code.constant(whole)
         code.clear(self._last, width)
-        code.copy(self._last, code.at(x, place), self._rest)
+        code.copy(self._last, code.at(x, place), rest)
         return self._listed(self._last, place, events, count)
 
     def _listed(
@@ -172,19 +183,20 @@ class Events:
         if width < 64:
             mask = code.resize(mask, i64, unsigned=True)
         fired = code.intrinsic("llvm.ctpop.i64", [mask], i64)
-        target = code.at(events, count, i64)
+        entry, stride = self._rows.entry, self._rows.lists_together
+        target = code.at(events, code.mul(count, stride), entry)
 
         def some(at: SSAValue, mask: SSAValue, entries: int) -> SSAValue:
             for k in range(entries):
                 place = code.intrinsic("llvm.cttz.i64", [mask, code.constant(0, i1)], i64)
                 offset = code.mul(code.add(first, place), self._rows.row_bytes)
-                code.store(offset, code.at(at, k, i64))
+                code.store(code.resize(offset, entry), code.at(at, k * stride, entry))
                 mask = code.and_(mask, code.sub(mask, 1))
             return mask
 
-        mask = some(target, mask, _FIRST)
-        with code.loop(_FIRST, fired, _NEXT, [mask]) as more:
-            more.values = [some(code.at(target, more.index, i64), more.values[0], _NEXT)]
+        mask = some(target, mask, FIRST)
+        with code.loop(FIRST, fired, _NEXT, [mask]) as more:
+            more.values = [some(code.at(target, code.mul(more.index, stride), entry), more.values[0], _NEXT)]
         return code.add(count, fired)
 
     # Their rows
@@ -213,8 +225,7 @@ class Events:
         if rows.kind == "trit":
             self._add_trits(weights, events, count, sums, columns)
             return
-        add = self._add_bytes if rows.kind == "i8" else self._add_floats
-        self._columns(columns, partial(add, weights, events, count, sums))
+        self._columns(columns, partial(self._add_bytes, weights, events, count, sums))
 
     def _columns(self, columns: int, add: Callable[[SSAValue, int], None]) -> None:
         """Call `add(first, how many)` so that all columns are met."""
@@ -330,27 +341,3 @@ class Events:
                 for half, values in enumerate((even, odd)):
                     place = code.at(target, 4 * (c * width + half * (width // 2)))
                     self._add_to(place, values, width // 2)
-
-    def _add_floats(
-        self,
-        weights: SSAValue,
-        events: SSAValue,
-        count: SSAValue,
-        sums: SSAValue,
-        first: SSAValue,
-        columns: int,
-    ) -> None:
-        code, width, rows = self._code, self._width, self._rows
-        register = vector(rows.element, rows.column)
-        offset = code.mul(first, width)
-        here, target = code.at(weights, offset), code.at(sums, offset)
-        zeros = [code.constant(0.0, register)] * columns
-        with code.loop(0, count, 1, zeros) as single:
-            row = self._row(here, events, single.index, 0)
-            single.values = [
-                code.fadd(total, code.load(code.at(row, c * width), register))
-                for c, total in enumerate(single.values)
-            ]
-        totals = single.values
-        for c, total in enumerate(totals):
-            code.store(total, code.at(target, c * width))

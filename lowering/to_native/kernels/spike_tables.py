@@ -1,17 +1,19 @@
-"""Products of rows of spikes with all weights: tables hold the sums of every four inputs.
+"""Products of rows of spikes with all weights: tables hold the sums of inputs that fire together.
 
-Four inputs can fire in sixteen ways. For 32 inputs and a column of outputs, the sums of all ways of
-eight such groups fit the first-level cache, so that a row of spikes takes one addition for four
-products; the table serves some hundred rows, one for half of the inputs some tens. Sums of int8
-weights are held as int16 in a table and for its inputs, then as int32. Floats are added in groups:
-first the four of a group, in order, then the groups. A few rows alone do not pay for a table: they
-multiply by all weights, and add in the same order, so that no bit depends on the number of rows.
+Six inputs can fire in 64 ways. For 48 inputs and a register of outputs, the sums of all ways of
+eight such groups fit the first-level cache, so that a row of spikes takes one addition for six
+products. A table pays for some hundred rows; fewer take tables of three inputs, for several
+registers. Sums of int8 weights are held as int16 in tables and for some of the inputs, those of
+trits as int8, then as int32. Floats are added in groups of six: first three and three, in order,
+then both, then the groups. A few rows alone do not pay for a table: they multiply by all weights,
+and add in the same order, so that no bit depends on the number of rows.
 
 Not here: sums of the inputs that fire alone (`events`), what calls it (`program.spike_products`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,18 +24,20 @@ from xdsl.ir import Attribute, SSAValue
 from ....ir.arrays import Array
 from ....runtime.native.abi.linear import round_up
 from ..llvm.types import vector
-from .code import POINTER, Code
+from .code import POINTER, Code, Index
 from .recipes import Recipe
 
-_TOGETHER, _GROUP = 32, 4
+_TOGETHER, _GROUP = 48, 6
 """Inputs whose sums a table holds, and those of one group."""
-_WAYS = 1 << _GROUP
-_ROWS = 512
+_HALF = _GROUP // 2
+_UNIT = 12
+"""Inputs that are read at once: whole groups, and whole bytes of trits."""
+_ROWS = 1024
 """Rows that one table serves: their sums shall stay in the second-level cache."""
-_FEW, _SOME = 8, 64
-"""Rows that are too few for a table, and for a table of more than half of the inputs."""
+_FEW, _MANY = 8, 96
+"""Rows that are too few for a table, and that are enough for one of whole groups."""
 _REGISTERS = 4
-"""Most registers of a table's row."""
+"""Most registers of a column."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +48,14 @@ class TableProduct:
         recipe: the instruction set.
         element: of the sums: f32, f64, or i32 for weights of int8.
         ins, outs: the shape.
+        trits: whether the weights are -1, 0 and 1.
     """
 
     recipe: Recipe
     element: Attribute
     ins: int
     outs: int
+    trits: bool = False
 
     @property
     def floats(self) -> bool:
@@ -64,27 +70,31 @@ class TableProduct:
     @property
     def entry(self) -> Attribute:
         """The type of a number in a table."""
-        return self.element if self.floats else i16
+        return self.element if self.floats else i8 if self.trits else i16
 
     @property
     def weight(self) -> Attribute:
-        """The type of a weight."""
+        """The type of a weight; four trits stand in one of them, as 2-bit codes trit + 1."""
         return self.element if self.floats else i8
+
+    @property
+    def span(self) -> int:
+        """Inputs whose sums fit the type of a table's numbers."""
+        return self.padded if self.floats else 96 if self.trits else 240
 
     @property
     def lanes(self) -> int:
         """Outputs in a register of a table."""
-        return self.recipe.width // (self.bytes if self.floats else 2)
+        return self.recipe.width // (self.bytes if self.floats else 1 if self.trits else 2)
 
     @property
     def registers(self) -> int:
-        """Registers of a table's row: a power of two."""
-        needed = -(-self.outs // self.lanes)
-        return min(_REGISTERS, 1 << (needed - 1).bit_length())
+        """Registers of a column."""
+        return min(_REGISTERS, -(-self.outs // self.lanes))
 
     @property
     def column(self) -> int:
-        """Outputs of a table."""
+        """Outputs that are computed one after the other."""
         return self.lanes * self.registers
 
     @property
@@ -93,19 +103,27 @@ class TableProduct:
         return round_up(self.ins, _TOGETHER)
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of a table's row."""
-        return self.recipe.width * self.registers
+    def bit_bytes(self) -> int:
+        """Bytes of a row of spikes, one bit for each, and what is read with the last."""
+        return round_up(self.padded, 64) // 8 + 8
 
     @property
-    def bit_bytes(self) -> int:
-        """Bytes of a row of spikes, one bit for each."""
-        return round_up(self.ins, 64) // 8
+    def table(self) -> int:
+        """Bytes of a table: of whole groups for one register, or of half ones for several."""
+        groups = _TOGETHER // _GROUP
+        half = 2 * groups * self.registers << _HALF
+        return self.recipe.width * max(groups << _GROUP, half)
+
+    @property
+    def part(self) -> int:
+        """Where sums of a part of the inputs stand in scratch memory: after the table."""
+        return self.table
 
     @property
     def sums(self) -> int:
-        """Where sums stand in scratch memory: after the table."""
-        return _TOGETHER // _GROUP * _WAYS * self.row_bytes
+        """Where sums stand in scratch memory; of floats there are no others."""
+        size = 0 if self.floats else _ROWS * self.registers * self.recipe.width
+        return self.part + size
 
     @property
     def packed(self) -> int:
@@ -122,7 +140,10 @@ class TableProduct:
         columns = round_up(self.outs, self.column)
         padded = np.zeros((self.padded, columns), weights.dtype if self.floats else np.int8)
         padded[: self.ins, : self.outs] = weights
-        return padded.reshape(self.padded, -1, self.column).transpose(1, 0, 2).reshape(-1)
+        if self.trits:
+            fields = (padded + 1).reshape(-1, 4, columns) << np.arange(0, 8, 2)[:, None]
+            padded = np.bitwise_or.reduce(fields, axis=1).astype(np.uint8).view(np.int8)
+        return padded.reshape(len(padded), -1, self.column).transpose(1, 0, 2).reshape(-1)
 
 
 def write_table_product(name: str, shape: TableProduct) -> llvm.FuncOp:
@@ -152,9 +173,11 @@ class _Writer:
         self._code = code
         self._shape = shape
         _, self._weights, self._y, self._table, _ = code.arguments
-        self._sums = code.at(self._table, shape.sums)
+        self._sums, self._part = code.at(self._table, shape.sums), code.at(self._table, shape.part)
         self._bits = code.at(self._table, shape.packed)
         self._register = vector(shape.entry, shape.lanes)
+        self._zero = code.constant(0.0 if shape.floats else 0, self._register)
+        self._wide = vector(shape.element, shape.lanes)
         width = shape.recipe.width
         self._last = code.stack(width) if shape.ins % width else None
 
@@ -179,110 +202,160 @@ class _Writer:
     def column(self, c: SSAValue, outs: int, first: SSAValue, count: SSAValue) -> None:
         """The sums of column `c`, `outs` of them, of `count` rows from `first`."""
         code, shape = self._code, self._shape
-        line = shape.column * shape.bytes
-        start = code.mul(c, shape.padded * shape.column)
-        weights = code.at(self._weights, start, shape.weight)
-        code.clear(self._sums, code.mul(count, line))
-        few, some = (code.icmp("slt", count, most) for most in (_FEW, _SOME))
+        rows = shape.padded // 4 if shape.trits else shape.padded
+        weights = code.at(self._weights, code.mul(c, rows * shape.column), shape.weight)
+        registers = range(-(-outs // shape.lanes))
+        for r in registers:
+            code.clear(self._sum(r, 0), code.mul(count, shape.lanes * shape.bytes))
+        few, many = code.icmp("slt", count, _FEW), code.icmp("sge", count, _MANY)
         with code.when(few), code.each(0, count) as r:
-            self._multiply(weights, r)
-        sizes = ((_TOGETHER // 2, code.xor(few, some)), (_TOGETHER, code.not_(some)))
-        for together, fitting in sizes:
-            with code.when(fitting), code.each(0, shape.padded, together) as i:
-                self._fill_table(
-                    code.at(weights, code.mul(i, shape.column), shape.weight), together
-                )
-                self._add_table(i, count, together)
+            self._multiply(weights, r, registers)
+        with code.when(code.not_(code.or_(few, many))):
+            self._look_up(weights, count, registers, _HALF)
+        with code.when(many):
+            for register in registers:
+                self._look_up(weights, count, [register], _GROUP)
         with code.each(0, count) as r:
             place = code.add(code.mul(code.add(first, r), shape.outs), code.mul(c, shape.column))
-            source = code.at(self._sums, code.mul(r, line))
-            code.copy(code.at(self._y, place, shape.element), source, outs * shape.bytes)
+            target = code.at(self._y, place, shape.element)
+            for register in registers:
+                here = code.at(target, register * shape.lanes, shape.element)
+                size = min(shape.lanes, outs - register * shape.lanes) * shape.bytes
+                code.copy(here, self._sum(register, r), size)
 
-    def _weight(self, row: SSAValue, register: int) -> SSAValue:
-        """A register of weights as numbers of a table."""
+    def _sum(self, register: int, r: Index) -> SSAValue:
+        """Where the sums of a row stand."""
+        place = self._code.mul(self._code.add(r, register * _ROWS), self._shape.lanes)
+        return self._code.at(self._sums, place, self._shape.element)
+
+    def _partial(self, register: int, r: Index) -> SSAValue:
+        """Where the sums of a row for some of the inputs stand."""
+        if self._shape.floats:
+            return self._sum(register, r)
+        place = self._code.mul(self._code.add(r, register * _ROWS), self._shape.recipe.width)
+        return self._code.at(self._part, place)
+
+    def _weight(self, weights: SSAValue, first: SSAValue, k: int, register: int) -> SSAValue:
+        """Weights of input `first` + k, where `first` starts a unit, as numbers of a table."""
         code, shape = self._code, self._shape
-        place = code.at(row, register * shape.lanes, shape.weight)
-        values = code.load(place, vector(shape.weight, shape.lanes))
+        row = code.add(code.lshr(first, 2), k // 4) if shape.trits else code.add(first, k)
+        place = code.add(code.mul(row, shape.column), register * shape.lanes)
+        address = code.at(weights, place, shape.weight)
+        values = code.load(address, vector(shape.weight, shape.lanes))
+        if shape.trits:
+            return code.sub(code.and_(code.lshr(values, 2 * (k % 4)), 3), 1)
         return values if shape.floats else code.resize(values, self._register)
 
     def _plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
         return self._code.fadd(a, b) if self._shape.floats else self._code.add(a, b)
 
-    def _fill_table(self, weights: SSAValue, together: int) -> None:
-        """The sums of all ways in which each group of inputs can fire."""
-        code, shape = self._code, self._shape
-        ahead = together * shape.column
-        with code.each(0, together // _GROUP) as g:
-            target = code.at(self._table, code.mul(g, _WAYS * shape.row_bytes))
-            for c in range(shape.registers):
-                sums = [code.constant(0.0 if shape.floats else 0, self._register)]
-                for k in range(_GROUP):
-                    row = code.add(code.mul(g, _GROUP * shape.column), k * shape.column)
-                    place = code.at(weights, row, shape.weight)
-                    code.prefetch(code.at(place, ahead + c * shape.lanes, shape.weight))
-                    value = self._weight(place, c)
-                    sums += [value, *(self._plus(total, value) for total in sums[1:])]
-                for way, total in enumerate(sums):
-                    place = way * shape.row_bytes + c * shape.recipe.width
-                    code.store(total, code.at(target, place))
+    def _ways(self, values: Sequence[SSAValue]) -> list[SSAValue]:
+        """The sums of all ways in which inputs can fire."""
+        sums = [self._zero]
+        for value in values:
+            sums += [value, *(self._plus(total, value) for total in sums[1:])]
+        return sums
 
-    def _add_table(self, i: SSAValue, count: SSAValue, together: int) -> None:
-        """Add to the sums of every row what the table has for its inputs from `i`."""
+    def _look_up(
+        self, weights: SSAValue, count: SSAValue, registers: Sequence[int], group: int
+    ) -> None:
+        """The sums of all rows for some registers, by tables of so many inputs."""
         code, shape = self._code, self._shape
-        shift = shape.row_bytes.bit_length() - 1
-        with code.each(0, count) as r:
-            place = code.add(code.mul(r, shape.bit_bytes), code.lshr(i, 3))
-            stored = code.load(code.at(self._bits, place), IntegerType(together))
-            bits = code.resize(stored, i64, unsigned=True)
-            totals = self._totals(r)
-            for g in range(together // _GROUP):
-                far = shift - g * _GROUP
-                moved = code.shl(bits, far) if far > 0 else code.lshr(bits, -far) if far else bits
-                way = code.and_(moved, (_WAYS - 1) << shift)
-                row = code.at(code.at(self._table, way), g * _WAYS * shape.row_bytes)
-                for c, total in enumerate(totals):
-                    value = code.load(code.at(row, c * shape.recipe.width), self._register)
-                    totals[c] = self._plus(total, value)
-            self._keep(r, totals)
-
-    def _place(self, r: SSAValue, register: int) -> SSAValue:
-        shape = self._shape
-        place = self._code.add(self._code.mul(r, shape.column), register * shape.lanes)
-        return self._code.at(self._sums, place, shape.element)
-
-    def _totals(self, r: SSAValue) -> list[SSAValue]:
-        """The sums of a row so far; of integers those of this table alone."""
-        code, shape = self._code, self._shape
-        if not shape.floats:
-            return [code.constant(0, self._register)] * shape.registers
-        return [code.load(self._place(r, c), self._register) for c in range(shape.registers)]
-
-    def _keep(self, r: SSAValue, totals: list[SSAValue]) -> None:
-        code, shape = self._code, self._shape
-        for c, total in enumerate(totals):
-            place = self._place(r, c)
+        with code.each(0, shape.padded, shape.span) as start:
+            end = code.minimum(code.add(start, shape.span), shape.padded)
             if not shape.floats:
-                wide = vector(i32, shape.lanes)
-                total = code.add(code.load(place, wide), code.resize(total, wide))
-            code.store(total, place)
+                for register in registers:
+                    place = self._partial(register, 0)
+                    code.clear(place, code.mul(count, shape.recipe.width))
+            with code.each(start, end, _TOGETHER) as i:
+                self._fill_table(weights, i, registers, group)
+                with code.each(0, count) as r:
+                    self._add_table(i, r, registers, group)
+            if not shape.floats:
+                with code.each(0, count) as r:
+                    for register in registers:
+                        part = code.load(self._partial(register, r), self._register)
+                        self._add_wide(register, r, part)
 
-    def _multiply(self, weights: SSAValue, r: SSAValue) -> None:
+    def _add_wide(self, register: int, r: SSAValue, part: SSAValue) -> None:
+        """Add integers to the sums of a row."""
+        code, place = self._code, self._sum(register, r)
+        code.store(code.add(code.load(place, self._wide), code.resize(part, self._wide)), place)
+
+    def _fill_table(
+        self, weights: SSAValue, i: SSAValue, registers: Sequence[int], group: int
+    ) -> None:
+        """The sums of all ways in which each group of the inputs from `i` can fire."""
+        code, width = self._code, self._shape.recipe.width
+        line = width * len(registers)
+        with code.each(0, _TOGETHER // _UNIT) as unit:
+            table = code.at(self._table, code.mul(unit, (line << group) * (_UNIT // group)))
+            first = code.add(i, code.mul(unit, _UNIT))
+            for k in range(0, _UNIT, group):
+                for c, register in enumerate(registers):
+                    values = [
+                        self._weight(weights, first, k + n, register) for n in range(group)
+                    ]
+                    halves = [self._ways(values[n : n + _HALF]) for n in range(0, group, _HALF)]
+                    sums = halves[0]
+                    if group == _GROUP:
+                        sums = [self._plus(low, high) for high in halves[1] for low in halves[0]]
+                    for way, total in enumerate(sums):
+                        place = ((k // group) << group) + way
+                        code.store(total, code.at(table, place * line + c * width))
+
+    def _add_table(
+        self, i: SSAValue, r: SSAValue, registers: Sequence[int], group: int
+    ) -> None:
+        """Add to the sums of a row what the table has for its inputs from `i`."""
+        code, width = self._code, self._shape.recipe.width
+        line = width * len(registers)
+        place = code.add(code.mul(r, self._shape.bit_bytes), code.lshr(i, 3))
+        bits = code.load(code.at(self._bits, place), i64)
+        totals = [code.load(self._partial(c, r), self._register) for c in registers]
+        for first in range(0, _TOGETHER, _GROUP):
+            found: list[list[SSAValue]] = []
+            for g in range(first // group, (first + _GROUP) // group):
+                way = code.and_(code.lshr(bits, g * group), (1 << group) - 1)
+                row = code.at(code.at(self._table, code.mul(way, line)), (g << group) * line)
+                found.append(
+                    [
+                        code.load(code.at(row, c * width), self._register)
+                        for c in range(len(registers))
+                    ]
+                )
+            added = found[0] if len(found) == 1 else list(map(self._plus, *found))
+            totals = list(map(self._plus, totals, added))
+        for register, total in zip(registers, totals, strict=True):
+            code.store(total, self._partial(register, r))
+
+    def _multiply(self, weights: SSAValue, r: SSAValue, registers: Sequence[int]) -> None:
         """The sums of one row without a table, in the order of those with one."""
         code, shape = self._code, self._shape
-        mask = IntegerType(8 * shape.bytes if shape.floats else 16)
+        mask = IntegerType(8 * shape.recipe.width // shape.lanes)
         line = code.at(self._bits, code.mul(r, shape.bit_bytes))
-        with code.each(0, shape.padded, _TOGETHER) as i:
-            bits = code.load(code.at(line, code.lshr(i, 3)), i32)
-            with code.loop(0, _TOGETHER, _GROUP, self._totals(r)) as group:
-                sums = [code.constant(0.0 if shape.floats else 0, self._register)] * shape.registers
-                for k in range(_GROUP):
-                    j = code.add(group.index, k)
-                    bit = code.and_(code.lshr(bits, code.resize(j, i32)), 1)
-                    fires = code.splat(code.resize(code.sub(0, bit), mask), shape.lanes)
-                    row = code.mul(code.add(i, j), shape.column)
-                    for c, total in enumerate(sums):
-                        weight = self._weight(code.at(weights, row, shape.weight), c)
-                        value = code.and_(code.bits(weight, fires.type), fires)
-                        sums[c] = self._plus(total, code.bits(value, self._register))
-                group.values = [self._plus(*pair) for pair in zip(group.values, sums, strict=True)]
-            self._keep(r, list(group.values))
+        for register in registers:
+            before = code.load(self._sum(register, r), self._wide) if shape.floats else None
+            with code.each(0, shape.padded, shape.span) as start:
+                end = code.minimum(code.add(start, shape.span), shape.padded)
+                begin = self._zero if before is None else before
+                with code.loop(start, end, _UNIT, [begin]) as unit:
+                    bits = code.load(code.at(line, code.lshr(unit.index, 3)), i32)
+                    bits = code.lshr(bits, code.resize(code.and_(unit.index, 7), i32))
+                    (total,) = unit.values
+                    for k in range(0, _UNIT, _GROUP):
+                        halves = [self._zero, self._zero]
+                        for n in range(_GROUP):
+                            bit = code.and_(code.lshr(bits, k + n), 1)
+                            fires = code.sub(0, bit)
+                            lanes = code.splat(code.resize(fires, mask), shape.lanes)
+                            weight = self._weight(weights, unit.index, k + n, register)
+                            value = code.and_(code.bits(weight, lanes.type), lanes)
+                            value = code.bits(value, self._register)
+                            halves[n // _HALF] = self._plus(halves[n // _HALF], value)
+                        total = self._plus(total, self._plus(*halves))
+                    unit.values = [total]
+                if shape.floats:
+                    code.store(unit.values[0], self._sum(register, r))
+                else:
+                    self._add_wide(register, r, unit.values[0])

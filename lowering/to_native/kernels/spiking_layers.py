@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import f64, i8, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.linear import round_up
-from ..llvm.types import like, vector
+from ..llvm.types import element, like, vector
 from .code import POINTER, Code, Index
 from .events import EventRows
 from .neuron_steps import NeuronStep
@@ -108,7 +108,7 @@ class _Memory:
         return self.state(self.states)
 
 
-class _Finish:
+class Finish:
     """Sums as results: converted, scaled, biased."""
 
     def __init__(
@@ -154,10 +154,10 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
     code = Code(name, [POINTER] * 6 + [i64])
     x, weights, scale, bias, y, scratch, count = code.arguments
     events = rows.events(code)
-    finish = _finish(code, synapse, scale, bias)
+    finish = finish_of(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     with code.each(0, count) as n:
-        fired = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch)
+        fired = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch, rows.ins)
         for b in range(rows.blocks):
             columns = rows.block if b < rows.blocks - 1 else rows.last
             place = code.at(sums, b * rows.block * rows.column, rows.element)
@@ -172,9 +172,9 @@ def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
     return code.finish()
 
 
-def _finish(code: Code, synapse: Synapse, scale: SSAValue, bias: SSAValue) -> _Finish:
+def finish_of(code: Code, synapse: Synapse, scale: SSAValue, bias: SSAValue) -> Finish:
     tables = (scale if synapse.scale else None, bias if synapse.bias else None)
-    return _Finish(code, synapse, *tables)
+    return Finish(code, synapse, *tables)
 
 
 def layer_scratch(synapse: Synapse, neuron: NeuronStep) -> int:
@@ -210,7 +210,7 @@ def write_layer(
     y, ends = next(arguments), list(islice(arguments, after))
     scratch, steps, batch = arguments
     events = rows.events(code)
-    finish = _finish(code, synapse, scale, bias)
+    finish = finish_of(code, synapse, scale, bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
     states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
     width = rows.block * rows.column
@@ -235,7 +235,7 @@ def write_layer(
             result, new = neuron.step(code, each, finish.result(here, j), old)
             for value, at in zip(new, places, strict=True):
                 code.store(value, at)
-            _store_output(code, neuron, result, output, j)
+            store_output(code, neuron, result, output, j)
         if not whole:
             place = code.mul(first, output_bytes)
             code.copy(code.at(target, place), code.at(output, place), count * output_bytes)
@@ -257,7 +257,7 @@ def write_layer(
 
             with turn() as (row, listed):
                 source = code.at(x, code.mul(row, rows.ins))
-                code.store(events.list_events(source, code.at(listed, 8)), listed)
+                code.store(events.list_events(source, code.at(listed, 8), rows.ins), listed)
             done = rows.blocks - 1
             with code.each(0, done) as b, turn() as (row, listed):
                 block(b, rows.block, width, row, listed)
@@ -268,12 +268,12 @@ def write_layer(
     return code.finish()
 
 
-def _store_output(
-    code: Code, neuron: NeuronStep, value: SSAValue, output: SSAValue, j: SSAValue
+def store_output(
+    code: Code, neuron: NeuronStep | None, value: SSAValue, output: SSAValue, j: Index
 ) -> None:
-    """Store what a step gives for neurons j, j + 1, …; spikes as bytes."""
-    if not neuron.spikes:
-        code.store(value, code.at(output, j, neuron.element))
+    """Store what a step, or a synapse, gives for outputs j, j + 1, …; spikes as bytes."""
+    if neuron is None or not neuron.spikes:
+        code.store(value, code.at(output, j, element(value.type)))
         return
     code.store(code.resize(value, like(value.type, i8), unsigned=True), code.at(output, j))
 
@@ -314,7 +314,7 @@ def write_neurons(
                     here = code.add(code.mul(step.index, across), place)
                     current = code.load(code.at(x, here, element), kind)
                     value, step.values = neuron.step(code, each, current, step.values)
-                    _store_output(code, neuron, value, y, here)
+                    store_output(code, neuron, value, y, here)
                 for value, state in zip(step.values, ends, strict=False):
                     code.store(value, code.at(state, place, element))
             done = end

@@ -24,8 +24,9 @@ from ....ir.arrays import Array
 from ....ir.sparse_matrix import part_names
 from ....passes.analysis.compile_time import defining_literal, is_literal
 from ....passes.analysis.event_products import event_kind, is_native_number, sparse_key
-from ....runtime.native.abi.events import byte_rows, float_rows, trit_rows
+from ....runtime.native.abi.events import byte_rows, trit_rows
 from ..kernels.events import EventRows
+from ..kernels.float_events import FloatRows, float_scratch, write_float_layer
 from ..kernels.neuron_steps import KERNELS, NeuronStep, Number
 from ..kernels.sparse_events import SparseRows
 from ..kernels.spiking_layers import (
@@ -59,10 +60,12 @@ class _Variant:
 
     def write(self, name: str, program: Program) -> llvm.FuncOp:
         """The function."""
+        flags = {"initial": self.initial, "final": self.final}
+        if self.synapse is not None and isinstance(self.synapse.rows, FloatRows):
+            return write_float_layer(name, self.synapse, self.neuron, **flags)
         if self.neuron is None:
             assert self.synapse is not None
             return write_synapse(name, self.synapse)
-        flags = {"initial": self.initial, "final": self.final}
         if self.synapse is None:
             return write_neurons(name, program.recipe, self.neuron, **flags)
         return write_layer(name, self.synapse, self.neuron, **flags)
@@ -72,6 +75,8 @@ class _Variant:
         """Bytes of scratch memory."""
         if self.synapse is None:
             return 0
+        if isinstance(self.synapse.rows, FloatRows):
+            return float_scratch(self.synapse, self.neuron)
         if self.neuron is None:
             return synapse_scratch(self.synapse)
         return layer_scratch(self.synapse, self.neuron)
@@ -118,13 +123,13 @@ def _rows(program: Program, op: spike.LinearOp) -> tuple[EventRows, View]:
         rows = SparseRows(program.recipe, kind, *tensor_type(op.weight).get_shape())
         return rows, program.held(part_names(key))
     weights, width = _values(op.weight), program.recipe.width
+    if kind in ("f32", "f64"):
+        rows, element = FloatRows(program.recipe, kind, *weights.shape), tensor_type(op.weight)
+        return rows, program.constant(rows.arranged(weights), element.element_type)
     rows = EventRows(program.recipe, kind, *weights.shape)
     if kind == "trit":
         return rows, program.constant(rows.arranged(trit_rows(weights, width).view(np.int8)), i8)
-    if kind == "i8":
-        return rows, program.constant(rows.arranged(byte_rows(weights, width).view(np.int8)), i8)
-    values, element = float_rows(weights, width), tensor_type(op.weight).element_type
-    return rows, program.constant(rows.arranged(values), element)
+    return rows, program.constant(rows.arranged(byte_rows(weights, width).view(np.int8)), i8)
 
 
 def _synapse(program: Program, op: spike.LinearOp) -> tuple[Synapse, list[View | None]]:

@@ -7,9 +7,9 @@ of registers of `width` bytes, and rows are padded to whole columns:
   of byte b, as the code trit + 1. Pads are trits 0.
 - int8: a column is width outputs, each the byte w + 128. Output b of the first half of a column is
   byte 2b, of the second half byte 2b + 1. Pads are weights 0.
-- floats: a column is one register, in order. Pads are zeros.
 
-Not here: the kernels (`to_native.kernels.events`).
+Not here: float weights, which the compiler lays out (`to_native.kernels.float_events`), the kernels
+(`to_native.kernels.events`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,3 @@ def byte_rows(weights: Array, width: int) -> NDArray[np.uint8]:
     biased = (_padded(weights.astype(np.int16), width) + 128).astype(np.uint8)
     halves = biased.reshape(len(biased), -1, 2, width // 2).transpose(0, 1, 3, 2)
     return np.ascontiguousarray(halves).reshape(-1)
-
-
-def float_rows(weights: Array, width: int) -> Array:
-    """The floats of a matrix [ins, outs]."""
-    return _padded(weights, width // weights.itemsize).reshape(-1)

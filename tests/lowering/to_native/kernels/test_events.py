@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, f32, f64, i32
 
 from triton_dsl.lowering.to_native.kernels.events import EventRows
+from triton_dsl.lowering.to_native.kernels.float_events import (
+    FloatRows,
+    float_scratch,
+    write_float_layer,
+)
 from triton_dsl.lowering.to_native.kernels.recipes import Recipe, recipe_named
 from triton_dsl.lowering.to_native.kernels.spiking_layers import (
     Synapse,
@@ -20,7 +26,7 @@ from triton_dsl.lowering.to_native.kernels.spiking_layers import (
 )
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.passes.analysis.event_products import RowKind
-from triton_dsl.runtime.native.abi.events import byte_rows, float_rows, trit_rows
+from triton_dsl.runtime.native.abi.events import byte_rows, trit_rows
 from triton_dsl.runtime.native.jit import Library
 from triton_dsl.runtime.native.processor import host_features
 
@@ -77,7 +83,7 @@ class Kernel:
             held = [guard(x, at_start=at_start), guard(weights, at_start=at_start)]
             given = [None if t is None else guard(t, at_start=at_start) for t in tables]
             y = guard(np.zeros((len(x), rows.outs), dtype), at_start=at_start)
-            junk = np.full(synapse_scratch(self.synapse), 0xA5, np.uint8)
+            junk = np.full(_scratch(self.synapse), 0xA5, np.uint8)
             scratch = guard(junk, at_start=at_start)
             buffers = [*held, *given, y, scratch]
             self._function(*(0 if b is None else b.address for b in buffers), len(x))
@@ -86,9 +92,26 @@ class Kernel:
 
 
 def packed(rows: EventRows, weights: Array) -> Array:
-    width = rows.recipe.width
-    make = {"trit": trit_rows, "i8": byte_rows}.get(rows.kind, float_rows)
-    return rows.arranged(make(weights, width))
+    if isinstance(rows, FloatRows):
+        return rows.arranged(weights)
+    make = trit_rows if rows.kind == "trit" else byte_rows
+    return rows.arranged(make(weights, rows.recipe.width))
+
+
+def rows_for(recipe: Recipe, kind: RowKind, ins: int, outs: int) -> EventRows:
+    rows = FloatRows if kind in ("f32", "f64") else EventRows
+    return rows(recipe, kind, ins, outs)
+
+
+def _scratch(synapse: Synapse) -> int:
+    if isinstance(synapse.rows, FloatRows):
+        return float_scratch(synapse, None)
+    return synapse_scratch(synapse)
+
+
+def _write(name: str, synapse: Synapse) -> llvm.FuncOp:
+    write = write_float_layer if isinstance(synapse.rows, FloatRows) else write_synapse
+    return write(name, synapse)
 
 
 @pytest.fixture(params=list(ELEMENTS))
@@ -100,14 +123,14 @@ def kind(request: pytest.FixtureRequest) -> RowKind:
 
 def compiled(synapses: Sequence[Synapse]) -> list[Kernel]:
     names = [f"synapse_{n}" for n in range(len(synapses))]
-    functions = [write_synapse(name, s) for name, s in zip(names, synapses, strict=True)]
+    functions = [_write(name, s) for name, s in zip(names, synapses, strict=True)]
     library = Library(compile_object(ModuleOp(functions)))
     return [Kernel(s, name, library) for name, s in zip(names, synapses, strict=True)]
 
 
 def test_sums_are_those_of_products(width_recipe: str, kind: RowKind, guarded_copy: Guard) -> None:
     recipe = recipe_named(width_recipe, host_features())
-    rows = [EventRows(recipe, kind, ins, outs) for ins, outs in SHAPES]
+    rows = [rows_for(recipe, kind, ins, outs) for ins, outs in SHAPES]
     for kernel in compiled([Synapse(r, r.element) for r in rows]):
         r = kernel.synapse.rows
         weights, x = weights_of(kind, r.ins, r.outs), trains(r.ins)
@@ -132,7 +155,7 @@ def test_sums_of_any_shape(guarded_copy: Guard, ins: int, outs: int, count: int)
 
 
 def rows_of(recipe: Recipe, kinds: Sequence[RowKind], ins: int, outs: int) -> list[EventRows]:
-    return [EventRows(recipe, kind, ins, outs) for kind in kinds]
+    return [rows_for(recipe, kind, ins, outs) for kind in kinds]
 
 
 @pytest.mark.parametrize("spread", ["all", "channel"])
@@ -169,7 +192,7 @@ def test_floats_are_added_in_the_order_of_the_inputs(
     ins, outs = 90, 21
     weights = rng.normal(size=(ins, outs)).astype(np.float32)
     x = trains(ins)
-    (kernel,) = compiled([Synapse(EventRows(recipe, "f32", ins, outs), f32)])
+    (kernel,) = compiled([Synapse(FloatRows(recipe, "f32", ins, outs), f32)])
     expected = np.zeros((len(x), outs), np.float32)
     for i in range(ins):
         expected += np.where(x[:, i, None] != 0, weights[i], np.float32(0))

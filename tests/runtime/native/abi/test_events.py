@@ -1,11 +1,10 @@
 """Rows of weights for event-driven kernels, read back as their layout is stated."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_dsl.runtime.native.abi.events import byte_rows, float_rows, trit_rows
+from triton_dsl.runtime.native.abi.events import byte_rows, trit_rows
 
 SIZES = st.integers(1, 150)
 WIDTHS = st.sampled_from([16, 32, 64])
@@ -34,12 +33,3 @@ def test_bytes_of_two_halves_take_turns(ins: int, outs: int, width: int) -> None
         half, byte = divmod(place, width // 2)
         found = rows[:, column * width + 2 * byte + half].astype(np.int64) - 128
         np.testing.assert_array_equal(found, weights[:, o] if o < outs else 0)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_floats_stay_in_order(dtype: type) -> None:
-    weights = np.arange(3 * 17).reshape(3, 17).astype(dtype)
-    rows = float_rows(weights, 64).reshape(3, -1)
-    assert rows.dtype == dtype and rows.shape[1] * rows.itemsize % 64 == 0
-    np.testing.assert_array_equal(rows[:, :17], weights)
-    assert not rows[:, 17:].any()
