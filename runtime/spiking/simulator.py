@@ -27,7 +27,7 @@ ENGINES: tuple[Engine, ...] = ("auto", "event", "dense")
 
 _ROWS = 1024
 """Samples times steps of a call: what passes between layers shall stay in a near cache."""
-_PARTS = 4
+_PARTS = 2
 """Parts of the samples for each thread."""
 _MOST_LENGTHS = 4
 """Numbers of steps for which programs for many samples are compiled."""

@@ -196,7 +196,9 @@ class Events:
 
         mask = some(target, mask, FIRST)
         with code.loop(FIRST, fired, _NEXT, [mask]) as more:
-            more.values = [some(code.at(target, code.mul(more.index, stride), entry), more.values[0], _NEXT)]
+            more.values = [
+                some(code.at(target, code.mul(more.index, stride), entry), more.values[0], _NEXT)
+            ]
         return code.add(count, fired)
 
     # Their rows

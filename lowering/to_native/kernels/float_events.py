@@ -201,8 +201,9 @@ class _Writer:
             def places(outside: SSAValue, state: SSAValue) -> Generator[tuple[SSAValue, SSAValue]]:
                 with code.each(0, self._samples) as n:
                     sample = code.add(self._first, n)
-                    yield code.at(outside, code.mul(sample, size)), code.at(
-                        state, code.mul(n, memory.sample)
+                    yield (
+                        code.at(outside, code.mul(sample, size)),
+                        code.at(state, code.mul(n, memory.sample)),
                     )
 
             for state in self._states:

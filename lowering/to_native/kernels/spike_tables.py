@@ -1,7 +1,7 @@
 """Products of rows of spikes with all weights: tables hold the sums of inputs that fire together.
 
-Six inputs can fire in 64 ways. For 48 inputs and a register of outputs, the sums of all ways of
-eight such groups fit the first-level cache, so that a row of spikes takes one addition for six
+Six inputs can fire in 64 ways. For 24 inputs and two registers of outputs, the sums of all ways of
+four such groups fit the first-level cache, so that a row of spikes takes one addition for six
 products. A table pays for some hundred rows; fewer take tables of three inputs, for several
 registers. Sums of int8 weights are held as int16 in tables and for some of the inputs, those of
 trits as int8, then as int32. Floats are added in groups of six: first three and three, in order,
@@ -23,21 +23,23 @@ from xdsl.ir import Attribute, SSAValue
 
 from ....ir.arrays import Array
 from ....runtime.native.abi.linear import round_up
-from ..llvm.types import vector
+from ..llvm.types import like, vector
 from .code import POINTER, Code, Index
 from .recipes import Recipe
 
-_TOGETHER, _GROUP = 48, 6
+_TOGETHER, _GROUP = 24, 6
 """Inputs whose sums a table holds, and those of one group."""
 _HALF = _GROUP // 2
+_WORD, _SHIFT = 4, 2
+"""Bytes of a word, one for each group: the way in which it fires, moved by so many bits."""
 _UNIT = 12
 """Inputs that are read at once: whole groups, and whole bytes of trits."""
 _ROWS = 1024
 """Rows that one table serves: their sums shall stay in the second-level cache."""
 _FEW, _MANY = 8, 96
 """Rows that are too few for a table, and that are enough for one of whole groups."""
-_REGISTERS = 4
-"""Most registers of a column."""
+_REGISTERS, _PAIR = 4, 2
+"""Most registers of a column, and those that look up whole groups together."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class TableProduct:
     @property
     def span(self) -> int:
         """Inputs whose sums fit the type of a table's numbers."""
-        return self.padded if self.floats else 96 if self.trits else 240
+        return self.padded if self.floats else 120 if self.trits else 240
 
     @property
     def lanes(self) -> int:
@@ -112,7 +114,7 @@ class TableProduct:
         """Bytes of a table: of whole groups for one register, or of half ones for several."""
         groups = _TOGETHER // _GROUP
         half = 2 * groups * self.registers << _HALF
-        return self.recipe.width * max(groups << _GROUP, half)
+        return self.recipe.width * max(groups * _PAIR << _GROUP, half)
 
     @property
     def part(self) -> int:
@@ -126,14 +128,19 @@ class TableProduct:
         return self.part + size
 
     @property
-    def packed(self) -> int:
-        """Where bits stand in scratch memory: after the sums."""
+    def ways(self) -> int:
+        """Where the ways of rows stand in scratch memory, a word of each for a table."""
         return self.sums + _ROWS * self.column * self.bytes
+
+    @property
+    def bits(self) -> int:
+        """Where the bits of a row stand in scratch memory."""
+        return self.ways + _ROWS * self.padded // _TOGETHER * _WORD
 
     @property
     def scratch(self) -> int:
         """Bytes of scratch memory."""
-        return self.packed + _ROWS * self.bit_bytes
+        return self.bits + self.bit_bytes
 
     def arranged(self, weights: Array) -> Array:
         """Weights [ins, outs] column by column, zeros around them, in whole tables."""
@@ -174,7 +181,7 @@ class _Writer:
         self._shape = shape
         _, self._weights, self._y, self._table, _ = code.arguments
         self._sums, self._part = code.at(self._table, shape.sums), code.at(self._table, shape.part)
-        self._bits = code.at(self._table, shape.packed)
+        self._bits = code.at(self._table, shape.bits)
         self._register = vector(shape.entry, shape.lanes)
         self._zero = code.constant(0.0 if shape.floats else 0, self._register)
         self._wide = vector(shape.element, shape.lanes)
@@ -182,17 +189,30 @@ class _Writer:
         self._last = code.stack(width) if shape.ins % width else None
 
     def pack(self, x: SSAValue, count: SSAValue) -> None:
-        """Spikes as bits; those past the inputs may be anything, as their weights are 0."""
+        """Spikes as ways; those past the inputs may be anything, as their weights are 0."""
         code, shape, width = self._code, self._shape, self._shape.recipe.width
         whole = shape.ins - shape.ins % width
         with code.each(0, count) as r:
             row = code.at(x, code.mul(r, shape.ins))
-            line = code.at(self._bits, code.mul(r, shape.bit_bytes))
             with code.each(0, whole, width) as i:
-                self._pack_register(code.at(row, i), code.at(line, code.lshr(i, 3)))
+                self._pack_register(code.at(row, i), code.at(self._bits, code.lshr(i, 3)))
             if self._last is not None:
                 code.copy(self._last, code.at(row, whole), shape.ins - whole)
-                self._pack_register(self._last, code.at(line, whole // 8))
+                self._pack_register(self._last, code.at(self._bits, whole // 8))
+            with code.each(0, shape.padded, _TOGETHER) as i:
+                bits, word = code.load(code.at(self._bits, code.lshr(i, 3)), i64), None
+                for g in range(_TOGETHER // _GROUP):
+                    far = _SHIFT + g * (8 - _GROUP)
+                    way = code.and_(code.shl(bits, far), ((1 << _GROUP) - 1) << (8 * g + _SHIFT))
+                    word = way if word is None else code.or_(word, way)
+                assert word is not None
+                code.store(code.resize(word, i32), self._place_of_ways(i, r))
+
+    def _place_of_ways(self, i: SSAValue, r: SSAValue) -> SSAValue:
+        """Where the ways of a row stand for the table of inputs `i` and on."""
+        code = self._code
+        place = code.add(code.mul(code.udiv(i, _TOGETHER), _ROWS), r)
+        return code.at(code.at(self._table, self._shape.ways), place, i32)
 
     def _pack_register(self, source: SSAValue, target: SSAValue) -> None:
         code, width = self._code, self._shape.recipe.width
@@ -208,13 +228,16 @@ class _Writer:
         for r in registers:
             code.clear(self._sum(r, 0), code.mul(count, shape.lanes * shape.bytes))
         few, many = code.icmp("slt", count, _FEW), code.icmp("sge", count, _MANY)
-        with code.when(few), code.each(0, count) as r:
-            self._multiply(weights, r, registers)
+        with code.when(few), code.each(0, count) as r, code.each(0, len(registers)) as register:
+            self._multiply(weights, r, register)
         with code.when(code.not_(code.or_(few, many))):
             self._look_up(weights, count, registers, _HALF)
         with code.when(many):
-            for register in registers:
-                self._look_up(weights, count, [register], _GROUP)
+            pairs = len(registers) // _PAIR * _PAIR
+            with code.each(0, pairs, _PAIR) as register:
+                self._look_up(weights, count, [register, code.add(register, 1)], _GROUP)
+            if pairs < len(registers):
+                self._look_up(weights, count, [pairs], _GROUP)
         with code.each(0, count) as r:
             place = code.add(code.mul(code.add(first, r), shape.outs), code.mul(c, shape.column))
             target = code.at(self._y, place, shape.element)
@@ -223,24 +246,27 @@ class _Writer:
                 size = min(shape.lanes, outs - register * shape.lanes) * shape.bytes
                 code.copy(here, self._sum(register, r), size)
 
-    def _sum(self, register: int, r: Index) -> SSAValue:
+    def _sum(self, register: Index, r: Index) -> SSAValue:
         """Where the sums of a row stand."""
-        place = self._code.mul(self._code.add(r, register * _ROWS), self._shape.lanes)
-        return self._code.at(self._sums, place, self._shape.element)
+        code = self._code
+        place = code.mul(code.add(code.mul(register, _ROWS), r), self._shape.lanes)
+        return code.at(self._sums, place, self._shape.element)
 
-    def _partial(self, register: int, r: Index) -> SSAValue:
+    def _partial(self, register: Index, r: Index) -> SSAValue:
         """Where the sums of a row for some of the inputs stand."""
+        code = self._code
         if self._shape.floats:
             return self._sum(register, r)
-        place = self._code.mul(self._code.add(r, register * _ROWS), self._shape.recipe.width)
-        return self._code.at(self._part, place)
+        place = code.mul(code.add(code.mul(register, _ROWS), r), self._shape.recipe.width)
+        return code.at(self._part, place)
 
-    def _weight(self, weights: SSAValue, first: SSAValue, k: int, register: int) -> SSAValue:
+    def _weight(self, weights: SSAValue, first: SSAValue, k: int, register: Index) -> SSAValue:
         """Weights of input `first` + k, where `first` starts a unit, as numbers of a table."""
         code, shape = self._code, self._shape
         row = code.add(code.lshr(first, 2), k // 4) if shape.trits else code.add(first, k)
-        place = code.add(code.mul(row, shape.column), register * shape.lanes)
+        place = code.add(code.mul(row, shape.column), code.mul(register, shape.lanes))
         address = code.at(weights, place, shape.weight)
+        code.prefetch(code.at(address, _TOGETHER * shape.column, shape.weight), 2)
         values = code.load(address, vector(shape.weight, shape.lanes))
         if shape.trits:
             return code.sub(code.and_(code.lshr(values, 2 * (k % 4)), 3), 1)
@@ -257,7 +283,7 @@ class _Writer:
         return sums
 
     def _look_up(
-        self, weights: SSAValue, count: SSAValue, registers: Sequence[int], group: int
+        self, weights: SSAValue, count: SSAValue, registers: Sequence[Index], group: int
     ) -> None:
         """The sums of all rows for some registers, by tables of so many inputs."""
         code, shape = self._code, self._shape
@@ -277,47 +303,44 @@ class _Writer:
                         part = code.load(self._partial(register, r), self._register)
                         self._add_wide(register, r, part)
 
-    def _add_wide(self, register: int, r: SSAValue, part: SSAValue) -> None:
+    def _add_wide(self, register: Index, r: SSAValue, part: SSAValue) -> None:
         """Add integers to the sums of a row."""
         code, place = self._code, self._sum(register, r)
         code.store(code.add(code.load(place, self._wide), code.resize(part, self._wide)), place)
 
     def _fill_table(
-        self, weights: SSAValue, i: SSAValue, registers: Sequence[int], group: int
+        self, weights: SSAValue, i: SSAValue, registers: Sequence[Index], group: int
     ) -> None:
         """The sums of all ways in which each group of the inputs from `i` can fire."""
         code, width = self._code, self._shape.recipe.width
         line = width * len(registers)
-        with code.each(0, _TOGETHER // _UNIT) as unit:
-            table = code.at(self._table, code.mul(unit, (line << group) * (_UNIT // group)))
-            first = code.add(i, code.mul(unit, _UNIT))
+        units, places = _TOGETHER // _UNIT, (line << group) * (_UNIT // group)
+        with code.each(0, units) as unit, code.each(0, len(registers)) as c:
+            table = code.at(self._table, code.add(code.mul(unit, places), code.mul(c, width)))
+            first, register = code.add(i, code.mul(unit, _UNIT)), code.add(registers[0], c)
             for k in range(0, _UNIT, group):
-                for c, register in enumerate(registers):
-                    values = [
-                        self._weight(weights, first, k + n, register) for n in range(group)
-                    ]
-                    halves = [self._ways(values[n : n + _HALF]) for n in range(0, group, _HALF)]
-                    sums = halves[0]
-                    if group == _GROUP:
-                        sums = [self._plus(low, high) for high in halves[1] for low in halves[0]]
-                    for way, total in enumerate(sums):
-                        place = ((k // group) << group) + way
-                        code.store(total, code.at(table, place * line + c * width))
+                values = [self._weight(weights, first, k + n, register) for n in range(group)]
+                halves = [self._ways(values[n : n + _HALF]) for n in range(0, group, _HALF)]
+                sums = halves[0]
+                if group == _GROUP:
+                    sums = [self._plus(low, high) for high in halves[1] for low in halves[0]]
+                for way, total in enumerate(sums):
+                    code.store(total, code.at(table, (((k // group) << group) + way) * line))
 
-    def _add_table(
-        self, i: SSAValue, r: SSAValue, registers: Sequence[int], group: int
-    ) -> None:
+    def _add_table(self, i: SSAValue, r: SSAValue, registers: Sequence[Index], group: int) -> None:
         """Add to the sums of a row what the table has for its inputs from `i`."""
         code, width = self._code, self._shape.recipe.width
         line = width * len(registers)
-        place = code.add(code.mul(r, self._shape.bit_bytes), code.lshr(i, 3))
-        bits = code.load(code.at(self._bits, place), i64)
+        word = code.resize(code.load(self._place_of_ways(i, r), i32), i64, unsigned=True)
         totals = [code.load(self._partial(c, r), self._register) for c in registers]
         for first in range(0, _TOGETHER, _GROUP):
             found: list[list[SSAValue]] = []
-            for g in range(first // group, (first + _GROUP) // group):
-                way = code.and_(code.lshr(bits, g * group), (1 << group) - 1)
-                row = code.at(code.at(self._table, code.mul(way, line)), (g << group) * line)
+            for half in range(_GROUP // group):
+                here = code.lshr(word, 8 * (first // _GROUP) + half * _HALF)
+                way = code.and_(here, ((1 << group) - 1) << _SHIFT)
+                g = first // group + half
+                row = code.at(self._table, code.mul(way, line >> _SHIFT))
+                row = code.at(row, (g << group) * line)
                 found.append(
                     [
                         code.load(code.at(row, c * width), self._register)
@@ -329,33 +352,36 @@ class _Writer:
         for register, total in zip(registers, totals, strict=True):
             code.store(total, self._partial(register, r))
 
-    def _multiply(self, weights: SSAValue, r: SSAValue, registers: Sequence[int]) -> None:
-        """The sums of one row without a table, in the order of those with one."""
+    def _multiply(self, weights: SSAValue, r: SSAValue, register: Index) -> None:
+        """Sums of one row without a table, in the order of those with one."""
         code, shape = self._code, self._shape
         mask = IntegerType(8 * shape.recipe.width // shape.lanes)
-        line = code.at(self._bits, code.mul(r, shape.bit_bytes))
-        for register in registers:
-            before = code.load(self._sum(register, r), self._wide) if shape.floats else None
-            with code.each(0, shape.padded, shape.span) as start:
-                end = code.minimum(code.add(start, shape.span), shape.padded)
-                begin = self._zero if before is None else before
-                with code.loop(start, end, _UNIT, [begin]) as unit:
-                    bits = code.load(code.at(line, code.lshr(unit.index, 3)), i32)
-                    bits = code.lshr(bits, code.resize(code.and_(unit.index, 7), i32))
-                    (total,) = unit.values
+        before = code.load(self._sum(register, r), self._wide) if shape.floats else None
+        with code.each(0, shape.padded, shape.span) as start:
+            end = code.minimum(code.add(start, shape.span), shape.padded)
+            begin = self._zero if before is None else before
+            with code.loop(start, end, _TOGETHER, [begin]) as table:
+                word = code.load(self._place_of_ways(table.index, r), i32)
+                with code.loop(0, _TOGETHER, _UNIT, [word, *table.values]) as unit:
+                    word, total = unit.values
+                    first = code.add(table.index, unit.index)
                     for k in range(0, _UNIT, _GROUP):
                         halves = [self._zero, self._zero]
                         for n in range(_GROUP):
-                            bit = code.and_(code.lshr(bits, k + n), 1)
-                            fires = code.sub(0, bit)
-                            lanes = code.splat(code.resize(fires, mask), shape.lanes)
-                            weight = self._weight(weights, unit.index, k + n, register)
-                            value = code.and_(code.bits(weight, lanes.type), lanes)
+                            bit = code.and_(code.lshr(word, _SHIFT + n), 1)
+                            fires = code.resize(code.sub(0, bit), mask)
+                            weight = self._weight(weights, first, k + n, register)
+                            value = code.and_(
+                                code.bits(weight, like(self._register, mask)),
+                                code.splat(fires, shape.lanes),
+                            )
                             value = code.bits(value, self._register)
                             halves[n // _HALF] = self._plus(halves[n // _HALF], value)
                         total = self._plus(total, self._plus(*halves))
-                    unit.values = [total]
-                if shape.floats:
-                    code.store(unit.values[0], self._sum(register, r))
-                else:
-                    self._add_wide(register, r, unit.values[0])
+                        word = code.lshr(word, 8)
+                    unit.values = [word, total]
+                table.values = unit.values[1:]
+            if shape.floats:
+                code.store(table.values[0], self._sum(register, r))
+            else:
+                self._add_wide(register, r, table.values[0])

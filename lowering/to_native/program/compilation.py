@@ -36,8 +36,8 @@ from .writer import rules
 RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
     **structured.RULES,
-    **spike_products.RULES,
     **products.RULES,
+    **spike_products.RULES,
     **convolutions.RULES,
     **spiking.RULES,
     **random_spikes.RULES,

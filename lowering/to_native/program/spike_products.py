@@ -19,14 +19,14 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from ....dialects import spike
+from ....dialects import spike, ternary
 from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.shapes import DYNAMIC
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import defining_literal
 from ..kernels.spike_tables import TableProduct, write_table_product
-from . import structured
+from . import products, structured
 from .program import KernelStep, Planner, Program
 from .sizes import ZERO, Size, product
 from .views import Buffer
@@ -39,10 +39,18 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     """A product of a train as a call, its conversion to numbers as nothing, others as loops."""
     result = op.results[0]
     uses = [use.operation for use in result.uses]
-    if _weights(op) is not None:
-        _plan(program, op)
+    if (weights := _weights(op)) is not None:
+        _plan(program, op, weights)
     elif _train(result) is None or any(_weights(user) is None for user in uses):
         structured.generic(program, op)
+
+
+def trits(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
+    """A product of a train with trits as a call, others as `products` says."""
+    if (weights := _weights(op)) is not None:
+        _plan(program, op, weights)
+    else:
+        products.RULES[type(op)](program, op)
 
 
 def _train(value: SSAValue) -> SSAValue | None:
@@ -60,25 +68,40 @@ def _train(value: SSAValue) -> SSAValue | None:
 
 def _weights(op: Operation) -> Array | None:
     """The weights of a product of a train that kernels take: finite floats, integers of 8 bits."""
-    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp) or len(op.inputs) != 2:
+    if not (_is_product(op) or _is_trit_product(op)):
         return None
-    x, weight = op.inputs
-    literal, type, loops = defining_literal(weight), tensor_type(x), op.get_num_loops()
-    if _train(x) is None or literal is None or type.element_type not in (f32, f64, i32):
-        return None
-    rows = type.get_shape()[:-1]
-    *places, column, inner = [AffineExpr.dimension(loop) for loop in range(loops)]
-    maps = [list(m.data.results) for m in op.get_indexing_maps()]
-    if maps != [[*places, inner], [inner, column], [*places, column]] or not _sums(op):
-        return None
+    x, weight = op.operands[:2]
+    literal, rows = defining_literal(weight), tensor_type(x).get_shape()[:-1]
     few = DYNAMIC not in rows and prod(rows) < _LEAST_ROWS
-    values = None if few or isinstance(op.parent_op(), spike.ScanOp) else constant_value(literal)
+    if literal is None or few or _train(x) is None or isinstance(op.parent_op(), spike.ScanOp):
+        return None
+    values = constant_value(literal)
     if values is None or 0 in values.shape:
         return None
-    if isinstance(type.element_type, AnyFloat):
+    if isinstance(tensor_type(x).element_type, AnyFloat):
         # A weight that is not finite reaches the sums without a spike too, as 0·∞.
         return values if bool(np.isfinite(values).all()) else None
     return values if values.min() >= -128 and values.max() <= 127 else None
+
+
+def _is_trit_product(op: Operation) -> bool:
+    """Whether an op gives the plain sums of a product with trits."""
+    if not isinstance(op, ternary.LinearOp | ternary.MatmulOp) or len(op.operands) != 2:
+        return False
+    plain = not isinstance(op, ternary.LinearOp) or op.activation.data == "none"
+    elements = [tensor_type(value).element_type for value in (op.input, op.results[0])]
+    return plain and elements == [i8, i32]
+
+
+def _is_product(op: Operation) -> bool:
+    """Whether an op is the product of a matrix and rows of numbers that kernels take."""
+    if not isinstance(op, linalg.GenericOp | linalg.MatmulOp) or len(op.inputs) != 2:
+        return False
+    if tensor_type(op.inputs[0]).element_type not in (f32, f64, i32):
+        return False
+    *places, column, inner = [AffineExpr.dimension(loop) for loop in range(op.get_num_loops())]
+    maps = [list(m.data.results) for m in op.get_indexing_maps()]
+    return maps == [[*places, inner], [inner, column], [*places, column]] and _sums(op)
 
 
 def _sums(op: abstract_ops.LinalgStructuredOperation) -> bool:
@@ -91,11 +114,11 @@ def _sums(op: abstract_ops.LinalgStructuredOperation) -> bool:
     return cast("IntegerAttr | FloatAttr", start.value).value.data == 0
 
 
-def _plan(program: Program, op: abstract_ops.LinalgStructuredOperation) -> None:
-    weights, train = _weights(op), _train(op.inputs[0])
-    assert weights is not None and train is not None
+def _plan(program: Program, op: Operation, weights: Array) -> None:
+    train, element = _train(op.operands[0]), tensor_type(op.results[0]).element_type
+    assert train is not None
     x = structured.packed(program, program.view(train))
-    shape = TableProduct(program.recipe, tensor_type(op.results[0]).element_type, *weights.shape)
+    shape = TableProduct(program.recipe, element, *weights.shape, trits=_is_trit_product(op))
     y = program.new(shape.element, (*x.sizes[:-1], Size.of(shape.outs)))
     program.views[op.results[0]] = y
     rows = product(x.sizes[:-1])
@@ -112,5 +135,10 @@ def functions(program: Program) -> list[llvm.FuncOp]:
     return [write_table_product(name, shape) for shape, name in program.kernels_of(TableProduct)]
 
 
-RULES: Mapping[type[Operation], Planner] = {linalg.GenericOp: generic, linalg.MatmulOp: generic}
+RULES: Mapping[type[Operation], Planner] = {
+    linalg.GenericOp: generic,
+    linalg.MatmulOp: generic,
+    ternary.LinearOp: trits,
+    ternary.MatmulOp: trits,
+}
 """For each op the function that plans it."""

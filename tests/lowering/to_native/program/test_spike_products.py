@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.target import native_stages
@@ -23,7 +24,8 @@ INS, OUTS = 37, 70
 def synapse(lead: str, weight: str, sums: str, weights: Array, body: str = "") -> ModuleOp:
     """A product of a train [lead, ins]; `body` may use %s and %i and gives a second result %r."""
     train, dense = f"!spike.train<{lead}x{INS}>", f"tensor<{lead}x{OUTS}x{sums}>"
-    matrix, numbers = f"tensor<{INS}x{OUTS}x{weight}>", f"tensor<{lead}x{INS}x{sums}>"
+    dialect, element = ("ternary", "!ternary.trit") if weight == "trit" else ("tensor", weight)
+    matrix, numbers = f"tensor<{INS}x{OUTS}x{element}>", f"tensor<{lead}x{INS}x{sums}>"
     product = f"%i = spike.linear %s, %w : {train}, {matrix} -> {dense}"
     if weight == "i32":
         product = f"""%n = spike.to_tensor %s : ({train}) -> {numbers}
@@ -31,12 +33,14 @@ def synapse(lead: str, weight: str, sums: str, weights: Array, body: str = "") -
     results = f"{dense}, {numbers}" if body else dense
     module = parse_module(f"""
 func.func @forward(%s: {train}) -> ({results}) {{
-  %w = tensor.parameter "w" : {matrix}
+  %w = {dialect}.parameter "w" : {matrix}
   {product}
   {body}
   func.return %i{", %r" if body else ""} : {results}
 }}""")
-    attach_store(module, ParameterStore.of({"w": weights}))
+    attach_store(
+        module, ParameterStore.of({"w": pack_trits(weights) if weight == "trit" else weights})
+    )
     return module
 
 
@@ -48,15 +52,16 @@ def has_table(module: ModuleOp) -> bool:
 
 def weights_of(kind: str) -> Array:
     """Small numbers, so that sums are exact."""
-    weights = np.random.default_rng(0).integers(-128, 128, (INS, OUTS))
-    return weights.astype({"i8": "i1", "i32": "i4", "f32": "f4", "f64": "f8"}[kind])
+    low, high = (-1, 2) if kind == "trit" else (-128, 128)
+    weights = np.random.default_rng(0).integers(low, high, (INS, OUTS))
+    return weights.astype({"trit": "i1", "i8": "i1", "i32": "i4", "f32": "f4", "f64": "f8"}[kind])
 
 
-@pytest.mark.parametrize("kind", ["i8", "i32", "f32", "f64"])
+@pytest.mark.parametrize("kind", ["trit", "i8", "i32", "f32", "f64"])
 @pytest.mark.parametrize("lead", ["16", "20x1", "?x1", "5x?", "4x2x3"])
 def test_products_of_all_inputs_have_tables(kind: str, lead: str) -> None:
     weights = weights_of(kind)
-    module = synapse(lead, kind, "i32" if kind == "i8" else kind, weights)
+    module = synapse(lead, kind, "i32" if kind in ("i8", "trit") else kind, weights)
     assert has_table(module)
     run = native_program(module, {"spikes": "dense"})
     for free in (1, 2, 7) if "?" in lead else (1,):

@@ -109,6 +109,15 @@ def test_layers_of_several_blocks(
     assert 0 < found[0].mean() < 1
 
 
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_floats_of_several_panels_in_turns(kind: str, compile_module: Compile) -> None:
+    """More samples than are taken at once, and more rows of spikes than are listed at once."""
+    compiled = compile_module(network(kind, (900, 37, 3), LIF, "40", "?"), "generic")
+    for batch in (1, 18):
+        found = compiled.check([spikes(batch, 40, batch, 900, activity=0.03)], batch, rtol=0)
+        assert 0 < found[0].mean() < 1
+
+
 TRACE, TRAIN, STATE = "tensor<5x?x9xf32>", "!spike.train<5x?x9>", "tensor<?x9xf32>"
 MODELS = {
     "lif": (
