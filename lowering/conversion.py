@@ -35,8 +35,8 @@ def convert_to_snn(
     calibrator: ThresholdCalibrator | None = None,
     converter: LayerConverter | None = None,
     correct: str = "weights",
-    price: float = 0.004,
-    pools: str = "auto",
+    price: float = 0.04,
+    pools: str = "all",
     signed: bool = False,
     budget: float | None = None,
     accuracy: float | None = None,
@@ -53,8 +53,8 @@ def convert_to_snn(
         calibrator: how thresholds follow from activations; by default they are found by simulation.
         converter: the rules; those of the pass by default.
         correct: `weights`, `bias` or `none`, as for `convert-ann-to-snn`.
-        price: of a spike of every neuron, as a share of the information in the result: the
-            higher, the fewer spikes.
+        price: of a spike of every neuron at every step, as a share of the information in the
+            result: the higher, the fewer spikes.
         pools: where neurons stand, as for `convert-ann-to-snn`.
         signed: whether neurons give signed spikes whose worth halves, as for `convert-ann-to-snn`.
         budget: the most spikes a sample; the price is searched that loses least with them.

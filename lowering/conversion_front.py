@@ -23,7 +23,7 @@ from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, con
 from ..passes.convert_ann_to_snn.search import divergence
 from ..runtime.spiking.activity import record
 
-PRICES = (0.001, 0.004, 0.016)
+PRICES = (0.01, 0.04, 0.16)
 """The prices of spikes that are tried where none is given."""
 
 HELD_OUT = 4
@@ -35,7 +35,7 @@ MOST_MEASURED = 1000
 ROUNDS = 9
 """The most prices that are tried for a bound."""
 
-LEAST, GREATEST = 1e-4, 10.0
+LEAST, GREATEST = 4e-4, 40.0
 """Prices between which is searched."""
 
 QUICK = 512

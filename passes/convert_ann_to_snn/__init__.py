@@ -29,10 +29,16 @@ from .trial import Trial
 from .validator import ArchitectureValidator, Finding
 
 CORRECTIONS = ("none", "bias", "weights")
-POOLS = ("auto", "before", "first", "all")
+POOLS = ("before", "first", "all")
 
 BATCH = 128
 """Samples run at a time, at most, and samples times steps."""
+
+MOST_COPIES = 16
+"""So many neurons may say a value at one step, half as many at two, and one from `FINE`."""
+
+FINE = 4
+"""From so many steps on, a neuron says enough."""
 
 LEAST_BATCH = 16
 """Samples run at a time, at least: fewer would wait for Python."""
@@ -103,16 +109,16 @@ class ConvertAnnToSnnPass(ModulePass):
     """With data: `weights` fits weights and biases of later layers to the spikes that reach them;
     `bias` shifts biases alone; `none`."""
 
-    price: int | float = 0.004
+    price: int | float = 0.04
     """With data: where no threshold is noted, the one that costs least is found by simulation. That
-    is what a spike of every neuron costs, as a share of the information in the result, of which
-    coarse neurons lose some."""
+    is what a spike of every neuron at every step costs, as a share of the information in the
+    result, of which coarse neurons lose some."""
 
-    pools: str = "auto"
+    pools: str = "all"
     """With data: neurons stand `before` pools, behind the `first`, whose window holds constants, or
-    behind `all`; `auto`: `before` at T = 1, `first` at T < 8 (signed: T < 4), else `all`. With
-    `before` all steps count the same for the result, as targets of neurons and synapses need it;
-    else as much as fits best."""
+    behind `all`. With `before` a value has one neuron, and all steps count the same for the result,
+    as targets of neurons and synapses need it; else several neurons may say a value in few steps,
+    and steps count as much as fits best."""
 
     signed: bool = False
     """With data: neurons tell a value coarse to fine, by spikes of -1 and 1 whose worth halves at
@@ -148,12 +154,11 @@ class ConvertAnnToSnnPass(ModulePass):
         """How many samples are run at a time: all steps of them fit a cache."""
         return max(LEAST_BATCH, BATCH // self.timesteps)
 
-    def standing(self) -> str:
-        """Where neurons stand: `before`, `first` or `all`."""
-        if self.pools != "auto":
-            return self.pools
-        few = 4 if self.signed else 8
-        return "before" if self.timesteps == 1 else "first" if self.timesteps < few else "all"
+    @property
+    def copies(self) -> int:
+        """How many neurons may say a value."""
+        alone = self.pools == "before" or self.timesteps >= FINE
+        return 1 if alone else MOST_COPIES // self.timesteps
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         batches: Sequence[Sequence[Array]] | None = None
@@ -189,11 +194,12 @@ def convert(
         fit = options.correct == "weights"
         correction = Correction(
             trial,
-            price=float(options.price),
+            price=float(options.price) / options.timesteps,
             fit=fit,
-            pools=options.standing(),
+            pools=options.pools,
             signed=options.signed,
             weighs=options.pools != "before",
+            copies=options.copies,
         )
     return (converter or LayerConverter()).convert(
         module,

@@ -117,8 +117,8 @@ def attend(state: Conversion, attention: Attention) -> Sequence[Signal]:
         else:
             assert correction is not None
             half = np.array(HALF)
-            limit = correction.threshold(state, value, current, half, channels=False)
-            threshold = float(limit.reshape(()))
+            told = correction.population(state, value, current, half, channels=False)
+            threshold = float(told.threshold.reshape(()))
         limits.append(threshold)
         if index == 1 and attention.swapped:
             order = [*range(rank - 1), rank, rank - 1]

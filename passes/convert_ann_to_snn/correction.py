@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from xdsl.ir import SSAValue
 
+from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import Layer, is_conv, is_ternary, rebuilt, weight_of
 from .channels import channel_axis, is_synapse
 from .neurons import following_pool, is_activation
+from .population import Population
 from .refit import MOST_INPUTS, LeastSquares
 from .search import axes_but, information, search
 from .signals import Conversion, Signal
@@ -57,6 +59,7 @@ class Correction:
         pools: where neurons stand: `before` pools, behind the `first`, or behind `all`.
         signed: whether neurons give signed spikes whose worth halves.
         weighs: whether steps may count differently for the result.
+        copies: how many neurons may say a value; their spikes are added up before they are read.
     """
 
     def __init__(
@@ -68,15 +71,23 @@ class Correction:
         pools: str,
         signed: bool = False,
         weighs: bool = False,
+        copies: int = 1,
     ) -> None:
         self.trial = trial
         layers = [op.results[0] for op in trial.ops if is_activation(op)]
+        behind = {following_pool(value) for value in layers}
         neurons = sum(trial.value(value, 0).size for value in layers) // trial.sizes[0]
         self.price = price * information(trial) / max(1, neurons)
         self.fit = fit
         self.pools = pools
         self.signed = signed
         self.weighs = weighs
+        counted = any(
+            isinstance(op, tensor.MaxPoolOp) and not (pools == "all" and op in behind)
+            for op in trial.ops
+        )
+        # The maximum of a window is that of trains.
+        self.copies = 1 if counted or not fit else copies
         self.last: dict[SSAValue, int] = {}
         for op in trial.ops:
             # Neurons may stand behind the pool that reads an activation.
@@ -91,7 +102,7 @@ class Correction:
         live = {value for value, position in self.last.items() if position >= now}
         return live | {state.signals[value].steps for value in live if value in state.signals}
 
-    def threshold(
+    def population(
         self,
         state: Conversion,
         value: SSAValue,
@@ -100,8 +111,8 @@ class Correction:
         bound: float | None = None,
         *,
         channels: bool = True,
-    ) -> Array:
-        """The threshold of the neurons that say an activation; see `search`."""
+    ) -> Population:
+        """The neurons that say an activation; see `search`."""
         wide = channels and tensor_type(value).get_num_dims() > 1
         return search(
             self.trial,
@@ -113,6 +124,7 @@ class Correction:
             bound=bound,
             signed=self.signed and channels,
             silent=self.fit,
+            copies=self.copies if wide else 1,
             live=self._live(state),
         )
 

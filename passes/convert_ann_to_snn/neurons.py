@@ -28,8 +28,9 @@ from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.spike.types import is_train
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.errors import PassError
+from .population import Population
 from .signals import Conversion, NotConvertible, Signal, compact
-from .signed import fire_signed, worth_of
+from .signed import fire_signed, sums_of_steps, worth_of
 
 THRESHOLD = "spike.threshold"
 """The attribute of an activation with the thresholds of its neurons: a dense attribute of f64, one
@@ -176,30 +177,47 @@ def neurons_of(state: Conversion, op: Operation, place: Operation, current: SSAV
         current: their current [T, …].
     """
     share, bound, value = initial_of(op), bound_of(op), place.results[0]
-    initial = np.array(HALF) if share is None else np.array(share)
+    initial = np.array(HALF if share is None or state.signed else share)
     threshold = threshold_of(op)
     if threshold is None and state.default_threshold is not None and bound is None:
         threshold = np.array(state.default_threshold)
+    type = tensor_type(current)
+    never, copies = np.inf, np.array(1)
     if threshold is None and state.correction is not None:
-        if share is None:
-            initial = dithered(value) if state.timesteps >= DITHERED_FROM else initial
-        threshold = compact(state.correction.threshold(state, value, current, initial, bound))
+        if share is None and not state.signed and state.timesteps >= DITHERED_FROM:
+            initial = dithered(value)
+        threshold, copies, never = state.correction.population(
+            state, value, current, initial, bound
+        )
+        threshold, copies = compact(threshold), compact(copies)
     if threshold is None and bound is not None:
         threshold = np.array(bound)
     if threshold is None:
         raise NotConvertible(
             "it has no threshold: give data=… or threshold=…, or run balance-thresholds first"
         )
-    type = tensor_type(current)
     state.populations += 1
+    sums = sums_of_steps(state, current) if state.signed else []
+    said: list[SSAValue] = []
+    for level, start in Population(threshold, copies, never).members(initial):
+        if state.signed:
+            said.append(fire_signed(state, sums, compact(level), compact(start)))
+            continue
+        first = compact(start * level)
+        begin = [initial_potential(state, current, first)] if first.any() else []
+        limit = state.level(compact(level), type.element_type)
+        spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=begin))
+        spikes.name_hint = value.name_hint
+        said.append(spikes)
+    worth = compact(threshold / copies)
     if state.signed:
-        said = fire_signed(state, current, threshold)
-        return Signal(said, worth_of(threshold, state.timesteps), tensor_type(value))
-    start = [initial_potential(state, current, initial * threshold)] if initial.any() else []
-    limit = state.level(threshold, type.element_type)
-    spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=start))
-    spikes.name_hint = value.name_hint
-    return Signal(spikes, threshold, tensor_type(value))
+        worth = worth_of(worth, state.timesteps)
+    if len(said) > 1 and not state.signed:
+        said = [state.add(spike.ToTensorOp(train, type.element_type)) for train in said]
+    total = said[0]
+    for more in said[1:]:
+        total = state.add(tensor.AddOp(total, more))
+    return Signal(total, worth, tensor_type(value))
 
 
 def stands_behind(state: Conversion, op: Operation) -> Pool | None:

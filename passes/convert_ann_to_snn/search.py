@@ -18,6 +18,7 @@ from ...dialects.parameters import Array
 from ...ir.errors import PassError
 from ..analysis.layers import input_of, is_layer, weight_of
 from .neurons import following_pool
+from .population import Population
 from .signed import simulate_signed
 from .trial import Trial
 
@@ -29,7 +30,7 @@ SHARES = np.geomspace(0.15, 2.2, 12)
 QUANTILE = 0.998
 """What nearly the greatest activation is."""
 
-MOST_NUMBERS = 1 << 22
+MOST_NUMBERS = 1 << 19
 """Currents that are simulated, over all steps and samples; one batch at least."""
 
 NEAR = 1 << 16
@@ -38,7 +39,7 @@ NEAR = 1 << 16
 SILENT = 8.0
 """A threshold so many times the greatest sum of currents is never reached."""
 
-PROBES = 256
+PROBES = 512
 """Samples on which the float program is disturbed."""
 
 DISTURBANCE = 0.5
@@ -80,9 +81,10 @@ def search(
     bound: float | None,
     signed: bool = False,
     silent: bool = True,
+    copies: int = 1,
     live: Collection[SSAValue],
-) -> Array:
-    """The thresholds with the least ½·F·error + price·spikes.
+) -> Population:
+    """The neurons with the least ½·F·error + price·spikes.
 
     The error is what a linear function of the spikes leaves of the activation, a channel, behind
     the pool that follows where one does; F how much the float program's result suffers from it.
@@ -97,6 +99,7 @@ def search(
         bound: the most that the activation can be.
         signed: whether neurons give signed spikes, of which the threshold is all together.
         silent: whether a channel may say nothing, whose weights then must become 0.
+        copies: how many neurons may say a value.
         live: the values to remember.
 
     Raises:
@@ -113,15 +116,21 @@ def search(
         trial.release(number, live)
     top = _nearly_greatest(np.concatenate([part[1] for part in parts], axis=1))
     importance = sensitivity(trial, seen, axis)
-    candidates = [top * share for share in SHARES]
+    # No neuron fires on the samples with this one.
+    steps = len(parts[0][0])
+    never = SILENT * steps * max(float(np.abs(part[0]).max()) for part in parts)
+    never = max(float(top.max()), never * (2.0**steps if signed else 1.0))
+    thresholds = [top * share for share in SHARES]
+    # Of several neurons a value, every second threshold will do.
+    candidates = [
+        (theta, 1 << power)
+        for power in range(copies.bit_length())
+        for theta in thresholds[:: min(2, 1 << power)]
+    ]
     if bound is not None:
-        candidates = [np.minimum(theta, bound) for theta in candidates]
+        candidates = [(np.minimum(theta, bound), number) for theta, number in candidates]
     elif silent:
-        # No neuron fires on the samples with this one.
-        steps = len(parts[0][0])
-        most = SILENT * steps * max(float(np.abs(part[0]).max()) for part in parts)
-        most *= 2.0**steps if signed else 1.0
-        candidates.append(np.maximum(top, most))
+        candidates.append((np.full(len(top), never), 1))
     start = _by_channel(initial[None], axis) if initial.ndim else initial
     places = parts[0][2][0, 0].size
     tallies = [_Tally(len(top)) for _ in candidates]
@@ -132,12 +141,16 @@ def search(
             chosen = slice(begin, begin + few)
             currents = np.ascontiguousarray(said[:, :, chosen])
             wanted = np.ascontiguousarray(target[:, chosen])
-            for theta, tally in zip(candidates, tallies, strict=True):
+            for (theta, number), tally in zip(candidates, tallies, strict=True):
                 level = theta.reshape(-1, *[1] * (currents.ndim - 2))
-                if signed:
-                    told, fired = simulate_signed(currents, level)
-                else:
-                    told = fired = simulate(currents, level, start)
+                told = fired = np.zeros(())
+                for copy in range(number):
+                    share = (start + copy) / number
+                    if signed:
+                        more, spikes = simulate_signed(currents, level, float(share))
+                    else:
+                        more = spikes = simulate(currents, level, share)
+                    told, fired = told + more, fired + spikes
                 if pool is not None:
                     # It does not mind which of the first two axes counts the samples.
                     told = pool.compute(told)
@@ -147,9 +160,12 @@ def search(
         0.5 * importance * tally.unexplained() * places + price * tally.spikes / samples
         for tally in tallies
     ]
-    best = np.stack(candidates)[np.argmin(np.stack(costs), axis=0), np.arange(len(top))]
+    best = np.argmin(np.stack(costs), axis=0)
     rank = tensor_type(value).get_num_dims()
-    return best.reshape([-1 if a == axis else 1 for a in range(1, rank)])
+    shape = [-1 if a == axis else 1 for a in range(1, rank)]
+    chosen = np.stack([theta for theta, _ in candidates])[best, np.arange(len(top))]
+    numbers = np.array([number for _, number in candidates])[best]
+    return Population(chosen.reshape(shape), numbers.reshape(shape), never)
 
 
 def _by_channel(array: Array, axis: int | None, before: int = 0) -> Array:

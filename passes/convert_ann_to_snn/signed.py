@@ -6,6 +6,8 @@ is left to say, and those that take back where too much was said. Not here: thre
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -13,7 +15,7 @@ from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.tensor.shape import SLICE_END
-from .signals import Conversion
+from .signals import Conversion, compact
 
 MOST_STEPS = 16
 """The last of more quanta would be lost in the rounding of f32."""
@@ -29,18 +31,19 @@ def worth_of(threshold: Array, timesteps: int) -> Array:
     return threshold * (timesteps / quanta(timesteps).sum())
 
 
-def simulate_signed(current: Array, threshold: Array) -> tuple[Array, Array]:
+def simulate_signed(current: Array, threshold: Array, share: float = 0.5) -> tuple[Array, Array]:
     """What signed neurons say on a current [T, N, …], in first spikes; how many spikes that takes.
 
-    v = Σ i - y; s = [v ≥ q/2] - [min(-v, y) ≥ q/2]; y ← y + q·s; then q halves.
+    v = Σ i - y; s = [v ≥ (1-a)·q] - [min(-v, y) ≥ a·q]; y ← y + q·s; then q halves. a is `share`.
     """
     worth = worth_of(threshold, len(current)).astype(current.dtype)
     total, said = np.zeros_like(current[0]), np.zeros_like(current[0])
     spikes = np.zeros_like(current[0])
     for step, quantum in zip(current, quanta(len(current)).astype(current.dtype), strict=True):
         total += step
-        left, half = total - said * worth, worth * quantum / 2
-        plus, minus = left >= half, np.minimum(-left, said * worth) >= half
+        left, least = total - said * worth, worth * quantum
+        plus = left >= (1 - share) * least
+        minus = np.minimum(-left, said * worth) >= share * least
         said += quantum * plus
         said -= quantum * minus
         spikes += plus
@@ -48,30 +51,43 @@ def simulate_signed(current: Array, threshold: Array) -> tuple[Array, Array]:
     return said, spikes
 
 
-def fire_signed(state: Conversion, current: SSAValue, threshold: Array) -> SSAValue:
-    """The steps [T, …] that signed neurons give, ±1, ±½, ±¼, …, in first spikes."""
-    type = tensor_type(current)
-    element, rank = type.element_type, type.get_num_dims()
+def sums_of_steps(state: Conversion, current: SSAValue) -> list[SSAValue]:
+    """What a current [T, …] has summed up to at each step, [1, …] each."""
+    rank = tensor_type(current).get_num_dims()
+    total = state.add(spike.LeakyIntegratorOp(current, 1.0))
+    sums: list[SSAValue] = []
+    for t in range(state.timesteps):
+        starts, ends = [t, *[0] * (rank - 1)], [t + 1, *[SLICE_END] * (rank - 1)]
+        sums.append(state.add(tensor.SliceOp(total, starts, ends, [1] * rank)))
+    return sums
+
+
+def fire_signed(
+    state: Conversion, sums: Sequence[SSAValue], threshold: Array, share: Array
+) -> SSAValue:
+    """The steps [T, …] that signed neurons give, ±1, ±½, ±¼, …, in first spikes.
+
+    See `simulate_signed`.
+    """
+    element = tensor_type(sums[0]).element_type
     worth = worth_of(threshold, state.timesteps)
     factor = state.constant(worth, element, "worth")
-    total = state.add(spike.LeakyIntegratorOp(current, 1.0))
     said: SSAValue | None = None
     steps: list[SSAValue] = []
 
-    def fired(potential: SSAValue, quantum: float) -> SSAValue:
-        level = state.level(worth * (quantum / 2), element)
+    def fired(potential: SSAValue, least: Array) -> SSAValue:
+        level = state.level(compact(worth * least), element)
         train = state.add(spike.IntegrateFireOp(potential, threshold=level))
         return state.add(spike.ToTensorOp(train, element))
 
-    for t, quantum in enumerate(quanta(state.timesteps).tolist()):
-        starts, ends = [t, *[0] * (rank - 1)], [t + 1, *[SLICE_END] * (rank - 1)]
-        now = state.add(tensor.SliceOp(total, starts, ends, [1] * rank))
+    for now, quantum in zip(sums, quanta(state.timesteps).tolist(), strict=True):
+        upper, lower = (1 - share) * quantum, share * quantum
         if said is None:
-            step = fired(now, quantum)
+            step = fired(now, upper)
         else:
             left = state.add(tensor.SubOp(now, said))
             over = state.add(tensor.MinimumOp(state.add(tensor.SubOp(said, now)), said))
-            signs = tensor.SubOp(fired(left, quantum), fired(over, quantum))
+            signs = tensor.SubOp(fired(left, upper), fired(over, lower))
             step = state.add(tensor.MulOp(state.add(signs), state.number(quantum, element)))
         steps.append(step)
         more = state.add(tensor.MulOp(step, factor))

@@ -151,7 +151,9 @@ def _populations(program: ModuleOp, function: str) -> list[str]:
 
 
 def _fired(ops: Iterable[Operation]) -> list[str]:
-    return [str(sum(isinstance(op, spike.IntegrateFireOp) and not _goes_on(op) for op in ops))]
+    # Several neurons that say a value share its current.
+    first = {op.input for op in ops if isinstance(op, spike.IntegrateFireOp) and not _goes_on(op)}
+    return [str(len(first))]
 
 
 def _goes_on(op: spike.IntegrateFireOp) -> bool:

@@ -44,7 +44,7 @@ def program() -> ModuleOp:
 def test_measures_are_those_of_the_last_fourth_of_the_samples() -> None:
     module = program()
     front = Front(module, {"": SAMPLES})
-    tried = front.add(ConvertAnnToSnnPass(timesteps=3, price=0.01))
+    tried = front.add(ConvertAnnToSnnPass(timesteps=4, price=0.04))
     fresh = SAMPLES[300:]
     trains: list[NDArray[Any]] = []
     (found,) = run_module(
@@ -63,7 +63,7 @@ def test_measures_are_those_of_the_last_fourth_of_the_samples() -> None:
     assert 0.8 * 4 * tried.spikes < tried.additions <= 4 * tried.spikes
     # Labels take the place of the float program's classes.
     labels = np.arange(400) % 4
-    other = Front(module, {"x": SAMPLES}, labels).add(ConvertAnnToSnnPass(timesteps=3, price=0.01))
+    other = Front(module, {"x": SAMPLES}, labels).add(ConvertAnnToSnnPass(timesteps=4, price=0.04))
     assert other.accuracy == np.mean(found.argmax(1) == labels[300:])
 
 
@@ -148,7 +148,7 @@ def test_prices_are_searched_by_few_conversions(monkeypatch: pytest.MonkeyPatch)
         assert 0.97 * budget < front.chosen(budget=budget).spikes <= budget
         full = [samples for _, samples in tried].count(None)
         assert full <= 3 and len(tried) <= 9
-        assert tried[0] == (pytest.approx(0.004), 100)
+        assert tried[0] == (pytest.approx(0.04), 100)
     for accuracy in (0.999, 0.95):
         front = Pretended(program(), {"": SAMPLES})
         front.explore(ConvertAnnToSnnPass(timesteps=2), accuracy=accuracy)

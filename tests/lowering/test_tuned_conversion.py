@@ -36,7 +36,8 @@ def test_it_is_better_at_two_steps_and_the_same_again() -> None:
     before = copy.deepcopy(network.state_dict())
     state = torch.random.get_rng_state()
     seen, right = x[:1000], y[:1000]
-    plain = convert_to_snn(from_torch(network.eval(), torch.from_numpy(x[:2])), seen, 2)
+    program = from_torch(network.eval(), torch.from_numpy(x[:2]))
+    plain = convert_to_snn(program, seen, 2, pools="before")  # one neuron a value
     untrained = fine_tune_to_snn(network, seen, right, 2, epochs=0)
     tuned = [fine_tune_to_snn(network, seen, right, 2, epochs=60, rate=5e-3) for _ in range(2)]
     modules = (untrained, *tuned, plain)

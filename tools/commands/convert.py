@@ -44,7 +44,7 @@ def convert(options: Convert) -> None:
         for steps in counts:
             for signed in (False, True) if graded and steps > 1 else (False,):
                 wanted = ConvertAnnToSnnPass(
-                    timesteps=int(steps), signed=signed, pools="auto" if graded else "before"
+                    timesteps=int(steps), signed=signed, pools="all" if graded else "before"
                 )
                 front.explore(
                     wanted, prices=prices, budget=options.budget, accuracy=options.accuracy

@@ -140,6 +140,15 @@ def test_neurons_stand_where_they_are_asked_to(
     assert np.sqrt(((found - wanted) ** 2).mean()) < 0.1 * wanted.std()
 
 
+@pytest.mark.parametrize("timesteps", [1, 3])
+def test_the_maximum_of_trains_needs_one_neuron_a_value(filled: Filled, timesteps: int) -> None:
+    x = np.random.default_rng(0).random((40, 1, 8, 8)).astype(np.float32)
+    module = filled(IMAGES.replace("POOL", "max"))
+    convert(module, ConvertAnnToSnnPass(timesteps=timesteps, pools="first", price=0), [(x,)])
+    verify_module(module)
+    assert neurons(module) == [(4, 4, 4), (5, 4, 4)]
+
+
 def test_the_same_samples_give_the_same_bytes(filled: Filled) -> None:
     x = np.random.default_rng(0).random((30, 1, 8, 8)).astype(np.float32)
     texts = set[str]()
@@ -184,7 +193,7 @@ def test_steps_count_for_the_result_as_much_as_fits_best(filled: Filled) -> None
     w = rng.normal(size=(6, 4)).astype(np.float32)
     (wanted,) = run_module(filled(HEAD, values={"w": w}), [x])
     errors: list[float] = []
-    for pools in ("before", "auto"):
+    for pools in ("before", "all"):
         module = filled(HEAD, values={"w": w})
         convert(module, ConvertAnnToSnnPass(timesteps=4, pools=pools), [(x[:200],), (x[200:],)])
         seen: dict[type[Any], list[Array]] = {}
