@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -116,23 +115,32 @@ def arguments(sample: Sample) -> tuple[Any, ...]:
     return (sample,) if isinstance(sample, Tensor) else tuple(sample)
 
 
-ROUNDS = 5
-"""Medians are of so many runs of each, after two that warm up."""
+ROUNDS = 25
+"""Runs of each model, after two that warm up; five of one that takes longer than `_LONG`. The best
+counts, so that other work on the machine does not decide."""
+_TURN, _LONG = 0.001, 0.05
+"""Seconds: short calls are repeated so long in a run, and which calls are long."""
 
 
 def seconds(
     models: Sequence[nn.Module], sample: Sample, synchronize: Callable[[], None]
 ) -> list[float]:
-    """The median time of a call of each model, in turns, without gradients."""
+    """The least time of a call of each model, in turns, without gradients."""
     args = arguments(sample)
     found: list[list[float]] = [[] for _ in models]
+    repeats, rounds, turn = 1, ROUNDS, 0
     with torch.inference_mode():
-        for turn in range(ROUNDS + 2):
+        while turn < rounds + 2:
             for times, model in zip(found, models, strict=True):
                 synchronize()
                 start = time.perf_counter()
-                model(*args)
+                for _ in range(repeats):
+                    model(*args)
                 synchronize()
-                if turn >= 2:
-                    times.append(time.perf_counter() - start)
-    return [statistics.median(times) for times in found]
+                times.append((time.perf_counter() - start) / repeats)
+            if turn == 1:
+                slowest = max(times[-1] for times in found)
+                rounds = 5 if slowest > _LONG else ROUNDS
+                repeats = min(max(1, round(_TURN / max(slowest, 1e-6))), 200)
+            turn += 1
+    return [min(times[2:]) for times in found]
