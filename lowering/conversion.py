@@ -38,6 +38,7 @@ def convert_to_snn(
     price: float = 0.04,
     pools: str = "all",
     signed: bool = False,
+    reset: str = "subtract",
     budget: float | None = None,
     accuracy: float | None = None,
     labels: Array | None = None,
@@ -57,6 +58,7 @@ def convert_to_snn(
             result: the higher, the fewer spikes.
         pools: where neurons stand, as for `convert-ann-to-snn`.
         signed: whether neurons give signed spikes whose worth halves, as for `convert-ann-to-snn`.
+        reset: what a spike leaves of a potential, as for `convert-ann-to-snn`.
         budget: the most spikes a sample; the price is searched that loses least with them.
         accuracy: instead, the least share of right classes; the price with the fewest spikes. Both
             are measured on the last fourth of the samples, 1000 at most, which calibrate nothing.
@@ -74,6 +76,7 @@ def convert_to_snn(
         price=price,
         pools=pools,
         signed=signed,
+        reset=reset,
         function=function,
     )
     result, arrays = prepared(program, samples, function)

@@ -41,6 +41,7 @@ class Target(ABC, Generic[OptionsT]):
         known_steps: whether it runs neurons for a number of steps that the program says; who runs a
             program with steps left open fixes those of the inputs.
         holds_graded: whether numbers, not spikes alone, may go from neurons to neurons.
+        subtracts: whether neurons can lose their threshold at a spike, and not all they have.
         engine: what runs what it makes (`engine.Engine`), or where that stands,
             `package.module:Class`; `None` where nothing does.
         backend: who deploys what it makes on a machine (`neuromorphic.backend`), or where that
@@ -55,6 +56,7 @@ class Target(ABC, Generic[OptionsT]):
     backend: ClassVar[type | str | None] = None
     known_steps: ClassVar[bool] = False
     holds_graded: ClassVar[bool] = True
+    subtracts: ClassVar[bool] = True
 
     def options_for(self, options: OptionsT, output: Path) -> OptionsT:
         """The options for an artefact that goes to `output`, whose suffix may say something.

@@ -39,6 +39,7 @@ class Loihi2Target(Target[Loihi2Options]):
     """A network in the fixed-point arithmetic of Loihi 2."""
 
     name = "loihi2"
+    holds_graded = False
     description = "spiking network for Intel's Loihi 2: a folder with a Lava script, or netx"
     Options = Loihi2Options
     engine = "triton_dsl.lowering.to_loihi2.engine:Loihi2Engine"

@@ -44,6 +44,7 @@ class SpiNNakerTarget(Target[SpiNNakerOptions]):
 
     name = "spinnaker"
     holds_graded = False
+    subtracts = False
     description = "PyNN script and arrays of a spiking network, for SpiNNaker 1 and 2 and NEST"
     Options = SpiNNakerOptions
     engine = f"{__package__}.engine:NestEngine"

@@ -30,6 +30,7 @@ from .validator import ArchitectureValidator, Finding
 
 CORRECTIONS = ("none", "bias", "weights")
 POOLS = ("before", "first", "all")
+RESETS = ("subtract", "to_value")
 
 BATCH = 128
 """Samples run at a time, at most, and samples times steps."""
@@ -124,6 +125,11 @@ class ConvertAnnToSnnPass(ModulePass):
     """With data: neurons tell a value coarse to fine, by spikes of -1 and 1 whose worth halves at
     each step. They are made of `spike.integrate_fire` of one step; what they send are numbers."""
 
+    reset: str = "subtract"
+    """What a spike takes off the potential: `subtract` the threshold, or with `to_value` all of it,
+    as on chips that know no other neurons. What is above the threshold is then lost, which
+    thresholds and weights that are fitted with data make up for in part."""
+
     function: str = "forward"
     """The function to convert."""
 
@@ -138,11 +144,14 @@ class ConvertAnnToSnnPass(ModulePass):
                 f"{self.name} expects timesteps from 2 to {MOST_STEPS} for signed spikes, "
                 f"got {self.timesteps}"
             )
+        if self.signed and self.reset != "subtract":
+            raise OptionError(f"{self.name}: signed spikes are of neurons that subtract")
         if not 0 <= self.price < float("inf"):
             raise OptionError(f"{self.name} expects a price of at least 0, got {self.price}")
         for what, chosen, allowed in (
             ("correct", self.correct, CORRECTIONS),
             ("pools", self.pools, POOLS),
+            ("reset", self.reset, RESETS),
         ):
             if chosen not in allowed:
                 raise OptionError(
@@ -206,5 +215,6 @@ def convert(
         options.timesteps,
         threshold=threshold,
         correction=correction,
+        reset=options.reset,
         function=options.function,
     )

@@ -83,6 +83,7 @@ class LayerConverter:
         *,
         threshold: float | None = None,
         correction: Correction | None = None,
+        reset: str = "subtract",
         function: str = "forward",
     ) -> Converted:
         """Convert a function in place.
@@ -92,6 +93,7 @@ class LayerConverter:
             timesteps: T.
             threshold: the threshold of activations on which none is noted.
             correction: what is done with samples; its trial is of this function.
+            reset: of neurons that fire, `subtract` or `to_value`.
             function: the function to convert.
 
         Raises:
@@ -101,7 +103,9 @@ class LayerConverter:
         entry = entry_function(module, function)
         if len(entry.body.blocks) != 1:
             raise PassError(error_at(entry, "expects a function of one block"))
-        state = Conversion(module, list(entry.body.block.ops), timesteps, threshold, correction)
+        state = Conversion(
+            module, list(entry.body.block.ops), timesteps, threshold, correction, reset
+        )
         return _Walk(self.rules, entry, state).run()
 
 

@@ -123,6 +123,7 @@ class Correction:
             price=self.price,
             bound=bound,
             signed=self.signed and channels,
+            subtracts=state.reset == "subtract",
             silent=self.fit,
             copies=self.copies if wide else 1,
             live=self._live(state),

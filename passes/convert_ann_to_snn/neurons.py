@@ -206,7 +206,8 @@ def neurons_of(state: Conversion, op: Operation, place: Operation, current: SSAV
         first = compact(start * level)
         begin = [initial_potential(state, current, first)] if first.any() else []
         limit = state.level(compact(level), type.element_type)
-        spikes = state.add(spike.IntegrateFireOp(current, threshold=limit, initial=begin))
+        neurons = spike.IntegrateFireOp(current, threshold=limit, initial=begin, reset=state.reset)
+        spikes = state.add(neurons)
         spikes.name_hint = value.name_hint
         said.append(spikes)
     worth = compact(threshold / copies)

@@ -51,13 +51,14 @@ def axes_but(rank: int, axis: int | None) -> tuple[int, ...]:
     return tuple(a for a in range(rank) if a != axis)
 
 
-def simulate(current: Array, threshold: Array, initial: Array) -> Array:
+def simulate(current: Array, threshold: Array, initial: Array, *, subtracts: bool = True) -> Array:
     """How often integrate-and-fire neurons fire on a current [T, N, …].
 
     Args:
         current: over time.
         threshold: θ; broadcasts to a step.
         initial: the potential before the first step as a share of θ.
+        subtracts: whether a spike takes θ off the potential, and not all of it.
     """
     theta = threshold.astype(current.dtype)
     potential = np.zeros(current.shape[1:], current.dtype) + theta * initial.astype(current.dtype)
@@ -66,7 +67,7 @@ def simulate(current: Array, threshold: Array, initial: Array) -> Array:
         potential += step
         fired = potential >= theta
         counts += fired
-        potential -= fired * theta
+        potential -= fired * (theta if subtracts else potential)
     return counts
 
 
@@ -80,6 +81,7 @@ def search(
     price: float,
     bound: float | None,
     signed: bool = False,
+    subtracts: bool = True,
     silent: bool = True,
     copies: int = 1,
     live: Collection[SSAValue],
@@ -98,6 +100,7 @@ def search(
         price: of a spike, in nats.
         bound: the most that the activation can be.
         signed: whether neurons give signed spikes, of which the threshold is all together.
+        subtracts: whether a spike takes the threshold off the potential, and not all of it.
         silent: whether a channel may say nothing, whose weights then must become 0.
         copies: how many neurons may say a value.
         live: the values to remember.
@@ -149,7 +152,7 @@ def search(
                     if signed:
                         more, spikes = simulate_signed(currents, level, float(share))
                     else:
-                        more = spikes = simulate(currents, level, share)
+                        more = spikes = simulate(currents, level, share, subtracts=subtracts)
                     told, fired = told + more, fired + spikes
                 if pool is not None:
                     # It does not mind which of the first two axes counts the samples.

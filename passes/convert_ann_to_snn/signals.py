@@ -73,6 +73,7 @@ class Conversion:
         module: the program; its store takes new constants.
         timesteps: T.
         correction: what is done with samples, if there are some.
+        reset: of neurons that fire.
         signals: what has a signal; all other values do not change over time.
         means: what stands for values that were computed from means over time.
         known: values that depend on parameters and constants alone.
@@ -90,11 +91,13 @@ class Conversion:
         timesteps: int,
         threshold: float | None,
         correction: Correction | None = None,
+        reset: str = "subtract",
     ) -> None:
         self.module = module
         self.timesteps = timesteps
         self.default_threshold = threshold
         self.correction = correction
+        self.reset = reset
         self.known = compile_time_values(ops)
         self.signals: dict[SSAValue, Signal] = {}
         self.means: dict[SSAValue, SSAValue] = {}

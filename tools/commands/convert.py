@@ -31,10 +31,7 @@ def convert(options: Convert) -> None:
             check_writable(path)
     if options.picture is not None:
         check_suffix(options.picture)
-    graded = _holds_graded(options.target)
-    if not graded:
-        note("triton convert", f"target '{options.target}' holds no numbers between neurons: "
-             "plain spikes, and neurons before pools")  # fmt: skip
+    graded, reset = _held(options.target)
     with progress() as bar:
         bar.add_task(f"Converting {options.file}", total=None)
         program = import_model(options.file, weights=options.weights, layer=options.layer)
@@ -43,8 +40,9 @@ def convert(options: Convert) -> None:
         front = Front(module, samples, labels)
         for steps in counts:
             for signed in (False, True) if graded and steps > 1 else (False,):
+                pools = "all" if graded else "before"
                 wanted = ConvertAnnToSnnPass(
-                    timesteps=int(steps), signed=signed, pools="all" if graded else "before"
+                    timesteps=int(steps), signed=signed, pools=pools, reset=reset
                 )
                 front.explore(
                     wanted, prices=prices, budget=options.budget, accuracy=options.accuracy
@@ -74,9 +72,21 @@ def convert(options: Convert) -> None:
     show(table(f"{options.file} on {len(front.right)} samples", columns, cells))
 
 
-def _holds_graded(target: str | None) -> bool:
-    """Whether numbers may go from neurons to neurons in what a target makes."""
-    return target is None or get_target(parse_target_spec(target).name).holds_graded
+def _held(spec: str | None) -> tuple[bool, str]:
+    """Whether numbers may go from neurons to neurons in what a target makes, and the reset there.
+
+    What it does not hold is told.
+    """
+    if spec is None:
+        return True, "subtract"
+    target = get_target(parse_target_spec(spec).name)
+    if not target.holds_graded:
+        note("triton convert", f"target '{spec}' holds no numbers between neurons: "
+             "plain spikes, and neurons before pools")  # fmt: skip
+    if not target.subtracts:
+        note("triton convert", f"neurons of target '{spec}' start again at a value: what is above "
+             "the threshold is lost, which takes more steps or spikes")  # fmt: skip
+    return target.holds_graded, "subtract" if target.subtracts else "to_value"
 
 
 def _numbers(text: str, name: str) -> list[float]:

@@ -24,20 +24,22 @@ Filled = Callable[..., ModuleOp]
 Array = NDArray[Any]
 
 
-def test_simulated_counts_are_those_of_the_neurons() -> None:
+@pytest.mark.parametrize("reset", ["subtract", "to_value"])
+def test_simulated_counts_are_those_of_the_neurons(reset: str) -> None:
     rng = np.random.default_rng(0)
     current = rng.normal(0.3, 1, (7, 5, 3)).astype(np.float32)
-    module = parse_module("""
-    func.func @forward(%i: tensor<7x5x3xf32>, %v: tensor<5x3xf32>) -> !spike.train<7x5x3> {
+    module = parse_module(f"""
+    func.func @forward(%i: tensor<7x5x3xf32>, %v: tensor<5x3xf32>) -> !spike.train<7x5x3> {{
       %t = tensor.constant dense<[0.5, 1.0, 2.0]> : tensor<3xf32>
       %s = spike.integrate_fire %i initial(%v : tensor<5x3xf32>) threshold(%t : tensor<3xf32>)
-          : (tensor<7x5x3xf32>) -> !spike.train<7x5x3>
+          {{reset = "{reset}"}} : (tensor<7x5x3xf32>) -> !spike.train<7x5x3>
       func.return %s : !spike.train<7x5x3>
-    }""")
+    }}""")
     theta = np.array([0.5, 1.0, 2.0])
     start = np.broadcast_to((0.25 * theta).astype(np.float32), (5, 3)).copy()
     (spikes,) = run_module(module, [current, start])
-    np.testing.assert_array_equal(simulate(current, theta, np.array(0.25)), spikes.sum(0))
+    counts = simulate(current, theta, np.array(0.25), subtracts=reset == "subtract")
+    np.testing.assert_array_equal(counts, spikes.sum(0))
 
 
 HEAD = """
