@@ -43,6 +43,7 @@ PASSES = {
     "free-batch": "passes.free_batch:FreeBatchPass",
     "fuse-elementwise": "passes.fuse_elementwise:FuseElementwisePass",
     "fuse-linear": "passes.fuse_linear:FuseLinearPass",
+    "fuse-pools": "passes.fuse_pools:FusePoolsPass",
     "fuse-spike": "passes.fuse_spike:FuseSpikePass",
     "hoist-synapses": "passes.hoist_synapses:HoistSynapsesPass",
     "infer-shapes": "passes.infer_shapes:InferShapesPass",
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from .free_batch import FreeBatchPass as FreeBatchPass
     from .fuse_elementwise import FuseElementwisePass as FuseElementwisePass
     from .fuse_linear import FuseLinearPass as FuseLinearPass
+    from .fuse_pools import FusePoolsPass as FusePoolsPass
     from .fuse_spike import FuseSpikePass as FuseSpikePass
     from .hoist_synapses import HoistSynapsesPass as HoistSynapsesPass
     from .infer_shapes import InferShapesPass as InferShapesPass

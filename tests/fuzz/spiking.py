@@ -21,7 +21,14 @@ from .programs import Program, Rule, Value, Writer
 
 SPIKING_PASSES = (
     *("canonicalize", "cse", "dce", "fold-constants", "fuse-spike", "fuse-spike{layers=true}"),
-    *("inline-spike-layers", "hoist-synapses", "lower-recurrent", "skip-silent", "skip-zeros"),
+    *(
+        "inline-spike-layers",
+        "hoist-synapses",
+        "lower-recurrent",
+        "skip-silent",
+        "skip-zeros",
+        "fuse-pools",
+    ),
     *("fuse-linear", "infer-shapes", "convert-spike-to-tensor", "build-network,lower-network"),
     *("lower-network", "expose-trains"),
 )
