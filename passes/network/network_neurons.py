@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import spike, tensor
+from ...dialects import spike
 from ...dialects.parameters import Array
 from ...dialects.shapes import Shape
+from ..analysis.initial_state import state_of
 from .network_parts import RULES, Arrival, Node, Parts, Rule, Signal, Unfit, constant, sizes
 
 
@@ -29,19 +30,9 @@ def _numbers(op: spike.NeuronOp) -> dict[str, Array]:
 
 def _start(op: spike.NeuronOp, shape: Shape) -> Array:
     """The potential before the first step, a scalar or one value a neuron."""
-    if not op.initial:
-        return np.zeros(())
-    value, start = op.initial[0], np.zeros(())
-    if isinstance(value.owner, tensor.AddOp):
-        value, start = value.owner.lhs, constant(value.owner.rhs).astype(np.float64)
-    owner = value.owner
-    if isinstance(owner, tensor.ClampOp) and owner.min == owner.max and owner.min is not None:
-        return start + owner.min.value.data
-    start = constant(op.initial[0]).astype(np.float64)
-    if start.ndim > len(shape):
-        if not (start == start[:1]).all():
-            raise Unfit("starts each sample with potentials of its own")
-        start = start[0]
+    start = state_of(op.initial[0], len(shape)) if op.initial else np.zeros(())
+    if start is None:
+        raise Unfit("starts with potentials that are computed, or of each sample its own")
     return start
 
 

@@ -129,7 +129,8 @@ def test_what_stays(filled: Filled, apply_passes: ApplyPasses, pool: str, second
       %w = tensor.parameter "w" : tensor<5x2x1x1xf32>
       %m = spike.avg_pool %x {{kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, {pool}}}
           : (!spike.train<3x?x2x4x4>) -> {type}
-      %y = spike.conv %m, %w : {type}, tensor<5x2x1x1xf32> -> {result}
+      %y = spike.conv %m, %w {{strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+          dilation = array<i64: 1, 1>}} : {type}, tensor<5x2x1x1xf32> -> {result}
       func.return %y, %m : {result}, {type}
     }}""")
     x = np.random.default_rng(0).random((3, 2, 2, 4, 4)) < 0.4
