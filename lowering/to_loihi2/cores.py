@@ -9,7 +9,7 @@ import numpy as np
 from ...ir.arrays import Array
 from ..placement import Neurons, Placement, Synapses, Workload, place
 from ..placement.connectivity import Connectivity, Dense, Diagonal, window
-from .network import Connection, LoihiNetwork
+from .parts import Connection, LoihiNetwork
 
 
 def placed(network: LoihiNetwork, name: str, device: str) -> Placement:
@@ -24,8 +24,8 @@ def placed(network: LoihiNetwork, name: str, device: str) -> Placement:
         OptionError: there is no such machine.
         LoweringError: it does not fit; with the arithmetic.
     """
-    shapes = {part.name: part.shape for part in (*network.inputs, *network.populations)}
-    inputs = {part.name for part in network.inputs}
+    shapes = network.shapes()
+    inputs = shapes.keys() - {part.name for part in network.populations}
     neurons = [
         Neurons(part, prod(shape), np.ones(prod(shape)), part in inputs)
         for part, shape in shapes.items()
@@ -35,14 +35,14 @@ def placed(network: LoihiNetwork, name: str, device: str) -> Placement:
             part.name,
             part.source,
             part.target,
-            _reach(part, shapes[part.source], shapes[part.target]),
+            reach(part, shapes[part.source], shapes[part.target]),
         )
         for part in network.connections
     ]
     return place(Workload(name, neurons, synapses), device)
 
 
-def _reach(part: Connection, source: tuple[int, ...], target: tuple[int, ...]) -> Connectivity:
+def reach(part: Connection, source: tuple[int, ...], target: tuple[int, ...]) -> Connectivity:
     """Who reaches whom; weights of 0 are no synapses."""
     if part.weights is None:
         return Diagonal(prod(source))

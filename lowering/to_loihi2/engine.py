@@ -14,11 +14,13 @@ from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
 from ...runtime.lava import lava_python, run_script
-from ..emission import argument_names
+from ..emission import UnsupportedOps, argument_names
 from ..engine import Engine
 from ..simulator import simulator
 from ..stages import run_stages
 from ..targets import compile_to_target, read_options
+from .network import network_of
+from .script import result_keys
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -60,5 +62,6 @@ class Loihi2Engine(Engine):
         )
         end = function.body.block.last_op
         assert end is not None
-        values = zip(end.operands, results.values(), strict=False)
+        keys = result_keys(network_of(function, UnsupportedOps("loihi2")))
+        values = zip(end.operands, (results[key] for key in keys), strict=True)
         return [x.astype(np.bool_) if is_train(value) else x for value, x in values]

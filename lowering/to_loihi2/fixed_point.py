@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i8, i32
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -27,7 +27,19 @@ from ...passes.analysis.replacement import erase_unused, replace_results
 from ...passes.calibration.observation import bind_samples
 from ...passes.convert_spike_to_tensor.tensor_builder import Builder
 from ..emission import Inexpressible, UnsupportedOps
-from .scales import Layer, Scaled, Synapse, layer_of, scaled
+from .scales import (
+    Layer,
+    Readout,
+    Scaled,
+    Synapse,
+    encoded_of,
+    layer_of,
+    readout_of,
+    scaled,
+    scaled_channels,
+    scaled_readout,
+)
+from .windows import LARGEST, MOST_CONSTANT, MOST_CURRENT, Windows, move_product
 
 Neuron = spike.LifOp | spike.IntegrateFireOp | spike.CubaLifOp
 Records = dict[SSAValue, list[Array]]
@@ -52,10 +64,15 @@ class ConvertSpikeToLoihiPass(ModulePass):
         %s = spike.loihi_lif %i {du = 4095.0 : f64, dv = 410.0 : f64, gain = 64.0 : f64,
              threshold = 8127.0 : f64} : (tensor<?x?x4xi32>) -> !spike.train<?x?x4>
 
+    A program that encodes its input as a constant current and gives the mean of its last
+    currents, as `convert-ann-to-snn` makes them, runs so many steps longer. Its first layer hears
+    numbers of 8 bits, biases are there for the steps of their layer alone, neurons keep what they
+    start with, and the mean is read from the potentials of neurons that never fire.
+
     Approximate, by those roundings.
 
     Raises:
-        UnsupportedError: names every neuron that has no such form.
+        UnsupportedError: names everything that has no such form.
         OptionError: the samples cannot be read, or do not fit.
     """
 
@@ -68,6 +85,10 @@ class ConvertSpikeToLoihiPass(ModulePass):
     spikes: bool = False
     """Arguments of floats that go to synapses hold 0 and 1 alone, and become trains."""
 
+    peak: float = 1.0
+    """The largest number that constant inputs hold, of any sign, where no data tell; what is
+    larger is cut."""
+
     samples: int = 64
     """Use the first so many samples."""
 
@@ -75,24 +96,62 @@ class ConvertSpikeToLoihiPass(ModulePass):
         function = entry_function(op, "forward")
         if self.spikes:
             _as_trains(function)
-        neurons = [inner for inner in function.body.block.ops if isinstance(inner, Neuron)]
-        unsupported = UnsupportedOps("loihi2")
+        ops = list(function.body.block.ops)
+        for inner in ops:
+            if isinstance(inner, spike.EncodeOp):
+                move_product(inner)
         layers: dict[Neuron, Layer] = {}
-        for neuron in neurons:
+        readouts: dict[spike.DecodeOp, Readout] = {}
+        unsupported = UnsupportedOps("loihi2")
+        for inner in ops:
             try:
-                layers[neuron] = layer_of(neuron)
+                if isinstance(inner, Neuron):
+                    layers[inner] = layer_of(inner)
+                elif isinstance(inner, spike.DecodeOp):
+                    readouts[inner] = readout_of(inner)
             except Inexpressible as reason:
-                unsupported.add(neuron, str(reason))
+                unsupported.add(inner, str(reason))
         unsupported.raise_if_any(
-            "the target 'loihi2' takes neurons of floats that hear weighted spikes; see "
-            "docs/targets/loihi2.md"
+            "the target 'loihi2' takes neurons of floats that hear weighted spikes, of converted "
+            "networks those of convert-ann-to-snn{pools=before}; see docs/targets/loihi2.md"
         )
         records = self._recorded(op, function, layers)
-        found = {neuron: scaled(layer, records) for neuron, layer in layers.items()}
-        levels: dict[SSAValue, int] = {}
+        levels, windows = dict[SSAValue, int](), None
+        if readouts or any(layer.start.any() for layer in layers.values()):
+            windows = _windows(op, function, layers, readouts)
+            peak = self._peak(function, records)
+            for inner in list(function.body.block.ops):
+                if isinstance(inner, spike.EncodeOp) and encoded_of(inner.result) is inner:
+                    windows.enter(inner, peak)
+            found = {
+                neuron: scaled_channels(layer, LARGEST / peak if layer.hears_numbers else None)
+                for neuron, layer in layers.items()
+            }
+        else:
+            found = {neuron: scaled(layer, records) for neuron, layer in layers.items()}
         for neuron, layer in layers.items():
-            _rewrite(neuron, layer, found[neuron], levels)
+            _rewrite(neuron, layer, found[neuron], levels, windows)
+        for decode, (synapses, bias) in readouts.items():
+            assert windows is not None
+            weights, unit = scaled_readout(synapses, windows.timesteps)
+            builder = Builder(decode)
+            current = _current(builder, synapses, weights, windows.depth, levels, windows)
+            windows.read(decode, current, unit, bias)
+        erase_unused([inner for inner in ops if not isinstance(inner, ReturnOp)])
         function.update_function_type()
+
+    def _peak(self, function: FuncOp, records: Records | None) -> float:
+        """The largest number among arguments that are none of spikes."""
+        if records is None:
+            return self.peak
+        arguments = [a for a in function.body.block.args if not is_train(a) and a in records]
+        return (
+            max(
+                (float(np.abs(x).max(initial=0)) for a in arguments for x in records[a]),
+                default=self.peak,
+            )
+            or self.peak
+        )
 
     def _recorded(
         self, module: ModuleOp, function: FuncOp, layers: dict[Neuron, Layer]
@@ -139,39 +198,117 @@ def _origin(value: SSAValue) -> tuple[SSAValue, int]:
     return value, delay
 
 
-def _rewrite(neuron: Neuron, layer: Layer, found: Scaled, levels: dict[SSAValue, int]) -> None:
-    """Put a layer in fixed point in the place of one of floats."""
-    builder, module = Builder(neuron), module_of(neuron)
-    origins = [_origin(synapse.op.input)[0] for synapse in layer.synapses]
-    level = max(levels.get(origin, 0) for origin in origins) + 1
+def _windows(
+    module: ModuleOp,
+    function: FuncOp,
+    layers: Mapping[Neuron, Layer],
+    readouts: Mapping[spike.DecodeOp, Readout],
+) -> Windows:
+    """The steps of each layer of a program that has them.
+
+    Raises:
+        UnsupportedError: its steps are open, or something else than means leaves it.
+    """
+    unsupported = UnsupportedOps("loihi2")
+    levels = dict[SSAValue, int]()
+    for neuron, layer in layers.items():
+        levels[neuron.output] = _level([s.op.input for s in layer.synapses], levels)
+    depth = 1
+    for synapses, _ in readouts.values():
+        depth = max(depth, _level([s.op.input for s in synapses], levels))
+    counts = {
+        op.timesteps.value.data
+        for op in function.body.block.ops
+        if isinstance(op, spike.EncodeOp) and op.timesteps is not None
+    }
+    end = function.body.block.last_op
+    trains = any(
+        is_train(value) for value in (*function.body.block.args, *(end.operands if end else ()))
+    )
+    if len(counts) != 1 or trains:
+        unsupported.add(
+            function,
+            "begins with potentials or gives means of currents, for which its inputs must be "
+            "numbers that it encodes directly, for one number of steps, and its results means",
+        )
+    unsupported.raise_if_any()
+    return Windows(module, counts.pop(), depth)
+
+
+def _level(inputs: Iterable[SSAValue], levels: Mapping[SSAValue, int]) -> int:
+    """How many steps later neurons are that hear `inputs`."""
+    return 1 + max(levels.get(_origin(value)[0], 0) for value in inputs)
+
+
+def _current(
+    builder: Builder,
+    synapses: Sequence[Synapse],
+    weights: Sequence[Array],
+    level: int,
+    levels: Mapping[SSAValue, int],
+    windows: Windows | None,
+    shift: int = 0,
+) -> SSAValue:
+    """The sum of what synapses bring, all as late as `level` says."""
     current: SSAValue | None = None
-    for synapse, origin, weights in zip(layer.synapses, origins, found.weights, strict=True):
-        late = builder.add(spike.DelayOp(synapse.op.input, level - levels.get(origin, 0)))
-        type = TensorType(i8, weights.shape)
-        stored = builder.add(literal(module, f"{synapse.key}.i8", weights, type))
-        term = builder.add(_on(synapse, late, stored))
+    for synapse, values in zip(synapses, weights, strict=True):
+        heard = synapse.op.input
+        late = level - levels.get(_origin(heard)[0], 0)
+        if windows is not None:
+            heard = windows.heard(heard, builder)
+        heard = builder.add(spike.DelayOp(heard, late))
+        type = TensorType(i8, values.shape)
+        key = f"{synapse.key}.i8"
+        stored = builder.add(literal(module_of(synapse.op), key, values, type))
+        term = builder.add(_on(synapse, heard, stored))
+        if shift:
+            term = builder.add(tensor.ShiftRightOp(term, builder.constant(np.array(shift), i32)))
         current = term if current is None else builder.add(tensor.AddOp(current, term))
     assert current is not None
+    return current
+
+
+def _rewrite(
+    neuron: Neuron,
+    layer: Layer,
+    found: Scaled,
+    levels: dict[SSAValue, int],
+    windows: Windows | None,
+) -> None:
+    """Put a layer in fixed point in the place of one of floats."""
+    builder, module = Builder(neuron), module_of(neuron)
+    level = _level([synapse.op.input for synapse in layer.synapses], levels)
+    current = _current(builder, layer.synapses, found.weights, level, levels, windows, found.shift)
     bias: float | SSAValue = float(found.bias.reshape(-1)[0])
-    if (found.bias != found.bias.reshape(-1)[0]).any():
+    key, start = layer.synapses[0].key, list[SSAValue]()
+    if windows is not None:
+        most = min(MOST_CONSTANT, MOST_CURRENT // found.gain)
+        constant = np.clip(np.rint(layer.bias * found.units / found.gain), -most, most)
+        current = windows.gated(current, constant, level, builder, key)
+        potential = np.rint(layer.start * found.units).astype(np.int64) * 64
+        start, bias = windows.start(current, potential, builder, key), 0.0
+    elif (found.bias != bias).any():
         array = found.bias.astype(np.int32)
+        bias = builder.add(literal(module, f"{key}.bias", array, TensorType(i32, array.shape)))
+    threshold: float | SSAValue = float(found.threshold.reshape(-1)[0])
+    if found.threshold.ndim:
+        array = found.threshold.astype(np.int32)
         type = TensorType(i32, array.shape)
-        bias = builder.add(literal(module, f"{layer.synapses[0].key}.bias", array, type))
+        threshold = builder.add(literal(module, f"{key}.threshold", array, type, buffer=True))
     new = spike.LoihiLifOp(
         current,
         du=layer.du,
         dv=layer.dv,
         bias=bias,
         gain=found.gain,
-        threshold=found.threshold,
+        threshold=threshold,
         reset=layer.reset,
+        initial=start,
     )
     result = builder.add(new)
     new.location, result.name_hint = neuron.location, neuron.output.name_hint
     levels[result] = level
-    chain = [synapse.op for synapse in layer.synapses]
     replace_results(neuron, [result])
-    erase_unused([*chain])
 
 
 def _on(synapse: Synapse, value: SSAValue, weights: SSAValue) -> Operation:

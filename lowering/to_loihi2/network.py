@@ -6,13 +6,12 @@ that are whole, delays, and reshapes of trains. Not here: how it came to be so (
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import prod
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ...dialects import spike, tensor
@@ -22,6 +21,7 @@ from ...dialects.spike.loihi import LoihiNeuronOp
 from ...dialects.spike.types import dense_type, is_train
 from ...ir.arrays import Array
 from ...passes.analysis.compile_time import is_literal, literal_value
+from ...passes.analysis.initial_state import state_of
 from ..emission import (
     Inexpressible,
     Names,
@@ -29,103 +29,20 @@ from ..emission import (
     argument_names,
     result_names,
 )
+from .parts import Connection, Input, LoihiNetwork, Output, Population, Pulses, Window
 from .synapses import Weights, as_held
 
-RESERVED = ("build", "inputs", "load", "main", "np", "run", "reversed", "list", "sys", "Path")
+RESERVED = (
+    *("build", "csr_matrix", "inputs", "list", "load", "main", "np", "reversed", "run", "sys"),
+    *("NUMBERS", "Path", "STEPS"),
+)
 """Names that a script has for itself."""
+
+MOST_SHIFT = 16
+"""Places by which a sum of numbers times weights is moved to the right, at most."""
 
 MOST_DELAY = 63
 """Steps of a connection, of which the first is every connection's own."""
-
-
-@dataclass(frozen=True, eq=False)
-class Input:
-    """What enters, at each step: spikes, or currents of i32 for one population.
-
-    Attributes:
-        name: its name.
-        shape: of a step, without the samples.
-        spikes: whether it is spikes.
-    """
-
-    name: str
-    shape: Shape
-    spikes: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Population:
-    """Neurons of one kind.
-
-    Attributes:
-        name: its name.
-        shape: of them.
-        du, dv, threshold, threshold_low: of the op; the last is `None` for `spike.loihi_lif`.
-        bias: one number, or one for each neuron, i32.
-        subtracts: whether the threshold is taken off v at a spike.
-    """
-
-    name: str
-    shape: Shape
-    du: int
-    dv: int
-    threshold: int
-    threshold_low: int | None
-    bias: Array
-    subtracts: bool
-
-    @property
-    def count(self) -> int:
-        """How many neurons."""
-        return prod(self.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class Window:
-    """A convolution: strides, dilation, and pads at both ends, each for height and width."""
-
-    strides: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-
-@dataclass(frozen=True, eq=False)
-class Connection:
-    """Synapses, or the way of currents from an input.
-
-    Attributes:
-        name: its name.
-        source: the name of a population or input.
-        target: the name of a population.
-        weights: [out, in], or [out, in / groups, height, width]; `None` for currents.
-        delay: steps, at least 1; 0 for currents.
-        window: of a convolution.
-    """
-
-    name: str
-    source: str
-    target: str
-    weights: Weights | None
-    delay: int
-    window: Window | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LoihiNetwork:
-    """All of a program.
-
-    Attributes:
-        inputs: in the order of the arguments.
-        populations: such that each comes after those that reach it.
-        connections: in that order.
-        outputs: the names of the results and of the populations that they are.
-    """
-
-    inputs: tuple[Input, ...]
-    populations: tuple[Population, ...]
-    connections: tuple[Connection, ...]
-    outputs: tuple[tuple[str, str], ...]
 
 
 def network_of(function: func.FuncOp, unsupported: UnsupportedOps) -> LoihiNetwork:
@@ -145,7 +62,10 @@ class _Reader:
         self.function, self.unsupported = function, unsupported
         self.names = Names(RESERVED)
         self.sources: dict[SSAValue, str] = {}
+        self.graded: dict[str, int] = {}
         self.inputs: list[Input] = []
+        self.pulses: dict[tuple[int, int], Pulses] = {}
+        self.steps: int | None = None
         self.populations: list[Population] = []
         self.connections: list[Connection] = []
         self.refused: set[Operation] = set()
@@ -167,24 +87,91 @@ class _Reader:
                     self._population(op)
                 except Inexpressible as reason:
                     self.refuse(op, str(reason))
-            elif not isinstance(op, (*_RESHAPES, *_SYNAPSES, func.ReturnOp)) and not is_literal(op):
+            elif isinstance(op, spike.EncodeOp):
+                self._encoded(op)
+            elif not isinstance(op, (*_AROUND, *_RESHAPES, *_SYNAPSES)) and not is_literal(op):
                 self.refuse(op, "is no part of a network in Loihi's fixed point")
         end = block.last_op
         assert isinstance(end, func.ReturnOp)
-        outputs: list[tuple[str, str]] = []
+        outputs: list[Output] = []
         for name, value in zip(result_names(self.function), end.operands, strict=True):
-            if value not in self.sources or isinstance(value, BlockArgument):
-                owner = value.owner if isinstance(value.owner, Operation) else end
-                self.refuse(owner, "gives a result; results are the spikes of neurons")
+            if value in self.sources and isinstance(value.owner, LoihiNeuronOp):
+                outputs.append(Output(name, self.sources[value]))
                 continue
-            outputs.append((name, self.sources[value]))
+            mean = self._mean(name, value)
+            if mean is None:
+                owner = value.owner if isinstance(value.owner, Operation) else end
+                self.refuse(
+                    owner,
+                    "gives a result; results are the spikes of neurons, or their potentials at the "
+                    "end",
+                )
+                continue
+            outputs.append(mean)
         return LoihiNetwork(
-            tuple(self.inputs), tuple(self.populations), tuple(self.connections), tuple(outputs)
+            tuple(self.inputs),
+            tuple(self.populations),
+            tuple(self.connections),
+            tuple(outputs),
+            tuple(self.pulses.values()),
+            self.steps,
         )
+
+    def _mean(self, name: str, value: SSAValue) -> Output | None:
+        """A result that is a potential at the end, times a number, and another."""
+        added: Array = np.zeros((), np.float32)
+        if isinstance(value.owner, tensor.AddOp):
+            known = literal_value(value.owner.rhs)
+            if known is None:
+                return None
+            value, added = value.owner.lhs, known
+        op = value.owner
+        if not isinstance(op, tensor.DequantizeOp):
+            return None
+        scale, zero = literal_value(op.scale), literal_value(op.zero_point)
+        neuron = op.input.owner
+        if (
+            not isinstance(neuron, LoihiNeuronOp)
+            or op.input is not neuron.final[-1]
+            or neuron.output not in self.sources
+            or (scale is None or scale.ndim or zero is None or zero.any())
+        ):
+            return None
+        return Output(name, self.sources[neuron.output], np.float32(scale), added)
+
+    def _encoded(self, op: spike.EncodeOp) -> None:
+        """An input of numbers, which stay."""
+        scaled = op.operand.owner
+        known = isinstance(scaled, tensor.QuantizeOp) and scaled.input in self.sources
+        scale = literal_value(scaled.scale) if isinstance(scaled, tensor.QuantizeOp) else None
+        steps = op.timesteps.value.data if op.timesteps is not None else None
+        if not known or scale is None or scale.ndim or op.scheme.data != "direct":
+            self.refuse(op, "encodes; what comes before neurons is left to the caller")
+            return
+        assert isinstance(scaled, tensor.QuantizeOp)
+        high, low = scaled.high.value.data, scaled.low.value.data
+        zero = literal_value(scaled.zero_point)
+        if low != -high or zero is None or zero.any() or self.steps not in (None, steps):
+            self.refuse(op, "encodes numbers around another than 0, or for other steps")
+            return
+        name, self.steps = self.sources[scaled.input], steps
+        self.sources[op.result] = name
+        place = [part.name for part in self.inputs].index(name)
+        self.inputs[place] = replace(self.inputs[place], numbers=(np.float32(scale), high))
+        self.graded[name] = high.bit_length() + 1
 
     def _argument(self, value: BlockArgument, wish: str) -> None:
         type, spikes = dense_type(value), is_train(value)
         shape = type.get_shape()
+        users = {use.operation for use in value.uses}
+        if (
+            type.element_type == f32
+            and users
+            and all(isinstance(u, tensor.QuantizeOp) for u in users)
+        ):
+            name = self.sources[value] = self.names.new(wish)
+            self.inputs.append(Input(name, shape[1:], spikes=False))
+            return
         if (not spikes and type.element_type != i32) or len(shape) < 3 or min(shape[2:]) < 1:
             self.refuse(
                 self.function,
@@ -199,8 +186,11 @@ class _Reader:
         name = self.sources[op.output] = self.names.new(wish)
         if not shape or min(shape) < 1:
             raise Inexpressible("expects currents [T, N, …] of known sizes")
-        if op.initial or op.final:
-            raise Inexpressible("is given states, or gives them; on the chip they stay")
+        start = [state_of(value, len(shape)) for value in op.initial] or [np.zeros(())]
+        if len(op.final) and op.final[0].first_use is not None:
+            raise Inexpressible("gives its current")
+        if start[-1] is None or (len(start) > 1 and (start[0] is None or start[0].any())):
+            raise Inexpressible("begins with states that are computed, or with a current")
         threshold_low = None
         if isinstance(op, spike.LoihiTernaryLifOp):
             threshold_low = self._number(op, "threshold_low")
@@ -210,15 +200,19 @@ class _Reader:
                 shape,
                 self._number(op, "du"),
                 self._number(op, "dv"),
-                self._number(op, "threshold"),
+                self._threshold(op, shape),
                 threshold_low,
                 self._bias(op, shape),
                 op.reset.data == "subtract",
+                np.asarray(start[-1]).astype(np.int64),
             )
         )
+        if threshold_low is not None:
+            self.graded[name] = 8
         gain = self._number(op, "gain")
         for term in terms(op.input):
-            self._connection(name, term, gain)
+            if not self._constant(name, shape, term, gain):
+                self._connection(name, term, gain)
 
     def _number(self, op: LoihiNeuronOp, name: str) -> int:
         value = op.parameter(name)
@@ -226,6 +220,17 @@ class _Reader:
         if known is None or not known.size or (known != known.reshape(-1)[0]).any():
             raise Inexpressible(f"expects one {name} for all neurons")
         return int(known.reshape(-1)[0])
+
+    def _threshold(self, op: LoihiNeuronOp, shape: Shape) -> Array:
+        value = op.parameter("threshold")
+        if op.reset.data != "subtract" or not isinstance(value, SSAValue):
+            return np.asarray(self._number(op, "threshold"))
+        known = literal_value(value)
+        if known is None or known.ndim > len(shape):
+            raise Inexpressible(
+                "expects thresholds that are stored, one number or one for each neuron"
+            )
+        return known.astype(np.int64)
 
     def _bias(self, op: LoihiNeuronOp, shape: Shape) -> Array:
         value = op.parameter("bias")
@@ -245,7 +250,12 @@ class _Reader:
             name = self.names.new(f"{self.sources[current]}_current")
             self.connections.append(Connection(name, self.sources[current], target, None, 0))
             return
-        owner = current.owner
+        owner, shift = current.owner, 0
+        if isinstance(owner, tensor.ShiftRightOp):
+            places = literal_value(owner.rhs)
+            if places is None or places.ndim or not 0 <= places <= MOST_SHIFT or gain != 1:
+                raise Inexpressible("moves a current by places that a synapse has not")
+            owner, shift = owner.lhs.owner, int(places)
         if isinstance(owner, tensor.ConvertOp):
             owner = owner.operand.owner
         if not isinstance(owner, spike.LinearOp | spike.ConvOp):
@@ -256,21 +266,55 @@ class _Reader:
         if (values != np.rint(values)).any():
             raise Inexpressible("expects weights of whole numbers")
         source, delay = self._origin(owner.input)
+        bits = self.graded.get(source, 0)
         whole = values.astype(np.int64) * gain
-        weights, window = self._held(owner, whole)
+        weights, window = self._held(owner, whole, shift)
         wish = owner.weight.name_hint or f"{target}_weight"
         stored = owner.weight.owner
         if isinstance(stored, tensor.ParameterOp):
             wish = stored.key.data
         name = self.names.new(wish)
-        self.connections.append(Connection(name, source, target, weights, delay, window))
+        self.connections.append(Connection(name, source, target, weights, delay, window, bits))
+
+    def _constant(self, target: str, shape: Shape, current: SSAValue, gain: int) -> bool:
+        """Adds a current that is there at some steps; whether it is one."""
+        values = literal_value(current)
+        if values is None:
+            return False
+        there: Array = np.asarray(values.any(axis=tuple(range(1, values.ndim))))
+        steps = np.flatnonzero(there)
+        if not len(steps):
+            return True
+        first, last = int(steps[0]), int(steps[-1]) + 1
+        each = np.asarray(values[first], np.int64)
+        if not there[first:last].all() or (values[first:last] != each).any() or len(each) > 1:
+            raise Inexpressible("adds a current that is not the same at all steps that have it")
+        if first == 0:
+            raise Inexpressible("adds a constant current at the first step, before synapses can")
+        spread = np.broadcast_to(each.reshape(each.shape[1:]), shape).reshape(-1)
+        high = (spread + 64) >> 7
+        held = as_held(np.stack([spread - 128 * high, high], axis=1) * gain)
+        if held is None:
+            raise Inexpressible("adds a constant current of more than 14 bits")
+        if (first, last) not in self.pulses:
+            name = self.names.new(f"steps{first}")
+            self.pulses[first, last] = Pulses(name, first - 1, last - 1)
+        name = self.names.new(f"{target}_constant")
+        source = self.pulses[first, last].name
+        self.connections.append(Connection(name, source, target, held, 1, bits=8))
+        return True
 
     def _held(
-        self, op: spike.LinearOp | spike.ConvOp, whole: Array
+        self, op: spike.LinearOp | spike.ConvOp, whole: Array, shift: int
     ) -> tuple[Weights, Window | None]:
         window = None
         if isinstance(op, spike.ConvOp):
             window = _window(op)
+            if shift:
+                held = as_held(whole)
+                if held is None:
+                    raise Inexpressible("has a kernel of more than 8 bits")
+                return Weights(held.mantissa, held.exponent - shift), window
             if np.abs(whole).max(initial=0) > 256:
                 raise Inexpressible(
                     "has a kernel of more than 8 bits, and Lava gives it no exponent"
@@ -279,7 +323,7 @@ class _Reader:
         held = as_held(np.ascontiguousarray(whole.T))
         if held is None:
             raise Inexpressible("has weights of more than 8 bits, or odd ones beyond a byte")
-        return held, None
+        return Weights(held.mantissa, held.exponent - shift), None
 
     def _origin(self, value: SSAValue) -> tuple[str, int]:
         """Where spikes come from, and how many steps later they are here."""
@@ -320,7 +364,24 @@ def _window(op: spike.ConvOp) -> Window:
     )
 
 
+_AROUND = (
+    func.ReturnOp,
+    tensor.QuantizeOp,
+    tensor.DequantizeOp,
+    tensor.SliceOp,
+    tensor.SqueezeOp,
+    tensor.ClampOp,
+)
+"""What makes numbers of inputs and of potentials, and what makes states for a batch."""
+
 _RESHAPES = (spike.ToTensorOp, spike.FromTensorOp, tensor.ReshapeToOp, tensor.FlattenOp)
 
-_SYNAPSES = (spike.DelayOp, spike.LinearOp, spike.ConvOp, tensor.AddOp, tensor.ConvertOp)
+_SYNAPSES = (
+    spike.DelayOp,
+    spike.LinearOp,
+    spike.ConvOp,
+    tensor.AddOp,
+    tensor.ConvertOp,
+    tensor.ShiftRightOp,
+)
 """What else may stand between neurons; currents are followed through it."""

@@ -9,7 +9,7 @@ from ...ir.arrays import Array
 from ..emission import Inexpressible
 from ..from_netx.layers import BIAS_EXPONENT
 from ..hdf5_file import write_hdf5
-from .network import Connection, LoihiNetwork, Population
+from .parts import Connection, LoihiNetwork, Population
 
 Entry = dict[str, object]
 
@@ -23,6 +23,8 @@ def netx_file(network: LoihiNetwork) -> bytes:
     """
     if len(network.inputs) != 1 or not network.inputs[0].spikes:
         raise Inexpressible("netx has one input, of spikes")
+    if any(population.start.any() for population in network.populations) or network.pulses:
+        raise Inexpressible("netx has neurons that start at 0, and biases that stay")
     last: tuple[str, Shape] = (network.inputs[0].name, network.inputs[0].shape)
     layers: list[Entry] = []
     if len(last[1]) > 1:
@@ -36,7 +38,7 @@ def netx_file(network: LoihiNetwork) -> bytes:
             layers.append(_entry("flatten", (int(np.prod(last[1])),)))
         layers.append(_layer(population, connection, last[1]))
         last = (population.name, population.shape)
-    if [name for _, name in network.outputs] != [last[0]]:
+    if [o.population for o in network.outputs] != [last[0]] or network.outputs[0].added is not None:
         raise Inexpressible("netx gives the spikes of the last layer, and nothing else")
     return write_hdf5({"layer": {str(n): layer for n, layer in enumerate(layers)}})
 

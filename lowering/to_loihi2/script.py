@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from io import BytesIO
+from math import prod
 from string import Template
 
 import numpy as np
 
 from ...ir.arrays import Array
 from ..emission import Inexpressible
-from .network import Connection, LoihiNetwork, Population
+from .cores import reach
+from .parts import Connection, LoihiNetwork, Output, Population
 
 LAVA = "0.10.0"
 """The release of lava-nc that the script is for."""
@@ -21,7 +23,7 @@ _SCRIPT = Template('''"""$title on Loihi 2: a script for Lava $lava, written by 
     python network.py inputs.npz results.npz --states    # u and v after each step too
 
 Arrays in inputs.npz: $inputs.
-In results.npz, alike: $outputs.
+In results.npz: $outputs.
 """
 
 import sys
@@ -35,14 +37,20 @@ from lava.proc.dense.process import Dense, DelayDense
 from lava.proc.io.source import RingBuffer
 from lava.proc.lif.process import LIF, TernaryLIF
 from lava.proc.monitor.process import Monitor
-$subtracting
+$imports$subtracting
+STEPS = $steps
+NUMBERS = $numbers  # inputs that stay: what a unit is worth, and the largest
+
 
 def load(name):
     return np.load(Path(__file__).parent / "arrays" / (name + ".npy"))
 
 
 def build(inputs):
-    """The processes; inputs are of one sample, [steps, ...]. Lava has axes the other way round."""
+    """The processes; inputs are of one sample. Lava has axes the other way round, steps last."""
+    for name, (unit, most) in NUMBERS.items():
+        numbers = np.clip(np.rint(inputs[name] / np.float32(unit)), -most, most)
+        inputs = {**inputs, name: numbers[None]}
 $body
     return {$populations}
 
@@ -63,16 +71,24 @@ def run(inputs, steps, states):
         key: np.asarray(monitor.get_data()[process][variable]).astype(np.int32)
         for key, (monitor, process, variable) in monitors.items()
     }
+    potentials = {name: neurons[name].v.get().T for name in $read}
     last.stop()
-    return {k: x.transpose([0, *reversed(range(1, x.ndim))]) for k, x in results.items()}
+    results = {k: x.transpose([0, *reversed(range(1, x.ndim))]) for k, x in results.items()}
+$means    return results
 
 
 def main():
-    inputs = {name: np.asarray(x) for name, x in np.load(sys.argv[1]).items()}
-    steps, samples = next(iter(inputs.values())).shape[:2]
-    states = "--states" in sys.argv[3:]
-    parts = [run({k: x[:, n] for k, x in inputs.items()}, steps, states) for n in range(samples)]
-    np.savez(sys.argv[2], **{k: np.stack([part[k] for part in parts], 1) for k in parts[0]})
+    # The first axis counts the samples; that of steps is behind it.
+    inputs = {
+        name: np.asarray(x) if name in NUMBERS else np.asarray(x).swapaxes(0, 1)
+        for name, x in np.load(sys.argv[1]).items()
+    }
+    first = next(iter(inputs.values()))
+    steps, states = STEPS or first.shape[1], "--states" in sys.argv[3:]
+    parts = [run({k: x[n] for k, x in inputs.items()}, steps, states) for n in range(len(first))]
+    whole = {key: np.stack([part[key] for part in parts]) for key in parts[0]}
+    timed = {key: x.swapaxes(0, 1) for key, x in whole.items() if not key.endswith(".mean")}
+    np.savez(sys.argv[2], **{**whole, **timed})
 
 
 if __name__ == "__main__":
@@ -82,13 +98,18 @@ if __name__ == "__main__":
 _SUBTRACTING = '''from lava.magma.core.decorator import implements, requires, tag
 from lava.magma.core.model.py.ports import PyOutPort
 from lava.magma.core.model.py.type import LavaPyType
+from lava.magma.core.process.variable import Var
 from lava.magma.core.resources import CPU
 from lava.magma.core.sync.protocols.loihi_protocol import LoihiProtocol
 from lava.proc.lif.models import AbstractPyLifModelFixed
 
 
 class SubtractingLIF(LIF):
-    """A LIF that loses its threshold at a spike: on the chip a neuron in microcode."""
+    """A LIF that loses its own threshold at a spike: on the chip a neuron in microcode."""
+
+    def __init__(self, *, shape, vth, **others):
+        super().__init__(shape=shape, **others)
+        self.vth = Var(shape=shape, init=vth)
 
 
 @implements(proc=SubtractingLIF, protocol=LoihiProtocol)
@@ -96,7 +117,7 @@ class SubtractingLIF(LIF):
 @tag("fixed_pt")
 class PySubtractingLIF(AbstractPyLifModelFixed):
     s_out: PyOutPort = LavaPyType(PyOutPort.VEC_DENSE, np.int32, precision=24)
-    vth: int = LavaPyType(int, np.int32, precision=17)
+    vth: np.ndarray = LavaPyType(np.ndarray, np.int32, precision=17)
 
     def scale_threshold(self):
         self.effective_vth = np.left_shift(self.vth, self.vth_shift)
@@ -120,17 +141,27 @@ def script_files(network: LoihiNetwork, title: str) -> dict[str, bytes]:
     arrays: dict[str, Array] = {}
     lines = list(_lines(network, arrays))
     names = [population.name for population in network.populations]
+    keys = result_keys(network)
+    read = [output for output in network.outputs if output.added is not None]
+    imports = ["from lava.proc.sparse.process import Sparse", "from scipy.sparse import csr_matrix"]
+    imports = imports if any("= Sparse(" in line for line in lines) else []
     text = _SCRIPT.substitute(
         title=title,
         lava=LAVA,
-        inputs=", ".join(
-            f"{i.name} [steps, samples, {', '.join(map(str, i.shape))}]" for i in network.inputs
+        inputs=", ".join(f"{i.name} {_sizes(i.shape, i.numbers is None)}" for i in network.inputs),
+        outputs=", ".join(
+            f"{key} {_sizes(network.shapes()[o.population], o.added is None)}"
+            for key, o in zip(keys, network.outputs, strict=True)
         ),
-        outputs=", ".join(f"{name}.spikes" for _, name in network.outputs),
+        imports="".join(f"{line}\n" for line in imports),
+        steps=network.steps,
+        numbers={i.name: (float(i.numbers[0]), i.numbers[1]) for i in network.inputs if i.numbers},
+        read=[o.population for o in read],
+        means="".join(f"    {line}\n" for line in _means(read, arrays)),
         subtracting=_SUBTRACTING if any(p.subtracts for p in network.populations) else "",
         body="\n".join(f"    {line}" for line in lines),
         populations=", ".join(f'"{name}": {name}' for name in names),
-        watched=list(dict.fromkeys(name for _, name in network.outputs)),
+        watched=list(dict.fromkeys(o.population for o in network.outputs if o.added is None)),
     )
     files = {"network.py": text.encode()}
     for name, array in arrays.items():
@@ -140,9 +171,35 @@ def script_files(network: LoihiNetwork, title: str) -> dict[str, bytes]:
     return files
 
 
+def result_keys(network: LoihiNetwork) -> list[str]:
+    """What results are called in the file that the script writes."""
+    return [
+        f"{o.population}.spikes" if o.added is None else f"{o.population}.mean"
+        for o in network.outputs
+    ]
+
+
+def _sizes(shape: tuple[int, ...], timed: bool) -> str:
+    return f"[{', '.join([*['steps'] * timed, 'samples', *map(str, shape)])}]"
+
+
+def _means(read: list[Output], arrays: dict[str, Array]) -> Iterator[str]:
+    """What potentials at the end mean."""
+    for o in read:
+        assert o.added is not None
+        name = o.population
+        mean = f'potentials["{name}"].astype(np.float32) * np.float32({float(o.scale or 0)!r})'
+        if o.added.any():
+            arrays[f"{name}_added"] = o.added.astype(np.float32)
+            mean += f' + load("{name}_added")'
+        yield f'results["{name}.mean"] = {mean}'
+
+
 def _lines(network: LoihiNetwork, arrays: dict[str, Array]) -> Iterator[str]:
-    shapes = {part.name: part.shape for part in (*network.inputs, *network.populations)}
-    graded = {p.name for p in network.populations if p.threshold_low is not None}
+    shapes = network.shapes()
+    for part in network.pulses:
+        there = f"(np.arange(STEPS) >= {part.first}) & (np.arange(STEPS) < {part.last})"
+        yield f"{part.name} = RingBuffer(data=np.outer([1, 128], {there}))"
     for input in network.inputs:
         yield f'{input.name} = RingBuffer(data=inputs["{input.name}"].astype(np.int32).T)'
     for population in network.populations:
@@ -152,19 +209,23 @@ def _lines(network: LoihiNetwork, arrays: dict[str, Array]) -> Iterator[str]:
         if connection.weights is None:
             yield f"{source}.connect({connection.target}.a_in)"
             continue
-        rank = len(shapes[connection.source])
-        if connection.window is None and rank > 1:
+        rank, target = len(shapes[connection.source]), shapes[connection.target]
+        synapses, flat = _synapses(connection, shapes, arrays)
+        if flat and rank > 1:
             source += f".transpose({list(reversed(range(rank)))}).flatten()"
-        bits = 8 if connection.source in graded else 0
-        yield _synapses(connection, shapes[connection.source], bits, arrays)
+        yield synapses
         yield f"{source}.connect({connection.name}.s_in)"
-        yield f"{connection.name}.a_out.connect({connection.target}.a_in)"
+        reached = f".reshape({target[::-1]})" if flat and len(target) > 1 else ""
+        yield f"{connection.name}.a_out{reached}.connect({connection.target}.a_in)"
 
 
 def _neurons(population: Population, arrays: dict[str, Array]) -> str:
     mantissa, exponent = bias_parts(population)
     p, kind = population, "LIF"
     thresholds = f"vth={p.threshold}"
+    if p.threshold.ndim:
+        arrays[f"{p.name}_vth"] = np.broadcast_to(p.threshold, p.shape).T.astype(np.int32)
+        thresholds = f'vth=load("{p.name}_vth")'
     if p.threshold_low is not None:
         kind, thresholds = "TernaryLIF", f"vth_hi={p.threshold}, vth_lo={p.threshold_low}"
         if p.subtracts:
@@ -177,6 +238,11 @@ def _neurons(population: Population, arrays: dict[str, Array]) -> str:
         if mantissa.ndim:
             arrays[f"{p.name}_bias"] = mantissa.T.astype(np.int32)
             bias = f', bias_mant=load("{p.name}_bias"), bias_exp={exponent}'
+    if p.start.any():
+        bias += f", v={p.start}"
+        if p.start.ndim:
+            arrays[f"{p.name}_start"] = np.broadcast_to(p.start, p.shape).T.astype(np.int32)
+            bias = bias.replace(f"v={p.start}", f'v=load("{p.name}_start")')
     shape = p.shape[::-1]
     return (
         f"{p.name} = {kind}(shape={shape}, du={p.du}, dv={p.dv}, {thresholds}{bias}, "
@@ -201,12 +267,31 @@ def bias_parts(population: Population) -> tuple[Array, int]:
 
 
 def _synapses(
-    connection: Connection, shape: tuple[int, ...], bits: int, arrays: dict[str, Array]
-) -> str:
+    connection: Connection, shapes: Mapping[str, tuple[int, ...]], arrays: dict[str, Array]
+) -> tuple[str, bool]:
+    """The process of a connection, and whether its ends are flat."""
     weights, name = connection.weights, connection.name
     assert weights is not None
-    options = f'num_message_bits={bits}, name="{name}"'
+    shape, target = shapes[connection.source], shapes[connection.target]
+    options = f'num_message_bits={connection.bits}, name="{name}"'
+    exponent = f"weight_exp={weights.exponent}"
     window = connection.window
+    # Flat, neurons are in Lava's order.
+    order = np.arange(prod(target)).reshape(target).T.reshape(-1)
+    if window is not None and weights.exponent:
+        if connection.delay > 1:
+            raise Inexpressible(f"'{name}' is a convolution with a delay of {connection.delay}")
+        ways = reach(connection, shape, target)
+        source, neuron, tap = ways.entries(0, ways.sources)
+        row = np.argsort(order)[neuron]
+        sort = np.lexsort((source, row))
+        arrays[f"{name}_data"] = weights.mantissa[weights.mantissa != 0][tap[sort]]
+        arrays[f"{name}_indices"] = source[sort].astype(np.int32)
+        counts = np.bincount(row, minlength=len(order))
+        arrays[f"{name}_indptr"] = np.append(0, np.cumsum(counts)).astype(np.int32)
+        loaded = ", ".join(f'load("{name}_{part}")' for part in ("data", "indices", "indptr"))
+        matrix = f"csr_matrix(({loaded}), {(len(order), ways.sources)})"
+        return f"{name} = Sparse(weights={matrix}, {exponent}, {options})", True
     if window is not None:
         if connection.delay > 1:
             raise Inexpressible(f"'{name}' is a convolution with a delay of {connection.delay}")
@@ -223,13 +308,12 @@ def _synapses(
         return (
             f'{name} = Conv(weight=load("{name}"), input_shape={shape[::-1]}, {sizes}, '
             f"groups={window.groups}, {options})"
-        )
-    arrays[name] = weights.mantissa
-    exponent = f"weight_exp={weights.exponent}"
+        ), False
+    arrays[name] = weights.mantissa[order]
     if connection.delay == 1:
-        return f'{name} = Dense(weights=load("{name}"), {exponent}, {options})'
+        return f'{name} = Dense(weights=load("{name}"), {exponent}, {options})', True
     later = connection.delay - 1
     return (
         f'{name} = DelayDense(weights=load("{name}"), max_delay={later}, '
         f'delays=np.full(load("{name}").shape, {later}), {exponent}, {options})'
-    )
+    ), True

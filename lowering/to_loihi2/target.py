@@ -32,6 +32,7 @@ class Loihi2Options(TargetOptions):
     )
     device: str = option("loihi2", "the machine of the core map: a name, or the path of its file")
     data: str | None = option(None, "samples of the inputs, by which scales are chosen")
+    peak: float = option(1.0, "the largest number that constant inputs hold, where no data tell")
     spikes: bool = option(False, "inputs of floats to synapses are 0 and 1: make them trains")
 
 
@@ -53,9 +54,10 @@ class Loihi2Target(Target[Loihi2Options]):
         """Networks and layers become ops on runs, and these fixed point."""
         words = ["spikes=true"] if options.spikes else []
         words += [option_text("data", (options.data,))] if options.data is not None else []
+        words += [f"peak={options.peak}"] if options.peak != 1.0 else []
         convert = f"convert-spike-to-loihi{{{' '.join(words)}}}"
         return (
-            Stage("lower", "lower-network,inline-spike-layers,canonicalize,cse,dce"),
+            Stage("lower", "lower-network,inline-spike-layers,fuse-pools,canonicalize,cse,dce"),
             Stage("fixed-point", f"{convert},canonicalize,cse,dce"),
         )
 

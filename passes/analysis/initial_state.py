@@ -38,5 +38,5 @@ def state_of(value: SSAValue, rank: int) -> Array | None:
             return None
         start = start + known
     if start.ndim > rank:
-        return start[0] if (start == start[:1]).all() else None
+        return np.asarray(start[0]) if (start == start[:1]).all() else None
     return start
