@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
 from xdsl.ir import Operation
 
-from ...dialects.spike import InputOp, NetworkOp, PopulationOp
+from ...dialects.spike import InputOp, NetworkOp, PopulationOp, ProjectionOp
 from ...dialects.spike.network_graph import nodes, probes, projections
 from ...ir.arrays import Array
 from ..emission import Inexpressible
@@ -34,6 +34,7 @@ class PyNNNetwork:
         slots: most steps that a synapse takes.
         nest_only: whether numbers may be beyond 16.15 bits.
         refuse: takes each op that has no form, and why.
+        held: inputs of numbers that are there at each step; what they bring, the host adds up.
 
     Attributes:
         data: what JSON has of it.
@@ -42,8 +43,15 @@ class PyNNNetwork:
     """
 
     def __init__(
-        self, network: NetworkOp, step_ms: float, slots: int, nest_only: bool, refuse: Refuse
+        self,
+        network: NetworkOp,
+        step_ms: float,
+        slots: int,
+        nest_only: bool,
+        refuse: Refuse,
+        held: Sequence[str] = (),
     ) -> None:
+        self.held = held
         self.network, self.slots, self.refuse = network, slots, refuse
         self.arrays: dict[str, Array] = {}
         self.kinds: list[int] = []
@@ -55,7 +63,7 @@ class PyNNNetwork:
                     self.cells[name] = cell_of(op, network, step_ms, nest_only)
                     if not op.spikes() and name in sending:
                         raise Inexpressible("projections of its potential, where PyNN has spikes")
-                elif not op.spikes():
+                elif not op.spikes() and name not in held:
                     raise Inexpressible(
                         "numbers for an input, where PyNN's sources give spikes; encode them"
                     )
@@ -77,7 +85,9 @@ class PyNNNetwork:
         """What JSON has, once every node has a form."""
         known = nodes(self.network)
         added = {name: self.constant(name) * cell.unit for name, cell in self.cells.items()}
-        self.kinds = sorted({self.offsets[name] for name, values in added.items() if values.any()})
+        driven = {op.target.string_value() for op in self.currents()}
+        driven |= {name for name, values in added.items() if values.any()}
+        self.kinds = sorted({self.offsets[name] for name in driven})
         return {
             "name": self.network.sym_name.data,
             "timestep": step_ms,
@@ -85,16 +95,18 @@ class PyNNNetwork:
             "inputs": [
                 {"name": name, "shape": list(op.shape.get_values())}
                 for name, op in known.items()
-                if isinstance(op, InputOp)
+                if isinstance(op, InputOp) and name not in self.held
             ],
+            "currents": [self.listed(op) for op in self.currents()],
             "populations": [self.population(name, cell) for name, cell in self.cells.items()],
             "constants": self.kinds,
-            "projections": self.projections() + self.constants(added),
+            "projections": self.projections() + self.constants(added, driven),
             "outputs": [
                 {
                     "name": op.sym_name.data,
                     "population": op.target.string_value(),
                     "spikes": op.variable.data == "output" and op.population().spikes(),
+                    "sums": op.population().model.data == "relay",
                 }
                 for op in probes(self.network)
             ],
@@ -119,9 +131,26 @@ class PyNNNetwork:
             "error": cell.error,
         }
 
+    def currents(self) -> list[ProjectionOp]:
+        """The projections from inputs of numbers that stay."""
+        return [op for op in projections(self.network) if op.source.string_value() in self.held]
+
+    def listed(self, op: ProjectionOp) -> dict[str, object]:
+        """A sum of numbers times weights, mV, which the host makes."""
+        name, target = op.sym_name.data, op.target.string_value()
+        synapses = synapse_list(op, self.cells[target], 1)
+        for key in ("source", "target", "weight"):
+            self.arrays[f"{name}.{key}"] = getattr(synapses, key)
+        return {"name": name, "source": op.source.string_value(), "target": target}
+
     def workload(self, work: Workload) -> Workload:
         """What placement asks of the network, with the source of constants."""
         kinds, listed = self.kinds, list[Synapses]()
+        work = replace(
+            work,
+            neurons=[part for part in work.neurons if part.name not in self.held],
+            synapses=[part for part in work.synapses if part.source not in self.held],
+        )
         for name in self.cells:
             key = f"{name}.{BIAS}"
             if f"{key}.target" in self.arrays:
@@ -141,6 +170,8 @@ class PyNNNetwork:
         """The projections, whose lists go to `arrays`."""
         listed: list[dict[str, object]] = []
         for op in projections(self.network):
+            if op.source.string_value() in self.held:
+                continue
             name = op.sym_name.data
             source, target = op.source.string_value(), op.target.string_value()
             delay = op.delay.value.data + self.offsets[target] - self.offsets[source]
@@ -157,17 +188,24 @@ class PyNNNetwork:
             listed.append({"name": name, "source": source, "target": target})
         return listed
 
-    def constants(self, added: Mapping[str, Array]) -> list[dict[str, object]]:
+    def constants(
+        self, added: Mapping[str, Array], driven: Collection[str]
+    ) -> list[dict[str, object]]:
         """A projection to each population that adds something in every step.
 
         Its source has a place for each offset, which fires a step before that at every step.
 
         Args:
             added: mV of each neuron, by population.
+            driven: those that get something, from inputs that stay too.
         """
         listed: list[dict[str, object]] = []
+        fed = {op.target.string_value() for op in self.currents()}
         for name, values in added.items():
-            target = np.flatnonzero(values).astype(np.int32)
+            if name not in driven:
+                continue
+            target = np.arange(len(values)) if name in fed else np.flatnonzero(values)
+            target = target.astype(np.int32)
             if len(target):
                 key = f"{name}.{BIAS}"
                 source = np.full(len(target), self.kinds.index(self.offsets[name]), np.int32)

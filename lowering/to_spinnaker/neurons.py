@@ -24,6 +24,12 @@ FRACTION = 1 << 15
 MOST_ERROR = 0.01
 """The most that rounding to 16.15 bits may change an input by, as a part of it."""
 
+LEAST_LEAK = 2.0**-12
+"""The leak of neurons that have none: SpiNNaker multiplies inputs by it, in 16.15 bits."""
+
+LEAKLESS_UNIT = 2.0**-3
+"""By how much their potentials are smaller, so that sums of 16.15 bits hold 64 thresholds."""
+
 _SILENT = 2.0**14
 _LEAKLESS = 2.0**60
 
@@ -34,7 +40,6 @@ _REASONS = {
     "other steps; take 'leaky_integrator'",
     "adaptive_lif": "a threshold that adapts, which IF_curr_delta has not",
     "sigma_delta": "graded spikes, which IF_curr_delta neither takes nor gives",
-    "relay": "a sum that is handed on as a number; join its projections to those behind it",
 }
 
 
@@ -90,6 +95,9 @@ def cell_of(op: PopulationOp, network: NetworkOp, step_ms: float, nest_only: boo
             "with reset 'to_value', or take Loihi"
         )
     beta = p.get("beta", np.asarray(0.0 if model == "threshold" else 1.0))
+    leakless = bool((beta == 1).any())
+    if not nest_only:
+        beta = np.where(beta == 1, 1 - LEAST_LEAK, beta)
     decays = beta > 0
     tau = np.where(decays, step_ms, step_ms / 1000).astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -104,6 +112,9 @@ def cell_of(op: PopulationOp, network: NetworkOp, step_ms: float, nest_only: boo
         raise Inexpressible("a reset to its threshold or above")
     # Thresholds from 1 to 2 mV leave sums 32 times as large, in steps of 2^-15.
     unit = 2.0 ** -np.floor(np.log2(threshold.max())) if fires else 1.0
+    if leakless:
+        # SpiNNaker divides what arrives in a step by the leak before it multiplies by it.
+        unit *= LEAKLESS_UNIT
     error = _error(tau, cm, step_ms)
     if not nest_only and error > MOST_ERROR:
         raise Inexpressible(

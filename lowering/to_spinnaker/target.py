@@ -12,6 +12,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.spike import NetworkOp
+from ...dialects.spike.network_graph import nodes
+from ...dialects.spike.neuron import FiringOp
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError, OptionError
 from ..artifact import Artifact
@@ -19,8 +21,18 @@ from ..emission import UnsupportedOps, require_values
 from ..network_module import NetworkPorts, network_ports
 from ..options import TargetOptions, option
 from ..placement import load_device, place, workload_of
+from ..stages import apply_passes
 from ..target import Target
 from .network import PyNNNetwork
+
+BUILD = "fuse-pools,canonicalize,cse,dce,build-network"
+"""What makes a network of a spiking program."""
+
+RESET = (
+    "does not reset to a value, as IF_curr_delta does; train or convert with reset 'to_value' "
+    "(convert-ann-to-snn{reset=to_value}, triton convert -t spinnaker), or take Loihi"
+)
+"""Why neurons are refused that subtract their threshold, and the way out."""
 
 SCRIPT = Path(__file__).parent / "run.py.txt"
 
@@ -66,10 +78,17 @@ class SpiNNakerTarget(Target[SpiNNakerOptions]):
         slots = device["delay_slots"] or 16
         unsupported = UnsupportedOps(self.name)
         require_values(module, "a PyNN script")
-        ports = network_ports(module, unsupported, "a PyNN script", "PyNN has no form")
+        names = {op.name for op in module.walk()}
+        if NetworkOp.name not in names and any(name.startswith("spike.") for name in names):
+            for op in module.walk():
+                if isinstance(op, FiringOp) and op.reset.data != "to_value":
+                    unsupported.add(op, RESET)
+            unsupported.raise_if_any()
+            apply_passes(module, BUILD)
+        ports = network_ports(module, unsupported, "a PyNN script", "PyNN has no form", around=True)
         networks = [op for op in module.body.block.ops if isinstance(op, NetworkOp)]
         written = [
-            PyNNNetwork(op, options.step_ms, slots, options.nest_only, unsupported.add)
+            PyNNNetwork(op, options.step_ms, slots, options.nest_only, unsupported.add, ports.held)
             for op in networks
         ]
         unsupported.raise_if_any(ports.hint)
@@ -82,15 +101,22 @@ class SpiNNakerTarget(Target[SpiNNakerOptions]):
         placement = place(work, device)
         files = {
             "run.py": SCRIPT.read_bytes(),
-            "network.json": _json({**network.data, **_ordered(ports)}),
+            "network.json": _json({**network.data, **_ordered(ports, op)}),
             "network.npz": _npz(network.arrays),
             "placement.json": _json(placement.to_dict()),
         }
         return Artifact(op.sym_name.data, files, {"cores": placement.cores})
 
 
-def _ordered(ports: NetworkPorts) -> dict[str, object]:
-    return {"arguments": list(ports.arguments), "results": list(ports.results)}
+def _ordered(ports: NetworkPorts, op: NetworkOp) -> dict[str, object]:
+    shapes = {name: node.shape.get_values() for name, node in nodes(op).items()}
+    return {
+        "arguments": list(ports.arguments),
+        "results": list(ports.results),
+        "steps": ports.steps,
+        "held": {name: list(shapes[name]) for name in ports.held},
+        "means": list(ports.means),
+    }
 
 
 def _json(data: object) -> bytes:

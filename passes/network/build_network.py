@@ -43,7 +43,7 @@ class BuildNetworkPass(ModulePass):
     populations; products, pools, sums and delays between them projections. What comes before a
     `spike.encode{direct}` becomes a part of the network where it can, which then gets the input of
     the program at every step. A neuron that subtracts its threshold becomes an `integrator`, a
-    `threshold` and a synapse back; the potential it starts with lowers the threshold. A max pool of
+    `threshold` and a synapse back; what it starts with lowers threshold and reset. A max pool of
     `convert-ann-to-snn` becomes integrators of what each place is ahead of the window. `lif`,
     `integrate_fire` and `leaky_integrator` are neurons that networks here are built of.
 

@@ -2,7 +2,7 @@
 
 A neuron that subtracts its threshold is three parts, which compute the same numbers: an integrator,
 a threshold, and a synapse back that takes the threshold off a step later, which is before the next
-comparison. A potential that it starts with becomes a lower threshold.
+comparison. A potential that it starts with becomes a lower threshold, and a lower reset.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def firing(parts: Parts, op: spike.LifOp | spike.IntegrateFireOp) -> Signal:
     signal, shape = _gathered(parts, op), sizes(op.input, timed=True)
     p, start = _numbers(op), _start(op, shape)
     model, numbers = _leak(op, p, parts.dt)
-    if (start != 0).any() and (model != "integrator" or op.reset.data == "to_value"):
+    if (start != 0).any() and model != "integrator":
         raise Unfit("starts with a potential, and a network starts at rest")
     level = (p["threshold"] - start).astype(np.float32)
     if op.compare.data == "ge":
         level = np.nextafter(level, np.float32(-np.inf))
     if op.reset.data == "to_value":
         whole = "integrate_fire" if model == "integrator" else "lif"
-        numbers |= {"v_threshold": level, "v_reset": p["v_reset"]}
+        numbers |= {"v_threshold": level, "v_reset": p["v_reset"] - start}
         return _output(Node(whole, shape, op, numbers, list(signal.arrivals)), signal)
     potential = Node(model, shape, op, numbers, list(signal.arrivals))
     fires = Node("threshold", shape, op, {"threshold": level}, [Arrival(potential)])

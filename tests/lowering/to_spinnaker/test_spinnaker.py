@@ -121,7 +121,6 @@ NEURONS = {
         'model = "lif", parameters = {tau = 1.0e-2 : f64}, reset = "subtract"',
         "the reset 'subtract'",
     ),
-    "leakless": ('model = "integrate_fire"', "a leak of 0 a step.*nest-only"),
     "cuba": (
         'model = "cuba_lif", parameters = {tau_syn = 1.0e-2 : f64, tau_mem = 1.0e-2 : f64}',
         "an exponential current",
@@ -179,12 +178,14 @@ def test_delays_beyond_the_slots() -> None:
         compile_to_target(parse_module(f"spike.network @net dt = 1.0e-3 {{ {body} }}"), "spinnaker")
 
 
-def test_neurons_without_a_leak_are_for_nest_alone() -> None:
+def test_neurons_without_a_leak_get_a_small_one() -> None:
     text = "spike.network @net dt = 1.0e-3 { spike.input @x {shape = array<i64: 2>}"
     text += ' spike.population @a {model = "integrate_fire", shape = array<i64: 2>} }'
-    artifact = compile_to_target(parse_module(text), "spinnaker{nest-only=true}")
-    (entry,) = json.loads(artifact.text("network.json"))["populations"]
-    assert math.exp(-1 / entry["parameters"]["tau_m"]) == 1.0
+    for options, leak in (("", 2**-12), ("{nest-only=true}", 0)):
+        artifact = compile_to_target(parse_module(text), f"spinnaker{options}")
+        (entry,) = json.loads(artifact.text("network.json"))["populations"]
+        assert 1 - math.exp(-1 / entry["parameters"]["tau_m"]) == pytest.approx(leak, rel=1e-9)
+        assert entry["error"] < 1e-4 or not leak
 
 
 def test_wrong_options() -> None:
