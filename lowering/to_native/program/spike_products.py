@@ -97,7 +97,7 @@ def _is_product(op: Operation) -> bool:
     """Whether an op is the product of a matrix and rows of numbers that kernels take."""
     if not isinstance(op, linalg.GenericOp | linalg.MatmulOp) or len(op.inputs) != 2:
         return False
-    if tensor_type(op.inputs[0]).element_type not in (f32, f64, i32):
+    if tensor_type(op.inputs[0]).element_type not in (f32, f64, i32) or op.get_num_loops() < 2:
         return False
     *places, column, inner = [AffineExpr.dimension(loop) for loop in range(op.get_num_loops())]
     maps = [list(m.data.results) for m in op.get_indexing_maps()]
