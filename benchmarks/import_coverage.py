@@ -18,19 +18,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+FORK = multiprocessing.get_context("fork")
 
 SMALL: Mapping[str, int] = {
     "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -196,21 +199,26 @@ def compared(program: Any, inputs: Any, expected: Any) -> dict[str, Any]:
     return {"far": far, **({} if far < 1e-3 else {"result": "differs"})}
 
 
+def answered(of: str, name: str, verify: bool, answer: Connection) -> None:
+    """`attempt`, sent to another process."""
+    answer.send(attempt(of, name, verify))
+
+
 def run(of: str, name: str, options: argparse.Namespace) -> dict[str, Any]:
-    """`attempt` in a process of its own."""
-    command = [sys.executable, __file__, of, "--one", name, *(["--verify"] * options.verify)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    """`attempt` in a process of its own, a copy of this one with everything loaded."""
+    here, there = FORK.Pipe(duplex=False)
+    worker = FORK.Process(target=answered, args=(of, name, options.verify, there))
+    worker.start()
+    there.close()
     try:
-        ended = subprocess.run(
-            command, capture_output=True, encoding="utf-8", timeout=options.seconds,
-            env=environment, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return {"name": name, "result": "too long", "why": f"over {options.seconds} s"}
-    lines = ended.stdout.strip().splitlines()
-    if not lines or not lines[-1].startswith("{"):
-        return {"name": name, "result": "crash", "why": ended.stderr.strip()[-400:]}
-    return json.loads(lines[-1])
+        if not here.poll(options.seconds):
+            return {"name": name, "result": "too long", "why": f"over {options.seconds} s"}
+        return here.recv()
+    except EOFError:
+        return {"name": name, "result": "crash", "why": "its process ended without an answer"}
+    finally:
+        worker.kill()
+        worker.join()
 
 
 def main() -> None:
@@ -218,21 +226,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("of", choices=["torchvision", "timm", "transformers"])
     parser.add_argument("--only", help="names, separated by commas")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--workers", type=int, default=max((os.cpu_count() or 2) // 2, 1))
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    library = declared()
-    if options.one:
-        print(json.dumps(attempt(options.of, options.one, options.verify)))
-        return
+    library = declared()  # an operator lives as long as its library
+    import torch
+
+    from triton_dsl import from_torch
+
+    # What every import loads is loaded once, before the processes part.
+    torch.set_num_threads(1)
+    from_torch(torch.nn.Linear(2, 2), torch.ones(2, 2))
     wanted = options.only.split(",") if options.only else names(options.of)
-    del library
     with ThreadPoolExecutor(options.workers) as pool:
         results = pool.map(lambda name: run(options.of, name, options), wanted)
         rows = list(track(results, "importing", len(wanted), console=Console(stderr=True)))
+    del library
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))
     table = Table("model", "result", "seconds", "why", title=options.of)
