@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .lowering.neuromorphic.machines import EdgeBackend as EdgeBackend
     from .lowering.neuromorphic.machines import Loihi2Backend as Loihi2Backend
     from .lowering.neuromorphic.machines import SpiNNakerBackend as SpiNNakerBackend
+    from .lowering.neuromorphic.optimization import OptimizationEngine as OptimizationEngine
     from .lowering.placement.drive import Drive as Drive
     from .lowering.placement.drive import drive_of as drive_of
     from .lowering.placement.energy import EnergyMetrics as EnergyMetrics
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .passes.convert_ann_to_snn import ArchitectureValidator as ArchitectureValidator
     from .passes.convert_ann_to_snn import LayerConverter as LayerConverter
     from .passes.convert_ann_to_snn import NotConvertible as NotConvertible
+    from .runtime.power import PowerMonitor as PowerMonitor
     from .runtime.spiking.activity import Activity as Activity
     from .runtime.spiking.activity import record as record
     from .runtime.spiking.anytime import answers as answers
@@ -69,6 +71,9 @@ if TYPE_CHECKING:
     from .runtime.spiking.surrogate import SurrogateGradient as SurrogateGradient
     from .runtime.spiking.training import run_in_chunks as run_in_chunks
     from .tools.pictures.accuracy import accuracy as accuracy
+    from .tools.pictures.machine import core_map as core_map
+    from .tools.pictures.machine import timeline as timeline
+    from .tools.pictures.machine import traffic as traffic
     from .tools.pictures.raster import raster as raster
     from .tools.pictures.rates import rates as rates
     from .tools.pictures.traces import traces as traces
@@ -81,12 +86,14 @@ else:
             "lowering.neuromorphic.backend": "DeployedModel FallbackWarning NeuromorphicBackend "
             "Results SpikingModel get_neuromorphic_backend",
             "lowering.neuromorphic.machines": "EdgeBackend Loihi2Backend SpiNNakerBackend",
+            "lowering.neuromorphic.optimization": "OptimizationEngine",
             "lowering.placement.drive": "Drive drive_of",
             "lowering.placement.energy": "EnergyMetrics",
             "lowering.simulator": "simulator",
             "lowering.tuned_conversion": "fine_tune_to_snn",
             "passes.balance_thresholds": "ThresholdCalibrator",
             "passes.convert_ann_to_snn": "ArchitectureValidator LayerConverter NotConvertible",
+            "runtime.power": "PowerMonitor",
             "runtime.spiking.activity": "Activity record",
             "runtime.spiking.anytime": "answers",
             "runtime.spiking.attention": "SpikingAttention SpikingSelfAttention",
@@ -109,6 +116,7 @@ else:
             "runtime.spiking.surrogate": "SurrogateGradient",
             "runtime.spiking.training": "run_in_chunks",
             "tools.pictures.accuracy": "accuracy",
+            "tools.pictures.machine": "core_map timeline traffic",
             "tools.pictures.raster": "raster",
             "tools.pictures.rates": "rates",
             "tools.pictures.traces": "traces",

@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.arrays import Array
+from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles, check_writable
 from ...lowering.models import import_model
-from ...lowering.neuromorphic.analysis import SIDE_BY_SIDE, Comparison, ComparisonFramework
-from ...lowering.placement.drive import drive_of
-from ...lowering.placement.energy import EnergyMetrics
+from ...lowering.neuromorphic.analysis import (
+    SIDE_BY_SIDE,
+    Comparison,
+    ComparisonFramework,
+    EnergyAnalyzer,
+)
+from ...lowering.placement.drive import Drive, drive_of
+from ...lowering.placement.energy import EnergyMetrics, energy_of
 from ..console import print_json, progress, show, table
 from ..inputs import prepare
 from ..pictures.energy import energy as drawn
 from ..pictures.figure import check_suffix, picture_bytes
+from ..pictures.machine import core_map, timeline, traffic
 from .options import Energy
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 
 def energy(options: Energy) -> None:
     """Run a program, and tell what a sample takes on each machine."""
-    if options.picture is not None:
-        check_suffix(options.picture)
-        check_writable(options.picture)
+    paths = (options.picture, options.core_map, options.traffic, options.timeline)
+    given = [path for path in paths if path is not None]
+    for path in given:
+        check_suffix(path)
+        check_writable(path)
+    if len({path.resolve() for path in given}) != len(given):
+        raise OptionError("each picture needs a file of its own")
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Running {options.file}", total=None)
         module, arrays = prepare(
@@ -37,12 +49,11 @@ def energy(options: Energy) -> None:
             fill=options.random_weights,
             timesteps=options.timesteps,
         )
-        framework = ComparisonFramework(options.device or SIDE_BY_SIDE)
-        found = framework.compare(drive_of(module, arrays))
-        if options.picture is not None:
-            pending.add(
-                options.picture, picture_bytes(drawn(found.machines), options.picture.suffix)
-            )
+        devices, drive = options.device or SIDE_BY_SIDE, drive_of(module, arrays)
+        found = ComparisonFramework(devices).compare(drive)
+        for path, figure in zip(paths, _figures(drive, devices[0], found), strict=True):
+            if path is not None:
+                pending.add(path, picture_bytes(figure(), path.suffix))
     if options.json:
         print_json(found.to_dict())
         return
@@ -56,6 +67,22 @@ def energy(options: Energy) -> None:
     host = max((float(machine.host[1]) for machine in found.machines), default=0.0)
     if host:
         print(f"besides, products before the first spikes: {_joules(host)} on a processor")
+
+
+def _figures(drive: Drive, device: str, found: Comparison) -> list[Callable[[], Figure]]:
+    """What can be drawn, in the order of the options."""
+    analyzer = EnergyAnalyzer(device)
+
+    def cores() -> Figure:
+        placement = analyzer.place(drive)
+        return core_map(placement, energy_of(drive, placement).by_core[:, 1], "joules, at most")
+
+    return [
+        lambda: drawn(found.machines),
+        cores,
+        lambda: traffic(analyzer.place(drive)),
+        lambda: timeline(drive),
+    ]
 
 
 def _machines(found: Comparison) -> Table:

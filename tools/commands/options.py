@@ -433,6 +433,15 @@ class Energy:
     picture: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")
     ] = None
+    core_map: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the cores of the first machine.")
+    ] = None
+    traffic: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the spikes between them.")
+    ] = None
+    timeline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the spikes of each step.")
+    ] = None
     json: Json = False
 
 
