@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ import torch
 from torch import nn
 
 from triton_dsl import from_torch
-from triton_dsl.ir.errors import ParameterError, TritonError
+from triton_dsl.dialects import parse_module
+from triton_dsl.ir.errors import BackendError, ParameterError, TritonError
 from triton_dsl.lowering import compile_model as compilation
 from triton_dsl.runtime import TernaryLinear
+from triton_dsl.spiking import FallbackWarning
 from triton_dsl.training import (
     Distillation,
     DistillationLoss,
@@ -278,6 +282,67 @@ def _registered(tmp: Path) -> Any:
 def _fields(config: Any) -> tuple[Any, ...]:
     names = "timesteps threshold neuron_model spike_encoding surrogate_gradient"
     return (*(getattr(config, name) for name in names.split()), config.hardware_constraints)
+
+
+def spiking_network() -> Any:
+    """A network that Loihi's target takes, and trains for it."""
+    text = """
+    func.func @forward(%x: !spike.train<?x?x4>) -> !spike.train<?x?x3> {
+      %w = tensor.constant dense<24> : tensor<4x3xi8>
+      %d = spike.delay %x {steps = 1 : i64} : (!spike.train<?x?x4>) -> !spike.train<?x?x4>
+      %i = spike.linear %d, %w : !spike.train<?x?x4>, tensor<4x3xi8> -> tensor<?x?x3xi32>
+      %s = spike.loihi_lif %i {threshold = 100.0 : f64, du = 4095.0 : f64, dv = 0.0 : f64}
+           : (tensor<?x?x3xi32>) -> !spike.train<?x?x3>
+      func.return %s : !spike.train<?x?x3>
+    }"""
+    return parse_module(text), np.ones((10, 2, 4), np.bool_)
+
+
+def deployed(name: str) -> Any:
+    """What each step of a neuromorphic back end gives, by the name of its type."""
+    module, train = spiking_network()
+    backend = named("Loihi2Backend")()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)  # Lava need not be here
+        compiled = backend.compile(module)
+        place = backend.deploy(compiled)
+        results = backend.execute(place, train)
+    steps = [backend, compiled, place, results, backend.profile(results)]
+    (found,) = [step for step in steps if isinstance(step, named(name))]
+    return found
+
+
+def measured() -> Any:
+    try:
+        return named("PowerMonitor")()
+    except BackendError as error:
+        return "cannot be measured here" in str(error)
+
+
+MACHINES: dict[str, Callable[[Path], Any]] = {
+    **{
+        name: partial(lambda name, tmp: deployed(name), name)
+        for name in (
+            *("NeuromorphicBackend", "Loihi2Backend", "CompiledModel", "DeployedModel"),
+            *("Results", "EnergyMetrics"),
+        )
+    },
+    "SpiNNakerBackend": lambda tmp: named("SpiNNakerBackend")(device="spinnaker1").devices,
+    "EdgeBackend": lambda tmp: named("EdgeBackend")(board="riscv32").board == "riscv32",
+    "EnergyAnalyzer": lambda tmp: (
+        named("EnergyAnalyzer")("loihi2")
+        .analyze(spiking_network()[0], [spiking_network()[1]])
+        .total.all()
+    ),
+    "ComparisonFramework": lambda tmp: (
+        named("ComparisonFramework")(["loihi2", "gpu"])
+        .compare(spiking_network()[0], [spiking_network()[1]])
+        .machines
+    ),
+    "OptimizationEngine": lambda tmp: named("OptimizationEngine")("loihi2").prices,
+    "PowerMonitor": lambda tmp: measured(),
+}
+CALLS.update(MACHINES)
 
 
 def test_every_name_is_called() -> None:
