@@ -36,7 +36,7 @@ def convert_to_snn(
     converter: LayerConverter | None = None,
     correct: str = "weights",
     price: float = 0.04,
-    pools: str = "all",
+    pools: str = "auto",
     signed: bool = False,
     reset: str = "subtract",
     budget: float | None = None,

@@ -29,7 +29,7 @@ from .trial import Trial
 from .validator import ArchitectureValidator, Finding
 
 CORRECTIONS = ("none", "bias", "weights")
-POOLS = ("before", "first", "all")
+POOLS = ("auto", "before", "first", "all")
 RESETS = ("subtract", "to_value")
 
 BATCH = 128
@@ -115,9 +115,10 @@ class ConvertAnnToSnnPass(ModulePass):
     is what a spike of every neuron at every step costs, as a share of the information in the
     result, of which coarse neurons lose some."""
 
-    pools: str = "all"
+    pools: str = "auto"
     """With data: neurons stand `before` pools, behind the `first`, whose window holds constants, or
-    behind `all`. With `before` a value has one neuron, and all steps count the same for the result,
+    behind `all`; `auto`: behind `all`, but plain ones for T from 4 to 7 behind the `first`. With
+    `before` a value has one neuron, and all steps count the same for the result,
     as targets of neurons and synapses need it; else several neurons may say a value in few steps,
     and steps count as much as fits best."""
 
@@ -163,6 +164,12 @@ class ConvertAnnToSnnPass(ModulePass):
         """How many samples are run at a time: all steps of them fit a cache."""
         return max(LEAST_BATCH, BATCH // self.timesteps)
 
+    def standing(self) -> str:
+        """Where neurons stand: `before`, `first` or `all`."""
+        if self.pools != "auto":
+            return self.pools
+        return "first" if not self.signed and FINE <= self.timesteps < 2 * FINE else "all"
+
     @property
     def copies(self) -> int:
         """How many neurons may say a value."""
@@ -205,7 +212,7 @@ def convert(
             trial,
             price=float(options.price) / options.timesteps,
             fit=fit,
-            pools=options.pools,
+            pools=options.standing(),
             signed=options.signed,
             weighs=options.pools != "before",
             copies=options.copies,

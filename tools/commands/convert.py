@@ -40,7 +40,7 @@ def convert(options: Convert) -> None:
         front = Front(module, samples, labels)
         for steps in counts:
             for signed in (False, True) if graded and steps > 1 else (False,):
-                pools = "all" if graded else "before"
+                pools = "auto" if graded else "before"
                 wanted = ConvertAnnToSnnPass(
                     timesteps=int(steps), signed=signed, pools=pools, reset=reset
                 )
