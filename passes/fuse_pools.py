@@ -63,7 +63,7 @@ def _pool_of(value: SSAValue) -> spike.AvgPoolOp | None:
     return None if padded or not known else op
 
 
-def _weights(op: spike.LinearOp | spike.ConvOp) -> Array | None:
+def _weights(op: spike.SynapseOp) -> Array | None:
     type = tensor_type(op.weight)
     return literal_value(op.weight) if type.element_type == f32 else None
 
@@ -135,7 +135,7 @@ def _every(place: Sequence[int], moves: Sequence[int], counts: Sequence[int]) ->
     return [slice(p, p + m * (n - 1) + 1, m) for p, m, n in zip(place, moves, counts, strict=True)]
 
 
-def _stored(op: spike.LinearOp | spike.ConvOp, values: Array) -> SSAValue:
+def _stored(op: spike.SynapseOp, values: Array) -> SSAValue:
     """New weights, named after the old ones."""
     array = values.astype(np.float32)
     stored = op.weight.owner

@@ -28,7 +28,7 @@ from .projection import ProjectionOp
 from .recurrent import RecurrentOp
 from .scan import ScanOp
 from .simulate import SimulateOp
-from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp
+from .synapses import AvgPoolOp, ConvOp, DelayOp, LinearOp, MaxPoolOp, SynapseOp
 from .types import TIME_STEP, TrainType, is_train, time_step, train
 
 define_models()
@@ -97,6 +97,7 @@ __all__ = [
     "SigmaDeltaOp",
     "SimulateOp",
     "Spike",
+    "SynapseOp",
     "ToTensorOp",
     "TrainType",
     "YieldOp",

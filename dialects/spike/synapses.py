@@ -56,7 +56,7 @@ SIGNAL = BaseAttr(TrainType) | BaseAttr(TensorType)
 """What travels over synapses: spikes, or graded spikes (a dense time-first tensor)."""
 
 
-class _SynapseOp(SpikeOp, CanonicalizableOp, ABC):
+class SynapseOp(SpikeOp, CanonicalizableOp, ABC):
     """A weighted sum of spikes at each step: y = scale·(s · W) + bias.
 
     The input is a train, or graded spikes: floats, or integers of up to 32 bits with a sign.
@@ -126,7 +126,7 @@ class _SynapseOp(SpikeOp, CanonicalizableOp, ABC):
 
 
 @irdl_op_definition
-class LinearOp(_SynapseOp):
+class LinearOp(SynapseOp):
     """y[t] = scale·(s[t] · W) + bias with W [in, out], for spikes or graded spikes s [T, …, in].
 
     Float, i8 or trit weights; without a scale, sums of i8 and trits are exact i32.
@@ -159,7 +159,7 @@ class LinearOp(_SynapseOp):
 
 
 @irdl_op_definition
-class ConvOp(_SynapseOp):
+class ConvOp(SynapseOp):
     """y[t] = scale·conv(s[t], W) + bias at each step, for s [T, N, C, …] and W [O, C/groups, …].
 
     Window properties and order of axes are those of `tensor.conv`, 1-d or 2-d; weights as for

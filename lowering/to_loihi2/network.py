@@ -79,6 +79,8 @@ class _Reader:
     def network(self) -> LoihiNetwork:
         """The network; `unsupported` knows what is missing in it."""
         block = self.function.body.block
+        end = block.last_op
+        assert isinstance(end, func.ReturnOp)
         for argument, wish in zip(block.args, argument_names(self.function), strict=True):
             self._argument(argument, wish)
         for op in block.ops:
@@ -89,10 +91,10 @@ class _Reader:
                     self.refuse(op, str(reason))
             elif isinstance(op, spike.EncodeOp):
                 self._encoded(op)
-            elif not isinstance(op, (*_AROUND, *_RESHAPES, *_SYNAPSES)) and not is_literal(op):
+            elif op is end or is_literal(op):
+                continue
+            elif not isinstance(op, (*_AROUND, *_RESHAPES, *_SYNAPSES)):
                 self.refuse(op, "is no part of a network in Loihi's fixed point")
-        end = block.last_op
-        assert isinstance(end, func.ReturnOp)
         outputs: list[Output] = []
         for name, value in zip(result_names(self.function), end.operands, strict=True):
             if value in self.sources and isinstance(value.owner, LoihiNeuronOp):
@@ -258,7 +260,7 @@ class _Reader:
             owner, shift = owner.lhs.owner, int(places)
         if isinstance(owner, tensor.ConvertOp):
             owner = owner.operand.owner
-        if not isinstance(owner, spike.LinearOp | spike.ConvOp):
+        if not isinstance(owner, spike.SynapseOp):
             raise Inexpressible("expects the sum of products of spikes and weights")
         values = literal_value(owner.weight)
         if values is None or owner.scale is not None or owner.bias is not None:
@@ -304,9 +306,7 @@ class _Reader:
         self.connections.append(Connection(name, source, target, held, 1, bits=8))
         return True
 
-    def _held(
-        self, op: spike.LinearOp | spike.ConvOp, whole: Array, shift: int
-    ) -> tuple[Weights, Window | None]:
+    def _held(self, op: spike.SynapseOp, whole: Array, shift: int) -> tuple[Weights, Window | None]:
         window = None
         if isinstance(op, spike.ConvOp):
             window = _window(op)
@@ -365,7 +365,6 @@ def _window(op: spike.ConvOp) -> Window:
 
 
 _AROUND = (
-    func.ReturnOp,
     tensor.QuantizeOp,
     tensor.DequantizeOp,
     tensor.SliceOp,
@@ -378,8 +377,7 @@ _RESHAPES = (spike.ToTensorOp, spike.FromTensorOp, tensor.ReshapeToOp, tensor.Fl
 
 _SYNAPSES = (
     spike.DelayOp,
-    spike.LinearOp,
-    spike.ConvOp,
+    spike.SynapseOp,
     tensor.AddOp,
     tensor.ConvertOp,
     tensor.ShiftRightOp,

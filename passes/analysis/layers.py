@@ -16,7 +16,7 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.spike import rebuild
 
-Synapse: TypeAlias = spike.LinearOp | spike.ConvOp
+Synapse: TypeAlias = spike.SynapseOp
 
 PlainLayer: TypeAlias = tensor.LinearOp | tensor.MatmulOp | tensor.ConvOp
 """A product with a weight that may be of floats."""

@@ -84,7 +84,7 @@ class Magnitudes:
             return np.array(float(tensor_type(op.thresholds).get_shape()[1]))
         if isinstance(op, ternary.FusedOp):
             return self._fused(op, limit)
-        if isinstance(op, spike.LinearOp | spike.ConvOp):
+        if isinstance(op, spike.SynapseOp):
             return self._synapse(op, limit)
         if isinstance(op, spike.ToTensorOp):
             return np.array(1.0)
@@ -150,7 +150,7 @@ class Magnitudes:
         trailing = tensor_type(op.result).get_num_dims() - 2 if channel == 0 else 0
         return bound.reshape(-1, *[1] * trailing)
 
-    def _synapse(self, op: spike.LinearOp | spike.ConvOp, limit: Bound) -> Bound:
+    def _synapse(self, op: spike.SynapseOp, limit: Bound) -> Bound:
         bound = np.asarray(self._weights(op)) * float(self.greatest(op.input))
         if op.bias is not None:
             bias = _values(op.bias)
@@ -161,7 +161,7 @@ class Magnitudes:
         return bound.reshape(-1, *[1] * trailing)
 
     @staticmethod
-    def _weights(op: spike.LinearOp | spike.ConvOp) -> Bound:
+    def _weights(op: spike.SynapseOp) -> Bound:
         """The sum of the absolute weights of each channel."""
         channel = 0 if isinstance(op, spike.ConvOp) else 1
         shape, weight = tensor_type(op.weight).get_shape(), _values(op.weight)

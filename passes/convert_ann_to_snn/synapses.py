@@ -110,7 +110,7 @@ def _synapse(
     *,
     scale: SSAValue | None = None,
     bias: SSAValue | None = None,
-) -> spike.LinearOp | spike.ConvOp:
+) -> spike.SynapseOp:
     if not isinstance(op, tensor.ConvOp | ternary.ConvOp):
         return spike.LinearOp(steps, weight, scale=scale, bias=bias)
     return spike.ConvOp(

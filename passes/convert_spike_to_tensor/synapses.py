@@ -50,7 +50,7 @@ def conv(builder: Builder, op: spike.ConvOp) -> Values:
     return [_finish(builder, op, builder.parted(sums, op.input))]
 
 
-def _operands(builder: Builder, op: spike.LinearOp | spike.ConvOp) -> tuple[SSAValue, SSAValue]:
+def _operands(builder: Builder, op: spike.SynapseOp) -> tuple[SSAValue, SSAValue]:
     """Spikes and weights with elements that a product takes; exact sums are i32."""
     weight = tensor_type(op.weight)
     sums = builder.widened(op.sum_element(weight))
@@ -70,7 +70,7 @@ def _holding(bound: int) -> Attribute:
     return f32 if bound <= 1 << 24 else f64
 
 
-def _finish(builder: Builder, op: spike.LinearOp | spike.ConvOp, sums: SSAValue) -> SSAValue:
+def _finish(builder: Builder, op: spike.SynapseOp, sums: SSAValue) -> SSAValue:
     """Scale and bias, in this order."""
     rank = tensor_type(sums).get_num_dims()
     result = sums

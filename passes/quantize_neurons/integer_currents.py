@@ -21,7 +21,7 @@ from ..convert_spike_to_tensor.tensor_builder import Builder
 _MOST = 127
 """The largest weight of a product that becomes one of integers here."""
 
-Sum = spike.LinearOp | spike.ConvOp
+Sum = spike.SynapseOp
 """Synapses whose sums of spikes are whole."""
 
 

@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -244,9 +245,7 @@ def attempt(scenario: Scenario, folder: Path, kind: int, which: int, library: An
     code = DEFECT
     try:
         if kind == MEMORY:
-            import _testcapi
-
-            without_memory: Any = _testcapi.set_nomemory
+            without_memory: Any = import_module("_testcapi").set_nomemory
             without_memory(which, which + 1)
         else:
             library.fault_arm(str(folder).encode(), kind, which)
