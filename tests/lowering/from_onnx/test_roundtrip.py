@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f16, f32, i8, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -23,6 +24,7 @@ from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.passes.quantize_activations.recognize_quantizers import RecognizeQuantizersPass
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(1)
@@ -222,6 +224,26 @@ def test_quantisers_of_qonnx(
         bench, "Quant", x, [0.5, 1, 4], signed=signed, narrow=narrow, rounding_mode=mode
     )
     np.testing.assert_array_equal(got, want.astype(np.float32))
+
+
+@pytest.mark.parametrize(("signed", "narrow"), [(0, 0), (1, 0), (1, 1)])
+def test_quantisers_of_qonnx_become_integers(bench: Any, signed: int, narrow: int) -> None:
+    """What is rounded in float is a quantisation to the same numbers."""
+    domain = "qonnx.custom_op.general"
+    node = helper.make_node(
+        "Quant", ["x", "s", "z", "b"], ["y"], domain=domain, signed=signed, narrow=narrow
+    )
+    constants = {"s": np.float32(0.3), "z": np.float32(0), "b": np.float32(8)}
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    module = from_onnx(
+        bench.model([node], {"x": (np.float32, ["N"])}, ["y"], arrays, domains=[domain])
+    )
+    x = np.linspace(-50, 90, 1401, dtype=np.float32)
+    (want,) = run_module(module, [x])
+    RecognizeQuantizersPass().apply(Context(), module)
+    assert "tensor.quantize" in str(module) and "tensor.round" not in str(module)
+    (got,) = run_module(module, [x])
+    np.testing.assert_array_equal(got, want)
 
 
 def test_quantisers_of_one_bit(bench: Any) -> None:
