@@ -245,7 +245,7 @@ def main() -> None:
         rows = list(track(results, "importing", len(wanted), console=Console(stderr=True)))
     del library
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     table = Table("model", "result", "seconds", "why", title=options.of)
     for row in rows:
         if row["result"] != "yes":

@@ -126,7 +126,7 @@ def main() -> None:
             line += [
                 f"--{k}={v}" for k, v in zip(("batches", "batch", "epochs"), sizes, strict=True)
             ]
-            done = subprocess.run(line, capture_output=True, text=True, check=True)
+            done = subprocess.run(line, capture_output=True, encoding="utf-8", check=True)
             found[name].append(json.loads(done.stdout.splitlines()[-1]))
     for title, first, end in (("first epoch", 0, 1), ("later ones", 1, None)):
         middle = {

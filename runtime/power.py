@@ -86,14 +86,14 @@ def _rapl(folder: Path) -> Meter:
     zones = [place for place in places if place.name.count(":") == 1]
     if not zones:
         raise BackendError(f"'{folder}' has no intel-rapl:N")
-    ranges = [int((zone / "max_energy_range_uj").read_text()) for zone in zones]
-    names = [f"{(zone / 'name').read_text().strip()} ({zone.name})" for zone in zones]
-    last = [int((zone / "energy_uj").read_text()) for zone in zones]
+    ranges = [int((zone / "max_energy_range_uj").read_text("utf-8")) for zone in zones]
+    names = [f"{(zone / 'name').read_text('utf-8').strip()} ({zone.name})" for zone in zones]
+    last = [int((zone / "energy_uj").read_text("utf-8")) for zone in zones]
     total = [0] * len(zones)
 
     def read() -> Mapping[str, float]:
         for index, zone in enumerate(zones):
-            now = int((zone / "energy_uj").read_text())
+            now = int((zone / "energy_uj").read_text("utf-8"))
             total[index] += (now - last[index]) % (ranges[index] + 1)
             last[index] = now
         return {name: joules * 1e-6 for name, joules in zip(names, total, strict=True)}

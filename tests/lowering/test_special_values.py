@@ -99,7 +99,14 @@ rows = [
     unary("sigmoid", tensor.SigmoidOp, X[:, :3], floats(nan, 1, 0)),
     unary("tanh", tensor.TanhOp, X[:, :3], floats(nan, 1, -1)),
     unary("exp", tensor.ExpOp, floats(nan, inf, -inf, 1000), floats(nan, inf, 0, inf), "tflite"),
-    unary("log", tensor.LogOp, floats(nan, inf, -inf, 0, -1), floats(nan, inf, nan, -inf, nan)),
+    Row(
+        "log",
+        apply(tensor.LogOp),
+        [floats(nan, inf, -inf, 0, -1)],
+        floats(nan, inf, nan, -inf, nan),
+        # LiteRT's kernel for processors with AVX2 alone gives about 88 for both.
+        {"tflite": np.array([[True, True, False, False, False]])},
+    ),
     unary("sqrt", tensor.SqrtOp, floats(nan, inf, -inf, 0, -1), floats(nan, inf, nan, 0, nan)),
     Row(
         "rsqrt",

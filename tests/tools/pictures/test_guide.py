@@ -25,7 +25,7 @@ def test_the_code_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
 
 
 def test_the_options_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "--help"]) == 0
+    assert main(["run", "--help"]) == main(["energy", "--help"]) == 0
     shown = capsys.readouterr().out
     options = set(re.findall(r"--[a-z]+", GUIDE))
     assert {"--raster", "--traces", "--rates", "--accuracy", "--labels", "--sample"} <= options
