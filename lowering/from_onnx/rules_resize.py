@@ -171,7 +171,7 @@ def _along(
     outside = (places < 0) | (places > size - 1)
     if mode == "nearest":
         rounding = call.text("nearest_mode", "round_prefer_floor")
-        result = take(e, x, axis, np.clip(_nearest(places, rounding), 0, size - 1))
+        result = _picked(e, x, axis, size, np.clip(_nearest(places, rounding), 0, size - 1))
     elif mode in ("linear", "cubic", "bilinear"):
         if not is_float(tensor_type(x)):
             raise ProblemError("it interpolates integers; convert them to floats")
@@ -186,6 +186,17 @@ def _along(
     inside = e.known((~outside).reshape([-1 if a == axis else 1 for a in range(e.rank(x))]))
     fill = e.number(call.number("extrapolation_value", 0.0), x)
     return e.add(tensor.WhereOp(inside, result, fill))
+
+
+def _picked(e: Builder, x: SSAValue, axis: int, size: int, places: NDArray[np.int64]) -> SSAValue:
+    """The elements at places along an axis; equally often repeated ones need no gather."""
+    times = len(places) // size
+    if not np.array_equal(places, np.repeat(np.arange(size), times)):
+        return take(e, x, axis, places)
+    sizes = e.sizes(x)
+    apart = e.add(tensor.UnsqueezeOp(x, [axis + 1]))
+    wide = e.stretch(apart, (*sizes[: axis + 1], times, *sizes[axis + 1 :]))
+    return e.reshape(wide, (*sizes[:axis], len(places), *sizes[axis + 1 :]))
 
 
 RULES: dict[str, Rule] = {

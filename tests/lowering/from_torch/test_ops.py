@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from triton_dsl import from_torch
+
 ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "add": lambda x, y: x + y,
     "add_alpha": lambda x, y: torch.add(x, y, alpha=0.5),
@@ -207,6 +209,11 @@ RESIZES: dict[str, Callable[[Tensor], Tensor]] = {
 
 def test_resizes(check: Any) -> None:
     check.all_same(RESIZES, (torch.randn(2, 3, 8, 7),), (torch.randn(5, 3, 8, 7),))
+
+
+def test_whole_multiples_are_repeated_without_a_gather() -> None:
+    made = from_torch(nn.Upsample(scale_factor=(2, 3)), torch.randn(2, 3, 4, 5))
+    assert "tensor.expand" in str(made) and "gather" not in str(made)
 
 
 def grid(x: Tensor) -> Tensor:
