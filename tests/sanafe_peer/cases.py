@@ -81,6 +81,43 @@ def layers() -> Case:
     return Case(module, [train], numbers)
 
 
+def currents() -> Case:
+    """Neurons under constant currents, then a readout; in 64ths, as SANA-FE's neurons count."""
+    hidden, classes, steps, rng = 256, 10, 8, np.random.default_rng(5)
+    current = np.rint(rng.normal(0.1, 0.5, (20, hidden)) * 64).astype(np.float32) / 64
+    weight = np.rint(rng.normal(0, 0.5, (hidden, classes)) * 64).astype(np.float32) / 64
+    initial, threshold = (
+        (rng.integers(low, high, hidden) / 64).astype(np.float32)
+        for low, high in ((0, 32), (48, 128))
+    )
+    store = ParameterStore()
+    for name, value in (("initial", initial), ("threshold", threshold), ("weight", weight)):
+        store.add(name, value)
+    train, sums = f"!spike.train<{steps}x?x{hidden}>", f"tensor<{steps}x?x{classes}xf32>"
+    module = parse_module(f"""
+    func.func @forward(%x: tensor<?x{hidden}xf32>) -> tensor<?x{classes}xf32> {{
+      %c = spike.encode %x {{scheme = "direct", timesteps = {steps} : i64}}
+        : (tensor<?x{hidden}xf32>) -> tensor<{steps}x?x{hidden}xf32>
+      %z = tensor.clamp %x {{min = 0.0 : f64, max = 0.0 : f64}}
+        : (tensor<?x{hidden}xf32>) -> tensor<?x{hidden}xf32>
+      %i = tensor.parameter "initial" : tensor<{hidden}xf32>
+      %v = tensor.add %z, %i
+        : (tensor<?x{hidden}xf32>, tensor<{hidden}xf32>) -> tensor<?x{hidden}xf32>
+      %t = tensor.parameter "threshold" : tensor<{hidden}xf32>
+      %s = spike.integrate_fire %c initial(%v : tensor<?x{hidden}xf32>)
+        threshold(%t : tensor<{hidden}xf32>) {{compare = "gt"}}
+        : (tensor<{steps}x?x{hidden}xf32>) -> {train}
+      %w = tensor.parameter "weight" : tensor<{hidden}x{classes}xf32>
+      %l = spike.linear %s, %w : {train}, tensor<{hidden}x{classes}xf32> -> {sums}
+      %d = spike.decode %l {{scheme = "membrane", readout = "mean"}}
+        : ({sums}) -> tensor<?x{classes}xf32>
+      func.return %d : tensor<?x{classes}xf32>
+    }}""")
+    attach_store(module, store)
+    parts = initial, current, threshold, weight, np.zeros(classes)
+    return under_currents(module, current, steps, parts)
+
+
 def digits(images: Array, samples: Array, network: Any, steps: int = 8) -> Case:
     """The converted perceptron on images; its first layer hears a constant current."""
     import torch
@@ -97,21 +134,30 @@ def digits(images: Array, samples: Array, network: Any, steps: int = 8) -> Case:
             seen.update(weight=operands[1], bias=operands[2])
 
     run_module(module, [images], observer=see)
-    hidden, count = seen["current"][0], len(images)
+    hidden = seen["current"][0]
     assert (seen["current"] == hidden).all() and (seen["initial"] == seen["initial"][0]).all()
-    drive = drive_of(module, [images])
-    first, last = (part.name for part in drive.workload.neurons)
+    threshold = np.broadcast_to(seen["threshold"], hidden.shape[1:])
+    parts = seen["initial"][0], hidden, threshold, seen["weight"], seen["bias"]
+    return under_currents(module, images, steps, parts)
+
+
+def under_currents(
+    module: ModuleOp, inputs: Array, steps: int, parts: tuple[Array, Array, Array, Array, Array]
+) -> Case:
+    """The case of one layer, of start, currents, thresholds, weights and biases of a readout."""
+    initial, current, threshold, weight, bias = parts
+    first, last = (part.name for part in drive_of(module, [inputs]).workload.neurons)
     numbers = {
-        f"{first}.threshold": np.broadcast_to(seen["threshold"], (256,)),
-        f"{first}.potential": seen["initial"][0],
-        f"{first}.bias": hidden,
-        f"{last}.threshold": np.full(10, 1e9),
-        f"{last}.potential": np.zeros(10),
-        f"{last}.bias": np.broadcast_to(seen["bias"], (count, 10)),
-        f"{first}>{last}": seen["weight"],
+        f"{first}.threshold": threshold,
+        f"{first}.potential": initial,
+        f"{first}.bias": current,
+        f"{last}.threshold": np.full(len(bias), 1e9),
+        f"{last}.potential": np.zeros(len(bias)),
+        f"{last}.bias": np.broadcast_to(bias, (len(current), len(bias))),
+        f"{first}>{last}": weight,
         "steps": np.array(steps),
     }
-    return Case(module, [images], numbers)
+    return Case(module, [inputs], numbers)
 
 
 def ours(case: Case) -> tuple[EnergyMetrics, Placement]:
@@ -162,9 +208,4 @@ def record(cases: Mapping[str, Case]) -> None:
 
 
 if __name__ == "__main__":
-    from conftest import SharedData
-
-    data = SharedData()
-    images, train = (data.digits(part).reshape(-1, 784) for part in ("t10k", "train"))
-    perceptron = digits(images[:20], train[:256], data.network("mlp"))
-    record({"layers": layers(), "digits": perceptron})
+    record({"layers": layers(), "currents": currents()})
