@@ -182,38 +182,40 @@ class Window(_Listed):
         object.__setattr__(self, "kernel_weights", len(self.taps))
 
     @cached_property
+    def _reach(self) -> tuple[Array, Array]:
+        """The place in the kernel of each weight, and the neuron of a channel to which each place
+        brings each source of a channel, -1 for none, [sources of a channel, places]."""
+        places, of = np.unique(self.taps[:, 2:], axis=0, return_inverse=True)
+        reached = np.zeros((1, len(places)), np.int64)
+        for axis, (size, out) in enumerate(zip(self.shape[1:], self.result[1:], strict=True)):
+            ends = np.arange(size)[:, None] + self.padding[axis]
+            to, rest = np.divmod(ends - places[:, axis] * self.dilation[axis], self.strides[axis])
+            there = (rest == 0) & (to >= 0) & (to < out) & (reached[:, None] >= 0)
+            reached = np.where(there, reached[:, None] * out + to, -1).reshape(-1, len(places))
+        return of.reshape(-1), reached
+
+    @cached_property
     def fan_in(self) -> Array:
-        counts = np.zeros(self.result, np.int64)
-        for start in range(0, self.shape[0]):
-            plane = prod(self.shape[1:])
-            _, targets = self.edges(start * plane, (start + 1) * plane)
-            counts += np.bincount(targets, minlength=self.targets).reshape(self.result)
-        return counts.reshape(-1)
+        of, reached = self._reach
+        weights = np.zeros((self.result[0], reached.shape[1]), np.int64)
+        np.add.at(weights, (self.taps[:, 0], of), 1)
+        there = np.zeros((reached.shape[1], prod(self.result[1:])), np.int64)
+        source, place = np.nonzero(reached >= 0)
+        there[place, reached[source, place]] = 1
+        return (weights @ there).reshape(-1)
 
     def entries(self, start: int, stop: int) -> tuple[Array, Array, Array]:
-        plane = prod(self.shape[1:])
-        channels = range(start // plane, -(-stop // plane))
-        listed = [self._of_channel(channel) for channel in channels]
+        of, reached = self._reach
+        plane, listed = len(reached), list[tuple[Array, ...]]()
+        for channel in range(start // plane, -(-stop // plane)):
+            first = max(start, channel * plane)
+            own = np.flatnonzero(self.taps[:, 1] == channel)
+            targets = reached[first - channel * plane : stop - channel * plane, of[own]]
+            source, tap = np.nonzero(targets >= 0)
+            channels = self.taps[own[tap], 0] * prod(self.result[1:])
+            listed.append((source + first, channels + targets[source, tap], own[tap]))
         sources, targets, taps = (np.concatenate([part[i] for part in listed]) for i in range(3))
-        inside = (sources >= start) & (sources < stop)
-        order = np.argsort(sources[inside], kind="stable")
-        return sources[inside][order], targets[inside][order], taps[inside][order]
-
-    def _of_channel(self, channel: int) -> tuple[Array, Array, Array]:
-        """Synapses from one channel."""
-        own = np.flatnonzero(self.taps[:, 1] == channel)
-        taps = self.taps[own]
-        sources, targets = np.full((len(taps), 1), channel), taps[:, :1].astype(np.int64)
-        valid = np.ones((len(taps), 1), np.bool_)
-        for axis, (size, out) in enumerate(zip(self.shape[1:], self.result[1:], strict=True)):
-            place = np.arange(out) * self.strides[axis] - self.padding[axis]
-            place = place[None] + taps[:, 2 + axis, None] * self.dilation[axis]
-            count = sources.shape[1] * out
-            inside = (place >= 0) & (place < size)
-            valid = (valid[:, :, None] & inside[:, None]).reshape(len(taps), count)
-            sources = (sources[:, :, None] * size + place[:, None]).reshape(len(taps), count)
-            targets = (targets[:, :, None] * out + np.arange(out)).reshape(len(taps), count)
-        return sources[valid], targets[valid], np.broadcast_to(own[:, None], valid.shape)[valid]
+        return sources, targets, taps
 
 
 def window(
