@@ -95,14 +95,25 @@ def converted(filled: Filled, **options: Any) -> tuple[ModuleOp, float, float, A
     return module, error, float(run.total.mean()), fresh
 
 
-@pytest.mark.parametrize(("timesteps", "signed"), [(1, False), (2, False), (2, True), (3, True)])
+@pytest.mark.parametrize(
+    ("timesteps", "signed", "reset"),
+    [
+        (1, False, "subtract"),
+        (2, False, "subtract"),
+        (2, False, "to_value"),
+        (2, True, "subtract"),
+        (3, True, "subtract"),
+    ],
+)
 def test_values_that_matter_get_several_neurons(
-    filled: Filled, timesteps: int, signed: bool
+    filled: Filled, timesteps: int, signed: bool, reset: str
 ) -> None:
-    given: dict[str, Any] = {"timesteps": timesteps, "signed": signed, "price": 0}
+    given: dict[str, Any] = {"timesteps": timesteps, "signed": signed, "price": 0, "reset": reset}
     _, one, _, _ = converted(filled, pools="before", **given)
     module, several, spikes, x = converted(filled, **given)
     assert several < 0.3 * one
+    resets = {op.reset.data for op in module.walk() if isinstance(op, spike.IntegrateFireOp)}
+    assert resets == {reset}
     given["price"] = 3
     _, _, fewer, _ = converted(filled, **given)
     assert fewer < 0.8 * spikes
