@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pkgutil import resolve_name
 from time import perf_counter
@@ -24,7 +24,7 @@ from ...ir.interpreter import entry_function
 from ...passes.analysis.time_axis import has_time_first
 from ..compile_model import CompiledModel, get_all_backends
 from ..models import Model, import_model
-from ..placement import load_device, place
+from ..placement import device_text, place
 from ..placement.drive import Drive, drive_of
 from ..placement.energy import EnergyMetrics, energy_of
 from ..targets import compile_to_target, get_all_targets, get_target
@@ -116,11 +116,9 @@ class NeuromorphicBackend(ABC):
         if self.most is not None and (type(self.most) is not int or self.most < 1):
             raise OptionError(f"hardware_constraints: batch expects 1 or more, got {self.most!r}")
         named = device or limits.pop("device", None)
-        self.devices = (str(named),) if named else self.machines
-        self.constraints: Mapping[str, object] = limits
+        machines = (str(named),) if named else self.machines
+        self.devices = tuple(device_text(machine, limits) for machine in machines)
         self.retries, self.fallback = retries, fallback
-        for name in self.devices:
-            load_device(name).with_constraints(limits)
 
     @abstractmethod
     def ways(self, compiled: CompiledModel) -> Sequence[tuple[str, Callable[[], Run]]]:
@@ -145,7 +143,7 @@ class NeuromorphicBackend(ABC):
             artifact = compile_to_target(module, self.target, options)
             return CompiledModel(self.target, module.clone(), artifact, options)
 
-        return self._fitting(files)[1]
+        return self._fitting(self.devices, files)
 
     def deploy(self, compiled_model: CompiledModel) -> DeployedModel:
         """The program where it runs: the first way that starts.
@@ -198,29 +196,29 @@ class NeuromorphicBackend(ABC):
         )
 
     def profile(self, execution_context: Results | Drive) -> EnergyMetrics:
-        """What a sample takes on the first machine that the program fits on.
+        """What a sample takes on the machine that the program was compiled for, or on the first
+        that a run fits on.
 
         Args:
             execution_context: what `execute` gave.
         """
-        drive = execution_context
+        drive, devices = execution_context, self.devices
         if isinstance(drive, Results):
-            drive = drive_of(drive.deployed.compiled.module, drive.inputs)
+            compiled = drive.deployed.compiled
+            devices = (str(compiled.options.get("device", devices[0])),)
+            drive = drive_of(compiled.module, drive.inputs)
         work = drive.workload
-        _, placement = self._fitting(
-            lambda device: place(work, device, constraints=self.constraints)
-        )
-        return energy_of(drive, placement)
+        return energy_of(drive, self._fitting(devices, lambda device: place(work, device)))
 
-    def _fitting(self, make: Callable[[str], T]) -> tuple[str, T]:
+    def _fitting(self, devices: Sequence[str], make: Callable[[str], T]) -> T:
         """What is made for the first machine on which it fits."""
-        for device in self.devices:
+        for device in devices:
             try:
-                return device, make(device)
+                return make(device)
             except UnsupportedError:
                 raise
             except LoweringError as error:
-                if device == self.devices[-1]:
+                if device == devices[-1]:
                     raise
                 reason = str(error).splitlines()[0]
                 warnings.warn(f"a larger machine is taken: {reason}", FallbackWarning, 4)

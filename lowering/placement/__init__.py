@@ -7,7 +7,7 @@ who reaches whom (`connectivity`); `device` what a machine has, read from a file
 target writes for its cores (`lowering.to_loihi2`, `lowering.to_spinnaker`).
 """
 
-from .device import Device, device_names, load_device
+from .device import Device, device_names, device_text, load_device
 from .placement import Placement, Slice
 from .planner import place
 from .workload import Neurons, Synapses, Workload, workload_of
@@ -20,6 +20,7 @@ __all__ = [
     "Synapses",
     "Workload",
     "device_names",
+    "device_text",
     "load_device",
     "place",
     "workload_of",

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean
+from ...ir.pipeline import did_you_mean, split_pipeline
 from .costs import Cost, read_costs
 
 FOLDER = Path(__file__).parent / "devices"
@@ -91,11 +91,6 @@ class Device:
         return np.maximum(usable, 0)
 
     @property
-    def chip_count(self) -> int:
-        """Chips of all boards."""
-        return len(self.cores) * max(1, self["boards"])
-
-    @property
     def core_count(self) -> int:
         """Cores of all boards that programs get."""
         return int(self.usable_cores.sum()) * max(1, self["boards"])
@@ -149,15 +144,39 @@ def device_names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
+def device_text(device: str | Path, constraints: Mapping[str, object]) -> str:
+    """A machine and other numbers of it as one text, `loihi2{chips=4}`, as `load_device` reads it.
+
+    Raises:
+        OptionError: a number that is none; see `Device.with_constraints`.
+    """
+    load_device(device).with_constraints(constraints)
+    words = [f"{key}={value}" for key, value in constraints.items() if key != "device"]
+    return f"{device}{{{' '.join(words)}}}" if words else str(device)
+
+
 def load_device(device: str | Path | Device) -> Device:
     """A machine by its name, or by the path of a file that describes one.
 
+    Args:
+        device: with other numbers of it behind the name, `loihi2{chips=4 neurons_per_core=64}`,
+            if need be; see `Device.with_constraints`.
+
     Raises:
-        OptionError: no such machine, or no description of one.
+        OptionError: no such machine or number, or no description of one.
     """
     if isinstance(device, Device):
         return device
-    name = str(device)
+    name, brace, words = str(device).partition("{")
+    if brace:
+        try:
+            options = split_pipeline(f"device{{{words}")[0].options
+        except OptionError:
+            example = "write for example 'loihi2{chips=4 neurons_per_core=64}'"
+            raise OptionError(f"'{device}' is no device with other numbers; {example}") from None
+        texts = {key.replace("-", "_"): ",".join(w.text for w in v) for key, v in options.items()}
+        numbers = {key: int(t) if t.isdecimal() else t for key, t in texts.items()}
+        return load_device(name).with_constraints(numbers)
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if not path.is_file():
         names = device_names()
@@ -174,15 +193,8 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     machine: Mapping[str, Any] = _table(where, data.get("machine"), "machine")
     entries: Mapping[str, Any] = _table(where, data.get("numbers", {}), "numbers")
     known = (
-        "title",
-        "grid",
-        "shared",
-        "chips",
-        "columns",
-        "cores",
-        "core_columns",
-        "positions",
-        "costs_of",
+        *("title", "grid", "shared", "chips", "columns", "cores", "core_columns"),
+        *("positions", "costs_of"),
     )
     for unknown in [key for key in machine if key not in known]:
         raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
@@ -205,9 +217,8 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     title, shared = str(machine.get("title", name)), bool(machine.get("shared", False))
     columns = _whole(f"{where}: core_columns", machine.get("core_columns", 0))
     device = Device(name, title, grid, shared, positions, cores, columns, numbers, sources, costs)
-    for needed in ("neurons_per_core",):
-        if device[needed] < 1:
-            raise OptionError(f"{where}: expects {needed} of at least 1")
+    if device["neurons_per_core"] < 1:
+        raise OptionError(f"{where}: expects neurons_per_core of at least 1")
     return device
 
 

@@ -117,6 +117,7 @@ class _Reader:
             tuple(outputs),
             tuple(self.pulses.values()),
             self.steps,
+            {name: value for value, name in self.sources.items()},
         )
 
     def _mean(self, name: str, value: SSAValue) -> Output | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from ...dialects.shapes import Shape
 from ...ir.arrays import Array
@@ -133,6 +135,7 @@ class LoihiNetwork:
         outputs: the results.
         pulses: sources of constant currents.
         steps: how many the program runs; `None` where its inputs tell.
+        values: what in the program the inputs and populations send, by name.
     """
 
     inputs: tuple[Input, ...]
@@ -141,6 +144,7 @@ class LoihiNetwork:
     outputs: tuple[Output, ...]
     pulses: tuple[Pulses, ...] = ()
     steps: int | None = None
+    values: Mapping[str, SSAValue] = field(default_factory=dict[str, SSAValue])
 
     def shapes(self) -> dict[str, Shape]:
         """The shape of everything that sends or receives, by name."""

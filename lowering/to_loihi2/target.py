@@ -17,7 +17,7 @@ from ..emission import Inexpressible, UnsupportedOps, entry_function, identifier
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target
-from .cores import placed
+from .cores import measured, placed
 from .network import network_of
 from .netx import netx_file
 from .script import script_files
@@ -31,7 +31,9 @@ class Loihi2Options(TargetOptions):
         "script", "a folder with a Lava script, or a .net file of lava-dl"
     )
     device: str = option("loihi2", "the machine of the core map: a name, or the path of its file")
-    data: str | None = option(None, "samples of the inputs, by which scales are chosen")
+    data: str | None = option(
+        None, "samples of the inputs, by which scales are chosen and neurons placed"
+    )
     peak: float = option(1.0, "the largest number that constant inputs hold, where no data tell")
     spikes: bool = option(False, "inputs of floats to synapses are 0 and 1: make them trains")
 
@@ -87,6 +89,8 @@ class Loihi2Target(Target[Loihi2Options]):
             unsupported.add(function, str(reason))
             unsupported.raise_if_any()
             raise
-        cores = placed(network, name, options.device).to_dict()
+        data = options.data
+        rates = None if data is None else measured(module, network, Path(data))
+        cores = placed(network, name, options.device, rates).to_dict()
         files["cores.json"] = (json.dumps(cores, indent=1, sort_keys=True) + "\n").encode()
         return Artifact(name, files)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -186,15 +187,20 @@ def test_a_network_that_exceeds_a_chip_gets_more_of_them() -> None:
     module, x = loihi(64, 600), trains(6, 3, 64)
     limits = {"core_bytes": 4096, "cores_per_chip": 4, "batch": 1}
     backend = Loihi2Backend(SpikingConfig(hardware_constraints=limits))
-    with pytest.warns(FallbackWarning, match="simulator"):
-        results = backend.execute(backend.deploy(backend.compile(module)), x)
     with pytest.warns(FallbackWarning, match="a larger machine is taken: .*'loihi2'.* 11 cores"):
-        metrics = backend.profile(results)
+        compiled = backend.compile(module)
+    cores = json.loads(compiled.artifact.files["cores.json"])
+    assert (cores["device"], cores["cores"]) == ("loihi2-kapohopoint", 11)
+    assert max(cores["core_loads"]["core_bytes"]) <= 4096
+    with pytest.warns(FallbackWarning, match="simulator"):
+        results = backend.execute(backend.deploy(compiled), x)
+    metrics = backend.profile(results)
     assert metrics.device.name == "loihi2-kapohopoint" and results.batch == 1
+    assert metrics.cores.max() + 1 == cores["cores"]
     np.testing.assert_array_equal(results.outputs[0], run_module(module, [x])[0])
     only = Loihi2Backend(SpikingConfig(hardware_constraints={"device": "loihi2", **limits}))
     with pytest.raises(LoweringError, match="there are 4"):
-        only.profile(results)
+        only.compile(module)
 
 
 def test_back_ends_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

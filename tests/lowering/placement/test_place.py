@@ -20,6 +20,7 @@ from triton_dsl.lowering.placement import (
     Synapses,
     Workload,
     device_names,
+    device_text,
     load_device,
     place,
 )
@@ -242,6 +243,17 @@ def test_hardware_constraints() -> None:
         place(full(1, 1), "loihi2", constraints={"neuron_per_core": 1})
     with pytest.raises(OptionError, match="whole number of at least 0, got -1"):
         place(full(1, 1), "loihi2", constraints={"boards": -1})
+
+
+def test_a_machine_and_its_limits_in_one_text() -> None:
+    limits = {"neurons_per_core": 100, "cores_per_chip": 3, "device": "loihi2"}
+    text = device_text("loihi2", limits)
+    assert text == "loihi2{neurons_per_core=100 cores_per_chip=3}"
+    first, second = place(full(10, 256), text), place(full(10, 256), "", constraints=limits)
+    assert first.to_dict() == second.to_dict() and first.cores == 3
+    for wrong in ("loihi2{chip=4}", "loihi2{chips=4,5}", "loihi2{chips", "loihi2{chips=4}x"):
+        with pytest.raises(OptionError, match="chip"):
+            load_device(wrong)
 
 
 def test_keys_and_entries() -> None:

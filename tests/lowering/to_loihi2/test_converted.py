@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,29 @@ def test_the_files() -> None:
     assert artifact.files == compile_to_target(NETWORKS.converted("Images"), "loihi2").files
     with pytest.raises(UnsupportedError, match="netx has one input, of spikes"):
         compile_to_target(NETWORKS.converted("Images"), "loihi2{form=netx}")
+
+
+def test_neurons_are_placed_by_what_they_did_on_samples(tmp_path: Path) -> None:
+    """On as many cores as neurons, what the cores send is what the neurons fired."""
+    module, x = NETWORKS.converted("Perceptron"), NETWORKS.samples("Perceptron", 8)
+    x[:, ::2] = 0
+    np.save(tmp_path / "x.npy", x)
+    options = {"data": str(tmp_path / "x.npy"), "device": "loihi2{neurons_per_core=1}"}
+    cores = json.loads(compile_to_target(module, "loihi2", options).files["cores.json"])
+    work = module.clone()
+    apply_passes(work, PASSES.replace("to-loihi", f'to-loihi{{data="{tmp_path / "x.npy"}"}}'))
+    fired: list[Any] = []
+
+    def take(op: Any, _: Any, values: Any) -> None:
+        if isinstance(op, spike.NeuronOp):
+            fired.append(np.asarray(values[0]).mean(axis=(0, 1)))
+
+    run_module(work, [x], "forward", take)
+    # Each neuron of a layer reaches all of the next one, but for weights of 0.
+    most = sum(a.sum() * b.size for a, b in pairwise(fired))
+    assert 0.9 * most < cores["traffic"]["between_cores"] <= most
+    # Half of the inputs say nothing; a constant current comes from two places at most.
+    assert 0.9 * 18 * 20 < cores["traffic"]["from_inputs"] <= 18 * 20 + 2 * (20 + 12 + 5)
 
 
 def test_inputs_beyond_the_peak() -> None:
