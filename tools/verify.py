@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.rewriter import Rewriter
 
 from ..dialects import spike, tensor
 from ..dialects.interpret import run_module
@@ -21,12 +24,16 @@ from ..dialects.spike.types import dense_type
 from ..dialects.traits import BitExact, has
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
+from ..ir.interpreter import entry_function
 from ..lowering.comparison import computed_types, has_steps
+from ..lowering.emission import result_names
 from ..lowering.engine import engine_of, fit_steps
 from ..lowering.models import Model, import_for
+from ..lowering.options import parse_target_spec
 from ..lowering.sources.choice import source_of
 from ..lowering.sources.source import Source
-from ..lowering.targets import get_all_targets
+from ..lowering.stages import apply_passes, run_stages
+from ..lowering.targets import get_all_targets, get_target, read_options
 from .rounding import Carried, carried
 from .tracing import FirstDifference, against_source, form, gaps, on_target
 
@@ -145,6 +152,72 @@ def verify_module(
     return rows
 
 
+def verify_neurons(
+    model: Model,
+    inputs: Sequence[Array],
+    target: str,
+    *,
+    rtol: float = RTOL,
+    atol: float = ATOL,
+) -> list[Comparison]:
+    """Compare what each layer of neurons sends on a target with what it sends in the interpreter.
+
+    The neurons are those that the target runs: of one with neurons of its own those behind its
+    stages. They give their spikes beside the results of the program, in one run.
+
+    Args:
+        model: IR, or what it is imported from, see `models.import_model`.
+        inputs: of `@forward`, in order.
+        target: with its options.
+        rtol: relative tolerance of float programs.
+        atol: absolute tolerance of float programs.
+
+    Returns:
+        A row for each layer, in the order of the program, then for each result; `target` is its
+        name.
+
+    Raises:
+        OptionError: a target without an engine here.
+        LoweringError: the program has no neurons outside of recurrences.
+        TritonError: the program does not compile or run.
+    """
+    spec = parse_target_spec(target)
+    found = get_target(spec.name)
+    module = fit_steps(import_for(model, inputs), target, inputs)
+    work = module.clone()
+    run_stages(work, found.stages(read_options(found, spec.options)))
+    if not any(isinstance(op, spike.NeuronOp) for op in work.walk()):
+        work = module.clone()
+    apply_passes(work, "lower-network,inline-spike-layers,canonicalize,cse,dce")
+    function = entry_function(work, "forward")
+    own = len(function.function_type.outputs)
+    names = _give_spikes(function)
+    rows = _Judge(work, [inputs], rtol, atol, trace=False).of_results(target, names)
+    return [*rows[own:], *rows[:own]]
+
+
+def _give_spikes(function: FuncOp) -> list[str]:
+    """Let a function give what its neurons send too; the names of all results then."""
+    block, names = function.body.block, result_names(function)
+    end = block.last_op
+    assert isinstance(end, ReturnOp)
+    sent = [op.output for op in block.ops if isinstance(op, spike.NeuronOp)]
+    if not sent:
+        raise LoweringError(
+            "@forward has no layers of neurons outside of recurrences; layers without neurons are "
+            "compared as circuits, with the target verilog"
+        )
+    more = [value for value in sent if value not in end.operands]
+    hints = [value.name_hint or "neurons" for value in more]
+    names += [f"{hint} ({index})" for index, hint in enumerate(hints, 1)]
+    if function.res_attrs is not None:
+        named = [*function.res_attrs.data, *(DictionaryAttr({}) for _ in more)]
+        function.res_attrs = ArrayAttr(named)
+    Rewriter.replace_op(end, ReturnOp(*end.operands, *more))
+    function.update_function_type()
+    return names
+
+
 class _Judge:
     """Compares engines on the same inputs of one program."""
 
@@ -224,6 +297,17 @@ class _Judge:
         )
         return replace(row, first_difference=difference)
 
+    def of_results(self, target: str, names: Sequence[str]) -> list[Comparison]:
+        """A row for each result on a target."""
+        engine = engine_of(self.module, target)
+        actual = engine.run(self.draws[0])
+        return [
+            self._compared(
+                name, engine.name, [actual[n : n + 1]], None, [self.expected[0][n : n + 1]], n
+            )
+            for n, name in enumerate(names)
+        ]
+
     def _compared(
         self,
         target: str,
@@ -231,13 +315,15 @@ class _Judge:
         actual: Sequence[Sequence[Array]],
         size: int | None,
         expected: Sequence[Sequence[Array]] | None = None,
+        first: int = 0,
     ) -> Comparison:
+        """A row; `first` is the number of the first result that is among `actual`."""
         rows = [
             compare(target, engine, want, got, self.exact, size, rtol=self.rtol, atol=self.atol)
             for want, got in zip(expected or self.expected, actual, strict=False)
         ]
         for number, row in enumerate(rows):
-            if not row.agrees and self._is_rounding(number, actual[number], row, expected):
+            if not row.agrees and self._is_rounding(number, actual[number], row, expected, first):
                 rows[number] = replace(row, agrees=True, note=_STEPS)
         shares = [r.argmax_agreement for r in rows if r.argmax_agreement is not None]
         return replace(
@@ -256,18 +342,20 @@ class _Judge:
         actual: Sequence[Array],
         row: Comparison,
         expected: Sequence[Sequence[Array]] | None,
+        first: int,
     ) -> bool:
         """Whether a draw differs by no more than what roundings before steps change."""
         if self.exact or np.isnan(row.max_abs) or not has_steps(self.module):
             return False
         want = (expected or self.expected)[number]
-        bounds = [self.atol + self.rtol * _largest(e) for e in want]
         if number not in self._carried:
-            self._carried[number] = carried(
-                self.module, self.draws[number], self.interpreted[number], bounds
-            )
-        for e, a, bound, known in zip(want, actual, bounds, self._carried[number], strict=True):
-            gap = gaps(e, a)
+            results = self.interpreted[number]
+            whole = want if len(want) == len(results) else results
+            bounds = [self.atol + self.rtol * _largest(e) for e in whole]
+            self._carried[number] = carried(self.module, self.draws[number], results, bounds)
+        carries = self._carried[number][first:]
+        for e, a, known in zip(want, actual, carries, strict=False):
+            gap, bound = gaps(e, a), self.atol + self.rtol * _largest(e)
             off = gap > bound
             few = off.sum() <= max(1.0, _MORE * known.share * off.size)
             if off.any() and not (few and gap.max() <= _MORE * known.largest):

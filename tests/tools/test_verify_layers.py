@@ -148,7 +148,7 @@ def test_a_circuit_that_cannot_be_built_is_not_equal(
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--layers", "-t", "onnx"], 2, "only the target verilog"),
+        (["--layers", "-t", "onnx"], 1, "no layers of neurons"),
         (["--layers", "-t", "verilog", "-t", "onnx"], 2, "one target"),
         (["--layers", "--vectors", "1"], 2, "vectors"),
         (["--prove", "5"], 2, "--prove needs --layers"),

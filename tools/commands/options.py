@@ -238,7 +238,9 @@ class Verify:
     atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance, float programs.")] = 1e-5
     layers: Annotated[
         bool,
-        typer.Option("--layers", help="Each layer by itself, as a circuit (target verilog)."),
+        typer.Option(
+            "--layers", help="Each layer: as a circuit (target verilog), or its spikes on a target."
+        ),
     ] = False
     vectors: Annotated[
         int,

@@ -9,13 +9,14 @@ import typer
 
 from ...ir.errors import OptionError
 from ...lowering.models import import_model
+from ...lowering.options import parse_target_spec
 from ...lowering.sources.choice import source_of
 from ...lowering.sources.source import Source
 from ...runtime.device_choice import use_device
 from ..console import error, note, print_json, progress, show, table
 from ..draws import EDGE, SPECIAL, TIMESTEPS, draw
 from ..inputs import changes_results, prepare
-from ..verify import SOURCE, Comparison, verify_module
+from ..verify import SOURCE, Comparison, verify_module, verify_neurons
 from .options import Verify
 
 if TYPE_CHECKING:
@@ -83,11 +84,11 @@ def verify(options: Verify) -> None:
         raise typer.Exit(1)
 
 
-def comparison_table(title: str, rows: Sequence[Comparison]) -> Table:
-    """The table of a verification."""
+def comparison_table(title: str, rows: Sequence[Comparison], of: str = "target") -> Table:
+    """The table of a verification, a row for each target or layer."""
     return table(
         title,
-        ["target", "engine", "max abs", "max rel", "same argmax", "bit-exact", "bytes", "verdict"],
+        [of, "engine", "max abs", "max rel", "same argmax", "bit-exact", "bytes", "verdict"],
         [
             (
                 row.target,
@@ -116,9 +117,12 @@ def _verify_layers(options: Verify) -> None:
     """Each layer as a circuit, with a table or JSON; exits with 1 when one is wrong."""
     from ..layer_verification import LayerChecks, verify_layers, verilog_options
 
-    targets, file = options.target or [None], options.file
+    targets, file = options.target or ["verilog"], options.file
     if len(targets) > 1:
-        raise OptionError("--layers takes one target, verilog with its options")
+        raise OptionError("--layers takes one target with its options, by default verilog")
+    if parse_target_spec(targets[0]).name != "verilog":
+        _verify_neurons(options, targets[0])
+        return
     circuit = verilog_options(targets[0])
     with_samples = options.inputs is not None
     checks = LayerChecks(
@@ -151,6 +155,31 @@ def _verify_layers(options: Verify) -> None:
     elif not report.chain:
         error("triton", "the layers together do not give what the program gives as it is written")
     if not report.agrees:
+        raise typer.Exit(1)
+
+
+def _verify_neurons(options: Verify, target: str) -> None:
+    """The spikes of each layer on a target, with a table or JSON; exits with 1 when one differs."""
+    if options.prove is not None:
+        raise OptionError("--prove is of circuits: -t verilog")
+    with progress() as bar:
+        bar.add_task(f"Verifying {options.file}", total=None)
+        module, arrays = prepare(
+            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
+            passes=options.passes,
+            inputs=options.inputs,
+            samples=options.samples,
+            seed=options.seed,
+            fill=options.random_weights,
+            timesteps=TIMESTEPS,
+        )
+        rows = verify_neurons(module, arrays, target)
+    if options.json:
+        print_json([row.to_dict() for row in rows])
+    else:
+        title = f"{options.file}, layer by layer on {target}"
+        show(comparison_table(title, rows, "layer"))
+    if not all(row.agrees for row in rows):
         raise typer.Exit(1)
 
 

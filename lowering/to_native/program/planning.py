@@ -159,9 +159,11 @@ def results(function: FuncOp) -> Sequence[SSAValue]:
 
 
 def free_sizes(function: FuncOp) -> list[str]:
-    """The names of the sizes that are not known; sizes of leading axes without name are one."""
+    """The names of the sizes that are not known; sizes of leading axes without name are one,
+    and that of the batch the one that has a name, if one has."""
     names: dict[str, None] = {}
     leading: dict[str, None] = {}
+    named = False
     spiking = any(op.dialect_name() == "spike" for op in function.walk())
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     for number, argument in enumerate(function.args):
@@ -180,8 +182,11 @@ def free_sizes(function: FuncOp) -> list[str]:
             names[name] = None
             if axis < len(plain):
                 leading[name] = None
+                named |= plain[axis] != _TIME and isinstance(dimensions, ArrayAttr)
     if len(leading) > 1:
         names.pop(_LEADING, None)
+    if named:
+        names.pop(_BATCH, None)
     return list(names)
 
 
