@@ -11,6 +11,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
+from ...ir.errors import TritonError
 from . import strategies
 from .options import OptimizationLevel, OptimizationResult
 from .prepared import PreparedModel, Sample, seconds
@@ -84,7 +85,7 @@ class BaseOptimizer:
                 success = success and not isinstance(reason, Failed)
                 continue
             current = candidate
-            applied.append(strategy.name)
+            applied = [*(name for name in applied if name != strategy.replaces), strategy.name]
         metrics = {"seconds": times}
         return current, OptimizationResult(success, current, level, applied, notes, metrics)
 
@@ -134,8 +135,8 @@ class BaseOptimizer:
             Inapplicable: it does nothing for the model, or needs a sample.
             Failed: what it gives does not run on the sample.
         """
-        if strategy.loses_precision and sample is None:
-            raise Inapplicable("loses precision, so it needs a sample to show what it gains")
+        if strategy.needs_sample is not None and sample is None:
+            raise Inapplicable(strategy.needs_sample)
         candidate = strategy.apply(copy.deepcopy(model))
         if sample is None:
             return candidate
@@ -143,16 +144,18 @@ class BaseOptimizer:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 seconds((candidate,), sample, self.synchronize)
+        except TritonError as error:
+            raise Inapplicable(str(error).strip().splitlines()[0]) from error
         except Exception as error:
             # What a compiled or quantised model raises depends on the library that runs it.
             raise Failed(f"fails on the sample: {error}".splitlines()[0]) from error
-        if strategy is strategies.COMPILE and not candidate.is_compiled:
+        if strategy is strategies.COMPILE and candidate.runs != "compiled":
             raise Failed("PyTorch cannot compile the model")
         return candidate
 
 
 class CPUOptimizer(BaseOptimizer):
-    """For processors: folded batch norms, native kernels for trits, int8, compiled kernels."""
+    """For processors: folded batch norms, native kernels for trits, int8, compiled programs."""
 
     STRATEGIES = (
         strategies.FUSION,
@@ -160,25 +163,26 @@ class CPUOptimizer(BaseOptimizer):
         strategies.INT8,
         strategies.CHANNELS_LAST,
         strategies.COMPILE,
+        strategies.NATIVE,
     )
 
 
 class NVIDIAOptimizer(BaseOptimizer):
     """For NVIDIA's GPUs: all strategies; FP8 where the GPU multiplies it."""
 
-    STRATEGIES = strategies.ALL
+    STRATEGIES = strategies.FOR_GPUS
 
 
 class AMDOptimizer(BaseOptimizer):
     """For AMD's GPUs through ROCm: all strategies; FP8 where the GPU multiplies it."""
 
-    STRATEGIES = strategies.ALL
+    STRATEGIES = strategies.FOR_GPUS
 
 
 class IntelOptimizer(BaseOptimizer):
     """For Intel's GPUs: all strategies but FP8."""
 
-    STRATEGIES = tuple(each for each in strategies.ALL if each is not strategies.FP8)
+    STRATEGIES = tuple(each for each in strategies.FOR_GPUS if each is not strategies.FP8)
 
 
 class TPUOptimizer(BaseOptimizer):

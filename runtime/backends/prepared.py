@@ -8,13 +8,17 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from typing import Any, Self
+from importlib.metadata import entry_points
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
+from ...ir.errors import BackendError
+from ..native.provider import GROUP
 from .options import OptimizationLevel
 
+Runs = Literal["plain", "compiled", "native"]
 Sample = Tensor | Sequence[Any]
 """One input, or the arguments of a call."""
 
@@ -30,8 +34,10 @@ class PreparedModel(nn.Module):
         level: what it was prepared at.
         device_type: of PyTorch, for mixed precision.
         dtype: in which products run by `torch.autocast`; `None` for that of the model.
-        is_compiled: whether it runs by `torch.compile`, which begins at the first call. What
-            PyTorch cannot compile runs as it is, with a warning.
+        runs: `plain`; `compiled` by `torch.compile`, where what PyTorch cannot compile runs as it
+            is, with a warning; or `native`, as machine code of the target `native` with the weights
+            of then, where inputs of other types or sizes, and calls with gradients, run as they
+            are. Both are compiled at the first call.
     """
 
     module: nn.Module
@@ -42,7 +48,7 @@ class PreparedModel(nn.Module):
         self.level = level
         self.device_type = device_type
         self.dtype: torch.dtype | None = None
-        self.is_compiled = False
+        self.runs: Runs = "plain"
         # A dictionary, so that it is no submodule.
         self._compiled: dict[str, Callable[..., Any]] = {}
 
@@ -51,18 +57,20 @@ class PreparedModel(nn.Module):
         module: nn.Module | None = None,
         *,
         dtype: torch.dtype | None = None,
-        compiled: bool = False,
+        runs: Runs | None = None,
     ) -> Self:
         """The same with another module, with mixed precision, or compiled."""
         result = type(self)(module or self.module, self.level, self.device_type)
         result.dtype = dtype or self.dtype
-        result.is_compiled = compiled or self.is_compiled
+        result.runs = runs or self.runs
         return result.train(self.training)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What `module` gives."""
         with self._precision():
-            if not self.is_compiled:
+            if self.runs == "native" and not torch.is_grad_enabled() and not kwargs:
+                return self._native(args)
+            if self.runs != "compiled":
                 return self.module(*args, **kwargs)
             if "module" not in self._compiled:
                 self._compiled["module"] = torch.compile(self.module)
@@ -71,8 +79,14 @@ class PreparedModel(nn.Module):
             except _compiler_errors() as error:
                 reason = str(error).strip().splitlines()[0]
                 warnings.warn(f"runs as it is, not compiled: {reason}", stacklevel=2)
-                self.is_compiled = False
+                self.runs = "plain"
                 return self.module(*args, **kwargs)
+
+    def _native(self, args: tuple[Any, ...]) -> Any:
+        """The result by native code; of what that does not take, by the module."""
+        if "native" not in self._compiled:
+            self._compiled["native"] = _native_code(self.module, args)
+        return self._compiled["native"](*args)
 
     def _precision(self) -> AbstractContextManager[Any]:
         if self.dtype is None:
@@ -85,6 +99,7 @@ class PreparedModel(nn.Module):
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Take a state of `module`."""
+        self._compiled.pop("native", None)
         return self.module.load_state_dict(*args, **kwargs)
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:
@@ -108,6 +123,18 @@ class PreparedModel(nn.Module):
 def _compiler_errors() -> type[Exception]:
     """What `torch.compile` raises; its compiler is loaded only where it is used."""
     return import_module("torch._dynamo.exc").TorchDynamoException
+
+
+def _native_code(module: nn.Module, args: tuple[Any, ...]) -> Callable[..., Any]:
+    """A module as a function that runs machine code.
+
+    Raises:
+        BackendError: there is no compiler.
+        TritonError: the module is no program, or has what no native code is made of.
+    """
+    for entry in entry_points(group=GROUP, name="module"):
+        return entry.load()(module, args)
+    raise BackendError("no native compiler is installed: pip install 'triton-dsl[native]'")
 
 
 def arguments(sample: Sample) -> tuple[Any, ...]:

@@ -41,8 +41,8 @@ class Strategy:
         speedup_estimate: how many times as fast it made a model on this machine; `None` where
             nothing was measured.
         trains: whether the changed model still learns.
-        loses_precision: whether results change by more than the order of sums; such a strategy
-            is applied only where a sample shows that it gains.
+        needs_sample: why it is applied only where a sample shows that it gains, if so.
+        replaces: the name of a strategy that is undone by this one.
     """
 
     name: str
@@ -51,7 +51,8 @@ class Strategy:
     apply: Callable[[PreparedModel], PreparedModel] = field(repr=False)
     speedup_estimate: float | None = None
     trains: bool = False
-    loses_precision: bool = False
+    needs_sample: str | None = None
+    replaces: str | None = None
 
 
 def _fold_batch_norms(model: PreparedModel) -> PreparedModel:
@@ -91,11 +92,18 @@ def _run_in_bfloat16(model: PreparedModel) -> PreparedModel:
 def _compile(model: PreparedModel) -> PreparedModel:
     if model.device_type == "cpu" and not any(map(shutil.which, ("c++", "g++", "clang++"))):
         raise Inapplicable("torch.compile needs a C++ compiler: apt-get install g++")
-    return model.having(compiled=True)
+    return model.having(runs="compiled")
+
+
+def _run_native_code(model: PreparedModel) -> PreparedModel:
+    if model.device_type != "cpu":
+        raise Inapplicable("native code is for processors")
+    return model.having(runs="native")
 
 
 def _quantize_to_int8(model: PreparedModel) -> PreparedModel:
-    return _by_torchao(model, "Int8DynamicActivationInt8WeightConfig")
+    # Without fused kernels the rounding of activations takes longer than the products.
+    return _by_torchao(model, "Int8DynamicActivationInt8WeightConfig").having(runs="compiled")
 
 
 def _quantize_to_fp8(model: PreparedModel) -> PreparedModel:
@@ -109,7 +117,7 @@ def _by_torchao(model: PreparedModel, config: str) -> PreparedModel:
     if not _layers(model, nn.Linear):
         raise Inapplicable("no linear layer in float")
     if find_spec("torchao") is None:
-        raise Inapplicable("torchao is missing: pip install torchao")
+        raise Inapplicable("torchao is missing: pip install 'triton-dsl[torchao]'")
     torchao: Any = import_module("torchao.quantization")
     try:
         torchao.quantize_(model.module, getattr(torchao, config)())
@@ -135,8 +143,9 @@ FUSION = Strategy(
 TERNARY = Strategy(
     "ternary_kernels", "packed trits and native kernels", (O3,), _pack_ternary_layers
 )
-INT8 = Strategy("int8", "int8 products by torchao", (O3,), _quantize_to_int8, loses_precision=True)
-FP8 = Strategy("fp8", "FP8 products by torchao", (O3,), _quantize_to_fp8, loses_precision=True)
+_LOSES = "loses precision, so it needs a sample to show what it gains"
+INT8 = Strategy("int8", "int8 products by torchao", (O3,), _quantize_to_int8, needs_sample=_LOSES)
+FP8 = Strategy("fp8", "FP8 products by torchao", (O3,), _quantize_to_fp8, needs_sample=_LOSES)
 CHANNELS_LAST = Strategy(
     "channels_last", "images with their channels last", (O2, O3), _put_channels_last, trains=True
 )
@@ -148,6 +157,15 @@ MIXED_PRECISION = Strategy(
     trains=True,
 )
 COMPILE = Strategy("compile", "kernels of torch.compile", (O2, O3), _compile, trains=True)
+NATIVE = Strategy(
+    "native",
+    "machine code of the target `native`",
+    (O2, O3),
+    _run_native_code,
+    needs_sample="is compiled for the types of a sample",
+    replaces="compile",
+)
 
-ALL = (FUSION, TERNARY, INT8, FP8, CHANNELS_LAST, MIXED_PRECISION, COMPILE)
+FOR_GPUS = (FUSION, TERNARY, INT8, FP8, CHANNELS_LAST, MIXED_PRECISION, COMPILE)
+ALL = (*FOR_GPUS, NATIVE)
 """In the order in which they are applied."""

@@ -15,7 +15,14 @@ from torch import nn
 from triton_dsl.backends import CPUBackend, CPUOptimizer, KernelPyTorchConfig, PreparedModel
 from triton_dsl.runtime import PackedTernaryLinear, TernaryLinear
 from triton_dsl.runtime.backends.options import OptimizationLevel
-from triton_dsl.runtime.backends.strategies import ALL, CHANNELS_LAST, COMPILE, FUSION, TERNARY
+from triton_dsl.runtime.backends.strategies import (
+    ALL,
+    CHANNELS_LAST,
+    COMPILE,
+    FUSION,
+    NATIVE,
+    TERNARY,
+)
 
 CPU = torch.device("cpu")
 
@@ -138,10 +145,10 @@ def test_blocks_recompute_their_activations_with_the_same_gradients() -> None:
 def test_a_prepared_model_is_copied_saved_and_asked_like_its_own() -> None:
     module: Any = residual()
     module.classes = 10
-    model = PreparedModel(module, OptimizationLevel.O2, "cpu").having(compiled=True)
+    model = PreparedModel(module, OptimizationLevel.O2, "cpu").having(runs="compiled")
     again = copy.deepcopy(model)
     again.load_state_dict(model.state_dict())
-    assert again.is_compiled and again.module is not model.module
+    assert again.runs == "compiled" and again.module is not model.module
     assert again.classes == 10
     assert model.state_dict().keys() == residual().state_dict().keys()
     with pytest.raises(AttributeError, match="no attribute 'absent'"):
@@ -154,7 +161,7 @@ def test_a_model_is_compiled() -> None:
     compiled = COMPILE.apply(PreparedModel(model, OptimizationLevel.O2, "cpu"))
     with torch.inference_mode():
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
-    assert compiled.is_compiled
+    assert compiled.runs == "compiled"
 
 
 def test_what_pytorch_cannot_compile_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,17 +170,17 @@ def test_what_pytorch_cannot_compile_runs_as_it_is(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(torch, "compile", lambda module: refuse)
     model, x = residual(), torch.randn(1, 3, 9, 9)
-    prepared = PreparedModel(model, OptimizationLevel.O2, "cpu").having(compiled=True)
+    prepared = PreparedModel(model, OptimizationLevel.O2, "cpu").having(runs="compiled")
     with pytest.warns(UserWarning, match="runs as it is, not compiled: no such thing"):
         torch.testing.assert_close(prepared(x), model(x))
-    assert not prepared.is_compiled
+    assert prepared.runs == "plain"
     torch.testing.assert_close(prepared(x), model(x))
 
 
 def test_strategies_say_when_they_apply() -> None:
     assert {each.name for each in ALL} == {
         "fuse_conv_bn", "ternary_kernels", "int8", "fp8", "channels_last", "mixed_precision",
-        "compile",
+        "compile", "native",
     }  # fmt: skip
     assert CHANNELS_LAST.trains and COMPILE.trains and not FUSION.trains and not TERNARY.trains
 
@@ -188,3 +195,73 @@ def test_a_model_that_does_not_run_is_no_success(monkeypatch: pytest.MonkeyPatch
     optimized, result = CPUOptimizer(CPU).optimize(model, "O1", x)
     assert not result.success and "fuse_conv_bn: fails on the sample" in result.warnings[0]
     torch.testing.assert_close(optimized(x), model(x))
+
+
+def native(model: nn.Module) -> PreparedModel:
+    prepared = PreparedModel(model.eval(), OptimizationLevel.O2, "cpu")
+    return NATIVE.apply(prepared)
+
+
+def test_a_model_becomes_machine_code() -> None:
+    torch.manual_seed(4)
+    model = nn.Sequential(TernaryLinear(16, 12), nn.ReLU(), TernaryLinear(12, 5))
+    prepared, x = native(model), torch.randn(6, 16)
+    ran: list[int] = []
+    model.register_forward_hook(lambda *_: ran.append(1))
+    with torch.no_grad():
+        expected = model(x)
+        prepared(x)
+        ran.clear()
+        torch.testing.assert_close(prepared(x), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(prepared(x[:2]), expected[:2], rtol=1e-4, atol=1e-5)
+        assert not ran
+        # What the code is not for runs as it is.
+        torch.testing.assert_close(prepared(x[0]), expected[0], rtol=1e-4, atol=1e-5)
+        assert len(ran) == 1
+    prepared(x).sum().backward()
+    assert len(ran) == 2 and model[0].get_parameter("weight").grad is not None
+
+
+def test_machine_code_has_the_weights_of_a_state_taken() -> None:
+    torch.manual_seed(5)
+    prepared, other = native(nn.Linear(4, 3)), nn.Linear(4, 3)
+    x = torch.randn(2, 4)
+    with torch.no_grad():
+        prepared(x)
+        prepared.load_state_dict(other.state_dict())
+        torch.testing.assert_close(prepared(x), other(x))
+
+
+def test_results_keep_their_form_in_machine_code() -> None:
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor) -> dict[str, Any]:
+            return {"sum": x.sum(1), "parts": (x + 1, x - 1)}
+
+    with torch.no_grad():
+        found, x = native(Both())(torch.ones(2, 3)), torch.ones(2, 3)
+    torch.testing.assert_close(found, {"sum": x.sum(1), "parts": (x + 1, x - 1)})
+
+
+def test_the_quicker_of_two_compilers_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are given here, so that the choice is seen alone."""
+    from triton_dsl.runtime.backends import optimizers
+
+    order = {"plain": 3.0, "compiled": 2.0, "native": 1.0}
+    monkeypatch.setattr(
+        optimizers, "seconds", lambda models, *_: [order[model.runs] for model in models]
+    )
+    model, x = nn.Sequential(nn.Linear(4, 3)), torch.ones(2, 4)
+    found, result = CPUOptimizer(CPU).optimize(model, "O2", x)
+    assert isinstance(found, PreparedModel) and found.runs == "native"
+    assert result.optimizations_applied == ["native"]
+
+
+def test_what_is_no_program_stays_as_it_is() -> None:
+    class Own(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x if float(x.sum()) > 0 else -x
+
+    x = torch.ones(2, 3)
+    _, result = CPUOptimizer(CPU, without=("compile",)).optimize(Own(), "O2", x)
+    assert result.success and not result.optimizations_applied
+    assert any(note.startswith("native: ") for note in result.warnings)

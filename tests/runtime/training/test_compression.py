@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,6 +23,8 @@ from triton_dsl.dialects.shapes import is_float
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.stages import apply_passes
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.passes.analysis.compile_time import literal_value
 from triton_dsl.passes.quantize_activations.integer_pipeline import integer_pipeline
 from triton_dsl.runtime.fake_quantize import layers_of
@@ -126,6 +129,26 @@ def test_a_trained_network_is_the_same_integers_everywhere(
     for target in targets:
         _, (result,), _ = run_target(module.clone(), target, [test[0].numpy()])
         np.testing.assert_array_equal(result, found)
+
+
+def test_a_trained_network_is_the_same_integers_in_a_circuit(
+    digits: tuple[Data, Data], require_tool: Callable[[str, str], str]
+) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    images, labels = digits[0]
+    x, y = nn.functional.avg_pool2d(images, 2), labels
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 3, 2), nn.ReLU(), nn.MaxPool2d(3), nn.Flatten(), nn.Linear(3, 10)
+    )
+    net = tuned(net, (x, y), weight_bits=4, activation_bits=8, epochs=1)
+    module = integers(net, x[:1])
+    samples = x[:5].numpy()
+    wanted, (found,) = levels(net, x[:5])[1].numpy(), run_module(module, [samples])
+    artifact = compile_to_target(module, "verilog", {"time_budget": 0.01, "vectors": 2})
+    _, (result,) = run_verilog(artifact, [samples], "iverilog")
+    np.testing.assert_array_equal(result, found)
+    np.testing.assert_allclose(result, wanted, atol=1e-4)
 
 
 def test_training_is_better_than_rounding_at_four_bits(
