@@ -6,15 +6,15 @@ Not here: the choice of it (`runtime.backends`), single ternary layers (`callabl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.utils import _pytree
 
 from ...ir.errors import LoweringError, TritonError
 from .callables import native_program
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 _CLOSE = 1e-3
 """How far results may be from PyTorch's, of the largest."""
@@ -34,7 +34,10 @@ def native_module(module: nn.Module, example: Sequence[Any]) -> Callable[..., An
         TritonError: it cannot be imported, or has ops without native code.
         BackendError: llvmlite is missing.
     """
-    if not all(isinstance(x, Tensor) for x in example):
+    import torch
+    from torch.utils import _pytree
+
+    if not all(isinstance(x, torch.Tensor) for x in example):
         raise LoweringError("native code takes tensors alone")
     threads = torch.get_num_threads()
     run = native_program(module, example_inputs=tuple(example), threads=threads).run
@@ -49,13 +52,14 @@ def native_module(module: nn.Module, example: Sequence[Any]) -> Callable[..., An
         return _pytree.tree_unflatten([torch.from_numpy(array) for array in found], form)
 
     results = _pytree.tree_leaves(call(*example))
-    if len(results) != len(expected) or not all(map(_agree, results, expected)):
+    tensors = len(results) == len(expected) and all(isinstance(x, torch.Tensor) for x in expected)
+    if not tensors or not all(map(_agree, results, expected)):
         raise LoweringError("native code gives other results than the module")
     return call
 
 
-def _agree(found: Tensor, wanted: Any) -> bool:
-    if not isinstance(wanted, Tensor) or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+def _agree(found: Tensor, wanted: Tensor) -> bool:
+    if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
         return False
     a, b = found.double().numpy(), wanted.double().numpy()
     largest = float(np.abs(b).max(initial=0))
