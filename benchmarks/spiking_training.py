@@ -3,9 +3,9 @@
 
     python benchmarks/spiking_training.py [--batches 100] [--batch 64] [--epochs 4] [--rounds 3]
 
-784-256-10 leaky neurons, 8 steps, surrogate gradients (arctan), Adam, cross-entropy of the mean
-spikes; random trains of which a tenth fires, the same for all. Each round starts a process of each
-in turn, in the environment that has it (`python tests/nir_peers/environments.py snntorch
+784-256-10 leaky neurons, 8 steps, surrogate gradients (arctan), fused Adam, cross-entropy of the
+mean spikes; random trains of which a tenth fires, the same for all. Each round starts a process of
+each in turn, in the environment that has it (`python tests/nir_peers/environments.py snntorch
 spikingjelly`), with one thread; a figure is the median over the rounds of processor seconds, of the
 first epoch, with all that it compiles, and of the mean of the later ones. Not here: how accurate
 what is trained becomes.
@@ -88,7 +88,7 @@ def epochs_of(name: str, batches: int, batch: int, epochs: int) -> list[float]:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     model = network(name)
-    optimizer = torch.optim.Adam(model.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
     trains = [(torch.rand(STEPS, batch, SIZES[0]) < 0.1).float() for _ in range(8)]
     labels = [torch.randint(0, SIZES[-1], (batch,)) for _ in trains]
     seconds: list[float] = []

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     import torch
 
-    from ...runtime.spiking.neuron import rounded, run_steps
+    from ...runtime.spiking.steps import rounded, run_steps
     from ...runtime.spiking.threefry import draw_words
     from .library import ternary_linear, unpack_once
 
     TensorArithmetic = cast("Any", None)
-    """That of `runtime.spiking.neuron`."""
+    """That of `runtime.spiking.steps`."""
     OPTIONS = cast("dict[str, Any]", None)
     """The defaults of `ir.neurons.arithmetic.Options`."""
     neurons = cast("Any", None)

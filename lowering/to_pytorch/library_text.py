@@ -28,7 +28,7 @@ def library() -> dict[str, tuple[str, frozenset[str]]]:
     for path in copied:
         functions |= _texts_of(path.read_text(encoding="utf-8"))
     equations = (package / "ir/neurons/arithmetic.py").read_text(encoding="utf-8")
-    tensors = (package / "runtime/spiking/neuron.py").read_text(encoding="utf-8")
+    tensors = (package / "runtime/spiking/steps.py").read_text(encoding="utf-8")
     files = dict.fromkeys(inspect.getsourcefile(model.step) for model in MODELS.values())
     steps = [Path(file).read_text(encoding="utf-8") for file in files if file is not None]
     for text in (_arithmetic([equations, tensors]), *map(_steps, [*steps, tensors])):

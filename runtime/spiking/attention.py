@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from ...ir.errors import OptionError
 from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from .config import SpikingConfig
-from .neuron import State, Value
 from .neurons import make_neuron
 from .normalization import TemporalBatchNorm
 from .recording import is_recorded, record_attention
+from .steps import State, Value
 from .surrogate import SurrogateGradient
 
 KINDS = ("ssa", "sdsa")

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ...ir.errors import OptionError
 from .config import ENCODINGS
-from .neuron import wide_type
 from .recording import is_recorded, record_decode, record_encode
+from .steps import wide_type
 from .threefry import random_words
 
 DECODINGS = ("rate", "first_spike", "membrane")

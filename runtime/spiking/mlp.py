@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from ...ir.errors import OptionError
 from .config import SpikingConfig
-from .neuron import Neuron, State, Value
+from .neuron import Neuron
 from .neurons import LeakyIntegrator, make_neuron
 from .normalization import TemporalBatchNorm
+from .steps import State, Value
 
 READOUTS = ("spikes", "membrane")
 

@@ -18,7 +18,8 @@ from ...ir.neurons.fixed_threshold import CUBA_LIF, INTEGRATE_FIRE, LEAKY_INTEGR
 from ...ir.neurons.izhikevich import IZHIKEVICH
 from ...ir.neurons.refractory import REFRACTORY_LIF
 from .config import SpikingConfig
-from .neuron import FiringNeuron, Neuron, Value
+from .neuron import FiringNeuron, Neuron
+from .steps import Value
 from .surrogate import SurrogateGradient
 
 

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...ir.errors import OptionError
-from .neuron import wide_type
 from .recording import is_recorded, record_batch_norm
+from .steps import wide_type
 
 KINDS = ("shared", "tdbn")
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
-from .neuron import FiringNeuron, State
+from .neuron import FiringNeuron
+from .steps import State
 
 
 class RecurrentLayer(nn.Module):

@@ -19,9 +19,9 @@ from ..models.vision_transformer import check_counts, token_count
 from .attention import SpikingSelfAttention
 from .config import SpikingConfig
 from .mlp import SpikingMLP
-from .neuron import State, Value
 from .neurons import make_neuron
 from .normalization import TemporalBatchNorm
+from .steps import State, Value
 
 BlockState = tuple[tuple[State, ...], tuple[State, ...]]
 FormerState = tuple[State, tuple[BlockState, ...]]

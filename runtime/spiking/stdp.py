@@ -23,7 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import OptionError
-from .neuron import Neuron, State
+from .neuron import Neuron
+from .steps import State
 
 
 class Traces(NamedTuple):

@@ -1,0 +1,457 @@
+"""Gradients of all steps of a neuron at once, from the step that its model declares.
+
+Autograd would keep a graph of every operation of every step. Here the step runs once on symbols,
+which gives the functions that it is made of, and the chain rule on those a step backward; a run is
+one function with a gradient, and what does not depend on the step before or after is computed for
+all steps in one call. The numbers are those of autograd, up to the order of sums. Not here: steps
+of models (`ir.neurons`), and what they are on tensors (`steps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...ir.neurons.arithmetic import Options, Step
+from .steps import State, TensorArithmetic, run_steps, wide_type
+from .surrogate import SurrogateGradient
+
+_Call = tuple[Callable[..., Any], tuple[int, ...], int]
+"""A function, the places of its arguments and that of its value."""
+
+
+class Symbol:
+    """What a function gives for symbols and other arguments; without a function, what is given.
+
+    It has the operators and methods of tensors that `TensorArithmetic` uses.
+    """
+
+    def __init__(self, function: Callable[..., Any] | None = None, *arguments: Any) -> None:
+        self.function, self.arguments = function, arguments
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, arguments: Any = (), named: Any = None
+    ) -> Symbol:
+        return cls(function, *arguments)
+
+    def __getattr__(self, name: str) -> Callable[..., Symbol]:
+        return partial(Symbol, getattr(Tensor, name), self)
+
+    @property
+    def dtype(self) -> Symbol:
+        """What `to` takes: the symbol itself."""
+        return self
+
+    def to(self, like: Symbol) -> Symbol:
+        """In the type of another one."""
+        return Symbol(Tensor.type_as, self, like)
+
+    def __add__(self, other: Any) -> Symbol:
+        if isinstance(other, Symbol) and other.function is torch.neg:
+            return self - other.arguments[0]
+        return Symbol(torch.add, self, other)
+
+    def __sub__(self, other: Any) -> Symbol:
+        return Symbol(torch.sub, self, other)
+
+    def __rsub__(self, other: Any) -> Symbol:
+        return Symbol(torch.rsub, self, other)
+
+    def __mul__(self, other: Any) -> Symbol:
+        if self.function is torch.neg:
+            return -(self.arguments[0] * other)
+        return Symbol(torch.mul, self, other)
+
+    def __truediv__(self, other: Any) -> Symbol:
+        return Symbol(torch.div, self, other)
+
+    def __neg__(self) -> Symbol:
+        return Symbol(torch.neg, self)
+
+    def __eq__(self, other: object) -> Any:
+        return Symbol(torch.eq, self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return Symbol(torch.ne, self, other)
+
+    __radd__, __rmul__, __hash__ = __add__, __mul__, object.__hash__
+
+
+def fire(potential: Any, threshold: Any, compare: str) -> Any:
+    """The spikes of a potential, as symbol or at once; no gradient flows through the latter."""
+    if isinstance(potential, Symbol) or isinstance(threshold, Symbol):
+        return Symbol(fire, potential, threshold, compare)
+    function = torch.gt if compare == "gt" else torch.ge
+    # Several times as quick as truth values that become floats.
+    return function(potential, threshold, out=torch.empty_like(potential))
+
+
+def _rounded(value: Tensor, dtype: torch.dtype) -> Tensor:
+    return value.to(dtype).to(value.dtype)
+
+
+def _where(condition: Any, chosen: Any, other: Any) -> Any:
+    return Symbol(torch.where, condition, chosen, other)
+
+
+def _least(g: Symbol, a: Any, b: Any) -> tuple[Symbol, Symbol]:
+    shared = _where(Symbol(torch.eq, a, b), g * 0.5, 0)
+    of_a, of_b = (_where(Symbol(torch.lt, *pair), g, shared) for pair in ((a, b), (b, a)))
+    return of_a, of_b
+
+
+_Rule = Callable[[Symbol, Symbol, Any, Any, Any], Sequence[Symbol | None]]
+
+_RULES: Mapping[Any, _Rule] = {
+    torch.add: lambda g, y, a, b, c: (g, g),
+    torch.sub: lambda g, y, a, b, c: (g, -g),
+    torch.rsub: lambda g, y, a, b, c: (-g, g),
+    torch.mul: lambda g, y, a, b, c: (g * b, g * a),
+    torch.div: lambda g, y, a, b, c: (g / b, -(g * (y / b))),
+    torch.where: lambda g, y, a, b, c: (None, _where(a, g, 0), _where(a, 0, g)),
+    torch.minimum: lambda g, y, a, b, c: _least(g, a, b),
+    Tensor.exp: lambda g, y, a, b, c: (g * y,),
+    Tensor.relu: lambda g, y, a, b, c: (_where(Symbol(torch.gt, y, 0), g, 0),),
+    Tensor.abs: lambda g, y, a, b, c: (g * Symbol(torch.sign, a),),
+    _rounded: lambda g, y, a, b, c: (Symbol(_rounded, g, b),),
+}
+"""The gradients of the arguments a, b and c of y, for that of y."""
+
+_FLAT = {torch.eq, torch.ne, Tensor.isfinite, Tensor.type_as, Tensor.detach}
+"""Functions without a gradient."""
+
+
+def _ordered(wanted: Iterable[Symbol], given: Iterable[Symbol] = ()) -> list[Symbol]:
+    """The symbols that others are made of and those themselves, each behind its arguments.
+
+    What is `given` is not looked into.
+    """
+    known, order = set(given), list[Symbol]()
+    seen, waiting = set[Symbol](), [(symbol, False) for symbol in wanted]
+    while waiting:
+        symbol, entered = waiting.pop()
+        if entered:
+            order.append(symbol)
+        elif symbol not in seen:
+            seen.add(symbol)
+            waiting.append((symbol, True))
+            if symbol not in known:
+                waiting += [(a, False) for a in symbol.arguments if isinstance(a, Symbol)]
+    return order
+
+
+def _gradients(
+    results: Mapping[Symbol, Symbol], wanted: Sequence[Symbol], surrogate: SurrogateGradient
+) -> list[Symbol | None]:
+    """The gradients of leaves, for those of results."""
+    order, follows = _ordered(results), set(wanted)
+    for symbol in order:
+        if symbol.function not in _FLAT and _used([symbol]) & follows:
+            follows.add(symbol)
+    found = dict(results)
+    for symbol in reversed(order):
+        if symbol not in follows or symbol not in found or symbol.function is None:
+            continue
+        gradient, arguments = found[symbol], symbol.arguments
+        if symbol.function is fire:
+            slope = Symbol(surrogate.derivative, arguments[0] - arguments[1])
+            parts = (gradient * slope, -(gradient * slope), None)
+        else:
+            parts = _RULES[symbol.function](
+                gradient, symbol, *arguments, *[None] * (3 - len(arguments))
+            )
+        for argument, part in zip(arguments, parts, strict=False):
+            if isinstance(argument, Symbol) and argument in follows and part is not None:
+                found[argument] = found[argument] + part if argument in found else part
+    return [found.get(symbol) for symbol in wanted]
+
+
+class _Scan:
+    """A run over steps: what is computed once, for all steps in one call, and step by step."""
+
+    def __init__(
+        self,
+        rows: Sequence[Symbol],
+        carried: Sequence[Symbol],
+        after: Sequence[Symbol],
+        results: Sequence[Symbol],
+        spikes: Callable[..., Any] = fire,
+    ) -> None:
+        """How to run.
+
+        Args:
+            rows: what is given for each step; not what it is made of.
+            carried: what comes from the step before, or the one after.
+            after: what goes to the next one.
+            results: what is wanted of all steps.
+            spikes: what `fire` stands for.
+        """
+        varies, tied = set(rows), set(carried)
+        order = _ordered([*carried, *after, *results], varies)
+        made = [symbol for symbol in order if symbol.function is not None and symbol not in varies]
+        for symbol in made:
+            if _used([symbol]) & tied:
+                tied.add(symbol)
+            elif _used([symbol]) & varies:
+                varies.add(symbol)
+        inside = tied.intersection(_ordered(after, varies)).union(carried)
+        self.places = {symbol: place for place, symbol in enumerate(order)}
+        self.blank: list[Any] = [None] * len(order)
+        calls = {symbol: self._call(symbol, spikes) for symbol in made}
+        self.once = [calls[s] for s in made if s not in tied and s not in varies]
+        self.whole = [calls[s] for s in made if s in varies]
+        self.steps = [calls[s] for s in made if s in inside]
+        self.late = [calls[s] for s in made if s in tied - inside]
+        looped, later = [s for s in made if s in inside], [s for s in made if s in tied - inside]
+        self.taken = [self.places[s] for s in order if s in varies & _used(looped, after)]
+        self.kept = [self.places[s] for s in order if s in inside & _used(later, results)]
+        self.carried, self.after, self.results = (
+            [self.places[symbol] for symbol in symbols] for symbols in (carried, after, results)
+        )
+
+    def _call(self, symbol: Symbol, spikes: Callable[..., Any]) -> _Call:
+        places: list[int] = []
+        for argument in symbol.arguments:
+            if isinstance(argument, Symbol):
+                places.append(self.places[argument])
+            else:
+                places.append(len(self.blank))
+                self.blank.append(argument)
+        function = spikes if symbol.function is fire else symbol.function
+        assert function is not None
+        return function, tuple(places), self.places[symbol]
+
+    def run(
+        self, values: Mapping[Symbol, Tensor], state: Sequence[Tensor], steps: range
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """The results [T, …] and the state after the last step.
+
+        Args:
+            values: what is given, rows [T, …] among it.
+            state: before the first step.
+            steps: the numbers of the steps, from 0 to T - 1 or back.
+        """
+        known = list(self.blank)
+        for symbol, value in values.items():
+            if symbol in self.places:
+                known[self.places[symbol]] = value
+        _compute(self.once, known)
+        _compute(self.whole, known)
+        rows = [(place, known[place].unbind(0)) for place in self.taken]
+        kept = [(place, list[Tensor]()) for place in self.kept]
+        row, after = list(known), list(state)
+        for step in steps:
+            for place, of in rows:
+                row[place] = of[step]
+            for place, value in zip(self.carried, after, strict=True):
+                row[place] = value
+            _compute(self.steps, row)
+            after = [row[place] for place in self.after]
+            for place, found in kept:
+                found.append(row[place])
+        for place, found in kept:
+            known[place] = torch.stack(found if steps.step > 0 else found[::-1])
+        _compute(self.late, known)
+        return [known[place] for place in self.results], after
+
+
+def _used(symbols: Iterable[Symbol], others: Iterable[Symbol] = ()) -> set[Symbol]:
+    """The arguments of symbols, and others."""
+    return {a for s in symbols for a in s.arguments if isinstance(a, Symbol)}.union(others)
+
+
+def _compute(calls: Iterable[_Call], known: list[Any]) -> None:
+    for function, places, place in calls:
+        if len(places) == 2:
+            known[place] = function(known[places[0]], known[places[1]])
+        else:
+            known[place] = function(*[known[of] for of in places])
+
+
+@dataclass(frozen=True)
+class _Neurons:
+    """What a run is of, besides tensors.
+
+    Attributes:
+        step: of the model.
+        options: of the neurons.
+        states: how many they have.
+        parameters: the names of those given as tensors.
+        surrogate: for the slope of spikes.
+        detach_reset: whether gradients stay out of resets.
+        dtype: of the current.
+        wanted: whether a gradient is wanted of the current, of each state and each parameter;
+            those of states are computed in any case.
+    """
+
+    step: Step
+    options: Options
+    states: int
+    parameters: tuple[str, ...]
+    surrogate: SurrogateGradient
+    detach_reset: bool
+    dtype: torch.dtype
+    wanted: tuple[bool, ...]
+
+
+class _Plan:
+    """How a run and its gradients are computed.
+
+    What the gradients need of the run, `met`, is given with its results, and has gradients too, so
+    that there are derivatives of any order.
+    """
+
+    def __init__(self, neurons: _Neurons) -> None:
+        self.neurons, self.x = neurons, Symbol()
+        self.states = [Symbol() for _ in range(neurons.states)]
+        self.parameters = [Symbol() for _ in neurons.parameters]
+        parameters: Any = dict(zip(neurons.parameters, self.parameters, strict=True))
+        arithmetic = TensorArithmetic(neurons.options, parameters, fire, neurons.detach_reset)
+        step: Any = neurons.step
+        output, after = step(arithmetic, self.x, self.states)
+        if wide_type(neurons.dtype) != neurons.dtype:
+            after = [Symbol(_rounded, value, neurons.dtype) for value in after]
+        self.output, self.after = output, list(after)
+        self.varies = {self.x, *self.states}
+        for symbol in _ordered([output, *after]):
+            if _used([symbol]) & self.varies:
+                self.varies.add(symbol)
+        self.met: list[Symbol] = []
+        self.backward_of_met = self._backward()
+        while set(self.backward_of_met.met) - {self.x, *self.met}:
+            self.met = [symbol for symbol in self.backward_of_met.met if symbol is not self.x]
+            self.backward_of_met = self._backward()
+        met, self.met = self.met, []
+        self.backward = self._backward()
+        self.met = met
+        self.forward = self.scan()
+
+    def _backward(self) -> _Backward:
+        """The step backward, with gradients of `met`."""
+        to_rows = [Symbol() for _ in (self.output, *self.met)]
+        to_after, results = [Symbol() for _ in self.after], dict[Symbol, Symbol]()
+        of = (self.output, *self.met, *self.after)
+        for value, gradient in zip(of, (*to_rows, *to_after), strict=True):
+            results[value] = results[value] + gradient if value in results else gradient
+        leaves = [self.x, *self.states, *self.parameters]
+        found = _gradients(results, leaves, self.neurons.surrogate)
+        first = 1 + len(self.states)
+        before = [
+            Symbol(torch.zeros_like, last) if gradient is None else gradient
+            for last, gradient in zip(to_after, found[1:first], strict=True)
+        ]
+        wanted = [i for i in (0, *range(first, len(leaves))) if self.neurons.wanted[i]]
+        sums = {i: gradient for i in wanted if (gradient := found[i]) is not None}
+        met = [
+            symbol
+            for symbol in _ordered([*before, *sums.values()], self.varies)
+            if symbol in self.varies
+        ]
+        scan = _Scan([*to_rows, *met], to_after, before, list(sums.values()))
+        return _Backward(to_rows, met, list(sums), scan)
+
+    def run(self, scan: _Scan, x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """What all steps give, the states after the last one, and `met`."""
+        dtype, wide = self.neurons.dtype, wide_type(self.neurons.dtype)
+        states = [value.to(wide) for value in tensors[: len(self.states)]]
+        parameters = zip(self.parameters, tensors[len(self.states) :], strict=True)
+        values = {self.x: x.to(wide), **dict(parameters)}
+        (outputs, *met), after = scan.run(values, states, range(len(x)))
+        return (outputs.to(dtype), *(value.to(dtype) for value in after), *met)
+
+    def scan(self, spikes: Any = fire) -> _Scan:
+        """The run forward."""
+        return _Scan([self.x], self.states, self.after, [self.output, *self.met], spikes)
+
+
+@dataclass(frozen=True)
+class _Backward:
+    """A run backward: the gradients given for each step, what it needs of the run forward, the
+    leaves whose gradients are its results, and how it is computed."""
+
+    given: list[Symbol]
+    met: list[Symbol]
+    leaves: list[int]
+    scan: _Scan
+
+
+_plan = lru_cache(_Plan)
+
+
+class _ThroughTime(torch.autograd.Function):
+    @staticmethod
+    def forward(plan: _Plan, x: Tensor, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return plan.run(plan.forward, x, *tensors)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        plan, x, *tensors = inputs
+        ctx.plan, ctx.shapes = plan, [tensor.shape for tensor in (x, *tensors)]
+        needed = x if plan.x in set(plan.backward_of_met.met) else None
+        first = 1 + len(plan.states)
+        ctx.save_for_backward(needed, *tensors[len(plan.states) :], *output[first:])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        plan, *tensors = args
+        scan = plan.scan(plan.neurons.surrogate)  # `fire` writes in place, which vmap cannot
+        found = torch.vmap(partial(plan.run, scan), in_dims[1:])(*tensors)
+        return found, (0,) * len(found)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        plan: _Plan = ctx.plan
+        states, dtype = len(plan.states), plan.neurons.dtype
+        wide, (steps, *step) = wide_type(dtype), ctx.shapes[0]
+        x, *saved = ctx.saved_tensors
+        like = next(gradient for gradient in gradients if gradient is not None)
+        rows = [gradients[0], *gradients[1 + states :]]
+        of_met = any(gradient is not None for gradient in rows[1:])
+        backward = plan.backward_of_met if of_met else plan.backward
+        values = dict(zip([*plan.parameters, *plan.met], saved, strict=True))
+        if x is not None:
+            values[plan.x] = x.to(wide)
+        for symbol, gradient in zip(backward.given, rows, strict=False):
+            missing = gradient is None
+            values[symbol] = (
+                like.new_zeros((steps, *step), dtype=wide) if missing else gradient.to(wide)
+            )
+        to_after = [
+            like.new_zeros(step, dtype=wide) if gradient is None else gradient.to(wide)
+            for gradient in gradients[1 : 1 + states]
+        ]
+        sums, before = backward.scan.run(values, to_after, range(steps)[::-1])
+        found: list[Tensor | None] = [None, *(value.to(dtype) for value in before)]
+        found += [None] * len(plan.parameters)
+        for index, value in zip(backward.leaves, sums, strict=True):
+            found[index] = value.sum_to_size(ctx.shapes[index]).to(value.dtype if index else dtype)
+        return (None, *found)
+
+
+def run_through_time(
+    step: Step, arithmetic: TensorArithmetic, x: Tensor, state: State
+) -> tuple[Tensor, State]:
+    """As `run_steps`, for the step of a model, with the graph of one function where it learns.
+
+    What exports and compilers follow is run by steps, as is what nothing asks a gradient of.
+    """
+    tensors, surrogate = (x, *state, *arithmetic.parameters.values()), arithmetic.surrogate
+    wanted = tuple(tensor.requires_grad for tensor in tensors)
+    tracer: Any = torch.jit
+    followed = torch.compiler.is_compiling() or tracer.is_tracing()
+    learns = torch.is_grad_enabled() and any(wanted) and len(x) > 0
+    if followed or not learns or not isinstance(surrogate, SurrogateGradient):
+        return run_steps(step, arithmetic, x, state)
+    names, detach = tuple(arithmetic.parameters), arithmetic.detach_reset
+    options = arithmetic.options
+    plan = _plan(_Neurons(step, options, len(state), names, surrogate, detach, x.dtype, wanted))
+    function: Any = _ThroughTime
+    outputs, *others = function.apply(plan, *tensors)
+    return outputs, tuple(others[: len(state)])
