@@ -27,12 +27,10 @@ class EnergyAnalyzer:
     """What programs take on one machine.
 
     Args:
-        device: a machine, its name, or the path of its file.
-        constraints: other numbers of it, as `SpikingConfig.hardware_constraints`.
+        device: a machine, its name, or the path of its file; see `placement.load_device`.
     """
 
     device: str | Path | Device
-    constraints: Mapping[str, object] | None = None
 
     def analyze(
         self, program: ModuleOp | Drive, inputs: Sequence[Array] = (), function: str = "forward"
@@ -54,7 +52,7 @@ class EnergyAnalyzer:
 
     def place(self, drive: Drive) -> Placement:
         """Where the neurons of a run stand."""
-        return place(drive.workload, self.device, constraints=self.constraints)
+        return place(drive.workload, self.device)
 
     def samples(
         self, program: ModuleOp, inputs: Sequence[Array], function: str = "forward"

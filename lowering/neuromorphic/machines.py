@@ -14,11 +14,9 @@ from ...runtime.lava import lava_python
 from ...runtime.native.abi.interface import Interface
 from ...runtime.native.program import dtype_named
 from ..compile_model import CompiledModel
-from ..simulator import simulator
-from ..stages import run_stages
-from ..targets import get_target, read_options
+from ..targets import get_target
 from ..to_c.engine import CEngine
-from ..to_loihi2.engine import Loihi2Engine
+from ..to_loihi2.engine import SIMULATOR, Loihi2Engine
 from ..to_spinnaker.engine import NestEngine, SpyNNakerEngine
 from .backend import NeuromorphicBackend, Run, interpreted
 
@@ -32,24 +30,16 @@ class Loihi2Backend(NeuromorphicBackend):
     def ways(self, compiled: CompiledModel) -> Sequence[tuple[str, Callable[[], Run]]]:
         """Lava, then the simulator."""
 
+        def engine() -> Loihi2Engine:
+            target, options = get_target("loihi2"), compiled.options
+            return Loihi2Engine.staged(compiled.module, target, options, compiled.artifact)
+
         def lava() -> Run:
             if lava_python() is None:
                 raise BackendError("no Python has it; set TRITON_LAVA_PYTHON to one that has")
-            return Loihi2Engine.of(compiled.module, get_target("loihi2"), compiled.options).run
+            return engine().run
 
-        def simulated() -> Run:
-            target = get_target("loihi2")
-            work = compiled.module.clone()
-            run_stages(work, target.stages(read_options(target, compiled.options)))
-            machine = simulator(work)
-
-            def run(inputs: Sequence[Array]) -> list[Array]:
-                machine.reset()
-                return machine.run(inputs)
-
-            return run
-
-        return ("Lava", lava), ("Triton DSL's simulator of Loihi 2", simulated)
+        return ("Lava", lava), (SIMULATOR, lambda: engine().simulated)
 
 
 class SpiNNakerBackend(NeuromorphicBackend):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -63,15 +63,13 @@ class OptimizationEngine:
     """Searches steps, thresholds and how neurons are shared among cores.
 
     Args:
-        device: a machine, its name, or the path of its file.
-        constraints: other numbers of it.
+        device: a machine, its name, or the path of its file; see `placement.load_device`.
         timesteps: that are tried.
         prices: of spikes; the higher, the fewer spikes and the higher the thresholds.
         shares: parts of `neurons_per_core` that a core is given.
     """
 
     device: str | Path | Device
-    constraints: Mapping[str, object] | None = None
     timesteps: Sequence[int] = (1, 2, 4, 8)
     prices: Sequence[float] = (0.001, 0.004, 0.016)
     shares: Sequence[float] = (1.0, 0.25, 1 / 16)
@@ -101,7 +99,7 @@ class OptimizationEngine:
         module = import_for(program, [samples])
         if labels is None:
             labels = np.argmax(run_module(module, [inputs])[0], axis=1)
-        device = load_device(self.device).with_constraints(self.constraints or {})
+        device = load_device(self.device)
         tried: list[Tried] = []
         for steps, price in product(self.timesteps, self.prices):
             spiking = convert_to_snn(module, samples, steps, price=price)

@@ -183,9 +183,23 @@ def load_device(device: str | Path | Device) -> Device:
         known = f"; there are {', '.join(names)}, or give the path of a .toml file"
         raise OptionError(f"unknown device '{name}'{did_you_mean(name, names) or known}")
     try:
-        return _device(path.stem, tomllib.loads(path.read_text(encoding="utf-8")))
+        return _device(path.stem, _described(path.stem, path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"device '{path}': {error}") from None
+
+
+def _described(name: str, path: Path) -> Mapping[str, Any]:
+    """What a file says, with the layout and numbers of the machine that it is like."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    machine = data.get("machine")
+    if not isinstance(machine, dict) or "like" not in machine:
+        return data
+    own = cast("dict[str, Any]", machine)
+    other = _named(f"device '{name}': like", own.pop("like"))
+    base = _described(other, FOLDER / f"{other}.toml")
+    layout = {key: value for key, value in base["machine"].items() if key != "title"}
+    numbers = _table(f"device '{name}'", data.get("numbers", {}), "numbers")
+    return {**data, "machine": {**layout, **own}, "numbers": {**base["numbers"], **numbers}}
 
 
 def _device(name: str, data: Mapping[str, Any]) -> Device:
@@ -200,7 +214,7 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
         raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
     costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
     if "costs_of" in machine:
-        costs = {**load_device(_like(where, machine["costs_of"])).costs, **costs}
+        costs = {**load_device(_named(f"{where}: costs_of", machine["costs_of"])).costs, **costs}
     numbers, sources = dict[str, int](), dict[str, str]()
     for key, entry in entries.items():
         if key not in NUMBERS:
@@ -222,10 +236,10 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     return device
 
 
-def _like(where: str, name: object) -> str:
-    """A machine of `FOLDER` whose costs another one has."""
+def _named(where: str, name: object) -> str:
+    """A machine of `FOLDER`."""
     if not isinstance(name, str) or name not in device_names():
-        raise OptionError(f"{where}: costs_of expects one of {', '.join(device_names())}")
+        raise OptionError(f"{where} expects one of {', '.join(device_names())}")
     return name
 
 

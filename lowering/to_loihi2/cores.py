@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import SSAValue
 
-from ...dialects.interpret import run_module
 from ...ir.arrays import Array
-from ...ir.interpreter import entry_function
-from ...ir.samples import read_samples
-from ...passes.calibration.observation import bind_samples
 from ..placement import Neurons, Placement, Synapses, Workload, place
 from ..placement.connectivity import Connectivity, Dense, Diagonal, window
+from .fixed_point import recorded
 from .parts import Connection, LoihiNetwork
-
-SAMPLES = 64
-"""Samples that activity is measured on."""
 
 
 def placed(
@@ -56,32 +48,22 @@ def placed(
     return place(Workload(name, neurons, synapses), device)
 
 
-def measured(module: ModuleOp, network: LoihiNetwork, data: Path) -> dict[str, Array]:
+def measured(module: ModuleOp, network: LoihiNetwork, data: str) -> dict[str, Array]:
     """Spikes a step of each neuron and place of an input on samples, f64 [neurons] by name.
 
     Args:
         module: the program in fixed point.
         network: what it is made of.
-        data: samples of the inputs, of which the first `SAMPLES` are run.
+        data: the file of the samples of its inputs.
 
     Raises:
         OptionError: the samples cannot be read, or do not fit.
     """
-    function = entry_function(module, "forward")
-    names = {value: name for name, value in network.values.items()}
-    counts = {name: np.zeros(()) for name in names.values()}
-
-    def take(values: Sequence[SSAValue], arrays: Sequence[Array]) -> None:
-        for value, array in zip(values, arrays, strict=True):
-            if value in names:
-                fired = np.count_nonzero(array, axis=(0, 1)).reshape(-1)
-                counts[names[value]] = counts[names[value]] + fired / prod(array.shape[:2])
-
-    batches = bind_samples(function, read_samples(data), size=SAMPLES, limit=SAMPLES)
-    for batch in batches:
-        take(function.body.block.args, batch)
-        run_module(module, batch, "forward", lambda op, _, results: take(op.results, results))
-    rates = {name: count / len(batches) for name, count in counts.items()}
+    records = recorded(module, data, network.values.values())
+    rates = {
+        name: np.mean([(x != 0).mean(axis=(0, 1)) for x in records[value]], axis=0).reshape(-1)
+        for name, value in network.values.items()
+    }
     for part in network.pulses:
         rates[part.name] = np.full(2, (part.last - part.first) / (network.steps or part.last))
     return rates

@@ -6,6 +6,7 @@ The simulator is the program in fixed point itself, in native code; it gives the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
 from ...runtime.lava import lava_python, run_script
+from ...runtime.spiking.simulator import Simulator
 from ..emission import UnsupportedOps, argument_names
 from ..engine import Engine
 from ..simulator import simulator
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
     from ..artifact import Artifact
     from ..target import Target
+
+
+SIMULATOR = "Triton DSL's simulator of Loihi 2"
 
 
 class Loihi2Engine(Engine):
@@ -44,7 +49,13 @@ class Loihi2Engine(Engine):
     @classmethod
     def of(cls, module: ModuleOp, target: Target, options: Mapping[str, object]) -> Self:
         """See `Engine.of`."""
-        artifact = compile_to_target(module, target, options)
+        return cls.staged(module, target, options, compile_to_target(module, target, options))
+
+    @classmethod
+    def staged(
+        cls, module: ModuleOp, target: Target, options: Mapping[str, object], artifact: Artifact
+    ) -> Self:
+        """The engine of a program whose files are there."""
         work = module.clone()
         run_stages(work, target.stages(read_options(target, options)))
         return cls(work, artifact)
@@ -53,8 +64,8 @@ class Loihi2Engine(Engine):
         """See `Engine.run`."""
         found = lava_python()
         if found is None or "network.py" not in self.artifact.files:
-            self.name = "Triton DSL's simulator of Loihi 2"
-            return simulator(self.module).run(inputs)
+            self.name = SIMULATOR
+            return self.simulated(inputs)
         self.name = f"lava-nc {found[1]} (fixed_pt)"
         function = entry_function(self.module, "forward")
         results = run_script(
@@ -65,3 +76,12 @@ class Loihi2Engine(Engine):
         keys = result_keys(network_of(function, UnsupportedOps("loihi2")))
         values = zip(end.operands, (results[key] for key in keys), strict=True)
         return [x.astype(np.bool_) if is_train(value) else x for value, x in values]
+
+    def simulated(self, inputs: Sequence[Array]) -> list[Array]:
+        """What our simulator gives."""
+        self._simulator.reset()
+        return self._simulator.run(inputs)
+
+    @cached_property
+    def _simulator(self) -> Simulator:
+        return simulator(self.module)

@@ -45,6 +45,9 @@ Neuron = spike.LifOp | spike.IntegrateFireOp | spike.CubaLifOp
 Records = dict[SSAValue, list[Array]]
 """What values are on samples, batch by batch."""
 
+SAMPLES = 64
+"""How many samples are run."""
+
 
 @dataclass(frozen=True)
 class ConvertSpikeToLoihiPass(ModulePass):
@@ -89,7 +92,7 @@ class ConvertSpikeToLoihiPass(ModulePass):
     """The largest number that constant inputs hold, of any sign, where no data tell; what is
     larger is cut."""
 
-    samples: int = 64
+    samples: int = SAMPLES
     """Use the first so many samples."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -115,7 +118,9 @@ class ConvertSpikeToLoihiPass(ModulePass):
             "the target 'loihi2' takes neurons of floats that hear weighted spikes, of converted "
             "networks those of convert-ann-to-snn{pools=before}; see docs/targets/loihi2.md"
         )
-        records = self._recorded(op, function, layers)
+        heard = {synapse.op.input for layer in layers.values() for synapse in layer.synapses}
+        wanted = heard | {neuron.output for neuron in layers}
+        records = None if self.data is None else recorded(op, self.data, wanted, self.samples)
         levels, windows = dict[SSAValue, int](), None
         if readouts or any(layer.start.any() for layer in layers.values()):
             windows = _windows(op, function, layers, readouts)
@@ -153,26 +158,33 @@ class ConvertSpikeToLoihiPass(ModulePass):
             or self.peak
         )
 
-    def _recorded(
-        self, module: ModuleOp, function: FuncOp, layers: dict[Neuron, Layer]
-    ) -> Records | None:
-        """What synapses hear and neurons give on the samples."""
-        if self.data is None:
-            return None
-        wanted = {synapse.op.input for layer in layers.values() for synapse in layer.synapses}
-        wanted |= {neuron.output for neuron in layers}
-        records: Records = {value: [] for value in wanted}
 
-        def take(values: Sequence[SSAValue], arrays: Sequence[Array]) -> None:
-            for value, array in zip(values, arrays, strict=True):
-                if value in records:
-                    records[value].append(np.asarray(array))
+def recorded(
+    module: ModuleOp, data: str, wanted: Iterable[SSAValue], samples: int = SAMPLES
+) -> Records:
+    """What values of a program are on its first samples.
 
-        arrays = read_samples(Path(self.data))
-        for batch in bind_samples(function, arrays, size=self.samples, limit=self.samples):
-            take(function.body.block.args, batch)
-            run_module(module, batch, "forward", lambda op, _, values: take(op.results, values))
-        return records
+    Args:
+        module: the program.
+        data: the file of the samples of its inputs.
+        wanted: the values.
+        samples: how many.
+
+    Raises:
+        OptionError: the samples cannot be read, or do not fit.
+    """
+    records: Records = {value: [] for value in wanted}
+    function = entry_function(module, "forward")
+
+    def take(values: Sequence[SSAValue], arrays: Sequence[Array]) -> None:
+        for value, array in zip(values, arrays, strict=True):
+            if value in records:
+                records[value].append(np.asarray(array))
+
+    for batch in bind_samples(function, read_samples(Path(data)), size=samples, limit=samples):
+        take(function.body.block.args, batch)
+        run_module(module, batch, "forward", lambda op, _, values: take(op.results, values))
+    return records
 
 
 def _as_trains(function: FuncOp) -> None:

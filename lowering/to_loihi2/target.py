@@ -89,8 +89,7 @@ class Loihi2Target(Target[Loihi2Options]):
             unsupported.add(function, str(reason))
             unsupported.raise_if_any()
             raise
-        data = options.data
-        rates = None if data is None else measured(module, network, Path(data))
+        rates = None if options.data is None else measured(module, network, options.data)
         cores = placed(network, name, options.device, rates).to_dict()
         files["cores.json"] = (json.dumps(cores, indent=1, sort_keys=True) + "\n").encode()
         return Artifact(name, files)

@@ -256,6 +256,19 @@ def test_a_machine_and_its_limits_in_one_text() -> None:
             load_device(wrong)
 
 
+def test_a_machine_like_another(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[machine]\nlike = "loihi2"\ncores = 3\n[numbers]\nneurons_per_core = 7\n')
+    mine, other = load_device(path), load_device("loihi2")
+    assert (mine.title, mine.core_count, mine["neurons_per_core"]) == ("mine", 3, 7)
+    assert mine.numbers == {**other.numbers, "neurons_per_core": 7}
+    assert mine.sources["neurons_per_core"] == "the user's file"
+    assert mine.costs == other.costs and mine.core_columns == other.core_columns
+    path.write_text('[machine]\nlike = "../x"\n')
+    with pytest.raises(OptionError, match="like expects one of"):
+        load_device(path)
+
+
 def test_keys_and_entries() -> None:
     """One population whose two slices feed one core: two entries, joined to one."""
     placement = place(full(512, 200, inputs=False), "spinnaker1")
