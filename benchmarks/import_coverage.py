@@ -7,7 +7,8 @@ Of torchvision every classification and segmentation model; of timm the smallest
 module; of transformers every architecture of text and vision that can be made of its configuration
 with every size shrunk. Weights are random: what counts is whether a network comes in, how long that
 takes, and how it is refused. Each model runs in a process of its own, so that none can stop the
-others. `--verify` also runs the interpreter against the module in PyTorch.
+others. With `--json` an interrupted run goes on, and a further one takes what did not come in.
+`--verify` also runs the interpreter against the module in PyTorch.
 
 Needs those packages beside ours (`pip install --no-deps torchvision timm transformers` and what
 they ask for). A torchvision built for another PyTorch has no compiled operators; they are declared
@@ -131,26 +132,58 @@ def shrunken(name: str) -> tuple[Any, Any]:
     from transformers.models.auto import configuration_auto  # pyright: ignore[reportMissingImports]
 
     kind, made = name.split(":")
-    config_class = configuration_auto.CONFIG_MAPPING[kind]
-    known = set(vars(config_class()))
-    sizes = {key: value for key, value in SMALL.items() if key in known}
-    try:
-        config = config_class(**sizes)
-        module = getattr(transformers, made)(config)
-    except (TypeError, ValueError, AttributeError, RuntimeError, KeyError, ZeroDivisionError):
-        config = config_class(**{k: v for k, v in sizes.items() if "layers" in k})
-        module = getattr(transformers, made)(config)
-    config.use_cache = False
-    config.return_dict = True
+    config_class, model_class = configuration_auto.CONFIG_MAPPING[kind], getattr(transformers, made)
+    problem: Exception = ValueError("every configuration is too large")
+    for only in ("", "layer", "-"):
+        try:
+            config = config_class(**shrunken_sizes(config_class(), only))
+            config.use_cache, config.return_dict = False, True
+            with torch.device("meta"):
+                counted = sum(p.numel() for p in model_class(config).parameters())
+            if counted > LARGEST:
+                continue
+            module = model_class(config).eval()
+            inputs = inputs_of(module, config)
+            with torch.no_grad():
+                module(**inputs)
+            return module, inputs
+        except Exception as error:  # sizes that do not fit each other
+            problem = error
+    raise problem
+
+
+LARGEST = 400_000_000
+"""Parameters of what is still tried."""
+
+
+def shrunken_sizes(config: Any, only: str) -> dict[str, Any]:
+    """Small sizes for what a configuration and those within it have."""
+    sizes: dict[str, Any] = {}
+    for key, value in vars(config).items():
+        if hasattr(value, "to_dict") and not key.startswith("_"):
+            sizes[key] = shrunken_sizes(value, only)
+        elif only not in key:
+            continue
+        elif key == "depths":
+            sizes[key] = [1] * len(value)
+        elif isinstance(value, int) and not isinstance(value, bool) and key in SMALL:
+            sizes[key] = min(SMALL[key], value)
+    return sizes
+
+
+def inputs_of(module: Any, config: Any) -> dict[str, Any]:
+    """What a model of transformers takes: an image, or tokens."""
+    import torch
+
     if getattr(module, "main_input_name", "") == "pixel_values":
         size = getattr(config, "image_size", 32) or 32
         pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
-        return module, {"pixel_values": torch.randn(2, getattr(config, "num_channels", 3), *pair)}
+        return {"pixel_values": torch.randn(2, getattr(config, "num_channels", 3), *pair)}
     ids = torch.randint(5, 60, (2, 8))
     inputs = {"input_ids": ids}
     if getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids
-    return module, inputs
+    return inputs
 
 
 def attempt(of: str, name: str, verify: bool) -> dict[str, Any]:
@@ -166,7 +199,7 @@ def attempt(of: str, name: str, verify: bool) -> dict[str, Any]:
         module.eval()
         arguments = inputs if isinstance(inputs, dict) else {}
         with torch.no_grad():
-            expected = module(**arguments) if arguments else module(inputs)
+            expected = verify and (module(**arguments) if arguments else module(inputs))
     except Exception as error:  # a model that PyTorch itself cannot run says nothing about us
         return {"name": name, "result": "no model", "why": f"{type(error).__name__}: {error}"[:300]}
     start = time.process_time()
@@ -240,12 +273,20 @@ def main() -> None:
     torch.set_num_threads(1)
     from_torch(torch.nn.Linear(2, 2), torch.ones(2, 2))
     wanted = options.only.split(",") if options.only else names(options.of)
+    found: dict[str, dict[str, Any]] = {}
+    if options.json and options.json.exists():
+        earlier = json.loads(options.json.read_text(encoding="utf-8"))
+        found = {row["name"]: row for row in earlier if row["result"] == "yes"}
+    missing = [name for name in wanted if name not in found]
     with ThreadPoolExecutor(options.workers) as pool:
-        results = pool.map(lambda name: run(options.of, name, options), wanted)
-        rows = list(track(results, "importing", len(wanted), console=Console(stderr=True)))
+        results = pool.map(lambda name: run(options.of, name, options), missing)
+        for row in track(results, "importing", len(missing), console=Console(stderr=True)):
+            found[row["name"]] = row
+            if options.json:
+                rows = [found[name] for name in wanted if name in found]
+                options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    rows = [found[name] for name in wanted]
     del library
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     table = Table("model", "result", "seconds", "why", title=options.of)
     for row in rows:
         if row["result"] != "yes":

@@ -84,7 +84,7 @@ def sizes_of(
     sizes: list[Size] = []
     for axis, dim in enumerate(type.shape.dim):
         require_text(where, dim.dim_param)
-        if not dim.HasField("dim_value"):
+        if not dim.HasField("dim_value") or dim.dim_value == -1:
             sizes.append(Free.named(dim.dim_param or f"{name}_{axis}"))
         elif dim.dim_value < 0:
             raise ProblemError(f"its size {dim.dim_value} along axis {axis} is negative")

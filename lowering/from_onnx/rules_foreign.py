@@ -10,7 +10,11 @@ from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
 from .rules_linear import linear
+from .rules_pooling import RULES as POOLING
 from .rules_qonnx import QONNX
+from .rules_qoperator import QOPERATORS, channels_last
+from .rules_reduction import RULES as REDUCTION
+from .rules_window import RULES as WINDOWS
 
 
 def _matmul_bits(e: Builder, call: Call) -> SSAValue:
@@ -57,8 +61,16 @@ MICROSOFT: dict[str, Rule] = {
     "FastGelu": _fast_gelu,
     "Gelu": ACTIVATIONS["Gelu"],
     "MatMulNBits": _matmul_bits,
+    **QOPERATORS,
 }
 """Operators of ONNX Runtime."""
+
+CHANNELS_LAST: dict[str, Rule] = {
+    "BatchNormalization": channels_last(REDUCTION["BatchNormalization"]),
+    "Conv": channels_last(WINDOWS["Conv"], 2),
+    "MaxPool": channels_last(POOLING["MaxPool"]),
+}
+"""Operators of the standard, as qonnx has them with their channels, also of weights, behind."""
 
 FOREIGN: dict[tuple[str, str], Rule] = {
     **{("com.microsoft", name): rule for name, rule in MICROSOFT.items()},
@@ -67,5 +79,6 @@ FOREIGN: dict[tuple[str, str], Rule] = {
         for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
         for name, rule in QONNX.items()
     },
+    **{("qonnx.custom_op.channels_last", name): rule for name, rule in CHANNELS_LAST.items()},
 }
 """By domain and type of the operator."""

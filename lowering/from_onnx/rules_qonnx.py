@@ -30,9 +30,14 @@ def _rounded(e: Builder, x: SSAValue, mode: str) -> SSAValue:
     raise ProblemError(f"its rounding mode '{mode}' is unknown")
 
 
+def _number(e: Builder, call: Call, index: int) -> Formula:
+    """An input of the type of the first one; files have integers for scales and zero points."""
+    return Formula(e, e.convert(call[index], call[0]))
+
+
 def _quant(e: Builder, call: Call) -> SSAValue:
     """(clamp(round(x/scale + zero point)) - zero point)·scale of `bit_width` bits."""
-    x, scale, zero = call[0], Formula(e, call[1]), Formula(e, call[2])
+    x, scale, zero = call[0], _number(e, call, 1), _number(e, call, 2)
     bits = float(e.array(call[3], "bit width").reshape(-1)[0])
     signed, narrow = call.flag("signed", True), call.flag("narrow", False)
     if signed:
@@ -54,14 +59,14 @@ def _bipolar(e: Builder, call: Call) -> SSAValue:
     x = call[0]
     positive = e.add(tensor.CompareOp(x, e.number(0, x), "ge"))
     signs = e.add(tensor.WhereOp(positive, e.number(1, x), e.number(-1, x)))
-    return e.add(tensor.MulOp(signs, call[1]))
+    return e.add(tensor.MulOp(signs, _number(e, call, 1).value))
 
 
 def _trunc(e: Builder, call: Call) -> SSAValue:
     """qonnx's first `Trunc`: the highest bits of a quantised number."""
     if len(call.inputs) != 5:
         raise ProblemError("only the form with five inputs is known")
-    x, scale, zero = (Formula(e, call[index]) for index in range(3))
+    x, scale, zero = (_number(e, call, index) for index in range(3))
     bits, left = (float(e.array(call[index], "bit width").reshape(-1)[0]) for index in (3, 4))
     steps = (x / scale + zero).of(tensor.RoundOp) / 2.0 ** (bits - left)
     levels = _rounded(e, steps.value, call.text("rounding_mode", "FLOOR").upper())
@@ -70,7 +75,7 @@ def _trunc(e: Builder, call: Call) -> SSAValue:
 
 def _float_quant(e: Builder, call: Call) -> SSAValue:
     """qonnx's `FloatQuant`: the nearest number of a small floating-point format, times scale."""
-    x, scale = Formula(e, call[0]), Formula(e, call[1])
+    x, scale = Formula(e, call[0]), _number(e, call, 1)
     exponent, mantissa, bias, top = (
         float(e.array(call[index], "format").reshape(-1)[0]) for index in range(2, 6)
     )

@@ -191,11 +191,13 @@ def test_equal_input_gives_equal_text(bench: Any) -> None:
 # qonnx.
 
 
-def quantizer(bench: Any, op: str, x: Array, inputs: Sequence[Any], **attributes: Any) -> Array:
+def quantizer(
+    bench: Any, op: str, x: Array, inputs: Sequence[Any], dtype: Any = np.float32, **attributes: Any
+) -> Array:
     names = [f"p{index}" for index in range(len(inputs))]
     domain = "qonnx.custom_op.general"
     node = helper.make_node(op, ["x", *names], ["y"], domain=domain, **attributes)
-    constants = {n: np.asarray(v, np.float32) for n, v in zip(names, inputs, strict=True)}
+    constants = {n: np.asarray(v, dtype) for n, v in zip(names, inputs, strict=True)}
     model = bench.model([node], {"x": (np.float32, ["N"])}, ["y"], constants, domains=[domain])
     return run_module(from_onnx(model), [x])[0]
 
@@ -251,6 +253,46 @@ def test_quantisers_of_one_bit(bench: Any) -> None:
     want = np.where(x >= 0, 0.5, -0.5)
     np.testing.assert_array_equal(quantizer(bench, "BipolarQuant", x, [0.5]), want)
     np.testing.assert_array_equal(quantizer(bench, "Quant", x, [0.5, 0, 1], signed=1), want)
+
+
+def test_quantisers_with_whole_numbers(bench: Any) -> None:
+    """Files have int64 for scales, zero points and numbers of bits too."""
+    x = np.linspace(-50, 50, 301, dtype=np.float32)
+    want = (np.clip(np.round(x / 2 + 1), -8, 7) - 1) * 2
+    got = quantizer(bench, "Quant", x, [2, 1, 4], np.int64, signed=1)
+    np.testing.assert_array_equal(got, want.astype(np.float32))
+    want = np.where(x >= 0, 3, -3)
+    np.testing.assert_array_equal(quantizer(bench, "BipolarQuant", x, [3], np.int64), want)
+
+
+def test_channels_behind(bench: Any) -> None:
+    """qonnx's convolution and pooling with channels last are the standard's between transposes."""
+    rng, domain = np.random.default_rng(0), "qonnx.custom_op.channels_last"
+    x = rng.normal(size=(2, 6, 7, 3)).astype(np.float32)
+    weight = rng.normal(size=(4, 3, 3, 3)).astype(np.float32)
+
+    def made(domain: str, x: Array, weight: Array) -> Any:
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["c"], domain=domain, kernel_shape=[3, 3]),
+            helper.make_node("MaxPool", ["c"], ["y"], domain=domain, kernel_shape=[2, 2]),
+        ]
+        domains = [domain] if domain else []
+        return bench.model(
+            nodes, {"x": (np.float32, x.shape)}, ["y"], {"w": weight}, domains=domains
+        )
+
+    first = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    (want,) = bench.run(made("", first, weight), {"x": first})
+    last = np.ascontiguousarray(weight.transpose(0, 2, 3, 1))
+    (got,) = run_module(from_onnx(made(domain, x, last)), [x])
+    np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, 1e-5, 1e-5)
+
+
+def test_sizes_of_minus_one_are_free(bench: Any) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    module = from_onnx(bench.model([node], {"x": (np.float32, [-1, 3])}, ["y"]))
+    (argument,) = next(op for op in module.walk() if op.name == "func.func").body.block.args
+    assert str(argument.type) == "tensor<?x3xf32>"
 
 
 def test_small_floats_of_qonnx_are_those_of_ml_dtypes(bench: Any) -> None:
