@@ -8,7 +8,9 @@ the graph (`importer`).
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
+import re
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, overlo
 from .library_neurons import recognized
 from .rolling import roll_steps
 from .sizes import is_node
-from .standard_layers import FRESH, settled, shortened
+from .standard_layers import FRESH, batched_experts, settled, shortened
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,6 +46,9 @@ HasRule: TypeAlias = "Callable[[Node], bool]"
 
 _DECOMPOSITIONS = 4
 """How often operators are decomposed: a decomposition may make others."""
+
+_REFINEMENTS = 4
+"""How often bounds are put on free sizes."""
 
 _FAILURES = (
     RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError, AssertionError,
@@ -98,7 +103,8 @@ def export(
     dimensions = _dimensions(shapes)
     try:
         with (
-            evaluating(module), recording(), torch.no_grad(), warnings.catch_warnings(),
+            evaluating(module), batched_experts(module), recording(), torch.no_grad(),
+            warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
@@ -120,12 +126,21 @@ def _traced(
 ) -> ExportedProgram:
     """The program as `torch.export` gives it: with layers as single operators where that goes."""
     import torch
+    from torch._dynamo.exc import UserError
 
     def trace() -> ExportedProgram:
-        with recognized(module):
-            return torch.export.export(
-                module, inputs.args, inputs.kwargs, dynamic_shapes=dimensions, strict=False
-            )
+        shapes = dimensions
+        for _ in range(_REFINEMENTS):
+            with recognized(module):
+                try:
+                    return torch.export.export(
+                        module, inputs.args, inputs.kwargs, dynamic_shapes=shapes, strict=False
+                    )
+                except UserError as error:
+                    shapes = _bounded(shapes, str(error))
+                    if shapes is None:
+                        raise
+        raise LoweringError("its free sizes have bounds that do not end")
 
     try:
         with shortened(module):
@@ -135,6 +150,21 @@ def _traced(
     except _FAILURES:
         return trace()  # PyTorch's reason is about its own operators then
     return program if settled(program) else trace()
+
+
+_BOUND = re.compile(r"^  \w+ = Dim\('\w+'(, (min|max)=\d+)+\)$")
+
+
+def _bounded(shapes: dict[str, PyTree], reason: str) -> dict[str, PyTree] | None:
+    """Free sizes with the bounds that PyTorch asks for; none where it asks for anything else."""
+    from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
+
+    lines = reason.partition("Suggested fixes:\n")[2].splitlines()
+    fixes = list(itertools.takewhile(lambda line: line.startswith("  "), lines))
+    if not fixes or not all(map(_BOUND.match, fixes)):
+        return None
+    stated = "\n".join(["Suggested fixes:", *fixes])
+    return cast("dict[str, PyTree]", refine_dynamic_shapes_from_suggested_fixes(stated, shapes))
 
 
 def decomposed(

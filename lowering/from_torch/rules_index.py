@@ -15,9 +15,9 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
-from .calls import Call, fake_tensor
+from .calls import Call, fake_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
-from .sizes import Size, static
+from .sizes import Size, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
 
 if TYPE_CHECKING:
@@ -36,19 +36,64 @@ def _index(e: Builder, call: Call) -> SSAValue:
     indices = cast("Sequence[Node | None]", call.arguments["indices"])
     picked = [(axis, node) for axis, node in enumerate(indices) if node is not None]
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
+    axes = [axis for axis, _ in picked]
+    grid = [_whole_axis(e, node, sizes[axis], call) for axis, node in picked]
+    if None not in grid and len({*grid}) == len(grid):
+        return _gridded(e, call, x, dict(zip(axes, cast("list[int]", grid), strict=True)))
     if len(picked) == 1:
         ((axis, node),) = picked
         return e.gather(x, axis, _places(e, node, sizes[axis]))
-    axes = [axis for axis, _ in picked]
-    counts = static([sizes[axis] for axis in axes], "sizes of the axes that it picks from")
+    counts = [sizes[axis] for axis in axes]
     # Of axes that are not beside each other, NumPy puts the picked ones in front.
     first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     rest = [axis for axis in range(len(sizes)) if axis not in axes]
     order = [*rest[:first], *axes, *rest[first:]]
     moved = tuple(sizes[axis] for axis in order)
-    flat = (*moved[:first], math.prod(counts), *moved[first + len(axes) :])
+    flat = (*moved[:first], product(counts), *moved[first + len(axes) :])
     rows = e.reshape(e.permute(x, order), moved, flat)
     return e.gather(rows, first, _flat_places(e, picked, counts))
+
+
+def _gridded(e: Builder, call: Call, x: SSAValue, grid: dict[int, int]) -> SSAValue:
+    """Whole axes laid along axes of the indices; `grid` has the latter, counted from the last."""
+    sizes, axes = e.sizes(call["self"]), sorted(grid)
+    first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
+    rest = [axis for axis in range(len(sizes)) if axis not in grid]
+    laid = sorted(axes, key=lambda axis: grid[axis], reverse=True)
+    order = [*rest[:first], *laid, *rest[first:]]
+    return e.reshape(e.permute(x, order), tuple(sizes[axis] for axis in order), call.sizes)
+
+
+_VIEWS = frozenset({
+    "aten::unsqueeze", "aten::view", "aten::reshape", "aten::_unsafe_view", "aten::clone",
+    "aten::alias", "aten::to", "aten::_to_copy", "aten::slice", "aten::lift_fresh_copy",
+})  # fmt: skip
+"""Operators that keep the order of elements; a slice does where it keeps the size."""
+
+
+def _whole_axis(e: Builder, node: Node, size: Size, call: Call) -> int | None:
+    """The axis, counted from the last, along which indices are 0, 1, … up to `size`."""
+    sizes = e.sizes(node)
+    along = [axis for axis, own in enumerate(sizes) if own != 1]
+    if len(along) != 1 or sizes[along[0]] != size:
+        return None
+    known = e.known(node)
+    if known is not None:
+        counted = np.arange(fixed(size))
+        is_whole = np.array_equal(array_of(known.tensor).reshape(-1), counted)
+        return len(sizes) - along[0] if is_whole else None
+    while node.op == "call_function" and schema_of(node) is not None:
+        here = Call.of(node)
+        if here.name == "aten::arange":
+            is_plain = here.arguments.get("start", 0) == 0 and here.arguments.get("step", 1) == 1
+            return len(sizes) - along[0] if is_plain else None
+        is_view = here.name in _VIEWS or (
+            here.name == "aten::add" and here.arguments.get("other") == 0
+        )
+        if not is_view or product(e.sizes(here["self"])) != size:
+            return None
+        node = here["self"]
+    return None
 
 
 def _places(e: Builder, node: Node, size: Size) -> SSAValue:
@@ -57,7 +102,7 @@ def _places(e: Builder, node: Node, size: Size) -> SSAValue:
         raise ProblemError("the size of what a mask picks depends on values; use torch.where")
     known = e.known(node)
     if known is None:
-        return e.add(tensor.ModOp(e.value(node), e.number(fixed(size), element)))
+        return e.add(tensor.ModOp(e.value(node), e.number(size, element)))
     values = array_of(known.tensor)
     return e.numbers(values % fixed(size), i64) if (values < 0).any() else e.value(node)
 
@@ -108,12 +153,16 @@ def _mask_put(e: Builder, call: Call, picked: tuple[int, Node], values: SSAValue
     return e.add(tensor.WhereOp(condition, value, e.value(call["self"])))
 
 
-def _flat_places(e: Builder, picked: Sequence[tuple[int, Node]], counts: Sequence[int]) -> SSAValue:
+def _flat_places(
+    e: Builder, picked: Sequence[tuple[int, Node]], counts: Sequence[Size]
+) -> SSAValue:
     """Places in the picked axes, made one axis."""
     places: Formula | None = None
     for (_, node), count in zip(picked, counts, strict=True):
         here = Formula(e, _places(e, node, count)).convert(i64)
-        places = here if places is None else places * count + here
+        if places is not None:
+            here = places * Formula(e, e.number(count, i64)) + here
+        places = here
     assert places is not None
     return places.value
 

@@ -109,14 +109,16 @@ def _rows(e: Builder, x: SSAValue) -> tuple[SSAValue, Sizes] | None:
     return None
 
 
-def _matmul_of(e: Builder, lhs: Node, rhs: Node) -> SSAValue:
+def _matmul_of(e: Builder, lhs: Node, rhs: Node, bias: SSAValue | None = None) -> SSAValue:
     x = e.value(lhs)
     if e.known(rhs) is None or len(e.sizes(rhs)) != 2:
-        return e.add(tensor.MatmulOp(x, e.value(rhs)))
+        return _plus(e, e.add(tensor.MatmulOp(x, e.value(rhs))), bias)
     weight = e.weight(rhs, keep, channel_axis=1)
+    if _rows(e, x) is not None and (bias is None or tensor_type(bias).get_num_dims() < 2):
+        return linear_with(e, x, weight, bias)
     if weight.is_trits:
-        return linear_with(e, x, weight, None)
-    return e.add(tensor.MatmulOp(x, weight.value))
+        return _plus(e, linear_with(e, x, weight, None), bias)
+    return _plus(e, e.add(tensor.MatmulOp(x, weight.value)), bias)
 
 
 def _matmul(e: Builder, call: Call) -> SSAValue:
@@ -127,8 +129,7 @@ def _addmm(e: Builder, call: Call) -> SSAValue:
     if call.number("beta") != 1 or call.number("alpha") != 1:
         raise ProblemError("it has factors alpha and beta; multiply before")
     prefix = "batch" if "batch1" in call else "mat"
-    matmul = _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"])
-    return e.add(tensor.AddOp(matmul, e.value(call["self"])))
+    return _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"], e.value(call["self"]))
 
 
 def _dot(e: Builder, call: Call) -> SSAValue:

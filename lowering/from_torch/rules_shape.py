@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -17,10 +17,10 @@ from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
 from .sizes import Size, Sizes, is_free, is_node, sizes_of, static
-from .torch_builder import Builder, Known, Rule
+from .torch_builder import Builder, Known, Rule, element_type
 
 if TYPE_CHECKING:
-    pass
+    from sympy import Expr
 
 
 def _view(e: Builder, call: Call) -> SSAValue:
@@ -97,15 +97,29 @@ def _slice(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call["self"])
     if sizes == call.sizes and step == 1:
         return x
-    start, end = call.size("start", 0), call.size("end", SLICE_END)
-    if is_free(end) and end == sizes[axis]:
-        end = SLICE_END
-    start, end = static([start, end], "bounds")
-    return cut(e, x, axis, start, end, step)
+    size = sizes[axis]
+    start, end = (_place(call.size(*bound), size) for bound in (("start", 0), ("end", SLICE_END)))
+    if not is_free(start) and not is_free(end):
+        return cut(e, x, axis, start, end, step)
+    places = Formula(e, e.arange(call.sizes[axis])) * step + Formula(e, e.number(start, i64))
+    return e.gather(x, axis, places.value)
+
+
+def _place(place: Size, size: Size) -> Size:
+    """A place along an axis of a free size, counted from its end where that is fixed."""
+    if not is_free(place):
+        return place
+    behind = cast("Expr", size) - cast("Expr", place)
+    if not behind.is_number:
+        return place
+    return -int(behind) if behind > 0 else SLICE_END
 
 
 def _select(e: Builder, call: Call) -> SSAValue:
-    axis, index = call.axis(call.rank + 1), call.integer("index")
+    axis, sizes = call.axis(call.rank + 1), e.sizes(call["self"])
+    index = _place(call.size("index"), sizes[axis])
+    if is_free(index):
+        return e.gather(e.value(call["self"]), axis, e.number(index, i64))
     end = index + 1 if index != -1 else SLICE_END
     return e.add(tensor.SqueezeOp(cut(e, e.value(call["self"]), axis, index, end), [axis]))
 
@@ -208,12 +222,15 @@ def _pad_axis(
 
 def _arange(e: Builder, call: Call) -> SSAValue:
     """Counting up to a size that is free; other ends are known."""
-    import torch
-
-    start, step = call.number("start", 0), call.number("step", 1)
-    ones = Known(torch.ones(1, dtype=call.value.dtype), call.sizes)
-    steps = Formula(e, e.constant(ones)).of(tensor.CumsumOp, axis=0) - 1
-    return (steps * step + start).value if (start, step) != (0, 1) else steps.value
+    element = element_type(call.value.dtype)
+    steps = Formula(e, e.convert(e.arange(call.sizes[0]), element))
+    start, step = (
+        call.number(name, default) if isinstance(call.arguments.get(name), float)
+        else call.size(name, default)
+        for name, default in (("start", 0), ("step", 1))
+    )  # fmt: skip
+    steps = steps if step == 1 else steps * Formula(e, e.number(step, element))
+    return (steps if start == 0 else steps + Formula(e, e.number(start, element))).value
 
 
 def _copy(e: Builder, call: Call) -> SSAValue:
@@ -257,15 +274,9 @@ def _triangle(predicate: str) -> Rule:
 
     def rule(e: Builder, call: Call) -> SSAValue:
         x, (rows, columns) = e.value(call["self"]), e.sizes(call["self"])[-2:]
-        across = e.numbers(np.arange(static([columns], "columns")[0]), i32)
-        if is_free(rows):
-            ones = Formula(e, x).filled(Formula(e, e.number(1, i32)))
-            down = e.add(tensor.CumsumOp(ones.value, call.rank - 2))
-            diagonal = call.integer("diagonal", 0) - 1
-        else:
-            down = e.numbers(np.arange(static([rows])[0])[:, None], i32)
-            diagonal = call.integer("diagonal", 0)
-        bound = e.add(tensor.AddOp(down, e.number(diagonal, i32)))
+        across, down = (e.arange(size) for size in (columns, rows))
+        down = e.add(tensor.UnsqueezeOp(down, [1]))
+        bound = e.add(tensor.AddOp(down, e.number(call.integer("diagonal", 0), i64)))
         inside = e.add(tensor.CompareOp(across, bound, predicate))
         return e.add(tensor.WhereOp(inside, x, e.number(0, tensor_type(x).element_type)))
 

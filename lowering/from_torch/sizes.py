@@ -86,9 +86,9 @@ def show(sizes: Sequence[Size]) -> str:
     return f"[{', '.join(str(size) for size in sizes)}]"
 
 
-def product(sizes: Sizes) -> Size:
+def product(sizes: Sequence[Size]) -> Size:
     """How many elements there are along all axes."""
-    return math.prod(cast("tuple[int, ...]", sizes))  # of expressions it is another one
+    return math.prod(cast("Sequence[int]", sizes))  # of expressions it is another one
 
 
 def reshape_target(sizes: Sizes, wanted: Sizes) -> list[int]:

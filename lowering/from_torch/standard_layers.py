@@ -120,6 +120,27 @@ def shortened(module: nn.Module) -> Generator[None]:
             del part.__dict__["forward"]
 
 
+@contextmanager
+def batched_experts(module: nn.Module) -> Generator[None]:
+    """Mixtures of experts of transformers gather weights for each token in a `with` block.
+
+    Their other forms sort tokens by expert, in groups whose sizes depend on values.
+    """
+    field, changed = "_experts_implementation_internal", dict[int, tuple[Any, str]]()
+    for part in module.modules():
+        config = getattr(part, "config", None)
+        chosen = getattr(config, field, None)
+        if chosen in ("eager", "grouped_mm"):
+            changed.setdefault(id(config), (config, chosen))
+    try:
+        for config, _ in changed.values():
+            setattr(config, field, "batched_mm")
+        yield
+    finally:
+        for config, chosen in changed.values():
+            setattr(config, field, chosen)
+
+
 def settled(program: ExportedProgram) -> bool:
     """Put PyTorch's operators in the places of those defined here; whether that is possible.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import TensorType, i1, i64
 from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -30,9 +30,20 @@ from ..problems import ProblemError
 from ..ternary_weights import recognize
 from ..weights import as_arrays
 from .calls import Call, Operand, fake_tensor, is_tensor
-from .sizes import Size, Sizes, ir_shape, is_free, is_node, reshape_target, size_of, sizes_of
+from .sizes import (
+    FreeSize,
+    Size,
+    Sizes,
+    ir_shape,
+    is_free,
+    is_node,
+    reshape_target,
+    size_of,
+    sizes_of,
+)
 
 if TYPE_CHECKING:
+    from sympy import Expr
     from torch import Tensor, dtype
     from torch.fx import Node
 
@@ -94,6 +105,7 @@ class Builder(ir_builder.Builder):
         default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
     )
     _companion: object = None
+    _ones: dict[Size, SSAValue] = field(default_factory=dict[Size, SSAValue])
     _stored: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     _weights: dict[tuple[Node, Arrangement, int], Weight] = field(
         default_factory=dict[tuple["Node", Arrangement, int], Weight]
@@ -163,10 +175,44 @@ class Builder(ir_builder.Builder):
     # Constants.
 
     def number(self, value: float | Size, element: Attribute) -> SSAValue:
-        """A constant of rank 0."""
-        if not isinstance(value, int | float):
-            raise ProblemError("it computes with a size that is not fixed")
-        return super().number(value, element)
+        """A constant of rank 0; for a free size what it is when the program runs."""
+        if isinstance(value, int | float):
+            return super().number(value, element)
+        return self.convert(self.add(tensor.ReduceSumOp(self.ones(value), [0])), element)
+
+    def ones(self, size: Size) -> SSAValue:
+        """As many ones of i64 along an axis."""
+        if not is_free(size):
+            return self.numbers(np.ones(size, np.int64), i64)
+        if size not in self._ones:
+            like, one = self._found(size), self.number(1, i64)
+            self._ones[size] = self._composed(size) if like is None else self._stretch(
+                self.add(tensor.ReshapeToOp(one, [1])), 0, self.add(tensor.ReshapeToOp(like, [-1]))
+            )  # fmt: skip
+        return self._ones[size]
+
+    def _composed(self, size: FreeSize) -> SSAValue:
+        """Ones for a sum or product of sizes that values have."""
+        import sympy
+
+        terms = [int(term) if term.is_number else term for term in cast("Expr", size).args]
+        if isinstance(size, sympy.Add):
+            less = sum(min(term, 0) for term in terms if not is_free(term))
+            parts = [self.ones(term) for term in terms if is_free(term) or term > 0]
+            joined = self.add(tensor.ConcatenateOp(parts, 0)) if len(parts) > 1 else parts[0]
+            return self.add(tensor.SliceOp(joined, [0], [less], [1])) if less else joined
+        if isinstance(size, sympy.Mul) and all(is_free(term) or term > 0 for term in terms):
+            rows, columns = self.ones(terms[0]), self.ones(cast("FreeSize", size / terms[0]))
+            rows = self.add(tensor.UnsqueezeOp(rows, [1]))
+            return self.add(tensor.ReshapeToOp(self.add(tensor.MulOp(rows, columns)), [-1]))
+        raise ProblemError(f"no value has the size {size}; fix it")
+
+    def arange(self, size: Size) -> SSAValue:
+        """0, 1, … of i64 along an axis."""
+        if not is_free(size):
+            return self.numbers(np.arange(size), i64)
+        return self.add(tensor.SubOp(self.add(tensor.CumsumOp(self.ones(size), 0)),
+                                     self.number(1, i64)))  # fmt: skip
 
     def constant(self, known: Known, *, narrow: bool = False) -> SSAValue:
         """Known values as a parameter or constant; free axes have their size unless `narrow`."""
@@ -263,20 +309,24 @@ class Builder(ir_builder.Builder):
 
     def _axis_of(self, size: Size, axis: int, rank: int) -> SSAValue:
         """Some value of the program's, with `size` along `axis` and one element on other axes."""
+        part = self._found(size)
+        target = [-1 if a == axis else 1 for a in range(rank)]
+        return self.add(tensor.ReshapeToOp(self.ones(size) if part is None else part, target))
+
+    def _found(self, size: Size) -> SSAValue | None:
+        """Some value of the program's, with `size` along one axis and one element on others."""
         for node, value in self.values.items():
             if not isinstance(value, SSAValue) or not isinstance(value.type, TensorType):
                 continue
             sizes = self.sizes(node) if is_tensor(node) else ()
             if size not in sizes or 0 in sizes:
                 continue
+            if len(sizes) == 1:
+                return value
             place = sizes.index(size)
-            part = value
-            if len(sizes) > 1:
-                ends = [SLICE_END if a == place else 1 for a in range(len(sizes))]
-                part = self.add(tensor.SliceOp(value, [0] * len(ends), ends, [1] * len(ends)))
-            target = [-1 if a == axis else 1 for a in range(rank)]
-            return self.add(tensor.ReshapeToOp(part, target))
-        raise ProblemError(f"no value has the size {size}; fix it")
+            ends = [SLICE_END if a == place else 1 for a in range(len(sizes))]
+            return self.add(tensor.SliceOp(value, [0] * len(ends), ends, [1] * len(ends)))
+        return None
 
     def _stretch(self, value: SSAValue, axis: int, like: SSAValue) -> SSAValue:
         """`value` repeated along `axis` as often as `like` has elements there."""

@@ -1,0 +1,144 @@
+"""Sequences of free length, computed with their sizes, and caches that grow: as in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_torch import from_torch
+
+SIZES = {"x": {0: "N", 1: "L"}}
+
+
+class Function(nn.Module):
+    """A function of one tensor as a module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
+
+
+def grid(x: Tensor) -> Tensor:
+    """What masks are made of: elements at all pairs of places along two axes."""
+    batch, place = torch.arange(x.shape[0]), torch.arange(x.shape[1])
+    marks = (x[..., 0] > 0).cumsum(-1)
+    rows = marks[batch[:, None, None, None], place[None, None, :, None]]
+    columns = marks[batch[:, None, None, None], place[None, None, None, :]]
+    return (rows == columns) & (place[:, None] >= place)
+
+
+def picked(x: Tensor) -> Tensor:
+    """Places that depend on values, in two free axes."""
+    last = x[..., 0].argmax(-1)
+    return x[torch.arange(x.shape[0]), last] + x[torch.arange(x.shape[0]), -1 - last]
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "grid": grid,
+    "picked": picked,
+    "differences": lambda x: x - torch.cat([x[:, :1], x], 1)[:, : x.shape[1]],
+    "last": lambda x: x[:, -1] * x[:, x.shape[1] - 2],
+    "sizes": lambda x: x * x.shape[1] + x.shape[0],
+    "counted": lambda x: x[..., 0] + torch.arange(2, x.shape[1] + 2) * 0.5,
+    "rows of a table": lambda x: x + torch.arange(60.0).reshape(20, 3)[: x.shape[1]],
+    "rows from a place": lambda x: x + torch.arange(90.0).reshape(30, 3)[7 : 7 + x.shape[1]],
+    "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
+    "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
+    "beside": lambda x: torch.arange(x.shape[1] + 2) + x.sum((1, 2))[:, None],
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_free_sizes(name: str) -> None:
+    """Also of one element, which PyTorch counts as a size of its own."""
+    module = from_torch(Function(FUNCTIONS[name]), torch.randn(2, 5, 3), dynamic=SIZES)
+    for batch, length in ((2, 5), (3, 9), (1, 2)):
+        x = torch.randn(batch, length, 3)
+        wanted = FUNCTIONS[name](x).numpy()
+        (found,) = run_module(module, [x.numpy()])
+        assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
+        np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+
+
+def test_whole_axes_are_no_gathers() -> None:
+    module = from_torch(Function(grid), torch.randn(2, 5, 3), dynamic=SIZES)
+    assert "gather" not in str(module)
+
+
+class Layer(nn.Module):
+    """Attention that adds to keys and values of earlier tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.places = nn.Embedding(30, 8), nn.Embedding(40, 8)
+        self.project, self.head = nn.Linear(8, 24), nn.Linear(8, 30)
+
+    def forward(self, tokens: Tensor, cache: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        past, new = cache[0].shape[2], tokens.shape[1]
+        here = torch.arange(past, past + new)
+        x = self.table(tokens) + self.places(here)
+        flat = torch.addmm(self.project.bias, x.view(-1, 8), self.project.weight.t())
+        parts = flat.view(*x.shape[:-1], 3, 2, 4).permute(2, 0, 3, 1, 4)
+        keys, values = (
+            torch.cat([old, part], 2) for old, part in zip(cache, parts[1:], strict=True)
+        )
+        mask = torch.arange(past + new) <= here[:, None]
+        y = F.scaled_dot_product_attention(parts[0], keys, values, mask)
+        return self.head(y.transpose(1, 2).flatten(2)), keys, values
+
+
+def test_caches_go_in_and_come_out() -> None:
+    layer = Layer().eval()
+
+    def example(batch: int, new: int, past: int) -> tuple[Tensor, list[Tensor]]:
+        return torch.randint(30, (batch, new)), [torch.randn(batch, 2, past, 4) for _ in "kv"]
+
+    dynamic = {"tokens": {0: "N", 1: "L"}, "cache": {0: "N", 2: "P"}}
+    module = from_torch(layer, example(2, 4, 5), dynamic=dynamic)
+    for sizes in ((2, 4, 5), (3, 1, 7), (1, 6, 1)):
+        tokens, cache = example(*sizes)
+        with torch.no_grad():
+            wanted = layer(tokens, cache)
+        arrays = [tokens.numpy(), *(part.numpy() for part in cache)]
+        _, ran, _ = run_target(module, "onnx", arrays)
+        for found, again, want in zip(run_module(module, arrays), ran, wanted, strict=True):
+            assert found.shape == want.shape
+            np.testing.assert_allclose(found, want.numpy(), 1e-5, 1e-5)
+            np.testing.assert_allclose(np.asarray(again), want.numpy(), 1e-5, 1e-5)
+
+
+class Experts(nn.Module):
+    """What transformers' mixtures of experts have: two forms, of which the configuration picks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config: Any = type("Config", (), {"_experts_implementation_internal": "grouped_mm"})()
+        self.weight = nn.Parameter(torch.randn(4, 3, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        chosen = x.argmax(-1)
+        if self.config._experts_implementation_internal == "batched_mm":
+            return torch.bmm(self.weight[chosen], x.unsqueeze(-1)).squeeze(-1)
+        rows = torch.cat([x[chosen == expert] @ self.weight[expert].t() for expert in range(4)])
+        return rows[chosen.argsort(stable=True).argsort()]
+
+
+def test_mixtures_of_experts_gather_weights() -> None:
+    experts = Experts().eval()
+    module = from_torch(experts, torch.randn(6, 3))
+    assert experts.config._experts_implementation_internal == "grouped_mm"
+    x = torch.randn(9, 3)
+    with torch.no_grad():
+        wanted = experts(x)
+    np.testing.assert_allclose(run_module(module, [x.numpy()])[0], wanted.numpy(), 1e-5, 1e-5)
