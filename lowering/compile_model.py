@@ -127,8 +127,8 @@ def compile_model(
 
     Args:
         source_file: what `lowering.models.import_model` takes: the path of a `.tri`, `.mlir`,
-            `.nir`, `.onnx` or `.tflite` file, an `nn.Module` with `example_inputs`, or IR, which
-            stays as it is. A back end on the syntax tree takes the path of a `.tri` program.
+            `.nir`, `.onnx`, `.tflite` or `.pt2` file, an `nn.Module` with `example_inputs`, or IR,
+            which stays as it is. A back end on the syntax tree takes the path of a `.tri` program.
         backend: a target (`pytorch`, `onnx`, …) or a registered back end.
         backend_options: the target's options, or the back end's constructor arguments.
         layer: of a `.tri` program the entry layer; by default the last one of the file that needs

@@ -44,8 +44,8 @@ def import_model(
     """A model as IR.
 
     Args:
-        model: a path whose suffix a front end reads (`.tri`, `.mlir`, `.nir`, `.onnx`, `.tflite`;
-            `-` is IR from standard input), an `nn.Module`, or IR, which is given back.
+        model: a path whose suffix a front end reads (`.tri`, `.mlir`, `.nir`, `.onnx`, `.tflite`,
+            `.pt2`; `-` is IR from standard input), an `nn.Module`, or IR, which is given back.
         layer: of a `.tri` program the entry layer.
         weights: of a `.tri` program or IR: a weights file or a `state_dict`.
         trainable: of a `.tri` program: keep float latents (see `from_tri.import_tri`).

@@ -41,7 +41,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_PrintVersion, help="print the version and exit")
     parser.add_argument(
         "input", nargs="?", type=Path, default=Path("-"),
-        help=".tri, .nir, .net, .onnx, .tflite or .mlir; '-' (the default) reads IR from stdin",
+        help=".tri, .nir, .net, .onnx, .tflite, .pt2 or .mlir; '-' (the default) is IR from stdin",
     )  # fmt: skip
     parser.add_argument("--list-targets", action="store_true", help="list targets and their stages")
     parser.add_argument(

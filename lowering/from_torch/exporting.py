@@ -79,8 +79,6 @@ def export(
     module: nn.Module,
     example_inputs: ExampleInputs,
     dynamic: DynamicSizes | None,
-    has_rule: HasRule,
-    keep: Collection[str],
 ) -> Exported:
     """Export a module in evaluation mode; the module stays as it is.
 
@@ -88,8 +86,6 @@ def export(
         module: the module.
         example_inputs: what it is called with.
         dynamic: the free sizes; by default axis 0 of every tensor that agrees with the first.
-        has_rule: which operators have a rule; the others are decomposed.
-        keep: operators that are not decomposed, by name without overload.
 
     Raises:
         OptionError: inputs or free sizes that do not fit `forward`.
@@ -112,13 +108,17 @@ def export(
             warnings.filterwarnings("ignore", ".*_flat_weights.*were assigned", UserWarning)
             program = _traced(module, inputs, dimensions)
             roll_steps(program)
-            readable = _is_readable(program, has_rule)
     except TritonError:
         raise
     except _FAILURES as error:
-        raise LoweringError(_explained(module, error)) from error
-    exported = Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
-    return exported if readable else decomposed(module, exported, has_rule, keep)
+        raise LoweringError(_explained(type(module).__name__, error)) from error
+    return Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
+
+
+def readable(name: str, exported: Exported, has_rule: HasRule, keep: Collection[str]) -> Exported:
+    """The graph as it is where it can be read so, else in fewer operators; see `decomposed`."""
+    is_readable = _is_readable(exported.program, has_rule)
+    return exported if is_readable else decomposed(name, exported, has_rule, keep)
 
 
 def _traced(
@@ -167,13 +167,14 @@ def _bounded(shapes: dict[str, PyTree], reason: str) -> dict[str, PyTree] | None
     return cast("dict[str, PyTree]", refine_dynamic_shapes_from_suggested_fixes(stated, shapes))
 
 
-def decomposed(
-    module: nn.Module,
-    exported: Exported,
-    has_rule: HasRule,
-    keep: Collection[str],
-) -> Exported:
-    """The graph in fewer operators, without those that change a tensor; see `export`.
+def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collection[str]) -> Exported:
+    """The graph in fewer operators, without those that change a tensor.
+
+    Args:
+        name: of the program, for messages.
+        exported: the graph.
+        has_rule: which operators have a rule; the others are decomposed.
+        keep: operators that are not decomposed, by name without overload.
 
     Raises:
         LoweringError: PyTorch cannot decompose it.
@@ -189,7 +190,7 @@ def decomposed(
     except TritonError:
         raise
     except _FAILURES as error:
-        raise LoweringError(_explained(module, error)) from error
+        raise LoweringError(_explained(name, error)) from error
     return Exported(program, exported.names, is_decomposed=True)
 
 
@@ -376,9 +377,9 @@ def _computed(program: ExportedProgram) -> list[Node]:
     return operators
 
 
-def _explained(module: nn.Module, error: Exception) -> str:
+def _explained(name: str, error: Exception) -> str:
     first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    text = f"{type(module).__name__} cannot be exported: {first}"
+    text = f"{name} cannot be exported: {first}"
     if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
         return (
             f"{text}\nThe module fixes a size that was to be free; name those that are, as "

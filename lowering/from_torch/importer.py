@@ -25,7 +25,7 @@ from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
-from .exporting import DynamicSizes, Exported, decomposed, export
+from .exporting import DynamicSizes, Exported, decomposed, export, readable
 from .places import location, place_of
 from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
@@ -42,6 +42,11 @@ if TYPE_CHECKING:
     from ..models import ExampleInputs
 
 T = TypeVar("T", "tuple[Argument, ...]", "dict[str, Argument]")
+
+
+MOST_ELEMENTS = 1 << 28
+"""What is computed while a program is read has at most this many elements, and four times those of
+its parameters."""
 
 
 class TorchWarning(UserWarning):
@@ -115,18 +120,23 @@ def _program(
     module: nn.Module, example_inputs: ExampleInputs, dynamic: DynamicSizes | None,
     recognize_ternary: bool, name: str,
 ) -> ModuleOp:  # fmt: skip
-    exported = export(module, example_inputs, dynamic, _has_rule, REFUSED)
+    return program_of(export(module, example_inputs, dynamic), name, recognize_ternary)
+
+
+def program_of(exported: Exported, name: str, recognize_ternary: bool) -> ModuleOp:
+    """An exported graph as IR; see `from_torch`."""
+    exported = readable(name, exported, _has_rule, REFUSED)
     try:
         program = _Importer(exported, recognize_ternary).run(name)
     except UnsupportedError:
         if exported.is_decomposed:
             raise
-        exported = decomposed(module, exported, _has_rule, REFUSED)
+        exported = decomposed(name, exported, _has_rule, REFUSED)
         program = _Importer(exported, recognize_ternary).run(name)
     try:
         program.verify()
     except VerifyException as error:
-        raise VerifyError(f"{type(module).__name__}: {error}") from None
+        raise VerifyError(f"{name}: {error}") from None
     return program
 
 
@@ -143,6 +153,8 @@ class _Importer:
         self.block = Block()
         buffers = {str(target) for target in self.signature.inputs_to_buffers.values()}
         self.stored = dict(_stored(self.program))
+        held = sum(known.tensor.numel() for known in self.stored.values())
+        self.most = MOST_ELEMENTS + 4 * held
         self.builder = Builder(
             self.block, ParameterStore.unsaved(), recognize_ternary, frozenset(buffers)
         )
@@ -256,6 +268,8 @@ class _Importer:
         args, kwargs = _real(call.node.args, self.builder), _real(call.node.kwargs, self.builder)
         if args is None or kwargs is None:
             return None
+        if _elements(call.node, args, kwargs) > self.most:
+            raise ProblemError(f"it makes more than {self.most} elements before the program runs")
         result = _evaluated(call.node, args, kwargs)
         keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
         if isinstance(result, Sequence):
@@ -378,6 +392,24 @@ def _evaluated(
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return node.target(*args, **kwargs)
+
+
+def _elements(node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> int:
+    """How many elements an operator gives; 0 where only its values tell."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    def bare(leaf: object) -> object:
+        return leaf.to("meta") if isinstance(leaf, torch.Tensor) else leaf
+
+    args, kwargs = pytree.tree_map(bare, (args, kwargs))
+    if "device" in kwargs:
+        kwargs = {**kwargs, "device": torch.device("meta")}
+    try:
+        results = pytree.tree_leaves(_evaluated(node, args, kwargs))
+    except (RuntimeError, ValueError, TypeError, NotImplementedError):
+        return 0
+    return sum(part.numel() for part in results if isinstance(part, torch.Tensor))
 
 
 def _unmatched(name: str) -> str:

@@ -14,7 +14,7 @@ Program = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A .tri program, a .nir graph, a .net, .onnx or .tflite model, or IR in a .mlir file.",
+        help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, or IR in a .mlir file.",
         show_default=False,
     ),
 ]
