@@ -24,7 +24,15 @@ from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyEr
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..problems import ProblemError
-from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
+from .calls import (
+    Call,
+    fake_tensor,
+    is_tensor,
+    nodes_of,
+    operator_name,
+    overload_name,
+    schema_of,
+)
 from .exporting import DynamicSizes, Exported, decomposed, export, readable
 from .places import location, place_of
 from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
@@ -270,7 +278,11 @@ class _Importer:
             return None
         if _elements(call.node, args, kwargs) > self.most:
             raise ProblemError(f"it makes more than {self.most} elements before the program runs")
-        result = _evaluated(call.node, args, kwargs)
+        try:
+            result = _evaluated(call.node, args, kwargs)
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else "it fails"
+            raise ProblemError(f"PyTorch does not compute it: {reason}") from None
         keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
         if isinstance(result, Sequence):
             return [Known(part, sizes_of(part.shape), keys) for part in result]
@@ -388,10 +400,13 @@ def _evaluated(
     """What a node's operator gives for real tensors."""
     import torch
 
-    assert callable(node.target)
+    # Constants may have other strides than the tensors that were exported.
+    is_view = overload_name(node) in ("aten::view", "aten::_unsafe_view")
+    target = torch.ops.aten.reshape if is_view and not kwargs else node.target
+    assert callable(target)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return node.target(*args, **kwargs)
+        return target(*args, **kwargs)
 
 
 def _elements(node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> int:

@@ -188,10 +188,10 @@ def _is_arithmetic(node: ast.AST) -> bool:
             return _is_small(node.right)
         case ast.Name():
             return bool(_SYMBOLS.fullmatch(node.id) or _FUNCTIONS.fullmatch(node.id))
-        case ast.Constant(value=str()):
-            return bool(_SYMBOLS.fullmatch(node.value))
-        case ast.Constant():
-            return isinstance(node.value, int | float)
+        case ast.Constant(value=str(text)):
+            return bool(_SYMBOLS.fullmatch(text))
+        case ast.Constant(value=number):
+            return isinstance(number, int | float)
         case _:
             return isinstance(node, _SIZES)
 

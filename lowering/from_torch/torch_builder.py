@@ -37,6 +37,7 @@ from .sizes import (
     ir_shape,
     is_free,
     is_node,
+    product,
     reshape_target,
     size_of,
     sizes_of,
@@ -195,16 +196,17 @@ class Builder(ir_builder.Builder):
         """Ones for a sum or product of sizes that values have."""
         import sympy
 
-        terms = [int(term) if term.is_number else term for term in cast("Expr", size).args]
+        parts = cast("Sequence[FreeSize]", cast("Expr", size).args)
+        terms: list[Size] = [int(part) if part.is_number else part for part in parts]
         if isinstance(size, sympy.Add):
             less = sum(min(term, 0) for term in terms if not is_free(term))
-            parts = [self.ones(term) for term in terms if is_free(term) or term > 0]
-            joined = self.add(tensor.ConcatenateOp(parts, 0)) if len(parts) > 1 else parts[0]
+            rows = [self.ones(term) for term in terms if is_free(term) or term > 0]
+            joined = self.add(tensor.ConcatenateOp(rows, 0)) if len(rows) > 1 else rows[0]
             return self.add(tensor.SliceOp(joined, [0], [less], [1])) if less else joined
         if isinstance(size, sympy.Mul) and all(is_free(term) or term > 0 for term in terms):
-            rows, columns = self.ones(terms[0]), self.ones(cast("FreeSize", size / terms[0]))
-            rows = self.add(tensor.UnsqueezeOp(rows, [1]))
-            return self.add(tensor.ReshapeToOp(self.add(tensor.MulOp(rows, columns)), [-1]))
+            row = self.ones(product(terms[1:]))
+            column = self.add(tensor.UnsqueezeOp(self.ones(terms[0]), [1]))
+            return self.add(tensor.ReshapeToOp(self.add(tensor.MulOp(column, row)), [-1]))
         raise ProblemError(f"no value has the size {size}; fix it")
 
     def arange(self, size: Size) -> SSAValue:

@@ -183,3 +183,17 @@ def test_dropping_a_free_axis_is_refused() -> None:
         from_torch(dropping, x, dynamic={"x": {0: "N"}})
     (result,) = run_module(from_torch(dropping, x, dynamic={}), [x.numpy()])
     assert result.shape == (3,)
+
+
+def test_constants_with_other_strides_are_viewed() -> None:
+    """A view of a dtype is one too, and has no sizes."""
+    table = torch.arange(24.0).reshape(4, 6).t()
+
+    class Biased(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            bits = table.contiguous().view(torch.int32).view(torch.float32)
+            return x + bits.view(1, 24)
+
+    module = from_torch(Biased(), torch.zeros(2, 24))
+    x = torch.randn(3, 24)
+    np.testing.assert_array_equal(run_module(module, [x.numpy()])[0], Biased()(x).numpy())
