@@ -71,6 +71,9 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
+# Tests run side by side, so that the libraries below them get one thread each.
+test properties test-all: export OMP_NUM_THREADS = 1
+
 # Every test with the draws that it always has, then those of hypothesis with a quarter of them fresh.
 test: lint
 	$(BIN)/python -m pytest -n $(JOBS)

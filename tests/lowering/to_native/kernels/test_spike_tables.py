@@ -22,8 +22,8 @@ Guard = Callable[..., Any]
 
 ELEMENTS = {"f32": f32, "f64": f64, "i32": i32, "trit": i32}
 DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "trit": np.int32}
-SHAPES = ((1, 1), (3, 17), (48, 64), (49, 129), (101, 300), (1030, 3))
-"""One of everything, odd sizes, whole tables, several columns, sums of many extremes."""
+SHAPES = ((1, 1), (48, 64), (49, 129), (1030, 3))
+"""One of everything, whole tables, odd sizes of several columns, sums of many extremes."""
 
 
 @pytest.fixture(params=list(ELEMENTS))
@@ -84,17 +84,20 @@ def test_sums_are_those_of_products(width_recipe: str, kind: str, guarded_copy: 
 
 
 @settings(max_examples=12)
-@given(st.integers(1, 200), st.integers(1, 150), st.sampled_from([1, 9, 100, 1024, 1025, 1130]))
-def test_sums_of_any_shape(guarded_copy: Guard, ins: int, outs: int, rows: int) -> None:
+@given(
+    st.integers(1, 200),
+    st.integers(1, 150),
+    st.sampled_from([1, 9, 100, 1024, 1025, 1130]),
+    st.sampled_from(["i32", "f32", "trit"]),
+)
+def test_sums_of_any_shape(guarded_copy: Guard, ins: int, outs: int, rows: int, kind: str) -> None:
     pytest.importorskip("llvmlite")
     x = (np.random.default_rng(rows).random((rows, ins)) < 0.3).astype(np.uint8)
-    for kind in ("i32", "f32", "trit"):
-        recipe = recipe_named("generic", host_features())
-        (call,) = compiled(recipe, kind, [(ins, outs)])
-        weights = weights_of(kind, ins, outs)
-        for found in call(guarded_copy, x, weights):
-            expected = x.astype(np.float64) @ weights.astype(np.float64)
-            np.testing.assert_array_equal(found, expected)
+    (call,) = compiled(recipe_named("generic", host_features()), kind, [(ins, outs)])
+    weights = weights_of(kind, ins, outs)
+    for found in call(guarded_copy, x, weights):
+        expected = x.astype(np.float64) @ weights.astype(np.float64)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_floats_of_any_size_are_as_near_as_their_type(
