@@ -12,6 +12,7 @@ from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import check_size, counted, padded, take
+from .sizes import static
 
 LONGEST = 4096
 """Fourier transforms have at most this many elements: they are products with a matrix."""
@@ -45,18 +46,19 @@ def transformed(
 
     Args:
         e: writes the ops.
-        x: of fixed sizes.
-        axis: what is transformed.
+        x: of any sizes along other axes.
+        axis: what is transformed, of a fixed size.
         length: how many elements of that axis; what is missing is 0.
         inverse: whether it is the way back, divided by the length.
         one_sided: only the frequencies from 0 to a half; back from these, real parts alone.
     """
-    shape, rank = e.shape(x), e.rank(x)
+    rank, sizes = e.rank(x), e.sizes(x)
+    size, parts = static([sizes[axis], sizes[-1]], "transformed sizes")
     if length is None:
-        length = 2 * (shape[axis] - 1) if one_sided and inverse else shape[axis]
-    if not 1 <= length <= LONGEST or shape[-1] not in (1, 2):
-        raise ProblemError(f"it transforms {length} elements of {shape}")
-    real, imaginary = _parts(e, x, axis, shape, length, mirror=one_sided and inverse)
+        length = 2 * (size - 1) if one_sided and inverse else size
+    if not 1 <= length <= LONGEST or parts not in (1, 2):
+        raise ProblemError(f"it transforms {length} of {size} elements of {parts} parts")
+    real, imaginary = _parts(e, x, axis, length, mirror=one_sided and inverse)
     angles = 2 * np.pi * np.outer(np.arange(length), np.arange(length)) / length
     cosine, sine = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
     if inverse:
@@ -80,14 +82,14 @@ def transformed(
 
 
 def _parts(
-    e: Builder, x: SSAValue, axis: int, shape: list[int], length: int, *, mirror: bool
+    e: Builder, x: SSAValue, axis: int, length: int, *, mirror: bool
 ) -> tuple[Formula, Formula | None]:
     """Real and imaginary parts with the transformed axis last, cut or filled to `length`."""
-    rank, parts = len(shape), list[Formula]()
-    for part in range(shape[-1]):
+    rank, parts = e.rank(x), list[Formula]()
+    size, count = static([e.sizes(x)[axis], e.sizes(x)[-1]])
+    for part in range(count):
         value = e.add(tensor.SqueezeOp(e.cut(x, rank - 1, part, part + 1), [rank - 1]))
         value = e.move_axis(value, axis, rank - 2)
-        size = shape[axis]
         if mirror:
             back = np.arange(length - size, 0, -1)
             other = take(e, value, rank - 2, back)

@@ -35,9 +35,10 @@ from .calls import (
 )
 from .exporting import DynamicSizes, Exported, decomposed, export, readable
 from .places import location, place_of
+from .rules_complex import is_complex
 from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
-from .torch_operators import ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
+from .torch_operators import COMPLEX, ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 
 if TYPE_CHECKING:
     from sympy import Symbol
@@ -149,7 +150,7 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
 
 
 def _has_rule(node: Node) -> bool:
-    return operator_name(node) in RULES
+    return operator_name(node) in (COMPLEX if is_complex(node) else RULES)
 
 
 class _Importer:
@@ -245,12 +246,14 @@ class _Importer:
         known = self._known(call)
         if known is not None:
             return known
-        rule = RULES.get(call.name)
+        rule = (COMPLEX if is_complex(node) else RULES).get(call.name)
         if rule is None:
             raise ProblemError(REFUSED.get(call.name) or _unmatched(call.name))
         result = rule(self.builder, call)
         if isinstance(result, SSAValue):
             return refined(result, call.sizes)
+        if call.value.is_complex():
+            return [part and refined(part, call.sizes) for part in result]
         tensors = cast("Sequence[Tensor]", node.meta["val"])
         return [
             None if part is None else refined(part, sizes_of(like.shape))
@@ -306,6 +309,8 @@ class _Importer:
             return None
         self.builder.location = location(node)
         try:
+            if fake_tensor(node).is_complex():
+                raise ProblemError("it is complex; return torch.view_as_real of it")
             return self.builder.value(node)
         except ProblemError as problem:
             self._fail(node, "output", str(problem))

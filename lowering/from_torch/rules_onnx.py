@@ -41,14 +41,14 @@ def _same(
     e: Builder, op: str, operands: Sequence[Operand], attributes: Attributes, outputs: int = 1
 ) -> list[SSAValue]:
     """The results of an ONNX operator."""
-    there = _companion(e)
+    there = companion(e)
     inputs = [_operand(e, there, operand) for operand in operands]
     results = ONNX[op](there, OnnxCall(op, "", OPSET, inputs, attributes, outputs))
     listed = results if isinstance(results, tuple) else (results,)
     return [there.real(tensor_of(result)) for result in listed]
 
 
-def _companion(e: Builder) -> OnnxBuilder:
+def companion(e: Builder) -> OnnxBuilder:
     """The builder of the rules there; it knows the sizes of the arguments."""
     there = e.companion(OnnxBuilder)
     there.location = e.location
@@ -74,6 +74,11 @@ def _operand(e: Builder, there: OnnxBuilder, operand: Operand) -> SSAValue | Non
             there.buffers.add(value)
         return value
     return there.refine(e.value(operand), _sizes(e.sizes(operand)))
+
+
+def sized(e: Builder, x: SSAValue, sizes: Sizes) -> SSAValue:
+    """A value for the rules there, which ask for its sizes."""
+    return companion(e).refine(x, _sizes(sizes))
 
 
 def _sizes(sizes: Sizes) -> list[onnx_sizes.Size]:
@@ -213,7 +218,7 @@ def _recurrent(e: Builder, call: Call) -> Result:
     }  # fmt: skip
     if op == "RNN":
         attributes["activations"] = [name.removeprefix("rnn_")] * ways
-    there = _companion(e)
+    there = companion(e)
     starts = call.tensors("hx") if op == "LSTM" else [call["hx"]]
     states = [_operand(e, there, start) for start in starts]
     x = there.real(tensor_of(_operand(e, there, call["input"])))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     rules_activation,
     rules_attention,
+    rules_complex,
     rules_elementwise,
     rules_index,
     rules_linear,
@@ -39,6 +40,9 @@ RULES: dict[str, Rule] = {
     **rules_spiking.RULES,
 }
 """By the name of an operator without its overload."""
+
+COMPLEX = rules_complex.COMPLEX
+"""Rules of operators that take or give complex numbers, by the same names."""
 
 _RANDOM = "it draws random numbers; pass them as an input"
 

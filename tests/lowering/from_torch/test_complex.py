@@ -1,0 +1,62 @@
+"""Complex numbers between real ones: rotary positions and Fourier transforms, as in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.from_torch import from_torch
+
+
+def rotary(x: Tensor) -> Tensor:
+    """Positions as rotations, as Llama 4 and DeepSeek have them."""
+    angles = torch.outer(torch.arange(x.shape[1]), 1 / 10 ** torch.arange(0, 1, 0.25))
+    turns = torch.polar(torch.ones_like(angles), angles)
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns[None]).flatten(2)
+
+
+def computed(x: Tensor) -> Tensor:
+    """Angles that depend on the input."""
+    z = torch.complex(x[..., :4], x[..., 4:])
+    w = torch.polar(x[..., :4].abs(), x[..., 4:])
+    return ((z.conj() * w + z - w.unsqueeze(0)[0]) * 0.5).abs() + z.real * w.transpose(
+        1, 2
+    ).imag.sum()
+
+
+def filtered(x: Tensor) -> Tensor:
+    """A product of spectra, as in global filters."""
+    spectrum = torch.fft.rfft2(x, dim=(1, 2), norm="ortho")
+    weight = torch.complex(torch.linspace(0, 1, 5), torch.linspace(1, 2, 5))
+    return torch.fft.irfft2(spectrum * weight, s=x.shape[1:], dim=(1, 2), norm="ortho")
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
+    "rotary": rotary,
+    "computed": computed,
+    "filtered": filtered,
+    "mixed tokens": lambda x: torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real,
+    "there and back": lambda x: torch.fft.ifft2(torch.fft.fft2(x) * x).imag,
+    "an odd length": lambda x: torch.fft.irfft(torch.fft.rfft(x[..., :7]), n=7),
+}
+
+
+def test_complex_numbers_inside(check: Any) -> None:
+    check.all_same(FUNCTIONS, [torch.randn(2, 6, 8)], [torch.randn(3, 6, 8)])
+
+
+def test_complex_results_are_refused() -> None:
+    class Spectrum(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.fft.rfft(x)
+
+    with pytest.raises(UnsupportedError, match=r"it is complex; return torch\.view_as_real"):
+        from_torch(Spectrum(), torch.zeros(2, 8))
+    assert np.iscomplexobj(Spectrum()(torch.zeros(2, 8)).numpy())
