@@ -113,8 +113,8 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
         text = prometheus.generate_latest(registry)
         return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
 
-    async def infer(name: str, request: fastapi.Request) -> Any:
-        start = time.perf_counter()
+    async def infer(request: fastapi.Request) -> Any:
+        start, name = time.perf_counter(), request.path_params["name"]
         response = await respond(ready(name), request)
         latency.labels(name).observe(time.perf_counter() - start)
         requests.labels(name, str(response.status_code)).inc()
@@ -143,9 +143,8 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
         headers = {HEADER: str(length)}
         return fastapi.Response(content, headers=headers, media_type="application/octet-stream")
 
-    # FastAPI reads the types of parameters by name, from here.
-    infer.__annotations__ = {"name": str, "request": fastapi.Request}
-    app.post("/v2/models/{name}/infer")(infer)
+    # A plain route: what FastAPI does to arguments and results takes half as long again.
+    app.add_route("/v2/models/{name}/infer", infer, methods=["POST"])
     return app
 
 
