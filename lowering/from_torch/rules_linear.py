@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from ...dialects.tensor.formula import Formula
 from ...ir.trits import unpack_trits
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
@@ -126,9 +127,12 @@ def _matmul(e: Builder, call: Call) -> SSAValue:
 
 
 def _addmm(e: Builder, call: Call) -> SSAValue:
-    if call.number("beta") != 1 or call.number("alpha") != 1:
-        raise ProblemError("it has factors alpha and beta; multiply before")
+    beta, alpha = call.number("beta"), call.number("alpha")
     prefix = "batch" if "batch1" in call else "mat"
+    if beta != 1 or alpha != 1:
+        scaled = Formula(e, _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"])) * alpha
+        # PyTorch leaves out what has the factor 0, NaN too.
+        return (scaled + Formula(e, e.value(call["self"])) * beta if beta else scaled).value
     return _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"], e.value(call["self"]))
 
 

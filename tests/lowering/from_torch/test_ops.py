@@ -411,6 +411,8 @@ class Products(nn.Module):
         attention = functional.scaled_dot_product_attention
         return [
             *results, q @ self.matrix, torch.einsum("bij,jk->bki", q, self.matrix), q @ q.mT,
+            torch.baddbmm(q[:, :, :4], q, q.mT, beta=0.5, alpha=-2),
+            torch.baddbmm(q[:, :, :4] / 0, q, q.mT, beta=0, alpha=3),
             torch.bmm(q, q.transpose(1, 2)), torch.addmm(self.matrix[0], q[:, 0], self.matrix),
             attention(q, q, q, mask), attention(q, q, q, is_causal=True, scale=0.3),
             attention(q, q, q, torch.zeros(4, 4)), q.matmul(self.matrix[:, 0]),
