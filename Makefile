@@ -69,7 +69,7 @@ demo: $(VENV)/.demo
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/basedpyright --threads $(JOBS) --pythonpath $(BIN)/python
 
 # Tests run side by side, so that the libraries below them get one thread each.
 test properties test-all: export OMP_NUM_THREADS = 1
