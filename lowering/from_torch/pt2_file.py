@@ -13,7 +13,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -43,6 +43,17 @@ _FUNCTIONS = re.compile(
     r"Max|Min|Mod|ModularIndexing|Mul|Ne|Not|Or|Pow|PythonMod|Rational|Symbol|TrueDiv|Where|"
     r"ceiling|floor"
 )
+_NAME = re.compile(r"[\w.]*")
+_WORDS = re.compile(r"[\w.:/ +-]*")
+_NAMES = {
+    key: _WORDS
+    for key in (
+        *("parameter_name", "buffer_name", "tensor_constant_name", "fqn", "torch_version", "spec"),
+    )
+}
+"""What texts are under some keys; no code can be made of them."""
+_PLACES = ("stack_trace", "nn_module_stack")
+"""What is read of the metadata of nodes."""
 _SYMBOLS = re.compile(r"z?[su]\d+|z?[uf]+\d+|oo|int_oo")
 _SIZES = (
     ast.Expression, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Call, ast.Name, ast.Constant,
@@ -112,8 +123,9 @@ def _records(path: Path) -> dict[str, bytes]:
     for folder in ("weights", "constants"):
         _check_payloads(path, records, f"data/{folder}/")
     _check_inputs(path, records)
-    for kind, text in _texts(json.loads(records["models/model.json"])):
-        _check_text(path, kind, text)
+    model: dict[str, Any] = json.loads(records["models/model.json"])
+    model["guards_code"] = []
+    records["models/model.json"] = json.dumps(_checked(path, model)).encode()
     return records
 
 
@@ -142,28 +154,50 @@ def _check_inputs(path: Path, records: Mapping[str, bytes]) -> None:
         ) from None
 
 
-def _texts(value: object) -> Iterator[tuple[str, str]]:
-    """What PyTorch evaluates or resolves of a graph: sizes, operators, and forms of arguments."""
+def _checked(path: Path, value: Any, key: str = "") -> Any:
+    """A part of a graph without what it does not need, each of its texts checked.
+
+    PyTorch evaluates, resolves or writes texts into Python code that it runs, names of arguments
+    among them. So a text is what the `key` that it stands under says, and else a name.
+    """
+    if isinstance(value, str):
+        _check_text(path, key, value)
+        return value
     if isinstance(value, list):
-        for part in cast("list[object]", value):
-            yield from _texts(part)
-    elif isinstance(value, dict):
-        for key, part in cast("dict[str, object]", value).items():
-            if key in ("expr_str", "target", "in_spec", "out_spec") and isinstance(part, str):
-                yield key, part
-            elif key == "range_constraints" and isinstance(part, dict):
-                yield from (("expr_str", name) for name in cast("dict[str, object]", part))
-            else:
-                yield from _texts(part)
+        return [_checked(path, part, key) for part in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    parts = cast("dict[str, Any]", value)
+    if key == "metadata":
+        return {name: text for name in _PLACES if isinstance(text := parts.get(name), str)}
+    for name in parts:
+        _check_text(path, "expr_str" if key == "range_constraints" else "", name)
+    return {name: _checked(path, part, name) for name, part in parts.items()}
 
 
 def _check_text(path: Path, kind: str, text: str) -> None:
-    if kind == "target" and not _TARGETS.fullmatch(text):
-        raise SourceError(f"{path}: its operator '{text[:200]}' is not one of PyTorch's own")
-    if kind.endswith("_spec") and ("__enum__" in text or "defaultdict" in text):
-        raise SourceError(f"{path}: its arguments are of types that it would import")
-    if kind == "expr_str" and not _is_size(text):
-        raise SourceError(f"{path}: '{text[:200]}' is no size")
+    match kind:
+        case "expr_str" if not _is_size(text):
+            raise SourceError(f"{path}: '{text[:200]}' is no size")
+        case "target" | "as_operator" if not _TARGETS.fullmatch(text):
+            raise SourceError(f"{path}: its operator '{text[:200]}' is not one of PyTorch's own")
+        case "in_spec" | "out_spec" | "context" if text:
+            if "__enum__" in text or "defaultdict" in text:
+                raise SourceError(f"{path}: its arguments are of types that it would import")
+            _checked(path, _parsed(path, text), "spec")
+        case "expr_str" | "target" | "as_operator" | "as_string" | "as_strings":
+            pass
+        case _ if not _NAMES.get(kind, _NAME).fullmatch(text):
+            raise SourceError(f"{path}: '{text[:200]}' is no name")
+        case _:
+            pass
+
+
+def _parsed(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise SourceError(f"{path}: '{text[:200]}' is no form of arguments") from None
 
 
 def _is_size(text: str) -> bool:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import BackendError
+from ..native.held import state_of
 from ..native.provider import GROUP
 from .options import OptimizationLevel
 
@@ -35,9 +36,9 @@ class PreparedModel(nn.Module):
         device_type: of PyTorch, for mixed precision.
         dtype: in which products run by `torch.autocast`; `None` for that of the model.
         runs: `plain`; `compiled` by `torch.compile`, where what PyTorch cannot compile runs as it
-            is, with a warning; or `native`, as machine code of the target `native` with the weights
-            of then, where inputs of other types or sizes, and calls with gradients, run as they
-            are. Both are compiled at the first call.
+            is, with a warning; or `native`, as machine code of the target `native`, where inputs of
+            other types or sizes, calls with gradients and those in training run as they are. Both
+            are compiled at the first call, native code again when PyTorch counts changed weights.
     """
 
     module: nn.Module
@@ -51,6 +52,7 @@ class PreparedModel(nn.Module):
         self.runs: Runs = "plain"
         # A dictionary, so that it is no submodule.
         self._compiled: dict[str, Callable[..., Any]] = {}
+        self._compiled_of: list[tuple[int, int]] | None = None
 
     def having(
         self,
@@ -68,7 +70,8 @@ class PreparedModel(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What `module` gives."""
         with self._precision():
-            if self.runs == "native" and not torch.is_grad_enabled() and not kwargs:
+            plainly = self.training or torch.is_grad_enabled() or kwargs
+            if self.runs == "native" and not plainly:
                 return self._native(args)
             if self.runs != "compiled":
                 return self.module(*args, **kwargs)
@@ -84,8 +87,10 @@ class PreparedModel(nn.Module):
 
     def _native(self, args: tuple[Any, ...]) -> Any:
         """The result by native code; of what that does not take, by the module."""
-        if "native" not in self._compiled:
-            self._compiled["native"] = _native_code(self.module, args)
+        module = self.module
+        state = [state_of(tensor) for tensor in (*module.parameters(), *module.buffers())]
+        if state != self._compiled_of:
+            self._compiled["native"], self._compiled_of = _native_code(module, args), state
         return self._compiled["native"](*args)
 
     def _precision(self) -> AbstractContextManager[Any]:
@@ -99,7 +104,6 @@ class PreparedModel(nn.Module):
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Take a state of `module`."""
-        self._compiled.pop("native", None)
         return self.module.load_state_dict(*args, **kwargs)
 
     def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Parameter]]:

@@ -35,7 +35,7 @@ def promise_constant(tensor: Tensor) -> None:
     setattr(tensor, _PROMISE, True)
 
 
-def _state(tensor: Tensor) -> tuple[int, int]:
+def state_of(tensor: Tensor) -> tuple[int, int]:
     """What PyTorch knows of changes: their number, and the place in memory."""
     return 0 if tensor.is_inference() else tensor._version, tensor.data_ptr()
 
@@ -77,10 +77,10 @@ class Held(Generic[_T]):
         if self.reference() is not tensor or not tensor.is_cpu or not tensor.is_contiguous():
             return False
         if self.constant is not None:
-            return self.constant == _state(tensor)
+            return self.constant == state_of(tensor)
         same = self.digest == self.taken(tensor.data_ptr(), tensor.numel() * tensor.element_size())
         if same and hasattr(tensor, _PROMISE):
-            self.constant = _state(tensor)
+            self.constant = state_of(tensor)
         return same
 
 

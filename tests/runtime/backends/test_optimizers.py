@@ -198,7 +198,7 @@ def test_a_model_that_does_not_run_is_no_success(monkeypatch: pytest.MonkeyPatch
 
 
 def native(model: nn.Module) -> PreparedModel:
-    prepared = PreparedModel(model.eval(), OptimizationLevel.O2, "cpu")
+    prepared = PreparedModel(model, OptimizationLevel.O2, "cpu").eval()
     return NATIVE.apply(prepared)
 
 
@@ -222,14 +222,20 @@ def test_a_model_becomes_machine_code() -> None:
     assert len(ran) == 2 and model[0].get_parameter("weight").grad is not None
 
 
-def test_machine_code_has_the_weights_of_a_state_taken() -> None:
+def test_machine_code_follows_weights_and_training() -> None:
     torch.manual_seed(5)
-    prepared, other = native(nn.Linear(4, 3)), nn.Linear(4, 3)
-    x = torch.randn(2, 4)
+    model = nn.Sequential(nn.Linear(4, 3), nn.Dropout(1.0))
+    prepared, other, x = native(model), nn.Linear(4, 3), torch.randn(2, 4)
     with torch.no_grad():
         prepared(x)
-        prepared.load_state_dict(other.state_dict())
+        prepared.load_state_dict(nn.Sequential(other).state_dict())
         torch.testing.assert_close(prepared(x), other(x))
+        assert not prepared.train()(x).any()
+    prepared.eval()(x).sum().backward()
+    torch.optim.SGD(prepared.parameters(), 0.5).step()
+    with torch.no_grad():
+        assert not torch.allclose(prepared(x), other(x))
+        torch.testing.assert_close(prepared(x), model(x))
 
 
 def test_results_keep_their_form_in_machine_code() -> None:
