@@ -1,8 +1,9 @@
 """`from_pt2`: a file of `torch.export.save` as IR, read without running what it may carry.
 
-`torch.export.load` unpickles objects, loads libraries, evaluates the text of sizes and resolves the
-names of operators by attribute. So an archive is read here first, record by record, and only what
-cannot do harm is handed on: tensors as bytes, and a graph of ATen operators.
+`torch.export.load` unpickles objects, loads libraries, evaluates the text of sizes, resolves the
+names of operators by attribute and writes those of arguments into functions that it makes. So an
+archive is read here first, record by record, and only what cannot do harm is handed on: tensors as
+bytes, and a graph of ATen operators.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _FUNCTIONS = re.compile(
     r"Max|Min|Mod|ModularIndexing|Mul|Ne|Not|Or|Pow|PythonMod|Rational|Symbol|TrueDiv|Where|"
     r"ceiling|floor"
 )
-_NAME = re.compile(r"[\w.]*")
+_NAME = re.compile(r"-?[\w.]*")  # -Infinity, too
 _WORDS = re.compile(r"[\w.:/ +-]*")
 _NAMES = {
     key: _WORDS
