@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -128,10 +128,11 @@ def _npz(arrays: Mapping[str, Array]) -> bytes:
     """Arrays as `np.load` reads them; the same arrays give the same bytes."""
     buffer = io.BytesIO()
     # At NumPy's level of 6, lists of synapses take longer than all else.
-    with ZipFile(buffer, "w", ZIP_DEFLATED, compresslevel=2) as archive:
+    with ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+            data = io.BytesIO()
+            np.lib.format.write_array(data, array, allow_pickle=False)
+            archive.writestr(ZipInfo(f"{name}.npy"), data.getvalue(), ZIP_DEFLATED, 2)
     return buffer.getvalue()
 
 

@@ -9,4 +9,5 @@ from typing import Any
 
 def test_examples(tmp_path: Path, run_guide: Callable[[str], dict[str, Any]]) -> None:
     run_guide("docs/import_pytorch.md")
-    assert {path.name for path in tmp_path.iterdir()} == {"net.onnx", "net.mlir", "net.safetensors"}
+    made = {"net.pt2", "net.onnx", "net.mlir", "net.safetensors"}
+    assert {path.name for path in tmp_path.iterdir()} == made
