@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from ...ir.errors import LoweringError, OptionError, TritonError
+from ...ir.errors import LoweringError, OptionError, TritonError, first_line
 from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, overload_name, schema_of
 from .library_neurons import recognized
@@ -378,7 +378,7 @@ def _computed(program: ExportedProgram) -> list[Node]:
 
 
 def _explained(name: str, error: Exception) -> str:
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    first = first_line(error)
     text = f"{name} cannot be exported: {first}"
     if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
         return (

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
-from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
+from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError, first_line
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..problems import ProblemError
@@ -284,7 +284,7 @@ class _Importer:
         try:
             result = _evaluated(call.node, args, kwargs)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else "it fails"
+            reason = first_line(error)
             raise ProblemError(f"PyTorch does not compute it: {reason}") from None
         keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
         if isinstance(result, Sequence):

@@ -55,6 +55,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "rows from a place": lambda x: x + torch.arange(90.0).reshape(30, 3)[7 : 7 + x.shape[1]],
     "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
     "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
+    "few places": lambda x: x[:, torch.arange(x.shape[1]).bool().long()],
     "beside": lambda x: torch.arange(x.shape[1] + 2) + x.sum((1, 2))[:, None],
 }
 
