@@ -325,6 +325,9 @@ def _becomes_functional(node: Node) -> bool:
     packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
     functional = getattr(packet, schema.overload_name or "default", None)
     tensors = list(filter(is_node, node.args))
+    if name == "detach_":  # changes what gradients see
+        node.target = torch.ops.aten.detach.default
+        return True
     if not name.endswith("_") or functional is None or not tensors or node.kwargs:
         return False
     changed = tensors[0]
@@ -372,9 +375,15 @@ def _computed(program: ExportedProgram) -> list[Node]:
         if node.name in inputs or any(source in depending for source in node.all_input_nodes):
             depending.add(node)
             is_size = isinstance(node.meta.get("val"), torch.SymInt | int)
-            if node.op == "call_function" and schema_of(node) is not None and not is_size:
+            is_call = node.op == "call_function" and schema_of(node) is not None
+            if is_call and not is_size and not is_statement(node):
                 operators.append(node)
     return operators
+
+
+def is_statement(node: Node) -> bool:
+    """Whether an operator only says something of tensors and sizes, and computes nothing."""
+    return node.meta.get("val") is None or operator_name(node) == "aten::_assert_tensor_metadata"
 
 
 def _explained(name: str, error: Exception) -> str:

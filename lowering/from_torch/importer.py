@@ -33,7 +33,7 @@ from .calls import (
     overload_name,
     schema_of,
 )
-from .exporting import DynamicSizes, Exported, decomposed, export, readable
+from .exporting import DynamicSizes, Exported, decomposed, export, is_statement, readable
 from .places import location, place_of
 from .rules_complex import is_complex
 from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
@@ -150,7 +150,8 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
 
 
 def _has_rule(node: Node) -> bool:
-    return operator_name(node) in (COMPLEX if is_complex(node) else RULES)
+    name = operator_name(node)
+    return name in COMPLEX if is_complex(node) else name in RULES or name in SPREADING
 
 
 class _Importer:
@@ -241,7 +242,7 @@ class _Importer:
 
     def _value(self, node: Node) -> Value:
         call = Call.of(node)
-        if call.name == "aten::_assert_tensor_metadata" or node.meta.get("val") is None:
+        if is_statement(node):
             return None
         known = self._known(call)
         if known is not None:
