@@ -27,7 +27,7 @@ from .sizes import is_node
 from .standard_layers import FRESH, batched_experts, settled, shortened
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import FunctionSchema, nn
     from torch._ops import OperatorBase
     from torch.export import Dim, ExportedProgram
     from torch.fx import Node
@@ -186,7 +186,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
             exported.program.graph_module.recompile()  # operators have been replaced
-            program = _decomposed(exported.program.run_decompositions({}), has_rule, keep)
+            program = _decomposed(exported.program, has_rule, keep)
     except TritonError:
         raise
     except _FAILURES as error:
@@ -346,20 +346,20 @@ def _decomposed(
 ) -> ExportedProgram:
     import torch
 
-    for _ in range(_DECOMPOSITIONS):
+    known = cast(
+        "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
+    )
+    for turn in range(_DECOMPOSITIONS):
         missing = {
             cast("OperatorBase", node.target)
             for node in _computed(program)
             if not has_rule(node) and operator_name(node) not in keep
-        }
-        if not missing:
-            break
-        known = cast(
-            "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
-        )
+            and not cast("FunctionSchema", schema_of(node)).is_mutable
+        }  # fmt: skip
         table = {target: known[target] for target in missing if target in known}
-        if not table:
+        if turn and not table:
             break
+        # The first turn also takes away what changes tensors and operators with bodies.
         program = program.run_decompositions(table)
     return program
 
