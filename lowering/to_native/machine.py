@@ -158,3 +158,4 @@ def _initialize(binding: ModuleType, *, everything: bool) -> None:
     else:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
+        binding.initialize_native_asmparser()
