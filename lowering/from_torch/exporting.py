@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from ...ir.errors import LoweringError, OptionError, TritonError, first_line
+from ...ir.errors import LoweringError, OptionError, TritonError
 from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, overload_name, schema_of
 from .library_neurons import recognized
@@ -27,7 +27,7 @@ from .sizes import is_node
 from .standard_layers import FRESH, batched_experts, settled, shortened
 
 if TYPE_CHECKING:
-    from torch import FunctionSchema, nn
+    from torch import nn
     from torch._ops import OperatorBase
     from torch.export import Dim, ExportedProgram
     from torch.fx import Node
@@ -186,7 +186,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
             exported.program.graph_module.recompile()  # operators have been replaced
-            program = _decomposed(exported.program, has_rule, keep)
+            program = _decomposed(exported.program.run_decompositions({}), has_rule, keep)
     except TritonError:
         raise
     except _FAILURES as error:
@@ -325,9 +325,6 @@ def _becomes_functional(node: Node) -> bool:
     packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
     functional = getattr(packet, schema.overload_name or "default", None)
     tensors = list(filter(is_node, node.args))
-    if name == "detach_":  # changes what gradients see
-        node.target = torch.ops.aten.detach.default
-        return True
     if not name.endswith("_") or functional is None or not tensors or node.kwargs:
         return False
     changed = tensors[0]
@@ -346,20 +343,20 @@ def _decomposed(
 ) -> ExportedProgram:
     import torch
 
-    known = cast(
-        "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
-    )
-    for turn in range(_DECOMPOSITIONS):
+    for _ in range(_DECOMPOSITIONS):
         missing = {
             cast("OperatorBase", node.target)
             for node in _computed(program)
             if not has_rule(node) and operator_name(node) not in keep
-            and not cast("FunctionSchema", schema_of(node)).is_mutable
-        }  # fmt: skip
-        table = {target: known[target] for target in missing if target in known}
-        if turn and not table:
+        }
+        if not missing:
             break
-        # The first turn also takes away what changes tensors and operators with bodies.
+        known = cast(
+            "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
+        )
+        table = {target: known[target] for target in missing if target in known}
+        if not table:
+            break
         program = program.run_decompositions(table)
     return program
 
@@ -375,19 +372,13 @@ def _computed(program: ExportedProgram) -> list[Node]:
         if node.name in inputs or any(source in depending for source in node.all_input_nodes):
             depending.add(node)
             is_size = isinstance(node.meta.get("val"), torch.SymInt | int)
-            is_call = node.op == "call_function" and schema_of(node) is not None
-            if is_call and not is_size and not is_statement(node):
+            if node.op == "call_function" and schema_of(node) is not None and not is_size:
                 operators.append(node)
     return operators
 
 
-def is_statement(node: Node) -> bool:
-    """Whether an operator only says something of tensors and sizes, and computes nothing."""
-    return node.meta.get("val") is None or operator_name(node) == "aten::_assert_tensor_metadata"
-
-
 def _explained(name: str, error: Exception) -> str:
-    first = first_line(error)
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     text = f"{name} cannot be exported: {first}"
     if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
         return (

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
-from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError, first_line
+from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..problems import ProblemError
@@ -33,7 +33,7 @@ from .calls import (
     overload_name,
     schema_of,
 )
-from .exporting import DynamicSizes, Exported, decomposed, export, is_statement, readable
+from .exporting import DynamicSizes, Exported, decomposed, export, readable
 from .places import location, place_of
 from .rules_complex import is_complex
 from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
@@ -150,8 +150,7 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
 
 
 def _has_rule(node: Node) -> bool:
-    name = operator_name(node)
-    return name in COMPLEX if is_complex(node) else name in RULES or name in SPREADING
+    return operator_name(node) in (COMPLEX if is_complex(node) else RULES)
 
 
 class _Importer:
@@ -242,7 +241,7 @@ class _Importer:
 
     def _value(self, node: Node) -> Value:
         call = Call.of(node)
-        if is_statement(node):
+        if call.name == "aten::_assert_tensor_metadata" or node.meta.get("val") is None:
             return None
         known = self._known(call)
         if known is not None:
@@ -285,7 +284,7 @@ class _Importer:
         try:
             result = _evaluated(call.node, args, kwargs)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            reason = first_line(error)
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else "it fails"
             raise ProblemError(f"PyTorch does not compute it: {reason}") from None
         keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
         if isinstance(result, Sequence):

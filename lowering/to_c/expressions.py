@@ -8,7 +8,6 @@ loops (`nests`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isinf, isnan
 from typing import Any, cast
 
 import numpy as np
@@ -65,13 +64,14 @@ def literal(number: float, type: str) -> str:
 
 
 def _float(value: float, suffix: str) -> str:
-    if isnan(value):
+    if np.isnan(value):
         return "NAN" if suffix else "(double)NAN"
-    if isinf(value):
+    if np.isinf(value):
         text = "INFINITY" if suffix else "(double)INFINITY"
         return text if value > 0 else f"-{text}"
-    if abs(value) < 1e6 and value == int(value):
-        return f"{value}{suffix}"
+    if value == int(value) and abs(value) < 1e6:
+        sign = "-" if np.signbit(value) else ""
+        return f"{sign}{abs(int(value))}.0{suffix}"
     return f"{value.hex()}{suffix}"
 
 
