@@ -26,6 +26,11 @@ class TritonError(Exception):
     exit_code: int = 1
 
 
+def first_line(error: BaseException) -> str:
+    """What another library's exception says, without its details; its name if it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 class SourceError(TritonError):
     """Text that cannot be read as a program."""
 

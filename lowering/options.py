@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, first_line
 from ..ir.pipeline import PassText, Word, convert_words, did_you_mean, split_pipeline, type_text
 
 
@@ -64,7 +64,7 @@ def parse_target_spec(text: str) -> PassText:
     try:
         parts = split_pipeline(text.strip())
     except OptionError as error:
-        reason = str(error).splitlines()[0].removeprefix("pass pipeline, ")
+        reason = first_line(error).removeprefix("pass pipeline, ")
     else:
         if len(parts) == 1 and parts[0].arguments is None:
             return parts[0]

@@ -23,7 +23,7 @@ from ..dialects.elements import holds_nan, numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
 from ..ir.arrays import Array
-from ..ir.errors import BackendError, ParameterError
+from ..ir.errors import BackendError, ParameterError, first_line
 from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.sparse_matrix import Sparse, SparseMatrix, part_names, sparse_parts
 from ..ir.store import ParameterStore, read_arrays
@@ -90,7 +90,7 @@ def _load_torch(path: Path) -> dict[str, Array]:
             "run code. Save the tensors alone: torch.save(model.state_dict(), …), or safetensors"
         ) from None
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, BadZipFile) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = first_line(error)
         raise ParameterError(f"{what} holds no plain tensors: {reason}") from None
     return _entries(state, str(path))
 
@@ -105,7 +105,7 @@ def as_arrays(state: object, what: str) -> dict[str, Array]:
             try:
                 value = _torch_array(cast("Tensor", value).detach())
             except (TypeError, RuntimeError) as error:
-                reason = str(error).splitlines()[0]
+                reason = first_line(error)
                 raise ParameterError(f"{what}: '{name}' is no plain tensor: {reason}") from None
         arrays[str(name)] = np.asarray(value)
     return arrays

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import BackendError
+from ..ir.errors import BackendError, first_line
 from .device_choice import chosen_device, chosen_providers
 
 
@@ -36,7 +36,7 @@ def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:
         with torch.inference_mode():
             result: Any = module(*(from_array(x).to(device) for x in inputs))
     except (RuntimeError, ValueError, TypeError) as error:
-        raise BackendError(f"PyTorch refuses to run the model: {_first_line(error)}") from error
+        raise BackendError(f"PyTorch refuses to run the model: {first_line(error)}") from error
     several = isinstance(result, tuple | list)
     values = cast("Sequence[Any]", result) if several else [result]
     return [to_array(value) for value in values]
@@ -114,7 +114,7 @@ def open_session(
         )
     except Exception as error:
         # onnxruntime's exceptions share no base class but Exception.
-        raise BackendError(f"ONNX Runtime refuses the model: {_first_line(error)}") from error
+        raise BackendError(f"ONNX Runtime refuses the model: {first_line(error)}") from error
 
 
 def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
@@ -130,7 +130,7 @@ def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
         return list(session.run(None, dict(zip(names, inputs, strict=True))))
     except Exception as error:
         # onnxruntime's exceptions share no base class but Exception.
-        raise BackendError(f"ONNX Runtime refuses to run: {_first_line(error)}") from error
+        raise BackendError(f"ONNX Runtime refuses to run: {first_line(error)}") from error
 
 
 def run_onnx(
@@ -156,8 +156,3 @@ def device_providers() -> tuple[str, ...]:
         BackendError: onnxruntime is missing, or lacks them.
     """
     return tuple(chosen_providers(require_runtime().get_available_providers()))
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from ...ir.errors import LoweringError, OptionError, TritonError
+from ...ir.errors import LoweringError, OptionError, TritonError, first_line
 from ...runtime.spiking.export_recording import recording
-from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, overload_name, schema_of
+from .calls import Call, is_tensor, nodes_of, operator_name, schema_of
+from .in_place import becomes_functional, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
-from .sizes import is_node
-from .standard_layers import FRESH, batched_experts, settled, shortened
+from .standard_layers import batched_experts, settled, shortened
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import FunctionSchema, nn
     from torch._ops import OperatorBase
     from torch.export import Dim, ExportedProgram
     from torch.fx import Node
@@ -186,7 +186,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
             exported.program.graph_module.recompile()  # operators have been replaced
-            program = _decomposed(exported.program.run_decompositions({}), has_rule, keep)
+            program = _decomposed(exported.program, has_rule, keep)
     except TritonError:
         raise
     except _FAILURES as error:
@@ -293,8 +293,9 @@ def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
     """Whether the graph can be read as it is exported; decomposing costs more than exporting.
 
     Operators that change a tensor which nobody else reads, such as the `relu_` behind a
-    convolution, become those that give a new one.
+    convolution, become those that give a new one; what is written to constants is computed.
     """
+    written = written_constants(program)
     for node in nodes_of(program):
         if node.op == "get_attr":  # the body of an operator with bodies
             return False
@@ -304,9 +305,11 @@ def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
         if schema is None:
             if node.target is not operator.getitem and is_tensor(node):
                 return False
-        elif _learns(node) or (schema.is_mutable and not _becomes_functional(node)):
+        elif _learns(node) or not (
+            not schema.is_mutable or node in written or becomes_functional(node)
+        ):
             return False
-    return all(map(has_rule, _computed(program)))
+    return all(has_rule(node) or node in written for node in _computed(program))
 
 
 def _learns(node: Node) -> bool:
@@ -315,48 +318,25 @@ def _learns(node: Node) -> bool:
     return any(map(call.flag, ("training", "use_input_stats", "train")))
 
 
-def _becomes_functional(node: Node) -> bool:
-    """Whether an operator that changes its first operand was put in the form that does not."""
-    import torch
-
-    schema = schema_of(node)
-    assert schema is not None
-    name = schema.name.removeprefix("aten::")
-    packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
-    functional = getattr(packet, schema.overload_name or "default", None)
-    tensors = list(filter(is_node, node.args))
-    if not name.endswith("_") or functional is None or not tensors or node.kwargs:
-        return False
-    changed = tensors[0]
-    # What is written keeps the type of the tensor; a new one might not.
-    types = {fake_tensor(value).dtype for value in (*tensors, node) if is_tensor(value)}
-    if changed is not node.args[0] or len(changed.users) > 1 or len(types) > 1:
-        return False
-    if changed.op != "call_function" or overload_name(changed) not in FRESH:
-        return False
-    node.target = functional
-    return True
-
-
 def _decomposed(
     program: ExportedProgram, has_rule: HasRule, keep: Collection[str]
 ) -> ExportedProgram:
     import torch
 
-    for _ in range(_DECOMPOSITIONS):
+    known = cast(
+        "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
+    )
+    for turn in range(_DECOMPOSITIONS):
         missing = {
             cast("OperatorBase", node.target)
             for node in _computed(program)
             if not has_rule(node) and operator_name(node) not in keep
-        }
-        if not missing:
-            break
-        known = cast(
-            "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
-        )
+            and not cast("FunctionSchema", schema_of(node)).is_mutable
+        }  # fmt: skip
         table = {target: known[target] for target in missing if target in known}
-        if not table:
+        if turn and not table:
             break
+        # The first turn also takes away what changes tensors and operators with bodies.
         program = program.run_decompositions(table)
     return program
 
@@ -372,13 +352,19 @@ def _computed(program: ExportedProgram) -> list[Node]:
         if node.name in inputs or any(source in depending for source in node.all_input_nodes):
             depending.add(node)
             is_size = isinstance(node.meta.get("val"), torch.SymInt | int)
-            if node.op == "call_function" and schema_of(node) is not None and not is_size:
+            is_call = node.op == "call_function" and schema_of(node) is not None
+            if is_call and not is_size and not is_statement(node):
                 operators.append(node)
     return operators
 
 
+def is_statement(node: Node) -> bool:
+    """Whether an operator only says something of tensors and sizes, and computes nothing."""
+    return node.meta.get("val") is None or operator_name(node) == "aten::_assert_tensor_metadata"
+
+
 def _explained(name: str, error: Exception) -> str:
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    first = first_line(error)
     text = f"{name} cannot be exported: {first}"
     if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
         return (

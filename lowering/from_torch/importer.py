@@ -20,7 +20,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
-from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
+from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError, first_line
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..problems import ProblemError
@@ -33,7 +33,8 @@ from .calls import (
     overload_name,
     schema_of,
 )
-from .exporting import DynamicSizes, Exported, decomposed, export, readable
+from .exporting import DynamicSizes, Exported, decomposed, export, is_statement, readable
+from .in_place import is_written
 from .places import location, place_of
 from .rules_complex import is_complex
 from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
@@ -150,7 +151,8 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
 
 
 def _has_rule(node: Node) -> bool:
-    return operator_name(node) in (COMPLEX if is_complex(node) else RULES)
+    name = operator_name(node)
+    return name in COMPLEX if is_complex(node) else name in RULES or name in SPREADING
 
 
 class _Importer:
@@ -241,7 +243,7 @@ class _Importer:
 
     def _value(self, node: Node) -> Value:
         call = Call.of(node)
-        if call.name == "aten::_assert_tensor_metadata" or node.meta.get("val") is None:
+        if is_statement(node):
             return None
         known = self._known(call)
         if known is not None:
@@ -284,12 +286,13 @@ class _Importer:
         try:
             result = _evaluated(call.node, args, kwargs)
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else "it fails"
+            reason = first_line(error)
             raise ProblemError(f"PyTorch does not compute it: {reason}") from None
         keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
         if isinstance(result, Sequence):
             return [Known(part, sizes_of(part.shape), keys) for part in result]
-        if name in _UNCHANGING and known and result.dtype == known[0].tensor.dtype:
+        is_same = name in _UNCHANGING and known and result.dtype == known[0].tensor.dtype
+        if is_same and not is_written(call.node):
             return known[0]
         return Known(result, call.sizes, keys)
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ...ir.errors import BackendError, SourceError
+from ...ir.errors import BackendError, SourceError, first_line
 from .calls import nodes_of
 from .exporting import BATCH, Exported
 from .importer import program_of
@@ -47,12 +47,10 @@ _FUNCTIONS = re.compile(
 )
 _NAME = re.compile(r"-?[\w.]*")  # -Infinity, too
 _WORDS = re.compile(r"[\w.:/ +-]*")
-_NAMES = {
-    key: _WORDS
-    for key in (
-        *("parameter_name", "buffer_name", "tensor_constant_name", "fqn", "torch_version", "spec"),
-    )
-}
+_NAMES: Mapping[str, re.Pattern[str]] = dict.fromkeys(
+    ("parameter_name", "buffer_name", "tensor_constant_name", "fqn", "torch_version", "spec"),
+    _WORDS,
+)
 """What texts are under some keys; no code can be made of them."""
 _PLACES = ("stack_trace", "nn_module_stack")
 """What is read of the metadata of nodes."""
@@ -95,14 +93,9 @@ def from_pt2(source: Path | str, *, recognize_ternary: bool = True) -> ModuleOp:
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from None
     except Exception as error:  # what PyTorch raises for broken files is of every kind
-        raise SourceError(f"{path}: no program of torch.export: {_first_line(error)}") from None
+        raise SourceError(f"{path}: no program of torch.export: {first_line(error)}") from None
     exported = Exported(program, _names(program), is_decomposed=False)
     return program_of(exported, path.stem, recognize_ternary)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _records(path: Path) -> dict[str, bytes]:

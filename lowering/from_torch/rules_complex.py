@@ -78,10 +78,12 @@ def _product(e: Builder, call: Call) -> list[SSAValue]:
     return [(a * c - b * d).value, (a * d + b * c).value]
 
 
-def _converted(e: Builder, call: Call) -> list[SSAValue]:
-    """Also real numbers as complex ones, and complex ones of another length."""
-    element = element_type(call.value.dtype.to_real())
-    return [e.convert(part.value, element) for part in _both(e, call["self"])]
+def _converted(e: Builder, call: Call) -> SSAValue | list[SSAValue]:
+    """Also real numbers as complex ones, complex ones of another length, and their real parts."""
+    to = call.value.dtype
+    element = element_type(to.to_real() if to.is_complex else to)
+    parts = [e.convert(part.value, element) for part in _both(e, call["self"])]
+    return parts if to.is_complex else parts[0]
 
 
 def _sum(sign: int) -> Rule:

@@ -260,8 +260,11 @@ RULES: dict[str, Rule] = {
         for kind, function in FUNCTIONS.items()
         if issubclass(kind, tensor.FloatUnaryOp) and not issubclass(kind, tensor.AlphaOp)
     },
+    "__and__": arithmetic(tensor.AndOp, tensor.AndOp),
     "__lshift__": arithmetic(tensor.ShiftLeftOp),
+    "__or__": arithmetic(tensor.OrOp, tensor.OrOp),
     "__rshift__": arithmetic(tensor.ShiftRightOp),
+    "__xor__": arithmetic(tensor.XorOp, tensor.XorOp),
     "abs": unary(tensor.AbsOp),
     "atan2": arithmetic(tensor.Atan2Op),
     "fmod": arithmetic(tensor.FmodOp),

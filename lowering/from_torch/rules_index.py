@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from xdsl.dialects.builtin import i1, i64
+from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -78,11 +78,13 @@ def _whole_axis(e: Builder, node: Node, size: Size, call: Call) -> int | None:
     if len(along) != 1 or sizes[along[0]] != size:
         return None
     known = e.known(node)
+    if not _counts(node):
+        return None
     if known is not None:
         counted = np.arange(fixed(size))
         is_whole = np.array_equal(array_of(known.tensor).reshape(-1), counted)
         return len(sizes) - along[0] if is_whole else None
-    while node.op == "call_function" and schema_of(node) is not None:
+    while node.op == "call_function" and schema_of(node) is not None and _counts(node):
         here = Call.of(node)
         if here.name == "aten::arange":
             is_plain = here.arguments.get("start", 0) == 0 and here.arguments.get("step", 1) == 1
@@ -94,6 +96,11 @@ def _whole_axis(e: Builder, node: Node, size: Size, call: Call) -> int | None:
             return None
         node = here["self"]
     return None
+
+
+def _counts(node: Node) -> bool:
+    """Whether every place of an axis has a number of its own: truth values and bytes have few."""
+    return element_type(fake_tensor(node).dtype) in (i32, i64)
 
 
 def _places(e: Builder, node: Node, size: Size) -> SSAValue:

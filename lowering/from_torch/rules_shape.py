@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -15,7 +15,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
-from .calls import Call, fake_tensor
+from .calls import Call, fake_tensor, is_tensor
 from .sizes import Size, Sizes, is_free, is_node, sizes_of, static
 from .torch_builder import Builder, Known, Rule, element_type
 
@@ -85,6 +85,19 @@ def _repeat(e: Builder, call: Call) -> SSAValue:
         if count != 1:
             x = e.add(tensor.ConcatenateOp([x] * count, axis))
     return x
+
+
+def _repeat_interleave(e: Builder, call: Call) -> SSAValue:
+    """Each element as often in a row."""
+    if is_tensor(call.arguments["repeats"]):
+        raise ProblemError("how often each element comes depends on values; use one number")
+    x, sizes, repeats = e.value(call["self"]), e.sizes(call["self"]), call.integer("repeats")
+    axis = call.axis(call.rank) if "dim" in call else len(sizes) - 1
+    if repeats != 1:
+        x = e.add(tensor.UnsqueezeOp(x, [axis + 1]))
+        x = e.add(tensor.ConcatenateOp([x] * repeats, axis + 1))
+        sizes = (*sizes[: axis + 1], repeats, *sizes[axis + 1 :])
+    return e.reshape(x, sizes, call.sizes)
 
 
 def cut(e: Builder, x: SSAValue, axis: int, start: int, end: int, step: int = 1) -> SSAValue:
@@ -233,6 +246,25 @@ def _arange(e: Builder, call: Call) -> SSAValue:
     return (steps if start == 0 else steps + Formula(e, e.number(start, element))).value
 
 
+def _difference(e: Builder, call: Call) -> SSAValue:
+    """What each element is more than the one before."""
+    axis = call.axis(call.rank, default=-1)
+    ends = [call.optional(name) for name in ("prepend", "self", "append")]
+    parts = [e.operand(part, call.value.dtype) for part in ends if part is not None]
+    x = e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else parts[0]
+    for _ in range(call.integer("n", 1)):
+        later, earlier = cut(e, x, axis, 1, SLICE_END), cut(e, x, axis, 0, -1)
+        is_truth = tensor_type(x).element_type == i1
+        x = e.add((tensor.XorOp if is_truth else tensor.SubOp)(later, earlier))
+    return x
+
+
+def _fill(e: Builder, call: Call) -> SSAValue:
+    """One value, a number or a tensor of rank 0, at every place."""
+    value = e.operand(call.operand("value"), call.value.dtype)
+    return expanded(e, value, (), call.sizes)
+
+
 def _copy(e: Builder, call: Call) -> SSAValue:
     source = e.operand(call["src"], call.value.dtype)
     return expanded(e, source, e.sizes(call["src"]), call.sizes)
@@ -354,7 +386,10 @@ RULES: dict[str, Rule] = {
     "chunk": _split,
     "constant_pad_nd": _pad,
     "copy": _copy,
+    "diff": _difference,
     "expand": _expand,
+    "expand_as": _expand,
+    "fill": _fill,
     "flatten": _view,
     "flip": _flip,
     "narrow": _narrow,
@@ -365,6 +400,7 @@ RULES: dict[str, Rule] = {
     "reflection_pad1d": _pad,
     "reflection_pad2d": _pad,
     "repeat": _repeat,
+    "repeat_interleave": _repeat_interleave,
     "replication_pad1d": _pad,
     "replication_pad2d": _pad,
     "reshape": _view,

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
+from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError, first_line
 from ...ir.interpreter import entry_function
 from ...passes.analysis.time_axis import has_time_first
 from ..compile_model import CompiledModel, get_all_backends
@@ -220,7 +220,7 @@ class NeuromorphicBackend(ABC):
             except LoweringError as error:
                 if device == devices[-1]:
                     raise
-                reason = str(error).splitlines()[0]
+                reason = first_line(error)
                 warnings.warn(f"a larger machine is taken: {reason}", FallbackWarning, 4)
         raise AssertionError
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
-from ...ir.errors import LoweringError, OptionError
+from ...ir.errors import LoweringError, OptionError, first_line
 from ..conversion import convert_to_snn, run_spiking
 from ..models import Model, import_for
 from ..placement import Device, load_device, place
@@ -113,7 +113,7 @@ class OptimizationEngine:
                 except LoweringError as error:
                     if share == max(self.shares):
                         raise
-                    warnings.warn(str(error).splitlines()[0], stacklevel=2)
+                    warnings.warn(first_line(error), stacklevel=2)
                     continue
                 tried.append(Tried(steps, price, most, float(right.mean()), energy, spiking))
         enough = [one for one in tried if one.accuracy >= accuracy]

@@ -151,8 +151,11 @@ def device_text(device: str | Path, constraints: Mapping[str, object]) -> str:
         OptionError: a number that is none; see `Device.with_constraints`.
     """
     load_device(device).with_constraints(constraints)
-    words = [f"{key}={value}" for key, value in constraints.items() if key != "device"]
-    return f"{device}{{{' '.join(words)}}}" if words else str(device)
+    name, _, words = str(device).partition("{")
+    own = [] if not words else words.removesuffix("}").split()
+    own += [f"{key}={value}" for key, value in constraints.items() if key != "device"]
+    by_key = {word.partition("=")[0].replace("-", "_"): word for word in own}
+    return f"{name}{{{' '.join(by_key.values())}}}" if by_key else name
 
 
 def load_device(device: str | Path | Device) -> Device:

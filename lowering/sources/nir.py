@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError
+from ...ir.errors import BackendError, first_line
 from ...runtime.engines import from_array, to_array
 from ..from_nir.importer import DEFAULT_DT
 from .source import Source
@@ -61,7 +61,7 @@ class NIRSource(Source):
         except BackendError:
             raise
         except Exception as error:  # frameworks raise whatever they meet
-            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            text = first_line(error)
             raise BackendError(f"{package} refuses the graph: {text}") from error
         self.engine = f"{package} {version(package)}"
         return [to_array(torch.stack(outputs, 1))]

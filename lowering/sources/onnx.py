@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, first_line
 from ...runtime.engines import open_session, require_runtime, run_session
 from ..from_onnx.formats import format_of
 from ..from_onnx.reading import read_model, require_onnx
@@ -208,7 +208,7 @@ def _guarded(engine: str, run: Callable[[], T]) -> T:
         with np.errstate(all="ignore"):
             return run()
     except Exception as error:  # evaluators raise whatever NumPy and their operators do
-        text = str(error).strip().partition("\n")[0] or type(error).__name__
+        text = first_line(error)
         raise BackendError(f"{engine} refuses the model: {text}") from error
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError
+from ...ir.errors import BackendError, first_line
 from ...runtime.engines import from_array, to_array
 from ..from_torch.exporting import evaluating
 from ..from_torch.places import location
@@ -45,7 +45,7 @@ class TorchSource(Source):
             with evaluating(self.module), torch.inference_mode():
                 results: list[Tensor | None] = pytree.tree_leaves(self.module(*args, **kwargs))
         except (RuntimeError, ValueError, TypeError) as error:
-            text = str(error).strip().partition("\n")[0]
+            text = first_line(error)
             raise BackendError(f"PyTorch refuses to run the module: {text}") from error
         self.engine = f"torch {version('torch')} (eager)"
         return [to_array(value) for value in results if value is not None]
@@ -73,7 +73,7 @@ class TorchSource(Source):
                 program = torch.export.export(self.module, args, kwargs, strict=False)
                 Recorder(program.module()).run(*args, *kwargs.values())
         except Exception as error:  # export runs the module's own code
-            text = str(error).strip().partition("\n")[0]
+            text = first_line(error)
             raise BackendError(f"PyTorch cannot tell what the module computes: {text}") from error
         return results
 

@@ -8,6 +8,7 @@ loops (`nests`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isinf, isnan
 from typing import Any, cast
 
 import numpy as np
@@ -64,14 +65,13 @@ def literal(number: float, type: str) -> str:
 
 
 def _float(value: float, suffix: str) -> str:
-    if np.isnan(value):
+    if isnan(value):
         return "NAN" if suffix else "(double)NAN"
-    if np.isinf(value):
+    if isinf(value):
         text = "INFINITY" if suffix else "(double)INFINITY"
         return text if value > 0 else f"-{text}"
-    if value == int(value) and abs(value) < 1e6:
-        sign = "-" if np.signbit(value) else ""
-        return f"{sign}{abs(int(value))}.0{suffix}"
+    if abs(value) < 1e6 and value == int(value):
+        return f"{value}{suffix}"
     return f"{value.hex()}{suffix}"
 
 

@@ -351,20 +351,8 @@ def _array(name: str, type: str, values: Array) -> str:
     flat = values.reshape(-1)
     if type == "uint16_t" and flat.dtype.itemsize == 2:
         flat = flat.view(np.uint16)
-    words = _words(flat, type) or ["0"]
+    is_wide = type in ("float", "double", "int32_t", "int64_t")
+    words = [literal(x, type) if is_wide else str(int(x)) for x in flat.tolist()] or ["0"]
     lines = [", ".join(words[i : i + _LINE]) for i in range(0, len(words), _LINE)]
     body = ",\n    ".join(lines)
     return f"static const {type} {name}[{len(words)}] = {{\n    {body}}};"
-
-
-def _words(flat: Array, type: str) -> list[str]:
-    """The numbers of a constant array; quickly, for there may be many."""
-    numbers = flat.tolist()
-    if type in ("float", "double"):
-        suffix = "f" if type == "float" else ""
-        parted = (np.isfinite(flat) & (flat != np.rint(flat))).tolist()
-        each = zip(numbers, parted, strict=True)
-        return [f"{x.hex()}{suffix}" if part else literal(x, type) for x, part in each]
-    if type in ("int32_t", "int64_t"):
-        return [literal(x, type) for x in numbers]
-    return [str(int(x)) for x in numbers]

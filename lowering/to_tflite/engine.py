@@ -15,7 +15,7 @@ from ...dialects.interpret import run_module
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, LoweringError, TritonError
+from ...ir.errors import BackendError, LoweringError, TritonError, first_line
 from ..comparison import BATCH, disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
 
@@ -49,7 +49,7 @@ def run_tflite(
     try:
         return [interpreter.get_tensor(port["index"]).copy() for port in outputs]
     except ValueError as error:
-        raise BackendError(f"LiteRT gives no results: {_first_line(error)}") from error
+        raise BackendError(f"LiteRT gives no results: {first_line(error)}") from error
 
 
 def tensors_of(
@@ -104,7 +104,7 @@ def _invoked(
         interpreter.invoke()
         return interpreter
     except (RuntimeError, ValueError) as error:
-        raise BackendError(f"LiteRT refuses the model: {_first_line(error)}") from error
+        raise BackendError(f"LiteRT refuses the model: {first_line(error)}") from error
 
 
 def run_faithfully(
@@ -149,11 +149,6 @@ class TFLiteEngine(ArtifactEngine):
         outputs, _ = run_faithfully(model, laid, reference=reference)
         self.name = f"litert {version('ai-edge-litert')}"
         return [y.transpose(np.argsort(axes)) for y, axes in zip(outputs, output_axes, strict=True)]
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
 
 
 def self_check(

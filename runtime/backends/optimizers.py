@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import nn
 
-from ...ir.errors import TritonError
+from ...ir.errors import TritonError, first_line
 from . import strategies
 from .options import OptimizationLevel, OptimizationResult
 from .prepared import PreparedModel, Sample, seconds
@@ -145,7 +145,7 @@ class BaseOptimizer:
                 warnings.simplefilter("ignore")
                 seconds((candidate,), sample, self.synchronize)
         except TritonError as error:
-            raise Inapplicable(str(error).strip().splitlines()[0]) from error
+            raise Inapplicable(first_line(error)) from error
         except Exception as error:
             # What a compiled or quantised model raises depends on the library that runs it.
             raise Failed(f"fails on the sample: {error}".splitlines()[0]) from error

@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import BackendError
+from ...ir.errors import BackendError, first_line
 from ..native.held import state_of
 from ..native.provider import GROUP
 from .options import OptimizationLevel
@@ -80,7 +80,7 @@ class PreparedModel(nn.Module):
             try:
                 return self._compiled["module"](*args, **kwargs)
             except _compiler_errors() as error:
-                reason = str(error).strip().splitlines()[0]
+                reason = first_line(error)
                 warnings.warn(f"runs as it is, not compiled: {reason}", stacklevel=2)
                 self.runs = "plain"
                 return self.module(*args, **kwargs)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ...ir.errors import first_line
 from ..devices import cuda_device
 from ..packed import freeze, pack_model
 from .options import OptimizationLevel
@@ -65,7 +66,7 @@ def _fold_batch_norms(model: PreparedModel) -> PreparedModel:
         return model.having(traced(model.module))
     except Exception as error:
         # Tracing runs the model's own code on proxies, which may fail in any way.
-        raise Inapplicable(f"torch.fx cannot trace the model: {_first_line(error)}") from error
+        raise Inapplicable(f"torch.fx cannot trace the model: {first_line(error)}") from error
 
 
 def _pack_ternary_layers(model: PreparedModel) -> PreparedModel:
@@ -123,7 +124,7 @@ def _by_torchao(model: PreparedModel, config: str) -> PreparedModel:
         torchao.quantize_(model.module, getattr(torchao, config)())
     except Exception as error:
         # torchao's refusals share no base class.
-        raise Inapplicable(f"torchao refuses the model: {_first_line(error)}") from error
+        raise Inapplicable(f"torchao refuses the model: {first_line(error)}") from error
     return model
 
 
@@ -131,10 +132,6 @@ def _layers(
     model: nn.Module, kind: type[nn.Module] | tuple[type[nn.Module], ...]
 ) -> list[nn.Module]:
     return [layer for layer in model.modules() if isinstance(layer, kind)]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 FUSION = Strategy(

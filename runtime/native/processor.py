@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
@@ -65,7 +66,11 @@ def host_processor() -> Processor:
         reported: dict[str, bool] = binding.get_host_cpu_features()
     except RuntimeError:
         reported = {}
-    features = frozenset(name for name, present in reported.items() if present)
+    # Kernels ask Linux for the matrix unit; what other systems want to be asked is not known here.
+    absent = () if sys.platform == "linux" else ("amx-",)
+    features = frozenset(
+        name for name, present in reported.items() if present and not name.startswith(absent)
+    )
     if not features:
         return Processor(_LEAST, features, features)
     is_x86 = binding.get_process_triple().startswith(("x86_64", "amd64", "i"))

@@ -154,21 +154,21 @@ class Code(LlvmBuilder):
     def prefetch(self, address: SSAValue, nearness: int = 3) -> None:
         """Ask for a line of memory early, 3 for the nearest cache; any address is allowed."""
         flags = (self.constant(n, i32) for n in (0, nearness, 1))
-        self._effect("llvm.prefetch.p0", address, *flags)
+        self.effect("llvm.prefetch.p0", address, *flags)
 
     def copy(self, target: SSAValue, source: SSAValue, count: Index) -> None:
         """Copy bytes between places that do not overlap."""
         plain = self.constant(0, i1)
-        self._effect("llvm.memcpy.p0.p0.i64", target, source, self.integer(count), plain)
+        self.effect("llvm.memcpy.p0.p0.i64", target, source, self.integer(count), plain)
 
     def clear(self, target: SSAValue, count: Index, byte: int = 0) -> None:
         """Set bytes to zero, or to another number."""
         value, plain = self.constant(byte, i8), self.constant(0, i1)
-        self._effect("llvm.memset.p0.i64", target, value, self.integer(count), plain)
+        self.effect("llvm.memset.p0.i64", target, value, self.integer(count), plain)
 
     # Calls
 
-    def _effect(self, name: str, *arguments: SSAValue) -> None:
+    def effect(self, name: str, *arguments: SSAValue) -> None:
         """Call an LLVM intrinsic that gives nothing."""
         self.append(llvm.CallIntrinsicOp(name, arguments, []))
 

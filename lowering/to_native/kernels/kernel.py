@@ -49,7 +49,7 @@ from .activations import prepare_name, write_prepare
 from .code import POINTER, Code, Index
 from .epilogue import Epilogue, write_finish
 from .gemv import write_rows
-from .panel import write_panels, write_tiles
+from .panel import write_panel_tiles, write_panels
 from .parallel import loaded
 from .recipes import Recipe
 from .scratch import Product, Scratch
@@ -67,7 +67,7 @@ def layer_epilogue(kind: Kind) -> Epilogue:
 def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
     """The functions `linear`, `linear_arrays`, `prepare` and `compute` of `abi.linear`."""
     order = order_of(layout)
-    functions = write_tiles(recipe, kind.digits) if layout == "panels" else []
+    functions = write_panel_tiles(recipe, kind.digits) if layout == "panels" else []
     if layout == "sparse":
         functions += write_sparse_tiles(recipe)
     functions.append(write_prepare(recipe, kind, order, "prepare"))
@@ -82,7 +82,8 @@ def kernel_module(recipe: Recipe, layout: Layout, kind: Kind) -> ModuleOp:
 def shared_functions(recipe: Recipe, kinds: Iterable[tuple[Kind, Layout]]) -> list[llvm.FuncOp]:
     """What the functions of `linear_functions` for these kinds and layouts call."""
     wanted = list(kinds)
-    functions = write_tiles(recipe, *(k.digits for k, layout in wanted if layout == "panels"))
+    digits = [kind.digits for kind, layout in wanted if layout == "panels"]
+    functions = write_panel_tiles(recipe, *digits) if digits else []
     if any(layout == "sparse" for _, layout in wanted):
         functions += write_sparse_tiles(recipe)
     orders: dict[tuple[Kind, Order], None] = {}
@@ -120,14 +121,20 @@ def _write_compute(
     weights, y, memory, *tables, rows, ins, outs, n0, n1 = code.arguments
     scratch = Scratch(code, memory, rows, ins, kind.digits)
 
-    def end(m: SSAValue, count: Index, first: SSAValue, stop: SSAValue) -> None:
+    def write_end(
+        m: SSAValue,
+        count: Index,
+        first: SSAValue,
+        end: SSAValue,
+        raw: tuple[SSAValue, Index] | None = None,
+    ) -> None:
         digit = code.mul(m, kind.digits)
         line = code.at(y, code.mul(m, code.mul(outs, result_bytes)))
-        places = (scratch.raw(0), line, scratch.sum(digit), scratch.scale(m))
-        stride = scratch.raw_stride(outs)
-        code.call(finish, *places, *tables, stride, count, outs, first, stop)
+        place, stride = raw or (scratch.raw(0), scratch.raw_stride(outs))
+        places = (place, line, scratch.sum(digit), scratch.scale(m))
+        code.call(finish, *places, *tables, stride, count, outs, first, end)
 
-    product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, end)
+    product = Product(recipe, kind, scratch, weights, rows, ins, outs, n0, n1, write_end)
     if layout == "panels":
         write_panels(code, product)
     elif layout == "sparse":

@@ -15,12 +15,12 @@ code u = 0, so that whatever activations stand there count nothing (a linear lay
 code, as its padded activations are zero); the raw result is then Σ u·x over the true places, and
 the caller subtracts Σ x over these.
 
-Not here: a single row on row-major weights (`gemv`).
+Not here: a single row on row-major weights (`gemv`), tiles of matrix units (`matrix_tile`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -32,6 +32,7 @@ from ....runtime.native.abi.linear import PANEL, STEP
 from ..llvm.types import vector
 from .code import POINTER, Code
 from .gemv import FIELDS_OF_FOUR
+from .matrix_tile import MATRIX_ROWS, MATRIX_TILE, write_matrix_tile, write_permission
 from .recipes import Recipe
 from .scratch import Product
 
@@ -209,20 +210,49 @@ class EvenTiles:
             tile.values = [code.add(first, rows)]
 
 
+def write_panel_tiles(recipe: Recipe, *digits: int) -> list[llvm.FuncOp]:
+    """What `write_panels` calls, for activations of so many digits."""
+    matrices = [write_matrix_tile(recipe)] if recipe.matrices else []
+    return [*write_tiles(recipe, *digits), *matrices]
+
+
 def write_panels(code: Code, product: Product) -> None:
     """Results of every row of activations, a block of panels and a tile of rows at a time.
 
     The tiles of one block follow each other, so that its weights stay in the second-level cache.
     """
-    recipe, digits, scratch = product.recipe, product.kind.digits, product.scratch
+    if not product.recipe.matrices:
+        _write_panels(code, product, _vector_tile, product.recipe.tile_rows)
+        return
+    allowed = write_permission(code, code.mul(product.rows, product.kind.digits))
+    with code.when(allowed):
+        _write_panels(code, product, _matrix_tile, MATRIX_ROWS)
+    with code.when(code.xor(allowed, 1)):
+        _write_panels(code, product, _vector_tile, product.recipe.tile_rows)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A block of panels by a tile of rows: what is multiplied, and its first row and output."""
+
+    weights: SSAValue
+    panel_bytes: SSAValue
+    steps: SSAValue
+    panels: SSAValue
+    m: SSAValue
+    rows: SSAValue
+    column: SSAValue
+
+
+def _write_panels(
+    code: Code, product: Product, write: Callable[[Code, Product, _Place], None], tile_rows: int
+) -> None:
     first = code.lshr(product.first, 6)
     end = code.lshr(code.add(product.end, PANEL - 1), 6)
     steps = code.lshr(code.add(product.ins, STEP - 1), 2)
     panel_bytes = code.mul(steps, STEP_BYTES)
-    raw_stride = scratch.raw_stride(product.outs)
-    most = recipe.tile_rows // digits
     one = code.constant(1)
-    tiles = EvenTiles(code, product.rows, most)
+    tiles = EvenTiles(code, product.rows, tile_rows // product.kind.digits)
     fitting = code.udiv(BLOCK_BYTES, code.maximum(panel_bytes, one))
     together = code.minimum(code.maximum(fitting, one), MOST_PANELS)
     blocks = code.udiv(code.add(code.sub(end, first), code.sub(together, one)), together)
@@ -231,12 +261,30 @@ def write_panels(code: Code, product: Product) -> None:
         stop = code.minimum(code.add(start, together), end)
         panels = code.sub(stop, start)
         weights = code.at(product.weights, code.mul(start, panel_bytes))
-        column = code.shl(start, 6)
-        raw = scratch.raw(column)
-        wanted = code.minimum(code.shl(stop, 6), product.end)
         with tiles.each() as (m, rows):
-            x = scratch.row(code.mul(m, digits))
-            for count in code.cases(rows, range(1, most + 1)):
-                line = (x, scratch.stride, raw, raw_stride)
-                code.call(tile_name(count * digits), weights, *line, steps, panels, 1, 0)
-            product.finish(m, rows, column, wanted)
+            here = _Place(weights, panel_bytes, steps, panels, m, rows, code.shl(start, 6))
+            write(code, product, here)
+
+
+def _vector_tile(code: Code, product: Product, here: _Place) -> None:
+    scratch, digits = product.scratch, product.kind.digits
+    x, raw = scratch.row(code.mul(here.m, digits)), scratch.raw(here.column)
+    wanted = code.minimum(code.add(here.column, code.shl(here.panels, 6)), product.end)
+    line = (x, scratch.stride, raw, scratch.raw_stride(product.outs))
+    for count in code.cases(here.rows, range(1, product.recipe.tile_rows // digits + 1)):
+        code.call(tile_name(count * digits), here.weights, *line, here.steps, here.panels, 1, 0)
+    product.finish(here.m, here.rows, here.column, wanted)
+
+
+def _matrix_tile(code: Code, product: Product, here: _Place) -> None:
+    scratch, digits = product.scratch, product.kind.digits
+    x = scratch.row(code.mul(here.m, digits))
+    result = code.stack(MATRIX_ROWS * PANEL * 4)
+    with code.each(0, here.panels) as p:
+        weights = code.at(here.weights, code.mul(p, here.panel_bytes))
+        count = code.mul(here.rows, digits)
+        code.call(MATRIX_TILE, weights, x, scratch.stride, result, here.steps, count)
+        column = code.add(here.column, code.shl(p, 6))
+        wanted = code.minimum(code.add(column, PANEL), product.end)
+        raw = code.at(result, code.sub(0, column), i32), PANEL
+        product.finish(here.m, here.rows, column, wanted, raw)

@@ -98,6 +98,7 @@ class Recipe:
         gemv_rows: rows of weights that one pass of the GEMV holds, four sums each.
         tile_rows: most rows of activations in a tile of the GEMM.
         sums: most sums that a tile of the GEMM holds in registers.
+        matrices: whether AMX multiplies what has enough rows (`matrix_tile`).
     """
 
     name: str
@@ -108,6 +109,7 @@ class Recipe:
     gemv_rows: int
     tile_rows: int
     sums: int
+    matrices: bool = False
 
     @property
     def lanes(self) -> int:
@@ -129,15 +131,20 @@ def _recipe(
     gemv_rows: int,
     tile_rows: int,
     sums: int,
+    *,
+    matrices: bool = False,
 ) -> Recipe:
     needed = frozenset(features.split())
-    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums)
+    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums, matrices)
 
 
 _AVX512 = "avx avx2 avx512f avx512bw avx512vl avx512dq avx512vnni"
+_GFNI = f"{_AVX512} gfni avx512vbmi"
+_AMX = f"{_GFNI} amx-tile amx-int8"
 
 RECIPES: tuple[Recipe, ...] = (
-    _recipe("avx512vnni-gfni", f"{_AVX512} gfni avx512vbmi", 64, vnni_512, recode_affine, 4, 6, 24),
+    _recipe("amx", _AMX, 64, vnni_512, recode_affine, 4, 6, 24, matrices=True),
+    _recipe("avx512vnni-gfni", _GFNI, 64, vnni_512, recode_affine, 4, 6, 24),
     _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
     _recipe("avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
     _recipe("avx2", "avx avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),

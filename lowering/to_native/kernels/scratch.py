@@ -5,8 +5,8 @@ The sizes are those of `abi.linear.scratch_bytes`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
@@ -56,7 +56,23 @@ class Scratch:
         return self._code.at(self._raw, column, i32)
 
 
-Finish = Callable[[SSAValue, Index, SSAValue, SSAValue], None]
+class Finish(Protocol):
+    """Writes the end of a kernel."""
+
+    def __call__(
+        self,
+        m: SSAValue,
+        count: Index,
+        first: SSAValue,
+        end: SSAValue,
+        raw: tuple[SSAValue, Index] | None = None,
+    ) -> None:
+        """For the outputs from `first` to `end` of `count` rows from `m` on, not of their digits.
+
+        `raw` is where the results of output 0 of the first row would stand, and the int32 from one
+        digit row to the next; without, they stand in the scratch memory.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -68,9 +84,7 @@ class Product:
         scratch: where prepared activations stand.
         weights, rows, ins, outs: arguments.
         first, end: the outputs wanted.
-        finish: writes the end of the kernel, told the first row, the count of rows (of the
-            activations, not of their digits), the first output and the end of outputs, once the raw
-            results of these rows stand in the scratch memory.
+        finish: writes the end of the kernel, once the raw results stand where it reads them.
     """
 
     recipe: Recipe

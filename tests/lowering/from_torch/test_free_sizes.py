@@ -55,6 +55,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "rows from a place": lambda x: x + torch.arange(90.0).reshape(30, 3)[7 : 7 + x.shape[1]],
     "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
     "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
+    "few places": lambda x: x[:, torch.arange(x.shape[1]).bool().long()],
     "beside": lambda x: torch.arange(x.shape[1] + 2) + x.sum((1, 2))[:, None],
 }
 
@@ -74,6 +75,29 @@ def test_functions_of_free_sizes(name: str) -> None:
 def test_whole_axes_are_no_gathers() -> None:
     module = from_torch(Function(grid), torch.randn(2, 5, 3), dynamic=SIZES)
     assert "gather" not in str(module)
+
+
+def masked(x: Tensor) -> Tensor:
+    """What masks of transformers are made of: statements, tensors of one value, differences."""
+    place = torch.arange(x.shape[1]).to(torch.int32)
+    starts = place.diff(prepend=place[:1] - 1) != 1
+    groups = torch.ones(x.shape[:2], dtype=torch.long) * starts.cumsum(0)
+    same = groups[:, :, None] == groups[:, None]
+    inside = place[:, None].ge(place).__and__(same).repeat_interleave(2, 0)
+    return inside.to(x.dtype) + torch.zeros(x.shape[1]).detach_()
+
+
+def test_masks_are_read_as_they_are_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taking a graph apart costs more than all the rest."""
+
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("the graph is taken apart")
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+    module = from_torch(Function(masked), torch.randn(2, 5, 3), dynamic=SIZES)
+    x = torch.randn(3, 4, 3)
+    (found,) = run_module(module, [x.numpy()])
+    np.testing.assert_array_equal(found, masked(x).numpy())
 
 
 class Layer(nn.Module):

@@ -251,6 +251,9 @@ def test_a_machine_and_its_limits_in_one_text() -> None:
     assert text == "loihi2{neurons_per_core=100 cores_per_chip=3}"
     first, second = place(full(10, 256), text), place(full(10, 256), "", constraints=limits)
     assert first.to_dict() == second.to_dict() and first.cores == 3
+    again = device_text("loihi2{chips=4 neurons-per-core=8}", limits)
+    assert again == "loihi2{chips=4 neurons_per_core=100 cores_per_chip=3}"
+    assert load_device(again).core_count == 12
     for wrong in ("loihi2{chip=4}", "loihi2{chips=4,5}", "loihi2{chips", "loihi2{chips=4}x"):
         with pytest.raises(OptionError, match="chip"):
             load_device(wrong)

@@ -13,7 +13,12 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.machine import PROCESSORS, host_machine, machine_of
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
-from triton_dsl.runtime.native.processor import Processor, host_features, llvm_binding
+from triton_dsl.runtime.native.processor import (
+    Processor,
+    host_features,
+    host_processor,
+    llvm_binding,
+)
 
 pytest.importorskip("llvmlite")
 
@@ -149,6 +154,17 @@ def test_another_system_gets_the_least_processor() -> None:
     assert machine_of("aarch64-linux-gnu", None).cpu == "generic"
     assert machine_of("x86_64-pc-windows-msvc", None).cpu == "x86-64"
     assert not machine_of("arm64-apple-macos", "apple-m1").host
+
+
+def test_the_matrix_unit_is_asked_of_linux_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported = {"avx2": True, "amx-tile": True, "amx-int8": True, "avx512f": False}
+    monkeypatch.setattr(llvm_binding(), "get_host_cpu_features", lambda: reported)
+    monkeypatch.setattr(sys, "platform", "linux")
+    host = host_processor.__wrapped__()
+    assert host.features == {"avx2", "amx-tile", "amx-int8"} and host.lacks == {"avx512f"}
+    monkeypatch.setattr(sys, "platform", "win32")
+    host = host_processor.__wrapped__()
+    assert host.features == {"avx2"} and host.lacks == {"avx512f", "amx-tile", "amx-int8"}
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from triton_dsl.runtime.native.provider import (
-    BITPLANES,
-    CONV,
-    GROUP,
-    LINEAR,
-    SCAN,
-    KernelSource,
-)
+from triton_dsl.runtime.native.provider import BITPLANES, CONV, GROUP, LINEAR, KernelSource
 
 ENTRIES = """[triton_dsl.kernels]
 given = provider_for_test:given
@@ -64,4 +57,3 @@ def test_own_kernels_are_found() -> None:
     assert LINEAR.get() is not None
     assert BITPLANES.get() is not None
     assert CONV.get() is not None
-    assert SCAN.get() is not None

@@ -12,7 +12,8 @@ AVX512 = {*AVX2, "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}
 @pytest.mark.parametrize(
     ("features", "name"),
     [
-        ({*AVX512, "gfni", "avx512vbmi"}, "avx512vnni-gfni"),
+        ({*AVX512, "gfni", "avx512vbmi", "amx-tile", "amx-int8"}, "amx"),
+        ({*AVX512, "gfni", "avx512vbmi", "amx-tile"}, "avx512vnni-gfni"),
         (AVX512, "avx512vnni"),
         ({*AVX2, "avxvnni"}, "avxvnni"),
         (AVX2, "avx2"),
@@ -33,7 +34,7 @@ def test_a_recipe_is_found_by_name() -> None:
 
 
 def test_refuses_an_unknown_name_and_a_processor_that_lacks_something() -> None:
-    with pytest.raises(OptionError, match="no SIMD recipe is named 'sse9'; there are avx512"):
+    with pytest.raises(OptionError, match="no SIMD recipe is named 'sse9'; there are amx, avx512"):
         recipe_named("sse9", [])
     with pytest.raises(OptionError, match=r"it has no avx, avx2$"):
         recipe_named("avx2", ["sse2"])

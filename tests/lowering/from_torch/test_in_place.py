@@ -1,0 +1,95 @@
+"""Tensors that are changed in place: as in PyTorch, and the module stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.from_torch import from_torch
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are read as they are exported."""
+
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("the graph is taken apart")
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+
+
+class Windows(nn.Module):
+    """The mask of shifted windows and the bias without keys, as Swin has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.randn(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        marks = x.new_zeros((4, 4))
+        for count, (low, high) in enumerate(((0, 2), (2, 3), (3, 4))):
+            marks[low:high, 1:3] = count
+        marks.transpose(0, 1)[0].fill_(5.0)
+        marks[:, 3] += marks[:, 2]
+        windows = marks.view(2, 2, 2, 2).permute(0, 2, 3, 1).reshape(4, 4)
+        mask = windows.unsqueeze(1) - windows.unsqueeze(2)
+        bias = self.bias.clone()
+        bias[2:4].zero_()
+        return x @ mask.masked_fill(mask != 0, -100.0) + bias.sum() + self.bias[2]
+
+
+@pytest.mark.usefixtures("whole")
+def test_what_is_written_to_constants_is_computed(check: Any) -> None:
+    module = Windows()
+    before = module.bias.detach().clone()
+    check.same(module, (torch.randn(2, 4, 4, 4),), (torch.randn(3, 4, 4, 4),))
+    assert torch.equal(module.bias, before)
+
+
+def read_before(x: Tensor) -> Tensor:
+    """A constant that is read, changed, and read again."""
+    places = torch.zeros(3)
+    first = x + places
+    places[1] = 4
+    copied = places.clone()
+    places[0] = 3
+    copied[2] = 1
+    return first * places + copied
+
+
+def with_inputs(x: Tensor) -> Tensor:
+    """A constant that takes values of an input, also through a view made before."""
+    rows = torch.ones(2, 3)
+    view = rows[1]
+    rows[0] = 2
+    rows[:, 1:] = x[0, 1:]
+    return x + view
+
+
+def flattened(x: Tensor) -> Tensor:
+    """A reshape that shares memory, and one that does not."""
+    table = torch.zeros(2, 3)
+    shared, copied = table.reshape(6), table.t().reshape(6)
+    table[1, 2] = 5
+    return x + shared[3:] + copied[3:]
+
+
+@pytest.mark.parametrize("function", [read_before, with_inputs, flattened])
+def test_order_of_reads_and_writes(check: Any, function: Any) -> None:
+    check.same(function, (torch.randn(2, 3),), (torch.randn(4, 3),))
+
+
+class Random(nn.Module):
+    """Noise that is written to a constant."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.zeros(3).uniform_()
+
+
+def test_random_numbers_are_no_constants() -> None:
+    with pytest.raises(UnsupportedError, match="random"):
+        from_torch(Random(), torch.randn(2, 3))
