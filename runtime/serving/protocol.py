@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 import ml_dtypes
@@ -35,7 +36,8 @@ class Request:
     Attributes:
         id: of the request, given back.
         inputs: arrays in the order of the model.
-        binary: whether the answer's tensors are binary.
+        outputs: the results asked for in their order, and whether each is to be binary.
+        samples: how many it holds.
     """
 
     def __init__(self, body: bytes, header_length: int | None, signature: Signature) -> None:
@@ -54,14 +56,14 @@ class Request:
         fields = _object(content, "the request")
         self.id = str(fields["id"]) if "id" in fields else None
         parameters = _object(fields.get("parameters", {}), "'parameters'")
-        self.binary = parameters.get("binary_data_output") is True
+        binary = parameters.get("binary_data_output") is True
+        self.outputs = _outputs(fields.get("outputs"), binary, signature)
         given: dict[str, Array] = {}
         rest = body[end:]
-        listed: Any = fields.get("inputs")
-        if not isinstance(listed, list):
-            raise OptionError("the request has no list 'inputs'")
-        for entry in cast("list[Any]", listed):
+        for entry in _list(fields.get("inputs"), "inputs"):
             name, array, rest = _tensor(_object(entry, "an input"), rest)
+            if name in given:
+                raise OptionError(f"input '{name}' is given twice")
             given[name] = array
         if rest:
             raise OptionError(f"{len(rest)} bytes follow the last binary input")
@@ -80,6 +82,28 @@ def _object(value: Any, what: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value)
 
 
+def _list(value: Any, key: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise OptionError(f"the request has no list '{key}'")
+    return cast("list[Any]", value)
+
+
+def _outputs(listed: Any, binary: bool, signature: Signature) -> dict[str, bool]:
+    """The results asked for, all where none are listed, and whether each is to be binary."""
+    names = [port.name for port in signature.outputs]
+    if listed is None:
+        return dict.fromkeys(names, binary)
+    asked: dict[str, bool] = {}
+    for value in _list(listed, "outputs"):
+        entry = _object(value, "an output")
+        name = entry.get("name")
+        if name not in names:
+            raise OptionError(f"there is no output {name!r}; there are {names}")
+        parameters = _object(entry.get("parameters", {}), "'parameters'")
+        asked[str(name)] = parameters.get("binary_data", binary) is True
+    return asked or dict.fromkeys(names, binary)
+
+
 def _tensor(entry: Mapping[str, Any], rest: bytes) -> tuple[str, Array, bytes]:
     """The name and values of an input, and the binary tensors behind it."""
     name, shape, datatype = (entry.get(key) for key in ("name", "shape", "datatype"))
@@ -94,13 +118,29 @@ def _tensor(entry: Mapping[str, Any], rest: bytes) -> tuple[str, Array, bytes]:
     length = _object(entry.get("parameters", {}), "'parameters'").get("binary_data_size")
     try:
         if length is None:
-            return name, np.array(entry.get("data"), dtype=dtype).reshape(sizes), rest
+            return name, _written(entry.get("data"), dtype).reshape(sizes), rest
         if type(length) is not int or not 0 <= length <= len(rest):
             raise OptionError(f"input '{name}' is to have {length} bytes, of {len(rest)} there are")
         values = np.frombuffer(rest[:length], dtype.newbyteorder("<")).astype(dtype, copy=False)
+        if dtype == np.bool_ and (values.view(np.uint8) > 1).any():
+            raise ValueError("bytes other than 0 and 1")
         return name, values.reshape(sizes), rest[length:]
     except (ValueError, TypeError, OverflowError) as error:
         raise OptionError(f"input '{name}' does not hold {datatype}{sizes}: {error}") from None
+
+
+def _written(data: Any, dtype: np.dtype[Any]) -> Array:
+    """Numbers of JSON as they are: NumPy would also read texts, and cut numbers to integers."""
+    level: list[Any] = [data]
+    while list in (kinds := set(map(type, level))):
+        if kinds != {list}:
+            raise ValueError("lists stand beside numbers")
+        level = [*chain.from_iterable(level)]
+    wanted = {np.dtype(np.bool_): {bool}}.get(dtype, {int} if dtype.kind in "iu" else {int, float})
+    if not kinds <= wanted:
+        found = ", ".join(sorted(kind.__name__ for kind in kinds - wanted))
+        raise ValueError(f"'data' has elements of the type {found}")
+    return np.array(data, dtype=dtype)
 
 
 def answer(
@@ -109,10 +149,12 @@ def answer(
     """The body of an answer, and the length of its JSON where binary tensors follow."""
     outputs: list[dict[str, Any]] = []
     blobs: list[bytes] = []
-    for port, array in zip(signature.outputs, results, strict=True):
+    named = {port.name: x for port, x in zip(signature.outputs, results, strict=True)}
+    for name, binary in request.outputs.items():
+        array = named[name]
         datatype = NAMES[array.dtype]
-        facts: dict[str, Any] = {"name": port.name, "shape": [*array.shape], "datatype": datatype}
-        if request.binary:
+        facts: dict[str, Any] = {"name": name, "shape": [*array.shape], "datatype": datatype}
+        if binary:
             blobs.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
             facts["parameters"] = {"binary_data_size": len(blobs[-1])}
         else:
@@ -122,7 +164,7 @@ def answer(
     if request.id is not None:
         fields["id"] = request.id
     text = json.dumps(fields).encode()
-    return b"".join((text, *blobs)), len(text) if request.binary else None
+    return b"".join((text, *blobs)), len(text) if blobs else None
 
 
 def describe(model: str, platform: str, signature: Signature) -> dict[str, Any]:

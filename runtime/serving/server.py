@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from ...ir.errors import BackendError, OptionError, TritonError
+from ...ir.errors import BackendError, OptionError
 from ...ir.version import __version__
 from .batching import Busy, Limits
 from .models import Served
@@ -34,6 +34,7 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
             raise BackendError(f"{package} is missing: pip install 'triton-dsl[serve]'")
     import fastapi
     import prometheus_client as prometheus
+    from starlette.requests import ClientDisconnect
 
     limits = limits or Limits()
     served = {model.name: model for model in models}
@@ -97,10 +98,12 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
         return fastapi.responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 
     @app.get("/v2/models/{name}/ready")
+    @app.get("/v2/models/{name}/versions/1/ready")
     async def model_ready(name: str) -> dict[str, Any]:
         return {"name": ready(name).name, "ready": True}
 
     @app.get("/v2/models/{name}")
+    @app.get("/v2/models/{name}/versions/1")
     async def metadata(name: str) -> dict[str, Any]:
         loaded = ready(name).loaded
         assert loaded is not None
@@ -115,12 +118,18 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
 
     async def infer(request: fastapi.Request) -> Any:
         start, name = time.perf_counter(), request.path_params["name"]
-        response = await respond(ready(name), request)
+        try:
+            response = await respond(ready(name), request)
+        except fastapi.HTTPException as error:
+            response = refused(error.status_code, str(error.detail))
+            name = name if name in served else ""  # a figure for each name that comes would grow
         latency.labels(name).observe(time.perf_counter() - start)
         requests.labels(name, str(response.status_code)).inc()
         return response
 
     async def respond(model: Served, request: fastapi.Request) -> Any:
+        if (coding := request.headers.get("content-encoding", "identity")) != "identity":
+            return refused(415, f"the body is to come as it is, not in the coding {coding!r}")
         try:
             body = await _body(request)
             header = request.headers.get(HEADER)
@@ -131,12 +140,14 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
             results = await batcher.submit(asked.inputs, asked.samples)
         except _TooLong:
             return refused(413, f"the request is longer than {MOST_BYTES} bytes")
+        except ClientDisconnect:
+            return refused(499, "the client has gone")
         except OptionError as error:
             return refused(400, str(error))
         except Busy:
             return refused(429, f"{limits.waiting} requests wait; ask again later")
-        except TritonError as error:
-            return refused(500, str(error))
+        except Exception as error:  # whatever an engine raises
+            return refused(500, str(error) or type(error).__name__)
         content, length = answer(model.name, asked, loaded.signature, results)
         if length is None:
             return fastapi.Response(content, media_type="application/json")
@@ -145,6 +156,7 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
 
     # A plain route: what FastAPI does to arguments and results takes half as long again.
     app.add_route("/v2/models/{name}/infer", infer, methods=["POST"])
+    app.add_route("/v2/models/{name}/versions/1/infer", infer, methods=["POST"])
     return app
 
 

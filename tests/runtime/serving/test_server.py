@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -157,6 +158,13 @@ MALFORMED = [
     ({"inputs": [body(X)["inputs"][0] | {"data": ["a", 1, 2]}]}, "does not hold FP32[1, 3]"),
     ({"inputs": [body(X)["inputs"][0] | {"datatype": "FP64"}]}, "got float64[1, 3]"),
     ({"inputs": [body(X)["inputs"][0] | {"name": "z"}]}, "expected the inputs ['x'], got ['z']"),
+    ({"inputs": [body(X)["inputs"][0] | {"data": ["1", 1, 2]}]}, "elements of the type str"),
+    ({"inputs": [body(X)["inputs"][0] | {"data": [None, True, 2]}]}, "the type NoneType, bool"),
+    ({"inputs": [body(X)["inputs"][0] | {"data": [[1, 2], 3]}]}, "lists stand beside numbers"),
+    ({"inputs": [body(X)["inputs"][0] | {"shape": [], "data": None}]}, "of the type NoneType"),
+    ({"inputs": body(X)["inputs"] * 2}, "input 'x' is given twice"),
+    (body(X, outputs=3), "no list 'outputs'"),
+    (body(X, outputs=[{"name": "z"}]), "there is no output 'z'; there are ['y']"),
     ({"inputs": []}, "expected the inputs ['x'], got []"),
     (
         {"inputs": [body(X)["inputs"][0] | {"parameters": {"binary_data_size": 12}}]},
@@ -176,7 +184,89 @@ def test_malformed_requests_are_refused_and_change_nothing() -> None:
         headers = {HEADER: "-3"}
         response = client.post("/v2/models/net/infer", content=b"{}", headers=headers)
         assert response.status_code == 400 and "is no length" in response.json()["error"]
+        headers = {"Content-Encoding": "gzip"}
+        response = client.post("/v2/models/net/infer", content=b"{}", headers=headers)
+        assert response.status_code == 415 and "the coding 'gzip'" in response.json()["error"]
+        assert client.post("/v2/models/other/infer", content=b"{}").status_code == 404
         np.testing.assert_array_equal(ask(client, X + 1), (X + 1) @ MATRIX)
+        figures = client.get("/metrics").text
+    assert f'triton_requests_total{{model="net",status="400"}} {len(MALFORMED) + 1}.0' in figures
+    assert 'triton_requests_total{model="",status="404"} 1.0' in figures
+
+
+def test_numbers_are_taken_as_they_are() -> None:
+    ports = [Port(n, np.dtype(t), (FREE,), 0) for n, t in (("i", np.int8), ("b", np.bool_))]
+    signature = Signature(ports, [])
+
+    def read(i: Any, b: Any, **more: Any) -> list[Array]:
+        tensors = [("i", "INT8", i), ("b", "BOOL", b)]
+        inputs = [{"name": n, "shape": [2], "datatype": t, "data": d} for n, t, d in tensors]
+        return Request(json.dumps({"inputs": inputs} | more).encode(), None, signature).inputs
+
+    assert [x.tolist() for x in read([-128, 127], [[True], [False]])] == [
+        [-128, 127],
+        [True, False],
+    ]
+    for wrong in ([1.5, 2], [128, 0], [True, 0], [2**70, 0]):
+        with pytest.raises(OptionError, match=r"does not hold INT8\[2\]"):
+            read(wrong, [True, False])
+    for wrong in ([1, 0], ["a", "b"]):
+        with pytest.raises(OptionError, match=r"does not hold BOOL\[2\]"):
+            read([1, 2], wrong)
+    tensor = {"shape": [2], "parameters": {"binary_data_size": 2}}
+    named = [tensor | {"name": n, "datatype": t} for n, t in (("i", "INT8"), ("b", "BOOL"))]
+    text = json.dumps({"inputs": named}).encode()
+    right = Request(text + b"\xff\x02\x01\x00", len(text), signature).inputs
+    assert [x.tolist() for x in right] == [[-1, 2], [True, False]]
+    with pytest.raises(OptionError, match="bytes other than 0 and 1"):
+        Request(text + b"\xff\x02\x02\x00", len(text), signature)
+
+
+def test_results_are_chosen_by_name_and_form() -> None:
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        return [inputs[0] + 1, inputs[0] * 2]
+
+    ports = [Port(name, F32, (FREE, 3), 0) for name in ("more", "twice")]
+    x = np.arange(3, dtype=np.float32).reshape(1, 3)
+    with running(model(run, Signature(SIGNATURE.inputs, ports))) as client:
+        until_ready(client)
+        asked = [{"name": "twice", "parameters": {"binary_data": True}}, {"name": "more"}]
+        address = "/v2/models/net/versions/1"
+        assert client.get(f"{address}/ready").json() == {"name": "net", "ready": True}
+        assert client.get(address).json() == client.get("/v2/models/net").json()
+        response = client.post(f"{address}/infer", json=body(x, outputs=asked))
+        one = client.post("/v2/models/net/infer", json=body(x, outputs=asked[1:])).json()
+    length = int(response.headers[HEADER])
+    twice, more = json.loads(response.content[:length])["outputs"]
+    assert twice["name"] == "twice" and twice["parameters"] == {"binary_data_size": 12}
+    assert np.frombuffer(response.content[length:], np.float32).tolist() == [0, 2, 4]
+    assert more["name"] == "more" and more["data"] == [1, 2, 3]
+    assert [output["name"] for output in one["outputs"]] == ["more"]
+
+
+def test_clients_that_go_change_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        time.sleep(0.005)
+        return product(inputs)
+
+    content = json.dumps(body(X)).encode()
+    head = b"POST /v2/models/net/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    sent = head % len(content) + content
+
+    def leave(client: httpx.Client, count: int) -> None:
+        with socket.create_connection((client.base_url.host, client.base_url.port)) as end:
+            end.sendall(sent[:count])
+
+    with running(model(run), limits=Limits(samples=8)) as client:
+        until_ready(client)
+        with ThreadPoolExecutor(8) as pool:
+            gone = [pool.submit(leave, client, len(sent) - i % 3 * 40) for i in range(60)]
+            answers = list(pool.map(lambda i: ask(client, X + i), range(30)))
+            assert all(each.result() is None for each in gone)
+        figures = client.get("/metrics").text
+    for i, y in enumerate(answers):
+        np.testing.assert_array_equal(y, (X + i) @ MATRIX)
+    assert 'status="500"' not in figures and not caplog.records
 
 
 @given(st.recursive(
@@ -223,7 +313,7 @@ def test_one_that_fails_fails_alone() -> None:
     def run(inputs: Sequence[Array]) -> list[Array]:
         time.sleep(0.02)
         if (inputs[0] > 100).any():
-            raise BackendError("too large for the device")
+            raise ValueError("too large for the device")
         return product(inputs)
 
     with running(model(run)) as client:
