@@ -45,6 +45,7 @@ PASSES = {
     "fuse-linear": "passes.fuse_linear:FuseLinearPass",
     "fuse-pools": "passes.fuse_pools:FusePoolsPass",
     "fuse-spike": "passes.fuse_spike:FuseSpikePass",
+    "fuse-steps": "passes.fuse_steps:FuseStepsPass",
     "hoist-synapses": "passes.hoist_synapses:HoistSynapsesPass",
     "infer-shapes": "passes.infer_shapes:InferShapesPass",
     "inline-spike-layers": "passes.inline_spike_layers:InlineSpikeLayersPass",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from .fuse_linear import FuseLinearPass as FuseLinearPass
     from .fuse_pools import FusePoolsPass as FusePoolsPass
     from .fuse_spike import FuseSpikePass as FuseSpikePass
+    from .fuse_steps import FuseStepsPass as FuseStepsPass
     from .hoist_synapses import HoistSynapsesPass as HoistSynapsesPass
     from .infer_shapes import InferShapesPass as InferShapesPass
     from .inline_spike_layers import InlineSpikeLayersPass as InlineSpikeLayersPass

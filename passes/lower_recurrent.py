@@ -9,23 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i1
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import spike, tensor
-from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
-from ..dialects.parameters import dense_constant
-from ..dialects.spike.types import dense_type, is_train, like
+from ..dialects.spike.types import is_train
 from ..dialects.tensor.shape import SLICE_END
 from ..ir.errors import LoweringError, UnsupportedError
 from ..ir.locations import location_text
-from .analysis.loop_body import scan_over
+from .analysis.loop_body import loop_of
 from .analysis.replacement import erase_unused, insert_before, replace_results
-from .analysis.step_form import CarriedState, StepForm, step_form
+from .analysis.step_form import step_form
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ def _lower(op: spike.RecurrentOp) -> None:
     form = step_form(op)
     values: dict[SSAValue, SSAValue] = dict(zip(op.body.block.args, op.inputs, strict=False))
     before = _copied(op, form.before, values)
-    scan = _scan(op, form, values)
+    scan = loop_of(form, values, op, op.inputs[0])
     insert_before(op, scan)
     outputs, final = list(scan.outputs), list(scan.final)
     values.update(zip(form.stacked, outputs, strict=True))
@@ -123,40 +120,3 @@ def _copied(
         copies.append(op.clone(values))
         insert_before(anchor, copies[-1], op)
     return copies
-
-
-def _scan(op: spike.RecurrentOp, form: StepForm, values: dict[SSAValue, SSAValue]) -> spike.ScanOp:
-    """The loop over the block of a form."""
-    runs = [values[value] for value in form.slices.values()]
-    arguments = [*form.slices, *(state.argument for state in form.states)]
-    types = [argument.type for argument in arguments]
-    if not runs:
-        # The first input says how many steps there are.
-        runs, first = [op.inputs[0]], op.inputs[0]
-        types.insert(0, like(first, (1, *dense_type(first).get_shape()[1:])))
-    block = Block(arg_types=types)
-    inside = list(block.args)[len(types) - len(arguments) :]
-    moved: dict[SSAValue, SSAValue] = dict(zip(arguments, inside, strict=True))
-    for old, new in zip(arguments, inside, strict=True):
-        new.name_hint = old.name_hint
-    moved.update((argument, values[value]) for argument, value in form.fixed.items())
-    for inner in form.block.ops:
-        copy = inner.clone(moved)
-        copy.location = inner.location
-        block.add_op(copy)
-    yielded = [*(state.after for state in form.states), *form.stacked.values()]
-    block.add_op(spike.YieldOp(*(moved[value] for value in yielded)))
-    states = [_initial(op, state, values) for state in form.states]
-    return scan_over(runs, states, block)
-
-
-def _initial(
-    op: spike.RecurrentOp, state: CarriedState, values: dict[SSAValue, SSAValue]
-) -> SSAValue:
-    """What a state begins with; 0 where nothing is given."""
-    if state.initial is not None:
-        return values.get(state.initial, state.initial)
-    element = dense_type(state.argument).element_type
-    zero = dense_constant(np.zeros((), numpy_dtype(element)), element)
-    insert_before(op, zero)
-    return zero.result

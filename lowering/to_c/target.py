@@ -74,7 +74,7 @@ class CTarget(Target[COptions]):
 
     def stages(self, options: COptions) -> Sequence[Stage]:
         """From whole tensors to loops and products."""
-        return loop_stages("sums", "products", ())
+        return loop_stages("sums", "products", (), fused=True)
 
     def emit(self, module: ModuleOp, options: COptions) -> Artifact:
         """The files.

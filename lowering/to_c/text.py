@@ -22,7 +22,7 @@ from .expressions import c_type, literal
 from .library import Library
 from .nests import NestWriter, number, touched
 from .products import IMAGE, PLACE, FiredStep, ProductStep, Window
-from .steps import SumStep
+from .steps import SumStep, holder
 
 _ALIGNMENT = 8
 """Bytes: what the widest element needs."""
@@ -103,6 +103,8 @@ class Source:
         return "\n\n".join(texts)
 
     def _type(self, buffer: Buffer) -> str:
+        if buffer.run is not None:
+            buffer = buffer.run.buffer
         return self._types.get(buffer) or c_type(buffer.element)
 
     def _pointer(self, view: View, type: str | None = None) -> str:
@@ -326,7 +328,7 @@ def _constants_of(steps: Sequence[Step]) -> list[Buffer]:
         for inner in nests:
             accesses, tables = touched(inner.nest)
             views += [*(a.view for a in accesses), *tables]
-        used.update(dict.fromkeys(view.buffer for view in views))
+        used.update(dict.fromkeys(map(holder, views)))
     return [buffer for buffer in used if buffer.place == "constant"]
 
 

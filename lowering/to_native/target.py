@@ -150,15 +150,20 @@ def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
     )
 
 
-def loop_stages(spikes: str, keep: str, neurons: Collection[str]) -> tuple[Stage, ...]:
+def loop_stages(
+    spikes: str, keep: str, neurons: Collection[str], *, fused: bool = False
+) -> tuple[Stage, ...]:
     """The stages from whole tensors to loops over elements.
 
     Args:
         spikes: which synapses stay, see `convert-spike-to-tensor`.
         keep: which products stay, see `convert-tensor-to-linalg`.
         neurons: the models that stay.
+        fused: whether spiking layers share a loop over the steps (`fuse-steps`), so that no run
+            stands in memory.
     """
     kept = f" keep={','.join(neurons)}" if neurons else ""
+    first = "fuse-steps,canonicalize,cse,dce," if fused else ""
     return (
         Stage("decompose", decomposition(takes)),
         Stage("simplify", "canonicalize,cse,dce"),
@@ -174,7 +179,8 @@ def loop_stages(spikes: str, keep: str, neurons: Collection[str]) -> tuple[Stage
         ),
         Stage(
             "neurons",  # those without kernels, behind what fuses arithmetic
-            f"convert-spike-to-tensor{{products={spikes} neurons=loop{kept}}},canonicalize,cse,dce",
+            f"{first}convert-spike-to-tensor{{products={spikes} neurons=loop{kept}}},"
+            "canonicalize,cse,dce",
         ),
         Stage(
             "linalg",

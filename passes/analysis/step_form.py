@@ -88,14 +88,118 @@ def step_form(op: spike.RecurrentOp) -> StepForm:
     return _Splitter(op).run()
 
 
-class _Splitter:
-    def __init__(self, op: spike.RecurrentOp) -> None:
-        self.op = op
-        self.body = op.body.block
-        self.steps = dense_type(op.feedback()).get_shape()[0]
+class StepWriter:
+    """Writes the block of a `StepForm` op by op.
+
+    Attributes:
+        steps: the length of the runs.
+        form: what is written.
+        kinds: what each value outside of the block is.
+        step: for values outside what stands for them in the block.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
         self.form = StepForm()
         self.kinds: dict[SSAValue, Kind] = {}
         self.step: dict[SSAValue, SSAValue] = {}
+
+    def put(self, op: Operation) -> None:
+        """Add one step of an op to the block.
+
+        Raises:
+            LoweringError: it cannot run step by step; says why, one clause.
+        """
+        if isinstance(op, spike.RecurrentOp | spike.EncodeOp | spike.SimulateOp | spike.LayerOp):
+            self.refuse(op, "it depends on the feedback")
+        if _works_along_time(op):
+            self.refuse(op, "it works along the axis of time")
+        timed = timed_operands(op)
+        for index, value in enumerate(op.operands):
+            fixed = timed is not None and index not in timed
+            if fixed and self.kinds[value] is Kind.RUN:
+                self.refuse(op, "it takes a run where it wants one value for all steps")
+            if not fixed and self.kinds[value] is Kind.FIXED and self._has_steps(op, value, timed):
+                self.kinds[value] = Kind.RUN
+        mapping = {value: self.in_step(value) for value in op.operands}
+        new = self._carrying(op, op.clone(dict(mapping)))
+        assert isinstance(new, InferredOp)
+        self.form.block.add_op(new)
+        try:
+            types = new.infer()
+        except ShapeError as error:
+            self.refuse(op, f"on one step, {error}")
+        for result, type in zip(tuple(new.results), types, strict=True):
+            changed = Rewriter.replace_value_with_new_type(result, type)
+            for state in self.form.states:
+                state.after = changed if state.after is result else state.after
+        for old, result in zip(op.results, new.results, strict=False):
+            result.name_hint = old.name_hint
+            if self.kinds.setdefault(old, Kind.STEP) is Kind.STEP:
+                self.step[old] = result
+
+    def _has_steps(self, op: Operation, value: SSAValue, timed: frozenset[int] | None) -> bool:
+        """Whether a value that is known before the loop has a step for each of its steps."""
+        shape = dense_type(value).get_shape()
+        if timed is not None:
+            return True
+        rank = dense_type(op.results[0]).get_num_dims()
+        known = has(op, Elementwise) and len(shape) == rank and bool(shape)
+        return known and shape[0] == self.steps and shape[0] != 1
+
+    def _carrying(self, op: Operation, new: Operation) -> Operation:
+        """`new`, the copy of `op`, with its states going in and out, if they are its own."""
+        if not isinstance(op, spike.NeuronOp | spike.DelayOp | spike.AttentionOp):
+            return new
+        assert isinstance(new, IRDLOperation)
+        states = op.initial if isinstance(op, spike.NeuronOp) else _one(op.initial)
+        kinds = {self.kinds[value] for value in states}
+        if Kind.STEP in kinds:
+            return new  # the state comes from the feedback, which carries it
+        if Kind.RUN in kinds:
+            self.refuse(op, "its initial state is a run")
+        types = _state_types(op)
+        if not types:
+            return new
+        arguments = [self.argument(type) for type in types]
+        rebuilt_op = rebuilt(new, {"initial": arguments}, {"final": types})
+        finals = list(rebuilt_op.results)[-len(types) :]
+        outside = list(op.results)[1:]
+        for index, argument in enumerate(arguments):
+            initial = states[index] if states else None
+            has_time = isinstance(op, spike.DelayOp)
+            state = CarriedState(argument, initial, finals[index], has_time)
+            self.form.states.append(state)
+            if outside:
+                self.kinds[outside[index]] = Kind.LAST
+                self.form.last[outside[index]] = state
+        return rebuilt_op
+
+    def in_step(self, value: SSAValue) -> SSAValue:
+        """What stands for a value of the body in the block."""
+        if value not in self.step:
+            is_run = self.kinds[value] is Kind.RUN
+            argument = self.argument(self.one_step(value) if is_run else value.type)
+            argument.name_hint = value.name_hint
+            (self.form.slices if is_run else self.form.fixed)[argument] = value
+            self.step[value] = argument
+        return self.step[value]
+
+    def argument(self, type: Attribute) -> BlockArgument:
+        return self.form.block.insert_arg(type, len(self.form.block.args))
+
+    def one_step(self, value: SSAValue) -> Attribute:
+        return like(value, (1, *dense_type(value).get_shape()[1:]))
+
+    def refuse(self, op: Operation, reason: str) -> NoReturn:
+        raise LoweringError(f"'{op.name}' in the body cannot run step by step: {reason}")
+
+
+class _Splitter(StepWriter):
+    def __init__(self, op: spike.RecurrentOp) -> None:
+        super().__init__(dense_type(op.feedback()).get_shape()[0])
+        self.op = op
+        self.body = op.body.block
 
     def run(self) -> StepForm:
         form, end = self.form, self.body.last_op
@@ -105,16 +209,16 @@ class _Splitter:
             self.kinds[value] = Kind.RUN if self._is_run(value) else Kind.FIXED
         self.kinds[feedback] = Kind.STEP
         initial = self.op.initial
-        argument = self._argument(self._one_step(feedback))
+        argument = self.argument(self.one_step(feedback))
         self.step[feedback] = argument
         form.states.append(CarriedState(argument, initial, argument, has_time=True))
         for inner in self.body.ops:
             if inner is not end:
                 self._place(inner)
-        form.states[0].after = self._in_step(end.operands[0])
+        form.states[0].after = self.in_step(end.operands[0])
         for value in end.operands:
             if self.kinds[value] is Kind.STEP:
-                form.stacked[value] = self._in_step(value)
+                form.stacked[value] = self.in_step(value)
         return form
 
     # Which values are runs.
@@ -147,10 +251,10 @@ class _Splitter:
         kinds = {self.kinds[value] for value in op.operands}
         if Kind.LAST in kinds:
             if not kinds <= {Kind.LAST, Kind.FIXED}:
-                self._refuse(op, "it mixes last states with runs")
+                self.refuse(op, "it mixes last states with runs")
             self._put(op, self.form.after, Kind.LAST)
         elif Kind.STEP in kinds or (Kind.RUN in kinds and not self._runs_whole(op)):
-            self._put_in_step(op)
+            self.put(op)
         else:
             makes_run = Kind.RUN in kinds or isinstance(op, spike.EncodeOp)
             self._put(op, self.form.before, Kind.RUN if makes_run else Kind.FIXED)
@@ -171,93 +275,6 @@ class _Splitter:
             return False
         rank = dense_type(op.results[0]).get_num_dims()
         return all(dense_type(op.operands[i]).get_num_dims() == rank for i in runs)
-
-    # The block of a step.
-
-    def _put_in_step(self, op: Operation) -> None:
-        if isinstance(op, spike.RecurrentOp | spike.EncodeOp | spike.SimulateOp | spike.LayerOp):
-            self._refuse(op, "it depends on the feedback")
-        if _works_along_time(op):
-            self._refuse(op, "it works along the axis of time")
-        timed = timed_operands(op)
-        for index, value in enumerate(op.operands):
-            fixed = timed is not None and index not in timed
-            if fixed and self.kinds[value] is Kind.RUN:
-                self._refuse(op, "it takes a run where it wants one value for all steps")
-            if not fixed and self.kinds[value] is Kind.FIXED and self._has_steps(op, value, timed):
-                self.kinds[value] = Kind.RUN
-        mapping = {value: self._in_step(value) for value in op.operands}
-        new = self._carrying(op, op.clone(dict(mapping)))
-        assert isinstance(new, InferredOp)
-        self.form.block.add_op(new)
-        try:
-            types = new.infer()
-        except ShapeError as error:
-            self._refuse(op, f"on one step, {error}")
-        for result, type in zip(tuple(new.results), types, strict=True):
-            changed = Rewriter.replace_value_with_new_type(result, type)
-            for state in self.form.states:
-                state.after = changed if state.after is result else state.after
-        for old, result in zip(op.results, new.results, strict=False):
-            result.name_hint = old.name_hint
-            if self.kinds.setdefault(old, Kind.STEP) is Kind.STEP:
-                self.step[old] = result
-
-    def _has_steps(self, op: Operation, value: SSAValue, timed: frozenset[int] | None) -> bool:
-        """Whether a value that is known before the loop has a step for each of its steps."""
-        shape = dense_type(value).get_shape()
-        if timed is not None:
-            return True
-        rank = dense_type(op.results[0]).get_num_dims()
-        known = has(op, Elementwise) and len(shape) == rank and bool(shape)
-        return known and shape[0] == self.steps and shape[0] != 1
-
-    def _carrying(self, op: Operation, new: Operation) -> Operation:
-        """`new`, the copy of `op`, with its states going in and out, if they are its own."""
-        if not isinstance(op, spike.NeuronOp | spike.DelayOp | spike.AttentionOp):
-            return new
-        assert isinstance(new, IRDLOperation)
-        states = op.initial if isinstance(op, spike.NeuronOp) else _one(op.initial)
-        kinds = {self.kinds[value] for value in states}
-        if Kind.STEP in kinds:
-            return new  # the state comes from the feedback, which carries it
-        if Kind.RUN in kinds:
-            self._refuse(op, "its initial state is a run")
-        types = _state_types(op)
-        if not types:
-            return new
-        arguments = [self._argument(type) for type in types]
-        rebuilt_op = rebuilt(new, {"initial": arguments}, {"final": types})
-        finals = list(rebuilt_op.results)[-len(types) :]
-        outside = list(op.results)[1:]
-        for index, argument in enumerate(arguments):
-            initial = states[index] if states else None
-            has_time = isinstance(op, spike.DelayOp)
-            state = CarriedState(argument, initial, finals[index], has_time)
-            self.form.states.append(state)
-            if outside:
-                self.kinds[outside[index]] = Kind.LAST
-                self.form.last[outside[index]] = state
-        return rebuilt_op
-
-    def _in_step(self, value: SSAValue) -> SSAValue:
-        """What stands for a value of the body in the block."""
-        if value not in self.step:
-            is_run = self.kinds[value] is Kind.RUN
-            argument = self._argument(self._one_step(value) if is_run else value.type)
-            argument.name_hint = value.name_hint
-            (self.form.slices if is_run else self.form.fixed)[argument] = value
-            self.step[value] = argument
-        return self.step[value]
-
-    def _argument(self, type: Attribute) -> BlockArgument:
-        return self.form.block.insert_arg(type, len(self.form.block.args))
-
-    def _one_step(self, value: SSAValue) -> Attribute:
-        return like(value, (1, *dense_type(value).get_shape()[1:]))
-
-    def _refuse(self, op: Operation, reason: str) -> NoReturn:
-        raise LoweringError(f"'{op.name}' in the body cannot run step by step: {reason}")
 
 
 def timed_operands(op: Operation) -> frozenset[int] | None:

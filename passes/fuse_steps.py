@@ -1,0 +1,340 @@
+"""The pass `fuse-steps`: layer after layer of all steps becomes step after step of all layers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ..dialects import spike, tensor
+from ..dialects.elements import numpy_dtype
+from ..dialects.inference import tensor_type
+from ..dialects.parameters import dense_constant
+from ..dialects.shapes import DYNAMIC, ints
+from ..dialects.spike.types import dense_type
+from ..dialects.tensor.shape import SLICE_END
+from ..dialects.traits import Elementwise, TakesSamples, WorksAlong, has
+from ..ir.errors import LoweringError
+from .analysis.layers import is_layer
+from .analysis.loop_body import loop_of
+from .analysis.replacement import erase_unused, insert_before
+from .analysis.step_form import CarriedState, Kind, StepWriter, timed_operands
+
+
+@dataclass(frozen=True)
+class FuseStepsPass(ModulePass):
+    """Run the layers of a spiking network in one loop over the steps.
+
+    Neurons, synapses and what works on each step between them become the body of one `spike.scan`,
+    so that one step of their values stands in memory and not a run of all steps; sums, means and
+    the last step of a run are kept as states. It wants sizes that are known. Runs that an op needs
+    whole are results of the loop, and what follows them may become a loop of its own.
+
+        %s = spike.lif %i {beta = 0.9 : f64} : (tensor<8x1x4xf32>) -> !spike.train<8x1x4>
+        %j = spike.linear %s, %w : !spike.train<8x1x4>, tensor<4x2xf32> -> tensor<8x1x2xf32>
+        %y = tensor.reduce_sum %j {axes = array<i64: 0>} : (tensor<8x1x2xf32>) -> tensor<1x2xf32>
+        // becomes
+        %v, %z = spike.scan %i states(%zero, %zero : tensor<f32>, tensor<f32>) : … {
+             ^bb0(%a: tensor<1x1x4xf32>, %before: tensor<1x4xf32>, %sum: tensor<1x1x2xf32>):
+               %s, %after = spike.lif %a initial(%before : tensor<1x4xf32>) {beta = 0.9 : f64}
+                    : (tensor<1x1x4xf32>) -> (!spike.train<1x1x4>, tensor<1x4xf32>)
+               %j = spike.linear %s, %w
+                    : !spike.train<1x1x4>, tensor<4x2xf32> -> tensor<1x1x2xf32>
+               %k = tensor.add %sum, %j
+                    : (tensor<1x1x2xf32>, tensor<1x1x2xf32>) -> tensor<1x1x2xf32>
+               spike.yield %after, %k : tensor<1x4xf32>, tensor<1x1x2xf32>
+             }
+        %y = tensor.squeeze %z {axes = array<i64: 0>} : (tensor<1x1x2xf32>) -> tensor<1x2xf32>
+
+    Every op gives the numbers that it gave before; sums over the steps are added in their order.
+    """
+
+    name = "fuse-steps"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.walk():
+            if isinstance(function, FuncOp) and function.body.blocks:
+                block = function.body.block
+                for neuron in list(block.ops):
+                    if isinstance(neuron, spike.IntegrateFireOp | spike.LifOp):
+                        _start_alone(neuron)
+                erase_unused([op for op in block.ops if op.results])
+                excluded: set[Operation] = set()
+                while (region := _region(block, excluded)) is not None:
+                    region.replace()
+
+
+def _start_alone(neuron: spike.NeuronOp) -> None:
+    """Initial potentials that take their shape alone from the first current: constants.
+
+    A clamp to one number is that number but for NaN, and a current that is not a number makes the
+    potential none at the first step, however it began.
+    """
+    for index, operand in enumerate(neuron.operands):
+        if operand in neuron.initial and (value := _alone(operand, neuron.input)) is not None:
+            neuron.operands[index] = value
+
+
+def _alone(value: SSAValue, current: SSAValue) -> SSAValue | None:
+    """A value with constants for clamps of the first step of a run; `None` if there are none."""
+    op = value.owner
+    if isinstance(op, tensor.ClampOp) and _is_first_step(op.operand, current):
+        type, level = tensor_type(value), op.min
+        if level is None or level != op.max or DYNAMIC in type.get_shape():
+            return None
+        full = np.full(type.get_shape(), level.value.data, numpy_dtype(type.element_type))
+        constant = dense_constant(full, type.element_type)
+        insert_before(op, constant)
+        return constant.result
+    if not has(op, Elementwise):
+        return None
+    parts = {x: y for x in op.operands if (y := _alone(x, current)) is not None}
+    if not parts:
+        return None
+    copy = op.clone(dict(parts))
+    insert_before(op, copy)
+    return copy.results[0]
+
+
+def _is_first_step(value: SSAValue, run: SSAValue) -> bool:
+    """Whether a value is the first step of a run, without the axis of time."""
+    squeeze = value.owner
+    if not isinstance(squeeze, tensor.SqueezeOp) or squeeze.axes.get_values() != (0,):
+        return False
+    cut = squeeze.operand.owner
+    if not isinstance(cut, tensor.SliceOp) or cut.operand is not run:
+        return False
+    step = tensor_type(cut.result).get_shape()
+    return step == (1, *tensor_type(run).get_shape()[1:]) and cut.starts.get_values()[0] == 0
+
+
+def _region(block: Block, excluded: set[Operation]) -> _Region | None:
+    """Ops of a block that become one loop; `None` if there are none with neurons."""
+    while True:
+        ops = [op for op in block.ops if op not in excluded]
+        neurons = [op for op in ops if isinstance(op, spike.NeuronOp)]
+        lengths = (dense_type(neuron.input).get_shape()[0] for neuron in neurons)
+        steps = next((length for length in lengths if length not in (DYNAMIC, 0, 1)), None)
+        if steps is None:
+            return None
+        region = _Region(steps, excluded)
+        try:
+            region.take(block)
+        except _RefusedError as error:
+            excluded.add(error.op)
+            continue
+        if any(isinstance(op, spike.NeuronOp) for op in region.inside):
+            return region
+        return None
+
+
+class _RefusedError(LoweringError):
+    """An op cannot run step by step."""
+
+    def __init__(self, op: Operation) -> None:
+        super().__init__(op.name)
+        self.op = op
+
+
+@dataclass
+class _Total:
+    """What is left of a run: the sum, mean or last step.
+
+    Attributes:
+        op: gives it.
+        state: has it after the last step, with an axis of time.
+        divisor: of a mean.
+    """
+
+    op: Operation
+    state: CarriedState
+    divisor: int = 1
+
+
+class _Region(StepWriter):
+    """Ops that become one loop.
+
+    Attributes:
+        inside: the ops, in their order.
+        late: ops behind the loop, as they take what it gives.
+        totals: what is left of runs.
+    """
+
+    def __init__(self, steps: int, excluded: set[Operation]) -> None:
+        super().__init__(steps)
+        self.excluded = excluded
+        self.inside: list[Operation] = []
+        self.late: list[Operation] = []
+        self.totals: list[_Total] = []
+
+    # Which ops
+
+    def take(self, block: Block) -> None:
+        """Place each op of a block.
+
+        Raises:
+            _RefusedError: one must be left out.
+        """
+        early = self._early(block)
+        for op in block.ops:
+            kinds = {self.kinds.setdefault(value, Kind.FIXED) for value in op.operands}
+            if op is block.last_op:
+                continue
+            if Kind.LAST in kinds or not (Kind.STEP in kinds or op in early):
+                is_late = Kind.LAST in kinds
+                self.late += [op] * is_late
+                self.kinds.update(dict.fromkeys(op.results, Kind.LAST if is_late else Kind.FIXED))
+            elif (total := self._total(op)) is not None:
+                self.inside.append(op)
+                self.totals.append(total)
+                self.kinds.update(dict.fromkeys(op.results, Kind.LAST))
+            elif op not in self.excluded and self._by_steps(op):
+                self._put(op)
+            else:
+                self.late.append(op)
+                self.kinds.update(dict.fromkeys(op.results, Kind.LAST))
+
+    def _early(self, block: Block) -> set[Operation]:
+        """Ops on runs that are known before the loop, and that the loop can compute."""
+        found: set[Operation] = set()
+        for op in reversed(list(block.ops)):
+            if op in self.excluded or not op.results or not self._is_run(op.results[0]):
+                continue
+            timed = timed_operands(op)
+            if timed is not None:
+                if not isinstance(op, spike.EncodeOp):
+                    found.add(op)
+            elif has(op, Elementwise) or isinstance(op, spike.ToTensorOp | spike.FromTensorOp):
+                users = [use.operation for use in op.results[0].uses]
+                if users and found.issuperset(users) and any(map(self._is_run, op.operands)):
+                    found.add(op)
+        return found
+
+    def _is_run(self, value: SSAValue) -> bool:
+        if not isinstance(value.type, TensorType | spike.TrainType):
+            return False
+        shape = dense_type(value).get_shape()
+        return bool(shape) and shape[0] == self.steps and DYNAMIC not in shape
+
+    def _by_steps(self, op: Operation) -> bool:
+        """Whether each step of a result comes from the same one of what the loop computes."""
+        if not all(map(self._is_run, op.results[:1])) or op.regions:
+            return False
+        steps = {i for i, value in enumerate(op.operands) if self.kinds[value] is Kind.STEP}
+        if not all(self._is_run(op.operands[i]) for i in steps):
+            return False
+        timed = timed_operands(op)
+        if timed is not None:
+            return steps <= timed
+        if has(op, Elementwise):
+            rank = dense_type(op.results[0]).get_num_dims()
+            return all(dense_type(op.operands[i]).get_num_dims() == rank for i in steps)
+        if has(op, TakesSamples) or is_layer(op):
+            return steps == {0}
+        along = op.get_trait(WorksAlong)
+        if along is not None:
+            rank = max(dense_type(v).get_num_dims() for v in (op.operands[0], op.results[0]))
+            return all(axis % rank for axis in along.axes(op))
+        moved = tensor.ReshapeToOp | tensor.FlattenOp | spike.ToTensorOp | spike.FromTensorOp
+        return isinstance(op, moved)
+
+    def _put(self, op: Operation) -> None:
+        if isinstance(op, tensor.ReshapeToOp):
+            # The first axis as that of the operand, which holds for one step, too.
+            op.shape = ints([-2, *dense_type(op.result).get_shape()[1:]])
+        try:
+            self.put(op)
+        except LoweringError:
+            raise _RefusedError(op) from None
+        self.inside.append(op)
+        for value in op.results[:1]:
+            if self.step[value].type != self.one_step(value):
+                raise _RefusedError(op)
+
+    # What is left of runs
+
+    def _total(self, op: Operation) -> _Total | None:
+        """A sum, mean or last step as a state of the loop."""
+        if isinstance(op, tensor.SliceOp):
+            ends = [op.ends.get_values()[0], *op.steps.get_values()]
+            rest = dense_type(op.operand).get_shape()[1:]
+            is_last = op.starts.get_values()[0] in (-1, self.steps - 1)
+            is_last = is_last and ends[0] in (SLICE_END, self.steps) and set(ends[1:]) == {1}
+            if not is_last or dense_type(op.result).get_shape() != (1, *rest):
+                return None
+            return _Total(op, self._state(op.operand, is_sum=False))
+        if not isinstance(op, tensor.ReduceSumOp | tensor.ReduceMeanOp):
+            return None
+        type = tensor_type(op.operand)
+        dtype = numpy_dtype(type.element_type)
+        # Half floats are added in wider ones.
+        exact = dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize >= 4)
+        if op.axes.get_values() != (0,) or not exact:
+            return None
+        divisor = self.steps if isinstance(op, tensor.ReduceMeanOp) else 1
+        return _Total(op, self._state(op.operand, is_sum=True), divisor)
+
+    def _state(self, run: SSAValue, *, is_sum: bool) -> CarriedState:
+        """The sum of the steps of a run so far, or the last one."""
+        after = self.in_step(run)
+        argument = self.argument(after.type)
+        if is_sum:
+            add = tensor.AddOp(argument, after)
+            self.form.block.add_op(add)
+            after = add.result
+        state = CarriedState(argument, None, after, has_time=True)
+        self.form.states.append(state)
+        return state
+
+    # The loop
+
+    def replace(self) -> None:
+        """Put the loop in the place of the ops."""
+        anchor, inside = self.inside[-1], {*self.inside}
+        block = anchor.parent
+        assert block is not None
+        computed = [result for op in self.inside for result in op.results]
+        for value in computed:
+            is_step = self.kinds[value] is Kind.STEP
+            if is_step and any(use.operation not in inside for use in value.uses):
+                self.form.stacked[value] = self.step[value]
+        loop = loop_of(self.form, {}, anchor)
+        insert_before(anchor, loop)
+        values: dict[SSAValue, SSAValue] = dict(zip(self.form.stacked, loop.outputs, strict=True))
+        final = dict(zip(self.form.states, loop.final, strict=True))
+        values.update((value, final[state]) for value, state in self.form.last.items())
+        values.update((t.op.results[0], _left(anchor, t, final[t.state])) for t in self.totals)
+        late = {*self.late}
+        for op in list(block.ops):
+            if op is anchor:
+                break
+            if op in late:
+                op.detach()
+                block.insert_op_before(op, anchor)
+        for value in computed:
+            if value in values:
+                values[value].name_hint = value.name_hint
+                value.replace_all_uses_with(values[value])
+        erase_unused(self.inside)
+
+
+def _left(anchor: Operation, total: _Total, last: SSAValue) -> SSAValue:
+    """What is left of a run, of a state after the last step."""
+    op = total.op
+    if total.divisor != 1:
+        element = tensor_type(last).element_type
+        divisor = dense_constant(np.asarray(total.divisor, numpy_dtype(element)), element)
+        insert_before(anchor, divisor)
+        mean = tensor.DivOp(last, divisor.result)
+        insert_before(anchor, mean, op)
+        last = mean.result
+    if isinstance(op, tensor.SliceOp) or op.properties["keepdims"] == BoolAttr.from_bool(True):
+        return last
+    squeeze = tensor.SqueezeOp(last, [0])
+    insert_before(anchor, squeeze, op)
+    return squeeze.result

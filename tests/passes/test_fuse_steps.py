@@ -1,0 +1,232 @@
+"""`fuse-steps`: networks in one loop over the steps give the bits that they gave layer by layer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects import spike
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module, triton_context, verify_module
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_c.engine import LoadedC
+from triton_dsl.passes.fuse_steps import FuseStepsPass
+
+Array = NDArray[Any]
+RNG = np.random.default_rng(5)
+WEIGHTS = {"w": (RNG.integers(-8, 9, (4, 4)) / 8).astype(np.float32)}
+
+NEURONS = (
+    "lif {{beta = 0.75 : f64}}",
+    "integrate_fire {{threshold = 0.5 : f64}}",
+    "cuba_lif {{alpha = 0.5 : f64, beta = 0.75 : f64}}",
+    "adaptive_lif {{beta = 0.5 : f64, rho = 0.5 : f64, kappa = 0.5 : f64}}",
+)
+
+
+class Written:
+    """A random program on runs of `steps`, whose values a loop computes, or some other op whole."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.steps, self.batch = self.random.choice([2, 3, 4]), self.random.choice([1, 2, 4])
+        self.lines = ['%w = tensor.parameter "w" : tensor<4x4xf32>']
+        self.count = 0
+        self.run = f"tensor<{self.steps}x{self.batch}x4xf32>"
+        self.train = f"!spike.train<{self.steps}x{self.batch}x4>"
+        self.step = f"tensor<{self.batch}x4xf32>"
+        self.runs, self.trains, self.results = ["%x"], list[str](), list[tuple[str, str]]()
+        for _ in range(self.random.randint(2, 12)):
+            rules = (self.neuron, self.neuron, self.synapse, self.sum, self.scaled, self.whole,
+                     self.merged, self.counted, self.across, self.last)  # fmt: skip
+            self.random.choice(rules)()
+        self.results.append((self.runs[-1], self.run))
+        if self.trains:
+            self.results.append((self.trains[-1], self.train))
+
+    def add(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"%v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def neuron(self) -> None:
+        x, states = self.random.choice(self.runs), ""
+        name, _, options = self.random.choice(NEURONS).format().partition(" ")
+        if name == "integrate_fire" and self.random.random() < 0.5:
+            ends = ", ".join(["9223372036854775807"] * 2)
+            cut = self.add(
+                f"tensor.slice {x} {{starts = array<i64: 0, 0, 0>, ends = array<i64: 1, {ends}>, "
+                f"steps = array<i64: 1, 1, 1>}} : ({self.run}) -> tensor<1x{self.batch}x4xf32>"
+            )
+            first = self.add(
+                f"tensor.squeeze {cut} {{axes = array<i64: 0>}} "
+                f": (tensor<1x{self.batch}x4xf32>) -> {self.step}"
+            )
+            level = self.add(
+                f"tensor.clamp {first} {{min = 0.25 : f64, max = 0.25 : f64}} "
+                f": ({self.step}) -> {self.step}"
+            )
+            states = f" initial({level} : {self.step})"
+        train = self.add(f"spike.{name} {x}{states} {options} : ({self.run}) -> {self.train}")
+        self.trains.append(train)
+        self.runs.append(self.add(f"spike.to_tensor {train} : ({self.train}) -> {self.run}"))
+
+    def synapse(self) -> None:
+        if self.trains:
+            s = self.random.choice(self.trains)
+            types = f"{self.train}, tensor<4x4xf32> -> {self.run}"
+            self.runs.append(self.add(f"spike.linear {s}, %w : {types}"))
+
+    def sum(self) -> None:
+        a, b = self.random.choice(self.runs), self.random.choice(self.runs)
+        self.runs.append(self.add(f"tensor.add {a}, {b} : ({self.run}, {self.run}) -> {self.run}"))
+
+    def scaled(self) -> None:
+        """By a number for each step, or for each neuron."""
+        by_step = self.random.random() < 0.5
+        numbers = [self.random.randint(-4, 4) / 4 for _ in range(self.steps if by_step else 4)]
+        type = f"tensor<{self.steps}x1x1xf32>" if by_step else "tensor<4xf32>"
+        values = ", ".join(f"[[{n}]]" if by_step else str(n) for n in numbers)
+        c = self.add(f"tensor.constant dense<[{values}]> : {type}")
+        x = self.random.choice(self.runs)
+        self.runs.append(self.add(f"tensor.mul {x}, {c} : ({self.run}, {type}) -> {self.run}"))
+
+    def whole(self) -> None:
+        """What no step can say."""
+        x = self.random.choice(self.runs)
+        cumsum = f"tensor.cumsum {x} {{axis = 0 : i64}} : ({self.run}) -> {self.run}"
+        self.runs.append(self.add(cumsum))
+
+    def merged(self) -> None:
+        """Steps and samples as rows of one product."""
+        rows = f"tensor<{self.steps * self.batch}x4xf32>"
+        x, there = self.random.choice(self.runs), f"array<i64: {self.steps * self.batch}, 4>"
+        flat = self.add(f"tensor.reshape_to {x} {{shape = {there}}} : ({self.run}) -> {rows}")
+        y = self.add(f"tensor.matmul {flat}, %w : ({rows}, tensor<4x4xf32>) -> {rows}")
+        back = f"array<i64: {self.steps}, {self.batch}, 4>"
+        text = f"tensor.reshape_to {y} {{shape = {back}}} : ({rows}) -> {self.run}"
+        self.runs.append(self.add(text))
+
+    def counted(self) -> None:
+        x = self.random.choice(self.runs)
+        kind = self.random.choice(["sum", "mean", "max"])
+        keep = self.random.choice(["true", "false"])
+        type = f"tensor<1x{self.batch}x4xf32>" if keep == "true" else self.step
+        text = f"tensor.reduce_{kind} {x} {{axes = array<i64: 0>, keepdims = {keep}}}"
+        self.results.append((self.add(f"{text} : ({self.run}) -> {type}"), type))
+
+    def across(self) -> None:
+        """What is left of the neurons, for each step."""
+        x = self.random.choice(self.runs)
+        type = f"tensor<{self.steps}x{self.batch}x1xf32>"
+        text = f"tensor.reduce_max {x} {{axes = array<i64: 2>, keepdims = true}}"
+        y = self.add(f"{text} : ({self.run}) -> {type}")
+        self.runs.append(self.add(f"tensor.sub {x}, {y} : ({self.run}, {type}) -> {self.run}"))
+
+    def last(self) -> None:
+        start = self.random.choice([-1, self.steps - 1, 0])
+        end = 1 if start == 0 else 9223372036854775807
+        big = 9223372036854775807
+        type = f"tensor<1x{self.batch}x4xf32>"
+        text = (
+            f"tensor.slice {self.random.choice(self.runs)} {{starts = array<i64: {start}, 0, 0>, "
+            f"ends = array<i64: {end}, {big}, {big}>, steps = array<i64: 1, 1, 1>}}"
+        )
+        self.results.append((self.add(f"{text} : ({self.run}) -> {type}"), type))
+
+    def module(self) -> ModuleOp:
+        values = ", ".join(value for value, _ in self.results)
+        types = ", ".join(type for _, type in self.results)
+        body = "\n  ".join([*self.lines, f"func.return {values} : {types}"])
+        module = parse_module(f"func.func @forward(%x: {self.run}) -> ({types}) {{\n  {body}\n}}")
+        attach_store(module, ParameterStore.of(WEIGHTS))
+        return module
+
+
+def fused(module: ModuleOp) -> ModuleOp:
+    work = module.clone()
+    FuseStepsPass().apply(triton_context(), work)
+    verify_module(work)
+    return work
+
+
+def neurons_outside(module: ModuleOp) -> list[str]:
+    around = ((op, op.parent_op()) for op in module.walk() if isinstance(op, spike.NeuronOp))
+    return [op.name for op, parent in around if not isinstance(parent, spike.ScanOp)]
+
+
+@settings(max_examples=150)
+@given(seed=st.integers(0, 10**6))
+def test_a_loop_is_the_layers(seed: int) -> None:
+    written = Written(seed)
+    module = written.module()
+    rng = np.random.default_rng(seed)
+    x = (rng.integers(-8, 13, (written.steps, written.batch, 4)) / 8).astype(np.float32)
+    if seed % 8 == 0:
+        x[rng.random(x.shape) < 0.1] = rng.choice([np.nan, np.inf])
+    work = fused(module)
+    assert not neurons_outside(work)
+    for have, want in zip(run_module(work, [x]), run_module(module, [x]), strict=True):
+        assert (have.dtype, have.shape) == (want.dtype, want.shape)
+        np.testing.assert_array_equal(have, want)
+
+
+def network(steps: int) -> ModuleOp:
+    """Two layers and the mean of the last currents."""
+    run, train = f"tensor<{steps}x1x4xf32>", f"!spike.train<{steps}x1x4>"
+    module = parse_module(f"""
+func.func @forward(%x: {run}) -> tensor<1x4xf32> {{
+  %w = tensor.parameter "w" : tensor<4x4xf32>
+  %s = spike.lif %x {{beta = 0.75 : f64}} : ({run}) -> {train}
+  %i = spike.linear %s, %w : {train}, tensor<4x4xf32> -> {run}
+  %t = spike.integrate_fire %i {{threshold = 0.5 : f64}} : ({run}) -> {train}
+  %j = spike.linear %t, %w : {train}, tensor<4x4xf32> -> {run}
+  %y = tensor.reduce_mean %j {{axes = array<i64: 0>}} : ({run}) -> tensor<1x4xf32>
+  func.return %y : tensor<1x4xf32>
+}}
+""")
+    attach_store(module, ParameterStore.of(WEIGHTS))
+    return module
+
+
+def test_one_loop_leaves_no_run() -> None:
+    (scan,) = (op for op in fused(network(8)).walk() if isinstance(op, spike.ScanOp))
+    assert not scan.outputs and len(scan.final) == 3
+
+
+@pytest.mark.parametrize("steps", ["?", "1"])
+def test_unknown_and_single_steps_stay(steps: str) -> None:
+    run, train = f"tensor<{steps}x1x4xf32>", f"!spike.train<{steps}x1x4>"
+    module = parse_module(f"""
+func.func @forward(%x: {run}) -> {train} {{
+  %s = spike.lif %x {{beta = 0.5 : f64}} : ({run}) -> {train}
+  func.return %s : {train}
+}}
+""")
+    assert str(fused(module)) == str(module)
+
+
+def test_memory_in_c_does_not_grow_with_the_steps(
+    require_tool: Callable[[str, str], str],
+) -> None:
+    require_tool("cc", "apt-get install gcc")
+    memory: list[int] = []
+    for steps in (4, 32):
+        module = network(steps)
+        artifact = compile_to_target(module, "c")
+        report: Any = artifact.manifest["report"]
+        memory.append(report["ram"]["memory"])
+        x = (np.random.default_rng(steps).integers(-8, 13, (steps, 1, 4)) / 8).astype(np.float32)
+        (found,), (wanted,) = LoadedC(artifact)(x), run_module(module, [x])
+        np.testing.assert_array_equal(found, wanted)
+    assert memory[0] == memory[1]
