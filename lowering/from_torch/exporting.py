@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 from ...ir.errors import LoweringError, OptionError, TritonError, first_line
 from ...runtime.spiking.export_recording import recording
 from .calls import Call, is_tensor, nodes_of, operator_name, schema_of
-from .in_place import becomes_functional, written_constants
+from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
 from .standard_layers import batched_experts, settled, shortened
@@ -306,7 +306,10 @@ def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
             if node.target is not operator.getitem and is_tensor(node):
                 return False
         elif _learns(node) or not (
-            not schema.is_mutable or node in written or becomes_functional(node)
+            not schema.is_mutable
+            or node in written
+            or becomes_functional(node)
+            or becomes_scattered(program, node)
         ):
             return False
     return all(has_rule(node) or node in written for node in _computed(program))

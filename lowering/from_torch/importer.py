@@ -37,7 +37,7 @@ from .exporting import DynamicSizes, Exported, decomposed, export, is_statement,
 from .in_place import is_written
 from .places import location, place_of
 from .rules_complex import is_complex
-from .sizes import Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
+from .sizes import DATA_DEPENDENT, Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
 from .torch_operators import COMPLEX, ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 
@@ -119,10 +119,15 @@ def from_torch(
 
 
 def _may_be_sizes(error: LoweringError) -> bool:
-    """Whether a module may come in when all sizes are fixed: its operators all have rules."""
+    """Whether a module may come in when all sizes are fixed: its operators all have rules.
+
+    Nothing helps where sizes or control flow depend on values.
+    """
     known = (*RULES, "output")
-    return not isinstance(error, UnsupportedError) or all(
-        operator in known for operator, _, _ in error.problems
+    if not isinstance(error, UnsupportedError):
+        return "data-dependent" not in str(error)
+    return all(
+        operator in known and DATA_DEPENDENT not in reason for operator, _, reason in error.problems
     )
 
 
@@ -367,7 +372,7 @@ def _stored(program: ExportedProgram) -> Iterator[tuple[str, Known]]:
 
 _UNCHANGING = {
     "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::detach_",
-    "aten::lift_fresh_copy", "aten::to", "aten::_to_copy", "aten::dropout",
+    "aten::lift_fresh_copy", "aten::to", "aten::_to_copy", "aten::type_as", "aten::dropout",
 }  # fmt: skip
 """Operators that give what they take, so that a parameter stays one."""
 

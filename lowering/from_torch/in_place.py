@@ -1,19 +1,22 @@
 """Operators that change a tensor, read without taking the graph apart.
 
 One whose tensor nobody else reads becomes the operator that gives a new one; one that writes to a
-constant is computed while the graph is read. Not here: the others, which PyTorch replaces
+part of a tensor becomes a new tensor with that part, which is read from there on; one that writes
+to a constant is computed while the graph is read. Not here: the others, which PyTorch replaces
 (`exporting`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from .calls import fake_tensor, is_tensor, nodes_of, operator_name, overload_name, schema_of
 from .sizes import is_free, is_node, sizes_of
 from .standard_layers import FRESH
 
 if TYPE_CHECKING:
+    from torch._ops import OpOverload
     from torch.export import ExportedProgram
     from torch.fx import Node
 
@@ -42,6 +45,102 @@ def becomes_functional(node: Node) -> bool:
         return False
     node.target = functional
     return True
+
+
+def becomes_scattered(program: ExportedProgram, node: Node) -> bool:
+    """Whether what changes a part of a tensor was put as a new tensor that later nodes read."""
+    import torch
+
+    functional, changed = _functional(node), node.args[0] if node.args else None
+    if functional is None or not is_tensor(changed) or not _writes_first(node):
+        return False
+    chain: list[Node] = []
+    base = changed
+    while operator_name(base) in _SCATTERS and is_tensor(source := base.args[0]):
+        chain.append(base)
+        base = source
+    place = {other: index for index, other in enumerate(nodes_of(program))}
+    late = [user for user in base.users if place[user] > place[node]]
+    is_own = base.op == "call_function" and not _may_share(base)
+    if not is_own or not _ends(base, node, place) or (chain and not _read_at_once(node, place)):
+        return False
+    node.target, result = functional, node
+    node.meta["val"] = fake_tensor(changed)
+    for view in chain:
+        parent, *rest = view.args
+        assert is_node(parent)
+        with program.graph.inserting_after(result):
+            target = getattr(torch.ops.aten, _SCATTERS[operator_name(view)])
+            operands = (parent, result) if rest else (result,)
+            result = program.graph.call_function(target.default, (*operands, *rest), view.kwargs)
+        result.meta = {**node.meta, "val": fake_tensor(parent)}
+    for user in late:
+        user.replace_input_with(base, result)
+    return True
+
+
+_SCATTERS = {"aten::select": "select_scatter", "aten::slice": "slice_scatter"}
+"""Views, and the operators that write to the place of one."""
+
+
+def _functional(node: Node) -> OpOverload | None:
+    """The operator that gives what `node` writes, of the same type."""
+    import torch
+
+    schema = schema_of(node)
+    name = operator_name(node).removeprefix("aten::").removesuffix("_")
+    packet = getattr(torch.ops.aten, name, None)
+    if schema is None or packet is None or any(map(is_node, node.kwargs.values())):
+        return None
+    types = {fake_tensor(value).dtype for value in node.args if is_tensor(value)}
+    if len(types) > 1 and name not in ("copy", "fill", "masked_fill", "index_put"):
+        return None
+    return getattr(packet, schema.overload_name or "default", None)
+
+
+def _ends(node: Node, writer: Node, place: Mapping[Node, int]) -> bool:
+    """Whether nobody reads the memory of `node` under another name behind `writer`."""
+    for user in node.users:
+        if user is writer or place[user] > place[writer] or not _may_share(user):
+            continue
+        if any(place[later] > place[writer] for later in user.users):
+            return False
+        if not _ends(user, writer, place):
+            return False
+    return True
+
+
+def _read_at_once(node: Node, place: Mapping[Node, int]) -> bool:
+    """Whether what a writer gives is read, if at all, before anything is written again."""
+    last = max((place[user] for user in node.users), default=0)
+    for other, index in place.items():
+        schema = schema_of(other)
+        is_writer = schema is not None and schema.is_mutable
+        if place[node] < index < last and is_writer:
+            return False
+        if other in node.users and _may_share(other) and not (is_writer and other.args[0] != node):
+            return False
+    return True
+
+
+def _may_share(node: Node) -> bool:
+    """Whether a result may lie in the memory of an operand."""
+    import torch
+
+    schema, target = schema_of(node), node.target
+    if isinstance(node.meta.get("val"), bool | int | float | torch.SymInt):
+        return False
+    if node.op != "call_function" or schema is None:
+        return node.op != "output"
+    if overload_name(node) in FRESH or operator_name(node) == "aten::clone":
+        return False
+    if operator_name(node) in ("aten::to", "aten::type_as"):
+        source = node.args[0]
+        return not is_tensor(source) or fake_tensor(source).dtype == fake_tensor(node).dtype
+    if any(value.alias_info is not None for value in schema.returns):
+        return True
+    key = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage]
+    return cast("OpOverload", target).has_kernel_for_dispatch_key(key)
 
 
 _MADE = frozenset(f"aten::{name}" for name in (

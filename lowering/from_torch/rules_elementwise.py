@@ -289,6 +289,7 @@ RULES: dict[str, Rule] = {
     "lift_fresh_copy": same,
     "to": _convert,
     "_to_copy": _convert,
+    "type_as": _convert,
     "div": _div,
     "dropout": _dropout,
     "eq": compare("eq"),

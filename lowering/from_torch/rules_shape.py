@@ -16,7 +16,7 @@ from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor
-from .sizes import Size, Sizes, is_free, is_node, sizes_of, static
+from .sizes import Size, Sizes, is_free, is_node, product, sizes_of, static
 from .torch_builder import Builder, Known, Rule, element_type
 
 if TYPE_CHECKING:
@@ -78,12 +78,23 @@ def expanded(e: Builder, x: SSAValue, sizes: Sizes, wanted: Sizes) -> SSAValue:
 
 
 def _repeat(e: Builder, call: Call) -> SSAValue:
-    sizes, repeats = e.sizes(call["self"]), call.integers("repeats")
+    sizes, repeats = (
+        e.sizes(call["self"]),
+        sizes_of(cast("Sequence[int]", call.arguments["repeats"])),
+    )
     whole = (*[1] * (len(repeats) - len(sizes)), *sizes)
     x = e.reshape(e.value(call["self"]), sizes, whole)
     for axis, count in enumerate(repeats):
-        if count != 1:
+        before, behind = whole[:axis], whole[axis + 1 :]
+        if is_free(count):
+            x = e.add(tensor.UnsqueezeOp(x, [axis]))
+            several = (*before, count, *whole[axis:])
+            x = expanded(e, x, (*before, 1, *whole[axis:]), several)
+            whole = (*before, product((count, whole[axis])), *behind)
+            x = e.reshape(x, several, whole)
+        elif count != 1:
             x = e.add(tensor.ConcatenateOp([x] * count, axis))
+            whole = (*before, product((count, whole[axis])), *behind)
     return x
 
 
@@ -375,6 +386,7 @@ SPREADING: dict[str, SpreadRule] = {
     "new_zeros": _filled(0),
     "ones": _filled(1),
     "ones_like": _filled(1),
+    "zero": _filled(0),
     "zeros": _filled(0),
     "zeros_like": _filled(0),
 }

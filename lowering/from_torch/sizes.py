@@ -77,8 +77,22 @@ def static(sizes: Sequence[Size], what: str = "sizes") -> list[int]:
     """
     numbers = [size for size in sizes if not is_free(size)]
     if len(numbers) < len(sizes):
+        if any(map(_depends_on_values, sizes)):
+            raise ProblemError(f"its {what} {show(sizes)} {DATA_DEPENDENT}")
         raise ProblemError(f"its {what} {show(sizes)} must be fixed; export them with fixed sizes")
     return numbers
+
+
+DATA_DEPENDENT = "depend on values"
+"""What messages say of sizes that no example fixes."""
+
+
+def _depends_on_values(size: Size) -> bool:
+    from torch.utils._sympy.symbol import SymT, symbol_is_type
+
+    return is_free(size) and any(
+        symbol_is_type(symbol, SymT.UNBACKED_INT) for symbol in size.free_symbols
+    )
 
 
 def show(sizes: Sequence[Size]) -> str:

@@ -53,6 +53,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "counted": lambda x: x[..., 0] + torch.arange(2, x.shape[1] + 2) * 0.5,
     "rows of a table": lambda x: x + torch.arange(60.0).reshape(20, 3)[: x.shape[1]],
     "rows from a place": lambda x: x + torch.arange(90.0).reshape(30, 3)[7 : 7 + x.shape[1]],
+    "repeated": lambda x: torch.ones(3, 2, 1).repeat(x.shape[0], 1, x.shape[1]) * x[0, 0, 0],
+    "as another": lambda x: x[:1].expand_as(x) * (x > 0).type_as(x),
     "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
     "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
     "few places": lambda x: x[:, torch.arange(x.shape[1]).bool().long()],

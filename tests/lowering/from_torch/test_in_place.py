@@ -78,6 +78,60 @@ def flattened(x: Tensor) -> Tensor:
     return x + shared[3:] + copied[3:]
 
 
+def parts(x: Tensor) -> Tensor:
+    """Parts of a copy, some within others, each read before and after."""
+    y = x.clone()
+    before = y[0] * 2
+    y[:, 1:] = x[:, :-1]
+    y[:, ::2][0, :1].mul_(3.0)
+    y[0] += before
+    y[1, 1].fill_(x.sum())
+    y[1, 0].zero_()
+    y[y > 1] = 0.5
+    return y
+
+
+def whole_tensor(x: Tensor) -> tuple[Tensor, Tensor]:
+    """A tensor that is changed after others have read it, under one name and two."""
+    y = x * 2
+    z = y + 1
+    y *= z
+    y.add_(x, alpha=2)
+    return y, z
+
+
+def second_name(x: Tensor) -> Tensor:
+    """What is written under one name is read under another."""
+    y = x + 1
+    row = y[0]
+    turned = y.t()
+    flat = y.reshape(-1)
+    y[0, 1] = 7
+    row[2] = x[0, 0]
+    return turned + flat.sum() + row.sum() + y.shape[1]
+
+
+def integers(x: Tensor) -> Tensor:
+    """Floats that are written as integers."""
+    y = (x * 10).to(torch.int64)
+    y[0] = x[1] * 5
+    return y
+
+
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("function", [parts, whole_tensor, integers])
+def test_written_parts_are_new_tensors(check: Any, function: Any) -> None:
+    check.same(function, (torch.randn(2, 3),), dynamic={})
+
+
+@pytest.mark.parametrize("function", [parts, whole_tensor, integers, second_name])
+def test_written_parts_of_graphs_taken_apart(check: Any, function: Any) -> None:
+    def beside(x: Tensor) -> Any:
+        return function(x), torch.logaddexp2(x, x)
+
+    check.same(beside, (torch.randn(2, 3),), dynamic={})
+
+
 @pytest.mark.parametrize("function", [read_before, with_inputs, flattened])
 def test_order_of_reads_and_writes(check: Any, function: Any) -> None:
     check.same(function, (torch.randn(2, 3),), (torch.randn(4, 3),))
