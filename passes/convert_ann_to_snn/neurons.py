@@ -182,11 +182,11 @@ def neurons_of(state: Conversion, op: Operation, place: Operation, current: SSAV
     if threshold is None and state.default_threshold is not None and bound is None:
         threshold = np.array(state.default_threshold)
     type = tensor_type(current)
-    never, copies = np.inf, np.array(1)
+    never, copies, margin = np.inf, np.array(1), np.array(0.0)
     if threshold is None and state.correction is not None:
         if share is None and not state.signed and state.timesteps >= DITHERED_FROM:
             initial = dithered(value)
-        threshold, copies, never = state.correction.population(
+        threshold, copies, never, margin = state.correction.population(
             state, value, current, initial, bound
         )
         threshold, copies = compact(threshold), compact(copies)
@@ -201,7 +201,7 @@ def neurons_of(state: Conversion, op: Operation, place: Operation, current: SSAV
     said: list[SSAValue] = []
     for level, start in Population(threshold, copies, never).members(initial):
         if state.signed:
-            said.append(fire_signed(state, sums, compact(level), compact(start)))
+            said.append(fire_signed(state, sums, compact(level), compact(start), margin))
             continue
         first = compact(start * level)
         begin = [initial_potential(state, current, first)] if first.any() else []

@@ -17,11 +17,14 @@ class Population(NamedTuple):
         threshold: what those of a value say at most in the mean, one number a channel.
         copies: how many neurons say a value, likewise.
         never: a threshold that no neuron reaches.
+        margin: of signed neurons, how much more than a half of its quantum the last spike needs to
+            be left, as a share of that quantum, likewise.
     """
 
     threshold: Array
     copies: Array
     never: float
+    margin: Array = np.array(0.0)
 
     @property
     def worth(self) -> Array:

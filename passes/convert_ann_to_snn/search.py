@@ -30,6 +30,9 @@ SHARES = np.geomspace(0.15, 2.2, 12)
 QUANTILE = 0.998
 """What nearly the greatest activation is."""
 
+MARGINS = (0.0, 0.25, 0.5, 2.0)
+"""What is tried of signed neurons, see `signed.margins`."""
+
 MOST_NUMBERS = 1 << 19
 """Currents that are simulated, over all steps and samples; one batch at least."""
 
@@ -125,15 +128,17 @@ def search(
     never = max(float(top.max()), never * (2.0**steps if signed else 1.0))
     thresholds = [top * share for share in SHARES]
     # Of several neurons a value, every second threshold will do.
-    candidates = [
-        (theta, 1 << power)
+    margins = MARGINS if signed else (0.0,)
+    candidates: list[tuple[Array, int, float]] = [
+        (theta, 1 << power, margin)
         for power in range(copies.bit_length())
         for theta in thresholds[:: min(2, 1 << power)]
+        for margin in margins
     ]
     if bound is not None:
-        candidates = [(np.minimum(theta, bound), number) for theta, number in candidates]
+        candidates = [(np.minimum(theta, bound), n, margin) for theta, n, margin in candidates]
     elif silent:
-        candidates.append((np.full(len(top), never), 1))
+        candidates.append((np.full(len(top), never), 1, 0.0))
     start = _by_channel(initial[None], axis) if initial.ndim else initial
     places = parts[0][2][0, 0].size
     tallies = [_Tally(len(top)) for _ in candidates]
@@ -144,13 +149,13 @@ def search(
             chosen = slice(begin, begin + few)
             currents = np.ascontiguousarray(said[:, :, chosen])
             wanted = np.ascontiguousarray(target[:, chosen])
-            for (theta, number), tally in zip(candidates, tallies, strict=True):
+            for (theta, number, margin), tally in zip(candidates, tallies, strict=True):
                 level = theta.reshape(-1, *[1] * (currents.ndim - 2))
                 told = fired = np.zeros(())
                 for copy in range(number):
                     share = (start + copy) / number
                     if signed:
-                        more, spikes = simulate_signed(currents, level, float(share))
+                        more, spikes = simulate_signed(currents, level, float(share), margin)
                     else:
                         more = spikes = simulate(currents, level, share, subtracts=subtracts)
                     told, fired = told + more, fired + spikes
@@ -166,9 +171,9 @@ def search(
     best = np.argmin(np.stack(costs), axis=0)
     rank = tensor_type(value).get_num_dims()
     shape = [-1 if a == axis else 1 for a in range(1, rank)]
-    chosen = np.stack([theta for theta, _ in candidates])[best, np.arange(len(top))]
-    numbers = np.array([number for _, number in candidates])[best]
-    return Population(chosen.reshape(shape), numbers.reshape(shape), never)
+    chosen = np.stack([theta for theta, _, _ in candidates])[best, np.arange(len(top))]
+    numbers, margin = (np.array([c[i] for c in candidates])[best].reshape(shape) for i in (1, 2))
+    return Population(chosen.reshape(shape), numbers, never, margin)
 
 
 def _by_channel(array: Array, axis: int | None, before: int = 0) -> Array:

@@ -6,7 +6,7 @@ is left to say, and those that take back where too much was said. Not here: thre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -31,19 +31,40 @@ def worth_of(threshold: Array, timesteps: int) -> Array:
     return threshold * (timesteps / quanta(timesteps).sum())
 
 
-def simulate_signed(current: Array, threshold: Array, share: float = 0.5) -> tuple[Array, Array]:
+def margins(timesteps: int, last: Array) -> Iterator[Array]:
+    """How much more than a half of the quantum must be left at each step, in quanta of the first.
+
+    A spike of the quantum q takes r² - (r-q)² off the square of what is left: so much pays for it
+    from r = q/2 + c/q on, where c is half of what a spike costs.
+
+    Args:
+        timesteps: T.
+        last: at the last step, as a share of its quantum.
+    """
+    quantum = quanta(timesteps)
+    for now in quantum.tolist():
+        yield last * (quantum[-1] ** 2 / now)
+
+
+def simulate_signed(
+    current: Array, threshold: Array, share: float = 0.5, margin: float = 0.0
+) -> tuple[Array, Array]:
     """What signed neurons say on a current [T, N, …], in first spikes; how many spikes that takes.
 
-    v = Σ i - y; s = [v ≥ (1-a)·q] - [min(-v, y) ≥ a·q]; y ← y + q·s; then q halves. a is `share`.
+    v = Σ i - y; s = [v ≥ (1-a)·q + m] - [min(-v, y) ≥ a·q + m]; y ← y + q·s; then q halves, and m,
+    see `margins`, doubles. a is `share`.
     """
     worth = worth_of(threshold, len(current)).astype(current.dtype)
     total, said = np.zeros_like(current[0]), np.zeros_like(current[0])
     spikes = np.zeros_like(current[0])
-    for step, quantum in zip(current, quanta(len(current)).astype(current.dtype), strict=True):
+    more = margins(len(current), np.array(margin, current.dtype))
+    steps = zip(current, quanta(len(current)).astype(current.dtype), more, strict=True)
+    for step, quantum, extra in steps:
         total += step
-        left, least = total - said * worth, worth * quantum
-        plus = left >= (1 - share) * least
-        minus = np.minimum(-left, said * worth) >= share * least
+        left, told = total - said * worth, said * worth
+        plus = left >= worth * ((1 - share) * quantum + extra).astype(current.dtype)
+        least = worth * (share * quantum + extra).astype(current.dtype)
+        minus = np.minimum(-left, told) >= least
         said += quantum * plus
         said -= quantum * minus
         spikes += plus
@@ -63,7 +84,7 @@ def sums_of_steps(state: Conversion, current: SSAValue) -> list[SSAValue]:
 
 
 def fire_signed(
-    state: Conversion, sums: Sequence[SSAValue], threshold: Array, share: Array
+    state: Conversion, sums: Sequence[SSAValue], threshold: Array, share: Array, margin: Array
 ) -> SSAValue:
     """The steps [T, …] that signed neurons give, ±1, ±½, ±¼, …, in first spikes.
 
@@ -80,8 +101,9 @@ def fire_signed(
         train = state.add(spike.IntegrateFireOp(potential, threshold=level))
         return state.add(spike.ToTensorOp(train, element))
 
-    for now, quantum in zip(sums, quanta(state.timesteps).tolist(), strict=True):
-        upper, lower = (1 - share) * quantum, share * quantum
+    more = margins(state.timesteps, margin)
+    for now, quantum, extra in zip(sums, quanta(state.timesteps).tolist(), more, strict=True):
+        upper, lower = (1 - share) * quantum + extra, share * quantum + extra
         if said is None:
             step = fired(now, upper)
         else:

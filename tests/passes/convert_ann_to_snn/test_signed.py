@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,10 +16,13 @@ from triton_dsl.dialects import spike
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module, verify_module
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.lowering.conversion import run_spiking
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.passes.convert_ann_to_snn import (
     ArchitectureValidator,
     ConvertAnnToSnnPass,
     convert,
+    search,
 )
 from triton_dsl.passes.convert_ann_to_snn.signed import simulate_signed
 
@@ -78,6 +83,30 @@ def test_the_spikes_of_a_layer_are_those_of_the_equations(filled: Filled, timest
     np.testing.assert_allclose(said * theta / whole, y, atol=1e-12)
 
 
+@given(
+    st.integers(2, 6),
+    st.sampled_from([0.0, 0.25, 0.5]),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_spike_pays_for_itself(timesteps: int, margin: float, seed: int) -> None:
+    """It takes more off the square of what is left than a margin at the last step stands for."""
+    first, last = 1 / sum(2.0**-t for t in range(timesteps)), 2.0 ** (1 - timesteps)
+    values = np.random.default_rng(seed).normal(0.4, 0.5, 300)
+    y, spikes = np.zeros(values.shape), np.zeros(values.shape, int)
+    for t in range(timesteps):
+        q, cost = first * 2.0**-t, 2 * margin * (first * last) ** 2
+        gains = [(values - y) ** 2 - (values - y - s * q) ** 2 for s in (1, -1)]
+        up = gains[0] >= cost
+        down = (gains[1] >= cost) & (y > 0)
+        y = y + np.where(up, q, 0) - np.where(down, q, 0)
+        spikes += up | down
+    current = np.zeros((timesteps, 300))
+    current[0] = timesteps * values
+    said, fired = simulate_signed(current, np.array(1.0), margin=margin)
+    np.testing.assert_allclose(said * first, y, atol=1e-12)
+    np.testing.assert_array_equal(fired, spikes)
+
+
 BRANCHES = """
 func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {
   %w = tensor.parameter "w" : tensor<6x16xf32>
@@ -115,6 +144,36 @@ def test_signed_spikes_are_nearer_in_few_steps(filled: Filled) -> None:
         findings = ArchitectureValidator().compare(before, module)
         assert [f.ok for f in findings if f.subject == "populations of neurons"] == [True]
     assert errors[1] < 0.6 * errors[0] < 0.06
+
+
+def test_late_spikes_that_tell_little_are_left_out(
+    filled: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With margins, fewer spikes bring a result as near, in another engine too."""
+    rng = np.random.default_rng(0)
+    values = {
+        key: (rng.normal(size=shape) / shape[0] ** 0.5).astype(np.float32)
+        for key, shape in {"w": (6, 16), "v": (16, 16), "u": (32, 4)}.items()
+    }
+    x, fresh = (rng.normal(size=(400, 6)).astype(np.float32) for _ in range(2))
+    before = filled(BRANCHES, values=values)
+    (wanted,) = run_module(before, [fresh])
+
+    def converted(price: float) -> tuple[ModuleOp, float, float]:
+        module = before.clone()
+        convert(module, ConvertAnnToSnnPass(timesteps=4, signed=True, price=price), [(x,)])
+        run = run_spiking(module, [fresh])
+        error = float(((run.results[0] - wanted) ** 2).mean() / wanted.var())
+        return module, error, float(run.total.mean())
+
+    module, error, spikes = converted(0.3)
+    (found,) = run_module(module, [fresh])
+    _, (there,), _ = run_target(module, "onnx", [fresh])
+    np.testing.assert_allclose(there, found, rtol=1e-3, atol=1e-3)
+    monkeypatch.setattr(search, "MARGINS", (0.0,))
+    front = [converted(price)[1:] for price in (0.3, 1, 3, 10)]
+    as_near = [more for other, more in front if other < 1.1 * error]
+    assert as_near and min(as_near) > 1.1 * spikes
 
 
 @pytest.mark.parametrize("signed", [False, True])
