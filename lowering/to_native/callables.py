@@ -119,13 +119,13 @@ def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = No
 @cache
 def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
     @cache
-    def provide(layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
+    def provide(layout: Layout, kind: Kind) -> Library:
         def build() -> ModuleOp:
             module = kernel_module(recipe, layout, kind)
-            module.body.block.add_ops(call_functions(parallel=parallel))
+            module.body.block.add_ops(call_functions())
             return module
 
-        key = f"{fingerprint(recipe, layout, kind)} {'parallel' if parallel else 'alone'}"
+        key = fingerprint(recipe, layout, kind)
         return compiled_library(key, build, cache_folder=cache_folder)
 
     return provide

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...runtime.native.abi.conv import ConvGeometry
 from ...runtime.native.abi.linear import Kind
-from ...runtime.native.abi.parallel import CONV_CALL, CONV_TASK
+from ...runtime.native.abi.parallel import CONV_CALL, CONV_PART
 from ...runtime.native.processor import host_features
 from .kernels.conv import conv_scratch_bytes
 from .kernels.conv_parallel import conv_module
@@ -42,11 +42,11 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> ConvProvider:
     from ...runtime.native.torch_conv import ConvKernel
 
     @cache
-    def provide(geometry: ConvGeometry, kind: Kind, *, parallel: bool = False) -> ConvKernel:
+    def provide(geometry: ConvGeometry, kind: Kind) -> ConvKernel:
         library = compiled_library(
-            f"{conv_fingerprint(recipe, geometry, kind)} {'parallel' if parallel else 'alone'}",
-            lambda: conv_module(recipe, kind, geometry, parallel=parallel),
-            (CONV_CALL, CONV_TASK),
+            conv_fingerprint(recipe, geometry, kind),
+            lambda: conv_module(recipe, kind, geometry),
+            (CONV_CALL, CONV_PART),
             cache_folder=cache_folder,
         )
         return ConvKernel(library, conv_scratch_bytes(recipe, kind, geometry))

@@ -82,6 +82,21 @@ class Library:
         return function
 
 
+def assembled(text: str) -> Library:
+    """The functions of a module in LLVM's language, which calls what is in this process.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    binding = llvm_binding()
+    generator = code_generator()
+    with LLVM_LOCK:
+        module = binding.parse_assembly(text)
+        module.data_layout = str(generator.target_data)
+        content = bytes(generator.emit_object(module))
+    return Library(content)
+
+
 def kept(
     fingerprint: str, generate: Callable[[], bytes], *, cache: ObjectCache | None = None
 ) -> bytes:

@@ -1,9 +1,8 @@
-"""Native threads of our own, for processes without PyTorch: a team as OpenMP has it.
+"""Native threads of our own: a team that takes parts of work, see `team_code`.
 
-`start_team` has the interface of `abi.parallel.START`, and the functions that a task asks of
-its team are named to the loader, so that the same kernels run in PyTorch's team and in this one.
-The threads run without Python, watch for work a moment after each call, then sleep. Not here: their
-code (`team_code`), how many are worth it (`threads`).
+`Team` is one for the process; its threads run without Python. Where PyTorch's threads do the work,
+they take parts as these do (`elsewhere`). Not here: the threads' code, how many are worth it
+(`threads`).
 """
 
 from __future__ import annotations
@@ -13,108 +12,127 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cache
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
+from ...ir.arrays import Array
 from ...ir.errors import BackendError
-from .abi.parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
+from .addresses import address_of
+from .jit import assembled
 from .memory import aligned
-from .processor import LLVM_LOCK, llvm_binding
+from .processor import llvm_binding
 from .team_code import (
     CONDITION,
-    LEAD,
+    ELSEWHERE,
+    GATE,
+    MEMBER_GATE,
     MEMBER_WORDS,
+    MEMBERS,
     MUTEX,
     NUMBER,
+    PHASES,
     RUN,
     SERVE,
-    SET_KEY,
     TEAM,
-    TEAM_WORDS,
     WORD,
     team_code,
 )
 
-Start = Callable[[Any, Any, int, int], None]
+Things = tuple[int, int]
+"""How many there are of each phase."""
+_TOO_LATE, _PAUSE, _LONGEST_PAUSE = 100_000, 16, 1_000_000_000
+"""A thread that lost its processor in the middle of a part holds up all. If that cost so many
+nanoseconds, callers do without others for so many times as long, twice as long as the last time, at
+most so many nanoseconds."""
+_MOST_ELSEWHERE = 64
+PARTS_EACH = 4
+"""Parts of a phase for each thread: one that comes late leaves more of them to others."""
 
 
 class _Code:
     """The machine code, which stays for as long as the process: threads run in it."""
 
     def __init__(self) -> None:
-        binding: Any = llvm_binding()
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        with LLVM_LOCK:
-            triple: str = binding.get_process_triple()
-            machine = binding.Target.from_triple(triple).create_target_machine(opt=2, jit=True)
-            module = binding.parse_assembly(team_code(triple))
-            engine: Any = binding.create_mcjit_compiler(module, machine)
-            engine.finalize_object()
-            for name in (BARRIER, THREAD_NUMBER, TEAM_SIZE):
-                binding.add_symbol(name, engine.get_function_address(name))
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))
-        self.serve: int = engine.get_function_address(SERVE)
-        kind = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64
-        )
-        self.run: Any = kind(engine.get_function_address(RUN))
+        library = assembled(team_code(llvm_binding().get_process_triple()))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+        job = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * (1 + 2 * PHASES)
+        self.run = library.function(RUN, job, ctypes.c_int64)
+        self.elsewhere = library.function(ELSEWHERE, [*job, ctypes.c_void_p, ctypes.c_void_p])
+        self.serve: Any = library.function(SERVE, [ctypes.c_void_p])
         self.system: Any = ctypes.CDLL(None)
-        key = ctypes.c_uint64(0)
-        if self.system.pthread_key_create(ctypes.byref(key), None):
-            raise OSError("no key for the data of a thread is left")
-        set_key = ctypes.CFUNCTYPE(None, ctypes.c_uint64)(engine.get_function_address(SET_KEY))
-        set_key(key)
+
+    def team(self, most: int) -> Array:
+        """The memory of a team of so many threads."""
+        memory = aligned((MEMBERS + most * MEMBER_WORDS) * WORD)
+        memory[:] = 0
+        words, address = memory.view(np.int64), address_of(memory)
+        gates = [GATE]
+        for number in range(most):
+            first = MEMBERS + number * MEMBER_WORDS
+            words[first + TEAM], words[first + NUMBER] = address, number
+            gates.append(first + MEMBER_GATE)
+        for gate in gates:
+            mutex, condition = (address + (gate + place) * WORD for place in (MUTEX, CONDITION))
+            self.system.pthread_mutex_init(ctypes.c_void_p(mutex), None)
+            self.system.pthread_cond_init(ctypes.c_void_p(condition), None)
+        return memory
 
 
-class _Team:
-    """A team that grows to one member for each processor."""
+def _parts(things: Things, count: int) -> tuple[int, int]:
+    most = count * PARTS_EACH
+    return min(things[0], most), min(things[1], most)
+
+
+class Team:
+    """A team that grows to so many threads, the caller among them."""
 
     def __init__(self, code: _Code, most: int) -> None:
         self._code = code
         self._most = most
         self._members = 1
         self._busy = threading.Lock()
-        self._memory = aligned((TEAM_WORDS + (most - 1) * MEMBER_WORDS) * WORD)
-        self._memory[:] = 0
-        self._words = self._memory.view(np.int64)
-        self.address: int = self._memory.ctypes.data
-        self._words[LEAD + TEAM] = self.address
+        self._pause, self._alone_until = 0, 0
+        memory = code.team(most)
         # Threads may wait in this memory until the process ends.
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._memory))
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+        self._address = address_of(memory)
 
-    def run(self, task: int, argument: int, count: int) -> bool:
-        """Do a task together; not done if the team is at work."""
-        if not self._busy.acquire(blocking=False):
+    def run(self, part: Any, argument: Any, count: int, things: Things) -> bool:
+        """Do work in parts together, see `threads.together`; whether it was done.
+
+        It is not if the team is at work, or lost its processors to others a moment ago.
+        """
+        if perf_counter_ns() < self._alone_until or not self._busy.acquire(blocking=False):
             return False
         try:
             while self._members < min(count, self._most) and self._hire():
                 self._members += 1
-            self._code.run(self.address, task, argument, min(count, self._members))
+            count = min(count, self._members)
+            parts = _parts(things, count)
+            lost = self._code.run(self._address, part, argument, count, *things, *parts)
+            if lost > _TOO_LATE:
+                self._pause = min(max(_PAUSE * lost, 2 * self._pause), _LONGEST_PAUSE)
+                self._alone_until = perf_counter_ns() + self._pause
+            else:
+                self._pause //= 2
         finally:
             self._busy.release()
         return True
 
     def _hire(self) -> bool:
         """Start the next member; whether the system had a thread left."""
-        first = TEAM_WORDS + (self._members - 1) * MEMBER_WORDS
-        address = self.address + first * WORD
-        self._words[first + NUMBER] = self._members
-        self._words[first + TEAM] = self.address
-        system = self._code.system
-        mutex, condition = address + MUTEX * WORD, address + CONDITION * WORD
-        system.pthread_mutex_init(ctypes.c_void_p(mutex), None)
-        system.pthread_cond_init(ctypes.c_void_p(condition), None)
-        thread = ctypes.c_void_p()
-        serve, member = ctypes.c_void_p(self._code.serve), ctypes.c_void_p(address)
-        if system.pthread_create(ctypes.byref(thread), None, serve, member):
+        system, thread = self._code.system, ctypes.c_void_p()
+        member = self._address + (MEMBERS + self._members * MEMBER_WORDS) * WORD
+        serve, place = self._code.serve, ctypes.c_void_p(member)
+        if system.pthread_create(ctypes.byref(thread), None, serve, place):
             return False
         system.pthread_detach(thread)
         return True
 
 
-_TEAMS: list[_Team] = []
+_TEAMS: list[Team] = []
 """The team of this process, once it has one."""
 _LOCKS = [threading.Lock()]
 
@@ -128,28 +146,48 @@ def _after_fork() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
-_ADDRESS = ctypes.c_void_p
-
 
 @cache
-def start_team(most: int) -> Start | None:
-    """A function like `abi.parallel.START`, of at most so many threads; `None` if impossible.
-
-    A task that finds the team at work is done by the caller alone.
-    """
+def _code() -> _Code | None:
     try:
-        code = _Code()
+        return _Code()
     except (BackendError, OSError, AttributeError):
         return None
 
-    def start(task: Any, argument: Any, count: int, _: int) -> None:
-        function = ctypes.cast(task, _ADDRESS).value or 0
-        place = ctypes.cast(argument, _ADDRESS).value or 0
-        if not _TEAMS:
-            with _LOCKS[0]:
-                if not _TEAMS:
-                    _TEAMS.append(_Team(code, most))
-        if not _TEAMS[0].run(function, place, count):
-            _Team(code, 1).run(function, place, 1)
 
-    return start
+def team_of(most: Callable[[], int]) -> Team | None:
+    """The team of this process; `None` where threads cannot be made.
+
+    Args:
+        most: tells how many threads it may have, the caller among them; asked once.
+    """
+    code = _code()
+    if code is None:
+        return None
+    if not _TEAMS:
+        with _LOCKS[0]:
+            if not _TEAMS:
+                _TEAMS.append(Team(code, most()))
+    return _TEAMS[0]
+
+
+class Elsewhere(threading.local):
+    """Threads of another runtime that take parts; each thread of ours calls for others of them."""
+
+    def __init__(self, start: Any, number: Any) -> None:
+        """Args: functions as OpenMP's `GOMP_parallel` and `omp_get_thread_num`."""
+        self._functions = start, number
+        self._code = _code()
+        if self._code is not None:
+            self._memory = self._code.team(_MOST_ELSEWHERE)
+            self._address = address_of(self._memory)
+
+    def run(self, part: Any, argument: Any, count: int, things: Things) -> bool:
+        """Do work in parts together, see `threads.together`; whether it was done."""
+        if self._code is None:
+            return False
+        count = min(count, _MOST_ELSEWHERE)
+        parts = _parts(things, count)
+        job = (self._address, part, argument, count, *things, *parts)
+        self._code.elsewhere(*job, *self._functions)
+        return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from ctypes import CDLL, addressof, c_char, c_char_p, c_int64, c_void_p, string_at
+from ctypes import CDLL, addressof, c_char, c_char_p, c_int64, c_void_p, cast, string_at
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing_extensions import TypeIs
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from .abi.interface import (
+    ALIGNMENT,
     ARRAYS,
     FORWARD,
     INTERFACE_SUFFIX,
@@ -30,14 +31,18 @@ from .abi.interface import (
     Interface,
     TensorInterface,
 )
+from .abi.layouts import round_up
 from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
+from .batch_parts import batch_part, part_argument
 from .bound import BoundProgram, check_bound
 from .jit import Library
 from .memory import Memory, aligned
-from .threads import WORTH_A_THREAD, share, split
+from .threads import PARTS_EACH, WORTH_A_MEMBER, together
 
 _MOST_PLANS = 256
 """Combinations of shapes for which a program remembers what to do."""
+_ROWS_OF_A_PIECE = 4
+"""Of a batch, at least where threads have several pieces: kernels read weights once for so many."""
 
 
 def program_bytes(interface: Interface, code: bytes, constants: Array) -> bytes:
@@ -135,7 +140,27 @@ class _Plan:
     batch: int
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     workspace: int
-    parts: tuple[tuple[int, int], ...]
+    shares: _Shares | None
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """How several threads do a batch.
+
+    Attributes:
+        part: of `batch_part`.
+        threads: at most.
+        batch: rows.
+        pieces: of the batch, of which each thread takes the next.
+        each, workspace: bytes of workspace, for a member and for all.
+    """
+
+    part: Callable[..., None]
+    threads: int
+    batch: int
+    pieces: int
+    each: int
+    workspace: int
 
 
 class _Short(NamedTuple):
@@ -193,6 +218,8 @@ class NativeProgram:
         self.threads = threads
         tensors = [*interface.inputs, *interface.outputs]
         self._forward = functions.forward
+        function: Any = functions.forward
+        self._address = cast(function, c_void_p).value or 0
         self._workspace_bytes = functions.workspace_bytes
         self._arrays = functions.arrays
         self._fixed: tuple[int, ...] = ()
@@ -209,7 +236,7 @@ class NativeProgram:
         self._strides = [
             _row_bytes(tensor, dtype)
             for tensor, dtype in zip(tensors, [*self._dtypes, *self._output_dtypes], strict=True)
-        ]
+        ] + [0] * len(self._fixed)
         self._plans: dict[tuple[tuple[int, ...], ...], _Plan] = {}
         self._short: dict[tuple[tuple[int, ...], np.dtype[Any]], _Short] = {}
         self._memory = Memory()
@@ -251,8 +278,9 @@ class NativeProgram:
         ]
         outputs = self._outputs(plan)
         held += outputs
-        if plan.parts:
-            self._together(plan, [address_of(array) for array in held])
+        if plan.shares is not None:
+            places = [address_of(array) for array in held]
+            self._together(plan.shares, self._memory.of(plan.shares.workspace), places)
             return outputs
         rest = (*self._fixed, self._memory.of(plan.workspace), plan.batch)
         if self._arrays is None:
@@ -281,9 +309,11 @@ class NativeProgram:
             raise BackendError(_mismatch("gives", self.interface.outputs, outputs))
         check_bound(inputs, outputs)
         tensors = [*inputs, *outputs]
-        if plan.parts:
-            run, held = self._prepared_parts(plan, [address_of(array) for array in tensors])
-            return BoundProgram(inputs, outputs, run, plan.parts, (self, held))
+        if plan.shares is not None:
+            workspace = aligned(plan.shares.workspace)
+            places = [address_of(array) for array in tensors]
+            run = partial(self._together, plan.shares, address_of(workspace))
+            return BoundProgram(inputs, outputs, run, places, (self, workspace))
         workspace = aligned(plan.workspace)
         rest = (*self._fixed, address_of(workspace), plan.batch)
         if self._arrays is None:
@@ -295,41 +325,26 @@ class NativeProgram:
     def _spread(self, arguments: tuple[int, ...]) -> None:
         self._forward(*arguments)
 
-    def _prepared_parts(
-        self, plan: _Plan, addresses: Sequence[int]
-    ) -> tuple[Callable[[Any], None], list[Array]]:
-        """What runs parts of a batch in threads, and the workspaces that it has for them."""
-        arguments: dict[int, tuple[int, ...]] = {}
-        held: list[Array] = []
-        for first, end in plan.parts:
-            held.append(aligned(self._workspace_bytes(end - first)))
-            moved = self._moved(addresses, first)
-            arguments[first] = (*moved, *self._fixed, address_of(held[-1]), end - first)
-
-        def part(first: int, _: int) -> None:
-            self._forward(*arguments[first])
-
-        return partial(share, part), held
-
-    def _moved(self, addresses: Sequence[int], row: int) -> list[int]:
-        return [a + row * s for a, s in zip(addresses, self._strides, strict=True)]
-
     def _outputs(self, plan: _Plan) -> list[Array]:
         return [np.empty(shape, dtype) for shape, dtype in plan.outputs]
 
     def _shorten(self, plan: _Plan, shape: tuple[int, ...]) -> None:
         """Remember a plan for the short way, if it can go it."""
-        if len(self._dtypes) == 1 and len(plan.outputs) == 1 and not plan.parts:
+        if len(self._dtypes) == 1 and len(plan.outputs) == 1 and plan.shares is None:
             (output,), constants = plan.outputs, self._fixed[0] if self._fixed else 0
             short = _Short(*output, plan.workspace, plan.batch, constants, self._arrays)
             self._short[shape, self._dtypes[0]] = short
 
-    def _together(self, plan: _Plan, addresses: list[int]) -> None:
-        def part(first: int, end: int) -> None:
-            memory = self._memory.of(self._workspace_bytes(end - first))
-            self._forward(*self._moved(addresses, first), *self._fixed, memory, end - first)
-
-        share(part, plan.parts)
+    def _together(self, shares: _Shares, workspace: int, places: Sequence[int]) -> None:
+        argument = part_argument(
+            self._address,
+            shares.batch,
+            shares.pieces,
+            (*places, *self._fixed),
+            self._strides,
+            (workspace, shares.each),
+        )
+        together(shares.part, argument, shares.threads, (shares.pieces, 0))
 
     def _planned(self, inputs: Sequence[Array]) -> _Plan:
         """What a call does with these inputs."""
@@ -351,14 +366,11 @@ class NativeProgram:
         wanted = [tensor.sizes(batch) for tensor in interface.inputs]
         if [x.shape for x in inputs] != wanted:
             raise BackendError(self._refusal(inputs))
-        parts = 1
-        if interface.row_wise:
-            parts = min(self.threads, batch, batch * interface.work // WORTH_A_THREAD)
         plan = _Plan(
             batch,
             tuple(zip(shapes, self._output_dtypes, strict=True)),
             self._workspace_bytes(batch),
-            tuple(split(batch, parts)) if parts > 1 else (),
+            self._shares(batch),
         )
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
@@ -366,6 +378,20 @@ class NativeProgram:
         self._plans[tuple(wanted)] = plan
         self._shorten(plan, wanted[0] if wanted else ())
         return plan
+
+    def _shares(self, batch: int) -> _Shares | None:
+        """How a batch is shared out, if it is."""
+        threads = min(self.threads, batch, batch * self.interface.work // WORTH_A_MEMBER)
+        if not self.interface.row_wise or threads < 2:
+            return None
+        try:
+            part = batch_part(len(self._strides))
+        except BackendError:
+            return None
+        pieces = max(threads, min(batch // _ROWS_OF_A_PIECE, threads * PARTS_EACH))
+        each = round_up(self._workspace_bytes(-(-batch // pieces)), ALIGNMENT)
+        whole = max(threads * each, self._workspace_bytes(batch))
+        return _Shares(part, threads, batch, pieces, each, whole)
 
     def _batch(self, inputs: Sequence[Array]) -> int:
         if len(inputs) != len(self.interface.inputs):

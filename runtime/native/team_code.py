@@ -1,8 +1,13 @@
-"""The machine code of `native_team`: threads that wait for work, and what tasks ask of their team.
+"""The machine code of `native_team`: threads that take parts of work until none is left.
+
+A piece of work is a job: a function in parts (`abi.parallel`). Who calls for others does not wait
+for them to come: it takes one part after the other itself. Others that come in time enter the job,
+take parts, and leave; at the end the caller waits for those inside alone, each of which has a part
+to finish. So a thread that gets no processor costs nothing but its help. Whoever waits looks for a
+moment, then sleeps, so that the processor is free for others.
 
 Written with LLVM's own builder, since xDSL's `llvm` dialect has neither atomic operations nor calls
-of functions that are given as arguments. A thread first watches for work, for about as long as it
-would take to wake it, and then sleeps. Not here: making the threads (`native_team`).
+of functions that are given as arguments. Not here: making the threads (`native_team`).
 """
 
 from __future__ import annotations
@@ -10,23 +15,47 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .abi.parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
+WORD, LINE = 8, 8
+"""Bytes of a word; words of a line of the cache, which are never two threads' at a time."""
+_FUNCTION, _ARGUMENT, _MOST, _THINGS, _PARTS = 0, 1, 2, 3, 5
+"""Words of a job: its function and the argument of that; how many may do parts; for each of two
+phases how many things it has, and in how many parts they are taken."""
+PHASES = 2
+_WAITED = 3 + 2 * PHASES
+"""How many nanoseconds the caller waited between phases."""
+_STATE, _DONE, GATE = LINE, 2 * LINE, (2 + PHASES) * LINE
+"""Whether it is open and how many are inside; for each phase how many parts are done; where those
+wait who must."""
+_WAITING, MUTEX, CONDITION, _GATE_WORDS = 0, LINE, 2 * LINE, 3 * LINE
+"""Words of a gate: how many sleep there; a mutex and a condition of POSIX threads."""
+_TICKET = GATE + _GATE_WORDS
+"""How many jobs there were."""
+_NUMBERING, _PROCESSOR = _TICKET + 1, _TICKET + 2
+"""Of a job for threads of another runtime, its function that tells a thread's number; the processor
+that the caller runs on."""
+MEMBERS = _TICKET + LINE
+"""The members follow, the caller first."""
+TEAM, NUMBER, _PRESENT, _NEXT, MEMBER_GATE = 0, 1, LINE, 2 * LINE, (2 + PHASES) * LINE
+"""Words of a member: its team and its number there; whether it is inside the job; for each phase
+the next of its own parts; where it sleeps."""
+MEMBER_WORDS = MEMBER_GATE + _GATE_WORDS
 
-WORD = 8
-TICKET, NUMBER, TEAM, ASLEEP, MUTEX, CONDITION, MEMBER_WORDS = 0, 8, 9, 16, 24, 32, 40
-"""Words of a member: how often it was called; its number and the address of its team; whether it
-sleeps; a mutex and a condition of POSIX threads."""
-TASK, ARGUMENTS, COUNT, DONE, WAITING, ROUND, LEAD, TEAM_WORDS = 0, 1, 2, 8, 16, 24, 32, 48
-"""Words of a team: its task, the argument of that and the number of members; how many have ended;
-how many wait at the barrier, and how often it opened; `NUMBER` and `TEAM` of the member that calls,
-`LEAD` words further. The members of numbers 1, 2, … follow."""
-_WATCH, _WATCH_OTHERS = 4000, 2000
-"""How often a member looks for work before it sleeps, and for other members before it lets other
-threads of the system run in between."""
 
-RUN, SERVE, SET_KEY = "run_team", "serve_team", "set_team_key"
-"""`run_team(team, task, argument, count)`; `serve_team(member)`, which never ends;
-`set_team_key(key)`: of `pthread_key_create`, before all else."""
+_OPEN = 1 << 32
+"""What an open job's state is more than how many are inside."""
+_WATCH = 1500
+"""How often a thread looks for what it waits for before it sleeps: less than 0.1 ms."""
+_GRACE = 1000
+"""How often it looks whether another one who is at work takes its own parts itself."""
+_CLOCK, _CLOCK_APPLE = 1, 6
+"""Numbers of the system's monotonic clock."""
+
+RUN, ELSEWHERE, SERVE = "run_team", "run_elsewhere", "serve_team"
+"""`run_team(team, function, argument, most, things, things, parts, parts)`, for both phases, gives
+how many nanoseconds longer the caller waited for others than two parts take, or less than 0.
+`run_elsewhere(team, …, start, number)`, the same by the threads of another runtime: `start(f, team,
+most, 0)` calls `f(team)` in so many threads and waits for them; `number()` tells which one it is.
+`serve_team(member)`, the life of a member, never ends."""
 
 
 def team_code(triple: str) -> str:
@@ -35,10 +64,11 @@ def team_code(triple: str) -> str:
 
     writer = _Writer(ir, ir.Module("team"), triple)
     writer.declare()
-    writer.queries()
-    writer.barrier()
+    writer.take_parts()
+    writer.join()
     writer.serve()
     writer.run()
+    writer.run_elsewhere()
     return str(writer.module)
 
 
@@ -49,174 +79,310 @@ class _Writer:
         self.module = module
         self._ir = ir
         self._word = ir.IntType(64)
+        self._integer = ir.IntType(32)
         self._pointer = ir.IntType(8).as_pointer()
         self._void = ir.VoidType()
-        self._nothing = ir.FunctionType(self._void, [])
         self._processor = triple.partition("-")[0]
-        self._outside: dict[str, Any] = {}
-        self._key = ir.GlobalVariable(module, self._word, "team_key")
-        self._key.initializer = self._word(0)
-        self._key.linkage = "internal"
+        self._linux = "linux" in triple
+        self._clock = _CLOCK_APPLE if "apple" in triple else _CLOCK
+        self._functions: dict[str, Any] = {}
         self._builder: Any = None
 
     def declare(self) -> None:
-        """The functions of the system, and `set_team_key`."""
-        ir, word, pointer = self._ir, self._word, self._pointer
-        one, two = [pointer], [pointer, pointer]
-        integer = ir.IntType(32)
-        kinds: dict[str, tuple[Any, list[Any]]] = {
-            "pthread_mutex_lock": (integer, one),
-            "pthread_mutex_unlock": (integer, one),
-            "pthread_cond_wait": (integer, two),
-            "pthread_cond_signal": (integer, one),
-            "pthread_getspecific": (pointer, [word]),
-            "pthread_setspecific": (integer, [word, pointer]),
-            "sched_yield": (integer, []),
-        }
-        for name, (result, arguments) in kinds.items():
-            kind = ir.FunctionType(result, arguments)
-            self._outside[name] = ir.Function(self.module, kind, name)
-        (key,) = self._begin(SET_KEY, self._void, [word])
-        self._builder.store(key, self._key)
-        self._builder.ret_void()
+        """The functions of the system."""
+        one, two = [self._pointer], [self._pointer, self._pointer]
+        for name, arguments in (
+            ("pthread_mutex_lock", one),
+            ("pthread_mutex_unlock", one),
+            ("pthread_cond_wait", two),
+            ("pthread_cond_broadcast", one),
+        ):
+            kind = self._ir.FunctionType(self._integer, arguments)
+            self._functions[name] = self._ir.Function(self.module, kind, name)
+        kind = self._ir.FunctionType(self._integer, [self._integer, self._word.as_pointer()])
+        self._functions["clock_gettime"] = self._ir.Function(self.module, kind, "clock_gettime")
+        kind = self._ir.FunctionType(self._integer, [])
+        self._functions["sched_getcpu"] = self._ir.Function(self.module, kind, "sched_getcpu")
 
-    def queries(self) -> None:
-        """The number of this thread and the size of its team; 0 and 1 outside a team."""
-        integer = self._ir.IntType(32)
-        for name, outside in ((THREAD_NUMBER, 0), (TEAM_SIZE, 1)):
-            self._begin(name, integer, [])
-            builder, member = self._builder, self._member()
-            with builder.if_then(builder.icmp_unsigned("==", member, self._pointer(None))):
-                builder.ret(integer(outside))
-            if name == THREAD_NUMBER:
-                value = builder.load(self._at(member, NUMBER))
+    def take_parts(self) -> None:
+        """`take_parts(job, number)`: do parts of each phase until there are none.
+
+        The parts are shared out evenly, and the next time in the same way: what a thread reads may
+        still be in the cache of its processor. Who has done its own takes those of others.
+        """
+        job, number = self._begin("take_parts", self._word, [self._pointer, self._word])
+        builder = self._builder
+        kind = self._ir.FunctionType(self._void, [self._word] * 5)
+        function = builder.inttoptr(self._load(job, _FUNCTION), kind.as_pointer())
+        argument, most = self._load(job, _ARGUMENT), self._load(job, _MOST)
+        mine = builder.alloca(self._word)
+        builder.store(self._word(0), mine)
+        for phase in range(PHASES):
+            things, parts = self._load(job, _THINGS + phase), self._load(job, _PARTS + phase)
+            owners, grace, take, do, following, done = (
+                self._block(name) for name in ("owners", "grace", "take", "do", "following", "done")
+            )
+            before = builder.block
+            builder.branch(owners)
+            builder.position_at_end(owners)
+            turn = builder.phi(self._word)
+            turn.add_incoming(self._word(0), before)
+            shifted = builder.add(turn, number)
+            wrapped = builder.sub(shifted, most)
+            owner = builder.select(builder.icmp_unsigned("<", shifted, most), shifted, wrapped)
+            stop = self._first_part(parts, builder.add(owner, self._word(1)), most)
+            block = self._member(job, owner)
+            counter = self._at(block, _NEXT + phase * LINE)
+            # What another one is about to do is in the cache of its processor.
+            other = builder.icmp_unsigned("!=", turn, self._word(0))
+            present = builder.icmp_unsigned("!=", self._atomic(block, _PRESENT), self._word(0))
+            builder.cbranch(builder.and_(other, present), grace, take)
+            builder.position_at_end(grace)
+            self._look(
+                lambda counter=counter, stop=stop: self._builder.icmp_unsigned(
+                    ">=", self._builder.load_atomic(counter, "seq_cst", WORD), stop
+                ),
+                self._word(_GRACE),
+                following,
+                take,
+            )
+            builder.position_at_end(take)
+            part = builder.atomic_rmw("add", counter, self._word(1), "seq_cst")
+            builder.cbranch(builder.icmp_unsigned("<", part, stop), do, following)
+            builder.position_at_end(following)
+            after = builder.add(turn, self._word(1))
+            turn.add_incoming(after, following)
+            builder.cbranch(builder.icmp_unsigned("<", after, most), owners, done)
+            builder.position_at_end(do)
+            first, end = (
+                builder.udiv(builder.mul(things, bound), parts)
+                for bound in (part, builder.add(part, self._word(1)))
+            )
+            builder.call(function, [argument, self._word(phase), first, end, number])
+            builder.store(builder.add(builder.load(mine), self._word(1)), mine)
+            before = self._add(job, _DONE + phase * LINE, 1)
+            if phase == PHASES - 1:
+                builder.branch(take)
             else:
-                value = builder.load(self._at(self._team(member), COUNT))
-            builder.ret(builder.trunc(value, integer))
+                last = builder.icmp_unsigned("==", builder.add(before, self._word(1)), parts)
+                with builder.if_then(last):
+                    self._wake(job, GATE)
+                builder.branch(take)
+            builder.position_at_end(done)
+            if phase < PHASES - 1:
+                more = builder.icmp_unsigned(
+                    "!=", self._load(job, _PARTS + phase + 1), self._word(0)
+                )
+                with builder.if_then(more):
+                    waited = self._wait_timed(
+                        job,
+                        lambda phase=phase, parts=parts: self._builder.icmp_unsigned(
+                            "==", self._atomic(job, _DONE + phase * LINE), parts
+                        ),
+                    )
+                    with builder.if_then(builder.icmp_unsigned("==", number, self._word(0))):
+                        builder.store(waited, self._at(job, _WAITED))
+        builder.ret(builder.load(mine))
 
-    def barrier(self) -> None:
-        """Waits for the other members; the last one opens it for the next time."""
-        self._begin(BARRIER, self._void, [])
-        builder, member = self._builder, self._member()
-        with builder.if_then(builder.icmp_unsigned("==", member, self._pointer(None))):
-            builder.ret_void()
-        team = self._team(member)
-        here = self._atomic(self._at(team, ROUND))
-        before = builder.atomic_rmw("add", self._at(team, WAITING), self._word(1), "acq_rel")
-        count = builder.load(self._at(team, COUNT))
-        last = builder.icmp_signed("==", builder.add(before, self._word(1)), count)
-        with builder.if_then(last):
-            self._set(self._at(team, WAITING), self._word(0))
-            self._set(self._at(team, ROUND), builder.add(here, self._word(1)))
-            builder.ret_void()
-        self._watch(
-            lambda: self._builder.icmp_signed("!=", self._atomic(self._at(team, ROUND)), here)
+    def join(self) -> None:
+        """`join_job(member)`: enter the job if it is open, take parts, leave.
+
+        Gives how often it is worth looking for the next one: not at all where this member would
+        only keep the caller from the processor.
+        """
+        (member,) = self._begin("join_job", self._word, [self._pointer])
+        builder = self._builder
+        job = builder.inttoptr(self._load(member, TEAM), self._pointer)
+        look, trying, inside, outside = (
+            self._block(name) for name in ("look", "trying", "inside", "outside")
         )
-        builder.ret_void()
+        builder.branch(look)
+        builder.position_at_end(look)
+        state = self._atomic(job, _STATE)
+        is_open = builder.icmp_unsigned(">=", state, self._word(_OPEN))
+        builder.cbranch(is_open, trying, outside)
+        builder.position_at_end(trying)
+        after = builder.add(state, self._word(1))
+        tried = builder.cmpxchg(self._at(job, _STATE), state, after, "seq_cst", "seq_cst")
+        builder.cbranch(builder.extract_value(tried, 1), inside, look)
+        builder.position_at_end(inside)
+        # What the job is, is read inside: it cannot become another one meanwhile.
+        number = self._load(member, NUMBER)
+        wanted = builder.icmp_unsigned("<", number, self._load(job, _MOST))
+        apart = builder.icmp_signed("!=", self._here(0), self._load(job, _PROCESSOR))
+        with builder.if_then(builder.and_(wanted, apart)):
+            self._set(member, _PRESENT, 1)
+            self._call("take_parts", job, number)
+            self._set(member, _PRESENT, 0)
+        # The last one to leave a closed job wakes who waits for that.
+        last = builder.icmp_unsigned("==", self._add(job, _STATE, -1), self._word(1))
+        with builder.if_then(last):
+            self._wake(job, GATE)
+        builder.ret(builder.select(apart, self._word(_WATCH), self._word(0)))
+        builder.position_at_end(outside)
+        builder.ret(self._word(_WATCH))
 
     def serve(self) -> None:
         """The life of a member."""
         (member,) = self._begin(SERVE, self._pointer, [self._pointer])
-        builder, call = self._builder, self._call
-        call("pthread_setspecific", builder.load(self._key), member)
+        builder = self._builder
+        team = builder.inttoptr(self._load(member, TEAM), self._pointer)
         seen = builder.alloca(self._word)
         builder.store(self._word(0), seen)
-        ticket, asleep = self._at(member, TICKET), self._at(member, ASLEEP)
-        mutex, condition = (self._bytes(member, place) for place in (MUTEX, CONDITION))
-
-        def is_called() -> Any:
-            return self._builder.icmp_signed("!=", self._atomic(ticket), builder.load(seen))
-
+        watch = builder.alloca(self._word)
+        builder.store(self._word(_WATCH), watch)
         again = self._block("again")
         builder.branch(again)
         builder.position_at_end(again)
-        called, sleep, look, wait, awake = (
-            self._block(name) for name in ("called", "sleep", "look", "wait", "awake")
+        self._wait(
+            member,
+            MEMBER_GATE,
+            lambda: self._builder.icmp_unsigned(
+                "!=", self._atomic(team, _TICKET), self._builder.load(seen)
+            ),
+            builder.load(watch),
         )
-        self._look(is_called, _WATCH, called, sleep)
-        builder.position_at_end(sleep)
-        call("pthread_mutex_lock", mutex)
-        builder.branch(look)
-        builder.position_at_end(look)
-        # The lead first counts up the ticket, then asks whether to wake: one of both is seen.
-        self._set(asleep, self._word(1), "seq_cst")
-        now = self._atomic(ticket, "seq_cst")
-        builder.cbranch(builder.icmp_signed("!=", now, builder.load(seen)), awake, wait)
-        builder.position_at_end(wait)
-        call("pthread_cond_wait", condition, mutex)
-        builder.branch(look)
-        builder.position_at_end(awake)
-        self._set(asleep, self._word(0))
-        call("pthread_mutex_unlock", mutex)
-        builder.branch(called)
-        builder.position_at_end(called)
-        builder.store(self._atomic(ticket), seen)
-        team = self._team(member)
-        self._do(builder.load(self._at(team, TASK)), builder.load(self._at(team, ARGUMENTS)))
-        builder.atomic_rmw("add", self._at(team, DONE), self._word(1), "release")
+        builder.store(self._atomic(team, _TICKET), seen)
+        builder.store(self._call("join_job", member), watch)
         builder.branch(again)
 
     def run(self) -> None:
-        """Call the members, do the task as number 0, wait for the others."""
-        kinds = [self._pointer, self._word, self._word, self._word]
-        team, task, argument, count = self._begin(RUN, self._void, kinds)
-        builder, call = self._builder, self._call
-        for place, value in ((TASK, task), (ARGUMENTS, argument), (COUNT, count)):
-            builder.store(value, self._at(team, place))
-        for place in (DONE, WAITING):
-            builder.store(self._word(0), self._at(team, place))
-        key, outer = builder.load(self._key), self._member()
-        call("pthread_setspecific", key, self._bytes(team, LEAD))
-        self._each_member(team, count, self._wake)
-        self._do(task, argument)
-        others = builder.sub(count, self._word(1))
-        self._watch(
-            lambda: self._builder.icmp_signed("==", self._atomic(self._at(team, DONE)), others)
+        """Open the job, call members, take parts, close it, wait for those inside."""
+        team, *values = self._begin(RUN, self._word, [self._pointer] + [self._word] * 7)
+        builder = self._builder
+        began = self._now()
+        self._open(team, values)
+        builder.store(self._here(-1), self._at(team, _PROCESSOR))
+        self._add(team, _TICKET, 1)
+        self._each_member(team, values[2], lambda member, _: self._wake(member, MEMBER_GATE))
+        mine = self._call("take_parts", team, self._word(0))
+        self._add(team, _STATE, -_OPEN)
+
+        def is_empty() -> Any:
+            return self._builder.icmp_unsigned("==", self._atomic(team, _STATE), self._word(0))
+
+        last = self._wait_timed(team, is_empty)
+        waited = builder.add(last, self._load(team, _WAITED))
+        took = builder.sub(builder.sub(self._now(), began), waited)
+        none = builder.icmp_unsigned("==", mine, self._word(0))
+        each = builder.udiv(took, builder.select(none, self._word(1), mine))
+        lost = builder.sub(waited, builder.mul(each, self._word(2)))
+        builder.ret(builder.select(none, self._word(0), lost))
+
+    def run_elsewhere(self) -> None:
+        """Do parts in the threads of another runtime, the caller among them."""
+        query = self._ir.FunctionType(self._integer, []).as_pointer()
+        (team,) = self._begin("take_elsewhere", self._void, [self._pointer])
+        builder = self._builder
+        ask = builder.inttoptr(self._load(team, _NUMBERING), query)
+        self._call("take_parts", team, builder.zext(builder.call(ask, []), self._word))
+        builder.ret_void()
+        kinds = [self._pointer] + [self._word] * 9
+        team, *values, start, number = self._begin(ELSEWHERE, self._void, kinds)
+        builder = self._builder
+        self._open(team, values)
+        builder.store(number, self._at(team, _NUMBERING))
+        kind = self._ir.FunctionType(
+            self._void, [self._pointer, self._pointer, self._integer, self._integer]
         )
-        call("pthread_setspecific", key, outer)
+        take = builder.bitcast(self._functions["take_elsewhere"], self._pointer)
+        most = builder.trunc(values[2], self._integer)
+        function = builder.inttoptr(start, kind.as_pointer())
+        builder.call(function, [take, team, most, self._integer(0)])
         builder.ret_void()
 
-    def _each_member(self, team: Any, count: Any, body: Callable[[Any], None]) -> None:
+    def _first_part(self, parts: Any, owner: Any, most: Any) -> Any:
+        """The first of the parts of a thread; a single one is the caller's."""
         builder = self._builder
-        before = builder.block
-        loop, inside, after = (self._block(name) for name in ("members", "member", "called"))
+        above = builder.sub(most, self._word(1))
+        return builder.udiv(builder.add(builder.mul(parts, owner), above), most)
+
+    def _member(self, team: Any, number: Any) -> Any:
+        place = self._builder.mul(number, self._word(MEMBER_WORDS * WORD))
+        return self._bytes(self._builder.gep(team, [place]), MEMBERS)
+
+    def _wait_timed(self, job: Any, done: Callable[[], Any]) -> Any:
+        """Wait at the gate of a job; gives nanoseconds."""
+        start = self._now()
+        self._wait(job, GATE, done)
+        return self._builder.sub(self._now(), start)
+
+    def _here(self, unknown: int) -> Any:
+        """The number of the processor; another one where the system does not tell it."""
+        if not self._linux:
+            return self._word(unknown)
+        return self._builder.sext(self._call("sched_getcpu"), self._word)
+
+    def _now(self) -> Any:
+        builder = self._builder
+        with builder.goto_entry_block():
+            time = builder.alloca(self._word, 2)
+        self._call("clock_gettime", self._integer(self._clock), time)
+        seconds = builder.load(time)
+        rest = builder.load(builder.gep(time, [self._word(1)]))
+        return builder.add(builder.mul(seconds, self._word(10**9)), rest)
+
+    def _open(self, job: Any, values: list[Any]) -> None:
+        builder = self._builder
+        for place, value in enumerate(values):
+            builder.store(value, self._at(job, place))
+        builder.store(self._word(0), self._at(job, _WAITED))
+        for phase in range(PHASES):
+            builder.store(self._word(0), self._at(job, _DONE + phase * LINE))
+
+        def give(member: Any, number: Any) -> None:
+            for phase, parts in enumerate(values[3 + PHASES :]):
+                first = self._first_part(parts, number, values[2])
+                self._builder.store(first, self._at(member, _NEXT + phase * LINE))
+
+        self._each_member(job, values[2], give)
+        self._set(self._member(job, self._word(0)), _PRESENT, 1)
+        self._set(job, _STATE, _OPEN)
+
+    def _each_member(self, team: Any, most: Any, body: Callable[[Any, Any], None]) -> None:
+        builder = self._builder
+        before, loop, after = builder.block, self._block("member"), self._block("members")
         builder.branch(loop)
         builder.position_at_end(loop)
         number = builder.phi(self._word)
-        number.add_incoming(self._word(1), before)
-        builder.cbranch(builder.icmp_signed("<", number, count), inside, after)
-        builder.position_at_end(inside)
-        place = builder.mul(builder.sub(number, self._word(1)), self._word(MEMBER_WORDS * WORD))
-        first = builder.add(place, self._word(TEAM_WORDS * WORD))
-        body(builder.gep(team, [first]))
-        number.add_incoming(builder.add(number, self._word(1)), builder.block)
-        builder.branch(loop)
+        number.add_incoming(self._word(0), before)
+        body(self._member(team, number), number)
+        following = builder.add(number, self._word(1))
+        number.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_unsigned("<", following, most), loop, after)
         builder.position_at_end(after)
 
-    def _wake(self, member: Any) -> None:
-        builder, call = self._builder, self._call
-        builder.atomic_rmw("add", self._at(member, TICKET), self._word(1), "seq_cst")
-        asleep = self._atomic(self._at(member, ASLEEP), "seq_cst")
-        with builder.if_then(builder.icmp_signed("!=", asleep, self._word(0))):
-            mutex = self._bytes(member, MUTEX)
-            call("pthread_mutex_lock", mutex)
-            call("pthread_cond_signal", self._bytes(member, CONDITION))
-            call("pthread_mutex_unlock", mutex)
-
-    def _watch(self, done: Callable[[], Any]) -> None:
-        """Go on once `done`; let other threads run when that takes long."""
+    def _wait(
+        self, base: Any, gate: int, done: Callable[[], Any], watch: Any | None = None
+    ) -> None:
+        """Go on once `done`: look for a moment, or so many times, then sleep at a gate."""
         builder = self._builder
-        after, rest = self._block("done"), self._block("rest")
-        self._look(done, _WATCH_OTHERS, after, rest)
-        builder.position_at_end(rest)
-        self._call("sched_yield")
-        builder.cbranch(done(), after, rest)
+        sleep, check, wait, awake, after = (
+            self._block(name) for name in ("sleep", "check", "wait", "awake", "after")
+        )
+        self._look(done, self._word(_WATCH) if watch is None else watch, after, sleep)
+        builder.position_at_end(sleep)
+        mutex, condition = (self._bytes(base, gate + place) for place in (MUTEX, CONDITION))
+        self._call("pthread_mutex_lock", mutex)
+        # Who waits first says so, then looks; who changes what it waits for first changes it, then
+        # asks whether anybody waits: one of both is seen.
+        self._add(base, gate + _WAITING, 1)
+        builder.branch(check)
+        builder.position_at_end(check)
+        builder.cbranch(done(), awake, wait)
+        builder.position_at_end(wait)
+        self._call("pthread_cond_wait", condition, mutex)
+        builder.branch(check)
+        builder.position_at_end(awake)
+        self._add(base, gate + _WAITING, -1)
+        self._call("pthread_mutex_unlock", mutex)
+        builder.branch(after)
         builder.position_at_end(after)
 
-    def _look(self, done: Callable[[], Any], times: int, after: Any, rest: Any) -> None:
+    def _look(self, done: Callable[[], Any], times: Any, after: Any, rest: Any) -> None:
         """Go to `after` once `done`, to `rest` when that was not so many times."""
         builder, before = self._builder, self._builder.block
-        look, again = self._block("look"), self._block("next")
+        look, again = self._block("look"), self._block("again")
         builder.branch(look)
         builder.position_at_end(look)
         tried = builder.phi(self._word)
@@ -226,22 +392,33 @@ class _Writer:
         self._pause()
         more = builder.add(tried, self._word(1))
         tried.add_incoming(more, again)
-        builder.cbranch(builder.icmp_signed("<", more, self._word(times)), look, rest)
+        builder.cbranch(builder.icmp_unsigned("<", more, times), look, rest)
+
+    def _wake(self, base: Any, gate: int) -> None:
+        """Wake those at a gate."""
+        waiting = self._atomic(base, gate + _WAITING)
+        with self._builder.if_then(self._builder.icmp_unsigned("!=", waiting, self._word(0))):
+            # Who is about to sleep does so first, since only sleepers are woken.
+            mutex = self._bytes(base, gate + MUTEX)
+            self._call("pthread_mutex_lock", mutex)
+            self._call("pthread_mutex_unlock", mutex)
+            self._call("pthread_cond_broadcast", self._bytes(base, gate + CONDITION))
 
     def _pause(self) -> None:
         """Tell the processor that this thread only waits."""
         ir = self._ir
         if self._processor == "x86_64":
-            pause = self.module.declare_intrinsic("llvm.x86.sse2.pause", (), self._nothing)
+            nothing = ir.FunctionType(self._void, [])
+            pause = self.module.declare_intrinsic("llvm.x86.sse2.pause", (), nothing)
             self._builder.call(pause, [])
         elif self._processor in ("aarch64", "arm64"):
-            kind = ir.FunctionType(self._void, [ir.IntType(32)])
+            kind = ir.FunctionType(self._void, [self._integer])
             hint = self.module.declare_intrinsic("llvm.aarch64.hint", (), kind)
-            self._builder.call(hint, [ir.IntType(32)(1)])
+            self._builder.call(hint, [self._integer(1)])
 
     def _begin(self, name: str, result: Any, arguments: list[Any]) -> Any:
         kind = self._ir.FunctionType(result, arguments)
-        function = self._ir.Function(self.module, kind, name)
+        function = self._functions[name] = self._ir.Function(self.module, kind, name)
         self._builder = self._ir.IRBuilder(function.append_basic_block())
         return function.args
 
@@ -249,17 +426,7 @@ class _Writer:
         return self._builder.append_basic_block(name)
 
     def _call(self, name: str, *arguments: Any) -> Any:
-        return self._builder.call(self._outside[name], arguments)
-
-    def _do(self, task: Any, argument: Any) -> None:
-        kind = self._ir.FunctionType(self._void, [self._word])
-        self._builder.call(self._builder.inttoptr(task, kind.as_pointer()), [argument])
-
-    def _member(self) -> Any:
-        return self._call("pthread_getspecific", self._builder.load(self._key))
-
-    def _team(self, member: Any) -> Any:
-        return self._builder.inttoptr(self._builder.load(self._at(member, TEAM)), self._pointer)
+        return self._builder.call(self._functions[name], arguments)
 
     def _bytes(self, base: Any, place: int) -> Any:
         return self._builder.gep(base, [self._word(place * WORD)])
@@ -267,8 +434,17 @@ class _Writer:
     def _at(self, base: Any, place: int) -> Any:
         return self._builder.bitcast(self._bytes(base, place), self._word.as_pointer())
 
-    def _atomic(self, address: Any, order: str = "acquire") -> Any:
-        return self._builder.load_atomic(address, order, WORD)
+    def _load(self, base: Any, place: int) -> Any:
+        return self._builder.load(self._at(base, place))
 
-    def _set(self, address: Any, value: Any, order: str = "release") -> None:
-        self._builder.store_atomic(value, address, order, WORD)
+    def _atomic(self, base: Any, place: int) -> Any:
+        return self._builder.load_atomic(self._at(base, place), "seq_cst", WORD)
+
+    def _add(self, base: Any, place: int, value: int) -> Any:
+        """Add to a word; gives what it was before."""
+        place = self._at(base, place)
+        return self._builder.atomic_rmw("add", place, self._word(value), "seq_cst")
+
+    def _set(self, base: Any, place: int, value: int) -> None:
+        place = self._at(base, place)
+        self._builder.store_atomic(self._word(value), place, "seq_cst", WORD)

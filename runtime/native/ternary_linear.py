@@ -8,7 +8,7 @@ sides gives a `Provider` (`to_native.callables` does).
 from __future__ import annotations
 
 from collections.abc import Callable
-from ctypes import c_char_p
+from ctypes import c_char_p, c_int64
 from math import prod
 from struct import Struct
 from typing import Any, Literal, NamedTuple, Protocol
@@ -22,6 +22,7 @@ from .abi.linear import (
     ARRAYS,
     KIND_NAMED,
     LINEAR_ARGUMENTS,
+    PANEL,
     PRECISIONS,
     Activations,
     Kind,
@@ -29,13 +30,13 @@ from .abi.linear import (
     Precision,
     scratch_bytes,
 )
-from .abi.parallel import CALL, TASK
+from .abi.parallel import CALL, PART
 from .abi.tables import trit_sums
 from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .jit import Library
 from .memory import Memory
 from .packed import PackedWeights
-from .threads import WORTH_A_MEMBER, team
+from .threads import WORTH_A_MEMBER, together
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _MOST_PLANS = 256
@@ -73,21 +74,17 @@ Plan = Callable[[Array], Array] | _Call
 
 
 class Provider(Protocol):
-    """Gives the compiled kernels of one layout and kind of activations.
+    """Gives the compiled kernels of one layout and kind of activations."""
 
-    With `parallel` they have the function `linear_task`, which needs `threads.team()`.
-    """
-
-    def __call__(self, layout: Layout, kind: Kind, *, parallel: bool = False) -> Library: ...
+    def __call__(self, layout: Layout, kind: Kind) -> Library: ...
 
 
 class _Kernels:
-    """The functions of a library; `task`, for a team of threads, only if it has it."""
+    """The functions of a library."""
 
-    def __init__(self, library: Library, *, parallel: bool) -> None:
+    def __init__(self, library: Library) -> None:
         self.call = library.function(_CALL, [c_char_p])
-        self.alone = library.function(CALL, [c_char_p])
-        self.task: Any = library.function(TASK, [c_char_p]) if parallel else None
+        self.part = library.function(PART, [c_char_p, *[c_int64] * 4])
 
 
 _MEMORY = Memory()
@@ -210,22 +207,20 @@ class TernaryLinear:
             bias = address_of(self._correction(kind))
         parts = min(self.threads, rows * ins * outs // WORTH_A_MEMBER)
         rest = _pack_rest(scale, bias, 0, 0, rows, ins, outs)
-        if parts < 2 or kernels.task is None:
+        if parts < 2:
             return _Call(shape, dtype, kernels.call, weights, size, rest)
 
-        def together(x: Array) -> Array:
+        things = rows, -(-outs // PANEL)
+
+        def shared(x: Array) -> Array:
             y = _empty(shape, dtype)
             x = _contiguous(x)
             scratch = _MEMORY.address if _MEMORY.size >= size else _MEMORY.hold(size)
             arguments = _pack(address_of(x), weights, address_of(y), scratch) + rest
-            start = team()
-            if start is None:
-                kernels.alone(arguments)
-            else:
-                start(kernels.task, arguments, parts, 0)
+            together(kernels.part, arguments, parts, things)
             return y
 
-        return together
+        return shared
 
     def _correction(self, kind: Kind) -> NDArray[np.int32]:
         """What a kind with an offset needs as its bias."""
@@ -238,9 +233,7 @@ class TernaryLinear:
     def _bind(self, layout: Layout, kind: Kind) -> tuple[_Kernels, int]:
         known = self._bound.get((layout, kind.activations))
         if known is None:
-            parallel = self.threads > 1 and team() is not None
-            library = self._provider(layout, kind, parallel=parallel)
-            kernels = _Kernels(library, parallel=parallel)
+            kernels = _Kernels(self._provider(layout, kind))
             known = (kernels, address_of(self.weights.layout(layout)))
             self._bound[layout, kind.activations] = known
         return known

@@ -1,8 +1,7 @@
-"""One piece of work in several threads: PyTorch's own where it is loaded, else ours.
+"""One piece of work in several threads, each of which takes the next part when it is ready.
 
-With PyTorch in the process, kernels run in the OpenMP runtime that PyTorch uses, so that both share
-their threads instead of competing for the processor. Otherwise they run in a team of native threads
-that has the same interface (`native_team`).
+Kernels run in a team of native threads (`native_team`). Operators of PyTorch run them in the
+threads that PyTorch itself uses, which may still be awake from the operator before.
 """
 
 from __future__ import annotations
@@ -11,15 +10,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
-from ...ir.errors import BackendError
-from .abi.parallel import BARRIER, START, TEAM_SIZE, THREAD_NUMBER
-from .native_team import Start, start_team
-from .processor import llvm_binding
+from .native_team import PARTS_EACH as PARTS_EACH
+from .native_team import Elsewhere, Things, team_of
 
 WORTH_A_MEMBER = 800_000
 """Products of int8 for which one more thread of a team saves more than it costs."""
@@ -27,7 +23,7 @@ WORTH_A_THREAD = 2_000_000
 """The same for work that is shared by `share`, where each thread starts with Python's lock."""
 
 Work = Callable[[int, int], None]
-_MEMBER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_PART = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 
 
 def default_threads() -> int:
@@ -48,46 +44,53 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def team() -> Start | None:
-    """Starts a team of threads, see `abi.parallel.START`; `None` where there is none.
+def together(part: Any, argument: Any, count: int, things: Things) -> None:
+    """Do work in parts, in this thread and in others that have the time; ends when all is done.
 
-    The threads are PyTorch's if it was loaded before the first call, and has an OpenMP runtime with
-    GNU's interface; else those of `team`. PyTorch's do not survive a fork, and it does not notice:
-    forked processes then have no team. Modules with the function `linear_task` can be loaded after
-    this.
+    Args:
+        part: a function of C, see `abi.parallel`.
+        argument: of it: bytes, an address or `None`.
+        count: threads at most, this one among them.
+        things: of each phase.
     """
-    if not _CHOSEN:
-        with _LOCK:
-            if not _CHOSEN:
-                start = _openmp() if "torch" in sys.modules else None
-                _CHOSEN.append((start or start_team(processors()), start is not None))
-    chosen, is_pytorch = _CHOSEN[0]
-    return None if is_pytorch and _FORKED else chosen
+    team = team_of(processors) if count > 1 else None
+    if team is None or not team.run(part, argument, count, things):
+        alone(part, argument, things)
 
 
-_CHOSEN: list[tuple[Start | None, bool]] = []
-"""What starts a team, and whether that is PyTorch's."""
-_LOCK = Lock()
+def alone(part: Any, argument: Any, things: Things) -> None:
+    """Do the same in this thread."""
+    for phase, number in enumerate(things):
+        if number:
+            part(argument, phase, 0, number, 0)
 
 
-def _openmp() -> Start | None:
+def with_pytorch(part: Any, argument: Any, count: int, things: Things) -> None:
+    """Do the same in PyTorch's threads, which then do not compete with ours.
+
+    They are there if PyTorch has an OpenMP runtime with GNU's interface. They do not survive a
+    fork, and it does not notice: forked processes have ours.
+    """
+    threads = _openmp() if count > 1 and not _FORKED else None
+    if threads is None or not threads.run(part, argument, count, things):
+        together(part, argument, count, things)
+
+
+@cache
+def _openmp() -> Elsewhere | None:
     torch: Any = sys.modules["torch"]
     path = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
     try:
         # A search in this library also finds what it is linked with: the very runtime it uses.
-        library = ctypes.CDLL(str(path))
-        start: Any = getattr(library, START)
-        functions = {name: getattr(library, name) for name in (BARRIER, THREAD_NUMBER, TEAM_SIZE)}
+        library: Any = ctypes.CDLL(str(path))
+        return Elsewhere(getattr(library, _START), getattr(library, _NUMBER))
     except (OSError, AttributeError):
         return None
-    with suppress(BackendError):  # without llvmlite, no module is loaded
-        for name, function in functions.items():
-            llvm_binding().add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
-    start.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
-    start.restype = None
-    return start
 
 
+_START, _NUMBER = "GOMP_parallel", "omp_get_thread_num"
+"""Starts a team of OpenMP: a function, its argument, the number of threads, 0. Tells there which
+thread it is."""
 _FORKED: list[bool] = []
 """Not empty in a process that was forked from one in which this module was loaded."""
 
@@ -101,27 +104,25 @@ def split(count: int, parts: int) -> list[tuple[int, int]]:
     return [(count * i // parts, count * (i + 1) // parts) for i in range(parts)]
 
 
-def share(work: Work, ranges: Sequence[tuple[int, int]]) -> None:
-    """Do `work` on every range, the first in this thread; ends when all are done.
+def share(work: Work, ranges: Sequence[tuple[int, int]], threads: int | None = None) -> None:
+    """Do `work` on every range; ends when all are done. An exception in any is raised here.
 
-    Without a team, this thread does all. An exception in any range is raised here.
+    Args:
+        work: what is done on a range.
+        ranges: each is taken by the next thread that is ready.
+        threads: most, this one among them; one for each range when not given.
     """
-    start = team() if len(ranges) > 1 else None
-    if start is None:
-        for bounds in ranges:
-            work(*bounds)
-        return
-    left, errors = iter(ranges), list[BaseException]()
+    count = len(ranges) if threads is None else min(threads, len(ranges))
+    errors = list[BaseException]()
 
-    def member(_: int | None) -> None:
-        # A team may be smaller than what was asked for.
-        for bounds in left:
-            try:
+    def part(_: int | None, __: int, first: int, end: int, ___: int) -> None:
+        try:
+            for bounds in ranges[first:end]:
                 work(*bounds)
-            except BaseException as error:  # raised again in the thread that waits
-                errors.append(error)
+        except BaseException as error:  # raised again in the thread that waits
+            errors.append(error)
 
-    function: Any = _MEMBER(member)
-    start(function, None, len(ranges), 0)
+    function: Any = _PART(part)
+    together(function, None, count, (len(ranges), 0))
     if errors:
         raise errors[0]

@@ -21,13 +21,13 @@ from torch import Tensor
 from ..packing import unpack_unchecked
 from .abi.conv import ConvGeometry, conv_weights
 from .abi.linear import KIND_NAMED, PRECISIONS, Activations, Kind, Precision
-from .abi.parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_TASK
+from .abi.parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_PART
 from .columns import Bytes, aligned
 from .held import Contents, Held, digest_of
 from .jit import Library
 from .memory import Memory
 from .provider import CONV
-from .threads import WORTH_A_MEMBER, default_threads, team
+from .threads import WORTH_A_MEMBER, default_threads, with_pytorch
 from .torch_linear import float_vector, precision
 
 Ints = Sequence[int]
@@ -55,32 +55,27 @@ class ConvKernel(NamedTuple):
 
 
 class ConvProvider(Protocol):
-    """Gives the kernel of a geometry that is `supported`.
+    """Gives the kernel of a geometry that is `supported`."""
 
-    With `parallel`, it has `conv_task`, too.
-    """
-
-    def __call__(
-        self, geometry: ConvGeometry, kind: Kind, *, parallel: bool = False
-    ) -> ConvKernel: ...
+    def __call__(self, geometry: ConvGeometry, kind: Kind) -> ConvKernel: ...
 
 
 class _Plan:
     """A call with images of a certain shape."""
 
-    __slots__ = ("batch", "call", "kernel", "result", "scratch", "task", "work")
+    __slots__ = ("batch", "call", "kernel", "part", "result", "scratch", "units", "work")
 
     def __init__(self, kernel: ConvKernel, geometry: ConvGeometry, kind: Kind, batch: int) -> None:
-        parallel = team() is not None
         library = kernel.library
         self.call = library.function(CONV_CALL, [ctypes.c_char_p])
-        self.task: Any = library.function(CONV_TASK, [ctypes.c_char_p]) if parallel else None
+        self.part = library.function(CONV_PART, [ctypes.c_char_p, *[ctypes.c_int64] * 4])
         self.scratch = kernel.scratch
         self.batch = batch
         self.result = (batch, geometry.outs, geometry.out_height, geometry.out_width)
         each = _SLOW_PRODUCTS if geometry.depthwise else kind.digits
         worth = batch * geometry.work * each // WORTH_A_MEMBER
-        self.work = min(worth, batch * geometry.units)
+        self.units = batch * geometry.units
+        self.work = min(worth, self.units)
 
 
 class _Filters:
@@ -114,7 +109,7 @@ class _Filters:
                 return None
             self._geometries.add(geometry)
         kind = KIND_NAMED[_activations(x.dtype, geometry)]
-        kernel = provider(geometry, kind, parallel=team() is not None)
+        kernel = provider(geometry, kind)
         return _Plan(kernel, geometry, kind, x.shape[0])
 
 
@@ -181,13 +176,12 @@ def _run(filters: _Filters, plan: _Plan, x: Tensor, scales: int, offsets: int) -
     if plan.batch == 0:
         return y
     x = x.contiguous()
-    start = team() if plan.work > 1 and plan.task is not None else None
-    threads = 1 if start is None else min(plan.work, default_threads())
+    threads = max(1, min(plan.work, default_threads()))
     memory = _MEMORY.of(plan.scratch * threads)
     addresses = (x.data_ptr(), filters.address, y.data_ptr(), memory, scales, offsets)
     arguments = _pack(*addresses, plan.batch)
-    if threads > 1 and start is not None:
-        start(plan.task, arguments, threads, 0)
+    if threads > 1:
+        with_pytorch(plan.part, arguments, threads, (plan.units, 0))
     else:
         plan.call(arguments)
     return y

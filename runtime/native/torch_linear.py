@@ -24,18 +24,19 @@ from .abi.linear import (
     KIND_NAMED,
     LINEAR_ARGUMENTS,
     MAX_INS,
+    PANEL,
     PRECISIONS,
     Activations,
     Precision,
     scratch_bytes,
 )
-from .abi.parallel import CALL, TASK
+from .abi.parallel import CALL, PART
 from .columns import Bytes, panels_of_columns
 from .held import Contents, Held, digest_of
 from .memory import Memory
 from .provider import LINEAR
 from .ternary_linear import Provider
-from .threads import WORTH_A_MEMBER, default_threads, team
+from .threads import WORTH_A_MEMBER, default_threads, with_pytorch
 
 _MOST_SHAPES = 256
 """Shapes of activations for which weights remember what to do."""
@@ -49,10 +50,9 @@ class _Kernels:
     def __init__(self, provider: Provider, activations: Activations) -> None:
         kind = KIND_NAMED[activations]
         self.digits = kind.digits
-        parallel = team() is not None
-        library = provider("panels", kind, parallel=parallel)
+        library = provider("panels", kind)
         self.call = library.function(CALL, [ctypes.c_char_p])
-        self.task: Any = library.function(TASK, [ctypes.c_char_p]) if parallel else None
+        self.part = library.function(PART, [ctypes.c_char_p, *[ctypes.c_int64] * 4])
 
 
 class _Engine:
@@ -105,7 +105,7 @@ class _Weights:
 class _Plan:
     """A call with activations of a certain shape."""
 
-    __slots__ = ("call", "engine", "flat", "parts", "result", "rows", "size", "task")
+    __slots__ = ("call", "engine", "flat", "part", "parts", "result", "rows", "size", "things")
 
     def __init__(
         self, engine: _Engine, kernels: _Kernels, weights: _Weights, shape: torch.Size
@@ -113,13 +113,13 @@ class _Plan:
         ins, outs = weights.ins, weights.outs
         self.engine = engine
         self.call: Callable[[bytes], None] = kernels.call
-        self.task: Any = kernels.task
+        self.part = kernels.part
         self.rows = shape[:-1].numel()
         self.result = (*shape[:-1], outs)
         self.flat = len(shape) == 2
         self.size = scratch_bytes(self.rows, ins, outs, kernels.digits)
-        work = self.rows * ins * outs * kernels.digits // WORTH_A_MEMBER
-        self.parts = work if kernels.task is not None else 1
+        self.things = self.rows, -(-outs // PANEL)
+        self.parts = self.rows * ins * outs * kernels.digits // WORTH_A_MEMBER
 
 
 class _Held(Held[_Weights]):
@@ -341,9 +341,9 @@ def _run(weights: _Weights, plan: _Plan, x: Tensor, scales: int, offsets: int) -
         weights.outs,
     )
     if plan.parts > 1:
-        threads, start = min(plan.parts, default_threads()), team()
-        if threads > 1 and start is not None:
-            start(plan.task, arguments, threads, 0)
+        threads = min(plan.parts, default_threads())
+        if threads > 1:
+            with_pytorch(plan.part, arguments, threads, plan.things)
             return y
     plan.call(arguments)
     return y

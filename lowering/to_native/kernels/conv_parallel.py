@@ -1,37 +1,31 @@
-"""A convolution with its arguments in memory, alone (`conv_call`) and for a team (`conv_task`).
+"""A convolution with its arguments in memory, whole (`conv_call`) and in parts (`conv_part`).
 
-The units of all images are shared out evenly; a thread does its own from beginning to end in
-scratch memory of its own, so that none waits for another. Every size of the team gives the same
-bits. Not here: which runtime the team is of, products of matrices for such teams (`parallel`).
+Threads take units of all images; a thread does its own from beginning to end in scratch memory of
+its own, so that none waits for another. Every number of threads gives the same bits. Not here: who
+takes which units (`runtime.native`), products of matrices (`parallel`).
 """
 
 from __future__ import annotations
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ModuleOp, i32
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.conv import ConvGeometry
 from ....runtime.native.abi.linear import Kind
-from ....runtime.native.abi.parallel import (
-    CONV_CALL,
-    CONV_CALL_ARGUMENTS,
-    CONV_TASK,
-    TEAM_SIZE,
-    THREAD_NUMBER,
-)
+from ....runtime.native.abi.parallel import CONV_CALL, CONV_CALL_ARGUMENTS, CONV_PART
 from .code import POINTER, Code
 from .conv import conv_functions, conv_image_bytes, conv_scratch_bytes
 from .kernel import layer_epilogue
 from .panel import write_tiles
-from .parallel import Member, declared, loaded
+from .parallel import PART_ARGUMENTS, loaded
 from .recipes import Recipe
 
 _NAME = "conv"
 
 
-def conv_module(recipe: Recipe, kind: Kind, geometry: ConvGeometry, *, parallel: bool) -> ModuleOp:
-    """The functions `conv_call`, and `conv_task` if asked for, see `abi.parallel`.
+def conv_module(recipe: Recipe, kind: Kind, geometry: ConvGeometry) -> ModuleOp:
+    """The functions `conv_call` and `conv_part`, see `abi.parallel`.
 
     What follows the products is a scale and a bias for each output if they are floats, else
     nothing.
@@ -47,15 +41,13 @@ def conv_module(recipe: Recipe, kind: Kind, geometry: ConvGeometry, *, parallel:
     units = alone.mul(values["batch"], geometry.units)
     _write_units(alone, geometry.units, sizes, values, alone.constant(0), units)
     functions.append(alone.finish())
-    if parallel:
-        functions += [declared(THREAD_NUMBER, i32), declared(TEAM_SIZE, i32)]
-        code = Code(CONV_TASK, [POINTER])
-        values, member = loaded(code, CONV_CALL_ARGUMENTS), Member(code)
-        first, end = member.share(code.mul(values["batch"], geometry.units))
-        own = code.mul(member.number, conv_scratch_bytes(recipe, kind, geometry))
-        values["scratch"] = code.at(values["scratch"], own)
-        _write_units(code, geometry.units, sizes, values, first, end)
-        functions.append(code.finish())
+    code = Code(CONV_PART, PART_ARGUMENTS)
+    values = loaded(code, CONV_CALL_ARGUMENTS)
+    _, _, first, end, member = code.arguments
+    own = code.mul(member, conv_scratch_bytes(recipe, kind, geometry))
+    values["scratch"] = code.at(values["scratch"], own)
+    _write_units(code, geometry.units, sizes, values, first, end)
+    functions.append(code.finish())
     return ModuleOp(list[llvm.FuncOp](functions))
 
 

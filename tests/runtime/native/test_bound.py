@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from triton_dsl.ir.errors import BackendError
 from triton_dsl.runtime.native.program import load_program, program_bytes
+from triton_dsl.runtime.native.threads import processors
 
 from .test_program import FACTOR, INTERFACE, arrays, doubling_code, program
 
@@ -37,9 +39,14 @@ def test_a_call_reads_what_the_inputs_hold_then(batch: int, threads: int) -> Non
 
 def test_threads_share_a_batch_by_rows() -> None:
     x, step, expected = arrays(7)
-    y, seen = program(threads=3).bind(x, step)()
-    np.testing.assert_allclose(y, expected, rtol=1e-6)
-    assert seen.tolist() == [2, 2, 2, 2, 3, 3, 3]
+    shared = False
+    end = monotonic() + 60
+    while not shared and monotonic() < end:
+        y, seen = program(threads=3).bind(x, step)()
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        shared = seen.tolist() != [7] * 7
+        assert not shared or seen.tolist() == [2, 2, 2, 2, 3, 3, 3]
+    assert shared or processors() == 1
 
 
 def test_outputs_may_be_given() -> None:

@@ -1,4 +1,4 @@
-"""Native threads without PyTorch."""
+"""Native threads take parts of work: each part once, one phase after the other, whoever comes."""
 
 import os
 import subprocess
@@ -6,22 +6,35 @@ import sys
 
 import pytest
 
+from triton_dsl.runtime.native.threads import processors
+
 pytest.importorskip("llvmlite")
 if os.name != "posix":
     pytest.skip("needs POSIX threads", allow_module_level=True)
 
 PREAMBLE = """
-import ctypes, os, sys
-from triton_dsl.runtime.native.abi.parallel import BARRIER, TEAM_SIZE, THREAD_NUMBER
-from triton_dsl.runtime.native.processor import llvm_binding
-from triton_dsl.runtime.native.native_team import start_team
-start = start_team(4)
-of = llvm_binding().address_of_symbol
-number = ctypes.CFUNCTYPE(ctypes.c_int)(of(THREAD_NUMBER))
-size = ctypes.CFUNCTYPE(ctypes.c_int)(of(TEAM_SIZE))
-barrier = ctypes.CFUNCTYPE(None)(of(BARRIER))
-task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+import ctypes, os, subprocess, sys, threading, time
+from triton_dsl.runtime.native import native_team, threads
+threads.processors = lambda: 4
+def hire():
+    native_team._LONGEST_PAUSE = 0
+    nothing = part(lambda *_: None)
+    own, *others = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, others)
+    threads.together(nothing, None, 4, (16, 0))
+    os.sched_setaffinity(0, [own])
+def while_time():
+    end = time.monotonic() + 60
+    while time.monotonic() < end: yield
+part = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)
 """
+
+
+apart = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or processors() < 2,
+    reason="members help on other processors than the caller's, which the system must tell",
+)
+"""Tests of what members do, which are made to run where they can help."""
 
 
 def run(program: str) -> str:
@@ -37,90 +50,162 @@ def run(program: str) -> str:
     return done.stdout
 
 
-def test_every_member_does_the_task_once() -> None:
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("things", [(0, 0), (1, 0), (5, 0), (1000, 3), (3, 1000), (0, 7)])
+def test_everything_is_done_once_in_order(count: int, things: tuple[int, int]) -> None:
     printed = run(
-        "for count in (1, 2, 3, 4, 9, 2):\n"
-        "    seen = []\n"
-        "    start(task(lambda a: seen.append((number(), size(), a))), 64, count, 0)\n"
-        "    print(sorted(seen))\n"
-        "print(number(), size())\n"
-    )
-    expected = [[(i, n, 64) for i in range(n)] for n in (1, 2, 3, 4, 4, 2)]
-    assert printed == "".join(f"{line}\n" for line in expected) + "0 1\n"
-
-
-def test_nobody_passes_a_barrier_before_all_have_come() -> None:
-    printed = run(
-        "seen = []\n"
-        "def work(_):\n"
-        "    for i in range(30):\n"
-        "        seen.append(i)\n"
-        "        barrier()\n"
+        f"count, things = {count}, {things}\n"
         "for _ in range(20):\n"
-        "    seen.clear()\n"
-        "    start(task(work), None, 3, 0)\n"
-        "    assert seen == sorted(seen) and len(seen) == 90, seen\n"
+        "    seen = []\n"
+        "    def work(argument, phase, first, end, member):\n"
+        "        assert 0 <= member < min(count, 4) and argument == 64\n"
+        "        seen.extend((phase, i) for i in range(first, end))\n"
+        "    threads.together(part(work), 64, count, things)\n"
+        "    assert sorted(seen) == [(p, i) for p in (0, 1) for i in range(things[p])]\n"
+        "    assert [p for p, _ in seen] == sorted(p for p, _ in seen)\n"
         "print('ok')\n"
     )
     assert printed == "ok\n"
 
 
+@apart
+def test_members_that_are_at_work_together_have_numbers_of_their_own() -> None:
+    printed = run(
+        "hire()\n"
+        "inside, lock = set(), threading.Lock()\n"
+        "def work(_, phase, first, end, member):\n"
+        "    with lock:\n"
+        "        assert member not in inside\n"
+        "        inside.add(member)\n"
+        "    time.sleep(0.001)\n"
+        "    with lock: inside.remove(member)\n"
+        "    seen.add(member)\n"
+        "for _ in while_time():\n"
+        "    seen = set()\n"
+        "    threads.together(part(work), None, 3, (12, 12))\n"
+        "    if len(seen) == 3: break\n"
+        "print(sorted(seen))\n"
+    )
+    assert printed == "[0, 1, 2]\n"
+
+
+@apart
 def test_members_that_sleep_are_woken() -> None:
     printed = run(
-        "import time\n"
-        "seen = []\n"
-        "for pause in (0, 0.0001, 0.0003, 0.001, 0.01, 0.1) * 5:\n"
-        "    start(task(lambda _: seen.append(number())), None, 4, 0)\n"
-        "    time.sleep(pause)\n"
-        "print(len(seen), sorted(set(seen)))\n"
+        "hire()\n"
+        "def work(_, phase, first, end, member):\n"
+        "    seen.add(member)\n"
+        "    time.sleep(0.002)\n"
+        "for pause in (0, 0.0003, 0.001, 0.1):\n"
+        "    seen = set()\n"
+        "    for _ in while_time():\n"
+        "        threads.together(part(work), None, 4, (16, 0))\n"
+        "        time.sleep(pause)\n"
+        "        if len(seen) == 4: break\n"
+        "    print(sorted(seen))\n"
     )
-    assert printed == "120 [0, 1, 2, 3]\n"
+    assert printed == 4 * "[0, 1, 2, 3]\n"
 
 
 def test_a_call_during_a_call_is_done_alone() -> None:
     printed = run(
         "seen = []\n"
-        "inner = task(lambda _: seen.append((number(), size())))\n"
-        "def work(_):\n"
-        "    start(inner, None, 4, 0)\n"
-        "    barrier()\n"
-        "    seen.append((number(), size()))\n"
-        "start(task(work), None, 3, 0)\n"
-        "print(seen[:3], sorted(seen[3:]))\n"
+        "inner = part(lambda _, p, first, end, member: seen.append((first, end, member)))\n"
+        "def work(_, phase, first, end, member):\n"
+        "    threads.together(inner, None, 4, (8, 0))\n"
+        "threads.together(part(work), None, 3, (3, 0))\n"
+        "print(seen)\n"
     )
-    assert printed == "[(0, 1), (0, 1), (0, 1)] [(0, 3), (1, 3), (2, 3)]\n"
+    assert printed == "[(0, 8, 0), (0, 8, 0), (0, 8, 0)]\n"
 
 
 def test_several_threads_may_call() -> None:
     printed = run(
-        "import threading\n"
         "totals = []\n"
         "def caller():\n"
         "    done = []\n"
-        "    def work(_):\n"
-        "        n, s = number(), size()\n"
-        "        done.extend(range(12 * n // s, 12 * (n + 1) // s))\n"
-        "    for _ in range(100): start(task(work), None, 3, 0)\n"
+        "    work = part(lambda _, p, first, end, m: done.extend(range(first, end)))\n"
+        "    for _ in range(100): threads.together(work, None, 3, (12, 0))\n"
         "    totals.append(sum(done))\n"
-        "threads = [threading.Thread(target=caller) for _ in range(6)]\n"
-        "for t in threads: t.start()\n"
-        "for t in threads: t.join()\n"
+        "callers = [threading.Thread(target=caller) for _ in range(6)]\n"
+        "for t in callers: t.start()\n"
+        "for t in callers: t.join()\n"
         "print(totals == [6600] * 6)\n"
     )
     assert printed == "True\n"
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="other systems do not fork")
+@apart
 def test_a_forked_process_has_members_of_its_own() -> None:
     printed = run(
-        "seen = []\n"
-        "work = task(lambda _: seen.append(number()))\n"
-        "start(work, None, 3, 0)\n"
+        "def work(_, phase, first, end, member):\n"
+        "    seen.add(member)\n"
+        "    time.sleep(0.002)\n"
+        "def members():\n"
+        "    for _ in while_time():\n"
+        "        threads.together(part(work), None, 3, (12, 0))\n"
+        "        if len(seen) == 3: break\n"
+        "    return sorted(seen)\n"
+        "seen = set()\n"
+        "everywhere = os.sched_getaffinity(0)\n"
+        "hire()\n"
+        "members()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
         "    seen.clear()\n"
-        "    start(work, None, 3, 0)\n"
-        "    os._exit(0 if sorted(seen) == [0, 1, 2] else 3)\n"
+        "    os.sched_setaffinity(0, everywhere)\n"
+        "    hire()\n"
+        "    os._exit(0 if members() == [0, 1, 2] else 3)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
     )
     assert printed == "0\n"
+
+
+def test_nobody_waits_for_members_without_a_processor() -> None:
+    """Busy processes on all processors: every part is done once, and calls are not held up."""
+    printed = run(
+        "line = [sys.executable, '-c', 'while True: pass']\n"
+        "busy = [subprocess.Popen(line) for _ in range(2 * os.cpu_count())]\n"
+        "try:\n"
+        "    done = []\n"
+        "    def work(_, phase, first, end, member):\n"
+        "        done.extend((phase, i) for i in range(first, end))\n"
+        "    expected = sorted((p, i) for p in (0, 1) for i in range(24))\n"
+        "    for _ in range(500):\n"
+        "        done.clear()\n"
+        "        threads.together(part(work), None, 4, (24, 24))\n"
+        "        assert sorted(done) == expected\n"
+        "finally:\n"
+        "    for process in busy: process.kill()\n"
+        "print('ok')\n"
+    )
+    assert printed == "ok\n"
+
+
+@apart
+def test_a_caller_that_was_held_up_does_without_others_for_a_while() -> None:
+    printed = run(
+        "hire()\n"
+        "native_team._LONGEST_PAUSE = 10**9\n"
+        "late = []\n"
+        "def work(_, phase, first, end, member):\n"
+        "    seen.add(member)\n"
+        "    if member: late.append(time.sleep(0.05))\n"
+        "    else: time.sleep(0.001)\n"
+        "quick = part(lambda _, p, first, end, member: seen.add(member))\n"
+        "seen = set()\n"
+        "for _ in while_time():\n"
+        "    threads.together(part(work), None, 2, (8, 0))\n"
+        "    if late: break\n"
+        "seen.clear()\n"
+        "for _ in range(20): threads.together(quick, None, 2, (8, 0))\n"
+        "print(seen)\n"
+        "def slow(_, phase, first, end, member):\n"
+        "    seen.add(member)\n"
+        "    time.sleep(0.001)\n"
+        "for _ in while_time():\n"
+        "    threads.together(part(slow), None, 2, (8, 0))\n"
+        "    if 1 in seen: break\n"
+        "print(seen)\n"
+    )
+    assert printed == "{0}\n{0, 1}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
 from triton_dsl.runtime.native.program import NativeProgram, load_program, program_bytes
+from triton_dsl.runtime.native.threads import processors
 
 pytest.importorskip("llvmlite")
 
@@ -153,9 +155,14 @@ def test_wrong_inputs_are_refused() -> None:
 
 def test_threads_share_a_batch_by_rows() -> None:
     x, step, expected = arrays(7)
-    y, seen = program(threads=3)(x, step)
-    np.testing.assert_allclose(y, expected, rtol=1e-6)
-    assert seen.tolist() == [2, 2, 2, 2, 3, 3, 3]
+    shared = False
+    end = monotonic() + 60
+    while not shared and monotonic() < end:
+        y, seen = program(threads=3)(x, step)
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        shared = seen.tolist() != [7] * 7
+        assert not shared or seen.tolist() == [2, 2, 2, 2, 3, 3, 3]
+    assert shared or processors() == 1
 
 
 def test_threads_are_used_only_where_rows_are_apart_and_work_is_enough() -> None:

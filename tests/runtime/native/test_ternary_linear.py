@@ -24,9 +24,9 @@ class Recording:
     def __init__(self) -> None:
         self.asked: list[tuple[Layout, str]] = []
 
-    def __call__(self, layout: Layout, kind: Kind, *, parallel: bool = False) -> Library:
+    def __call__(self, layout: Layout, kind: Kind) -> Library:
         self.asked.append((layout, kind.activations))
-        return kernel_provider()(layout, kind, parallel=parallel)
+        return kernel_provider()(layout, kind)
 
 
 def layer(outs: int = 3, ins: int = 4, **options: Any) -> tuple[TernaryLinear, Recording]:

@@ -84,10 +84,11 @@ def test_without_pytorch_the_processors_count() -> None:
     printed = run(
         "import sys\n"
         "from triton_dsl.runtime.native import threads\n"
-        "print(threads.default_threads() == threads.processors(), threads.team() is not None)\n"
+        "print(threads.default_threads() == threads.processors())\n"
+        "threads.share(print, [(0, 1), (1, 2)], 1)\n"
         "print('torch' in sys.modules)\n"
     )
-    assert printed == "True True\nFalse\n"
+    assert printed == "True\n0 1\n1 2\nFalse\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the runtime is looked for on Linux")
@@ -95,12 +96,21 @@ def test_pytorch_brings_threads_of_its_own() -> None:
     pytest.importorskip("torch")
     pytest.importorskip("llvmlite")
     printed = run(
+        "import ctypes, threading\n"
         "import torch\n"
         "from triton_dsl.runtime.native import threads\n"
         "torch.set_num_threads(3)\n"
-        "print(threads.default_threads(), threads.team() is not None)\n"
+        "part = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 4)\n"
+        "seen = []\n"
+        "def work(argument, phase, first, end, member):\n"
+        "    seen.append((phase, first, end, member, threading.get_ident()))\n"
+        "threads.with_pytorch(part(work), None, 3, (12, 6))\n"
+        "phases = [phase for phase, *_ in seen]\n"
+        "print(threads.default_threads(), phases == sorted(phases))\n"
+        "print(len({(phase, first) for phase, first, *_ in seen}), len(seen))\n"
+        "print(threads._openmp() is not None)\n"
     )
-    assert printed == "3 True\n"
+    assert printed == "3 True\n18 18\nTrue\n"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="other systems do not fork")
