@@ -46,6 +46,9 @@ _TOO_LATE, _PAUSE, _LONGEST_PAUSE = 100_000, 16, 1_000_000_000
 """A thread that lost its processor in the middle of a part holds up all. If that cost so many
 nanoseconds, callers do without others for so many times as long, twice as long as the last time, at
 most so many nanoseconds."""
+_VAIN, _LONGEST_VAIN = 320_000, 5_000_000
+"""For so many nanoseconds they do where there was no processor for others, twice as long as the
+last time, at most so many: to call others costs little then, but brings nothing."""
 _MOST_ELSEWHERE = 64
 PARTS_EACH = 4
 """Parts of a phase for each thread: one that comes late leaves more of them to others."""
@@ -114,6 +117,9 @@ class Team:
             lost = self._code.run(self._address, part, argument, count, *things, *parts)
             if lost > _TOO_LATE:
                 self._pause = min(max(_PAUSE * lost, 2 * self._pause), _LONGEST_PAUSE)
+                self._alone_until = perf_counter_ns() + self._pause
+            elif lost < 0:
+                self._pause = min(max(_VAIN, 2 * self._pause), _LONGEST_VAIN)
                 self._alone_until = perf_counter_ns() + self._pause
             else:
                 self._pause //= 2

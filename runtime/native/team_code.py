@@ -30,9 +30,9 @@ _WAITING, MUTEX, CONDITION, _GATE_WORDS = 0, LINE, 2 * LINE, 3 * LINE
 """Words of a gate: how many sleep there; a mutex and a condition of POSIX threads."""
 _TICKET = GATE + _GATE_WORDS
 """How many jobs there were."""
-_NUMBERING, _PROCESSOR = _TICKET + 1, _TICKET + 2
+_NUMBERING, _PROCESSOR, _STACKED = _TICKET + 1, _TICKET + 2, _TICKET + 3
 """Of a job for threads of another runtime, its function that tells a thread's number; the processor
-that the caller runs on."""
+that the caller runs on; whether the member that came last was there too."""
 MEMBERS = _TICKET + LINE
 """The members follow, the caller first."""
 TEAM, NUMBER, _PRESENT, _NEXT, MEMBER_GATE = 0, 1, LINE, 2 * LINE, (2 + PHASES) * LINE
@@ -52,7 +52,8 @@ _CLOCK, _CLOCK_APPLE = 1, 6
 
 RUN, ELSEWHERE, SERVE = "run_team", "run_elsewhere", "serve_team"
 """`run_team(team, function, argument, most, things, things, parts, parts)`, for both phases, gives
-how many nanoseconds longer the caller waited for others than two parts take, or less than 0.
+how many nanoseconds longer the caller waited for others than two parts take; -1 if nobody came, and
+the processor that who is called gets is the caller's own.
 `run_elsewhere(team, …, start, number)`, the same by the threads of another runtime: `start(f, team,
 most, 0)` calls `f(team)` in so many threads and waits for them; `number()` tells which one it is.
 `serve_team(member)`, the life of a member, never ends."""
@@ -193,6 +194,10 @@ class _Writer:
         (member,) = self._begin("join_job", self._word, [self._pointer])
         builder = self._builder
         job = builder.inttoptr(self._load(member, TEAM), self._pointer)
+        apart = builder.icmp_signed("!=", self._here(0), self._atomic(job, _PROCESSOR))
+        stacked = builder.zext(builder.not_(apart), self._word)
+        builder.store_atomic(stacked, self._at(job, _STACKED), "seq_cst", WORD)
+        patience = builder.select(apart, self._word(_WATCH), self._word(0))
         look, trying, inside, outside = (
             self._block(name) for name in ("look", "trying", "inside", "outside")
         )
@@ -209,7 +214,6 @@ class _Writer:
         # What the job is, is read inside: it cannot become another one meanwhile.
         number = self._load(member, NUMBER)
         wanted = builder.icmp_unsigned("<", number, self._load(job, _MOST))
-        apart = builder.icmp_signed("!=", self._here(0), self._load(job, _PROCESSOR))
         with builder.if_then(builder.and_(wanted, apart)):
             self._set(member, _PRESENT, 1)
             self._call("take_parts", job, number)
@@ -218,9 +222,9 @@ class _Writer:
         last = builder.icmp_unsigned("==", self._add(job, _STATE, -1), self._word(1))
         with builder.if_then(last):
             self._wake(job, GATE)
-        builder.ret(builder.select(apart, self._word(_WATCH), self._word(0)))
+        builder.branch(outside)
         builder.position_at_end(outside)
-        builder.ret(self._word(_WATCH))
+        builder.ret(patience)
 
     def serve(self) -> None:
         """The life of a member."""
@@ -252,7 +256,8 @@ class _Writer:
         builder = self._builder
         began = self._now()
         self._open(team, values)
-        builder.store(self._here(-1), self._at(team, _PROCESSOR))
+        here = self._here(-1)
+        builder.store_atomic(here, self._at(team, _PROCESSOR), "seq_cst", WORD)
         self._add(team, _TICKET, 1)
         self._each_member(team, values[2], lambda member, _: self._wake(member, MEMBER_GATE))
         mine = self._call("take_parts", team, self._word(0))
@@ -267,7 +272,12 @@ class _Writer:
         none = builder.icmp_unsigned("==", mine, self._word(0))
         each = builder.udiv(took, builder.select(none, self._word(1), mine))
         lost = builder.sub(waited, builder.mul(each, self._word(2)))
-        builder.ret(builder.select(none, self._word(0), lost))
+        found = builder.select(none, self._word(0), lost)
+        found = builder.select(builder.icmp_signed("<", found, self._word(0)), self._word(0), found)
+        stacked = builder.icmp_unsigned("!=", self._atomic(team, _STACKED), self._word(0))
+        all_parts = builder.add(values[3 + PHASES], values[4 + PHASES])
+        vain = builder.and_(stacked, builder.icmp_unsigned("==", mine, all_parts))
+        builder.ret(builder.select(vain, self._word(-1), found))
 
     def run_elsewhere(self) -> None:
         """Do parts in the threads of another runtime, the caller among them."""

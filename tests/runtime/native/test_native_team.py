@@ -209,3 +209,21 @@ def test_a_caller_that_was_held_up_does_without_others_for_a_while() -> None:
         "print(seen)\n"
     )
     assert printed == "{0}\n{0, 1}\n"
+
+
+@apart
+def test_members_keep_off_the_processor_of_the_caller() -> None:
+    printed = run(
+        "os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])\n"
+        "seen, done = set(), []\n"
+        "def work(_, phase, first, end, member):\n"
+        "    seen.add(member)\n"
+        "    done.extend(range(first, end))\n"
+        "    time.sleep(0.0005)\n"
+        "for _ in range(100):\n"
+        "    done.clear()\n"
+        "    threads.together(part(work), None, 4, (16, 0))\n"
+        "    assert sorted(done) == list(range(16))\n"
+        "print(seen, native_team._TEAMS[0]._pause >= native_team._VAIN)\n"
+    )
+    assert printed == "{0} True\n"
