@@ -42,16 +42,19 @@ def native_module(module: nn.Module, example: Sequence[Any]) -> Callable[..., An
     threads = torch.get_num_threads()
     run = native_program(module, example_inputs=tuple(example), threads=threads).run
     with torch.no_grad():
-        expected, form = _pytree.tree_flatten(module(*example))
+        leaves, form = _pytree.tree_flatten(module(*example))
+    absent = [leaf is None for leaf in leaves]
+    expected = [leaf for leaf in leaves if leaf is not None]
 
     def call(*inputs: Any) -> Any:
         try:
             found = run([x.detach().contiguous().numpy() for x in inputs])
         except (TritonError, TypeError, AttributeError):
             return module(*inputs)
-        return _pytree.tree_unflatten([torch.from_numpy(array) for array in found], form)
+        tensors = iter([torch.from_numpy(array) for array in found])
+        return _pytree.tree_unflatten([None if no else next(tensors) for no in absent], form)
 
-    results = _pytree.tree_leaves(call(*example))
+    results = [leaf for leaf in _pytree.tree_leaves(call(*example)) if leaf is not None]
     tensors = len(results) == len(expected) and all(isinstance(x, torch.Tensor) for x in expected)
     if not tensors or not all(map(_agree, results, expected)):
         raise LoweringError("native code gives other results than the module")

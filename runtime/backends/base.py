@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
+from functools import cached_property, partial
 from types import ModuleType
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self, cast, overload
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm  # pyright: ignore[reportPrivateUsage]
 from torch.utils._pytree import tree_map
 
 from ...ir.errors import BackendError
@@ -90,8 +93,8 @@ class BaseBackend(ABC):
 
     @property
     def optimizer(self) -> BaseOptimizer:
-        """What makes models faster on the device in use."""
-        return self.OPTIMIZER(self.device, self.synchronize, self.config.without)
+        """What makes models faster on the device in use; it is refused when a model comes."""
+        return self.OPTIMIZER(lambda: self.device, self.synchronize, self.config.without)
 
     def get_device_info(self, device_id: int = 0) -> DeviceInfo:
         """The device of this index; where there is none, one that says why.
@@ -163,6 +166,8 @@ class BaseBackend(ABC):
         if dtype is not None:
             placed = self.optimizer.optimize(placed, OptimizationLevel.O0)[0].to(dtype)
         sample = None if sample_input is None else self.to_device(arguments(sample_input))
+        if dtype is not None:
+            sample = tree_map(partial(_in_precision, dtype), sample)
         return self.optimizer.optimize(placed, level, sample)[0]
 
     @overload
@@ -267,22 +272,38 @@ class BaseBackend(ABC):
         return torch.get_device_module(self.DEVICE_TYPE)
 
     def _placed(self, model: nn.Module) -> nn.Module:
-        return model.to(self.device)
+        device, given = self.device, cast("object", model)
+        if not isinstance(given, nn.Module):
+            raise BackendError(f"expected a torch.nn.Module, got {type(given).__name__}")
+        if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+            raise BackendError(
+                "the model is on the device meta and has no weights: "
+                "make it with to_empty(device='cpu') and load_state_dict first"
+            )
+        return model.to(device)
 
     def _require(self) -> None:
         if self.missing is not None:
             raise BackendError(f"the backend {self.BACKEND_NAME} has no device: {self.missing}")
 
     def _check_index(self, device_id: int) -> None:
-        if not 0 <= device_id < self.device_count:
+        if cast("object", device_id) not in range(self.device_count):
             raise BackendError(
                 f"the backend {self.BACKEND_NAME} has {self.device_count} devices, "
                 f"got the index {device_id}"
             )
 
 
+def _in_precision(dtype: torch.dtype, value: Any) -> Any:
+    is_float = isinstance(value, torch.Tensor) and value.is_floating_point()
+    return value.to(dtype) if is_float else value
+
+
 def _recompute_blocks(model: nn.Module) -> None:
-    """Let blocks compute their activations again in the backward pass, in place."""
+    """Let blocks compute their activations again in the backward pass, in place.
+
+    What batch norms remember of their batches counts each batch once.
+    """
     from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
 
     library: Any = checkpoint_wrapper
@@ -294,8 +315,23 @@ def _recompute_blocks(model: nn.Module) -> None:
         if sum(bool(list(layer.parameters(recurse=False))) for layer in block.modules()) > 1
         and not isinstance(block, library.CheckpointWrapper)
     }
+    norms = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
+
+    @contextmanager
+    def again() -> Generator[None]:
+        kept = [(norm, norm.momentum, norm.num_batches_tracked) for norm in norms]
+        for norm in norms:
+            norm.momentum, norm.num_batches_tracked = 0.0, None
+        try:
+            yield
+        finally:
+            for norm, momentum, count in kept:
+                norm.momentum, norm.num_batches_tracked = momentum, count
+
+    def wrapped(block: nn.Module) -> Any:
+        return library.checkpoint_wrapper(block, context_fn=lambda: (nullcontext(), again()))
 
     def is_block(layer: nn.Module) -> bool:
         return id(layer) in blocks
 
-    library.apply_activation_checkpointing(model, check_fn=is_block)
+    library.apply_activation_checkpointing(model, checkpoint_wrapper_fn=wrapped, check_fn=is_block)

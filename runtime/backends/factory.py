@@ -88,10 +88,10 @@ def get_backend(
 def get_optimizer(
     name: BackendType | str = BackendType.AUTO, config: KernelPyTorchConfig | None = None
 ) -> BaseOptimizer:
-    """The optimizer of a backend.
+    """The optimizer of a backend, also where its device is absent.
 
     Raises:
-        BackendError: there is no such type, or no such device.
+        BackendError: there is no such type.
     """
     return BackendFactory.create(name, config).optimizer
 

@@ -25,7 +25,7 @@ class BaseOptimizer:
     """Makes models faster for inference on one kind of device.
 
     Args:
-        device: where models run.
+        device: where models run, or what tells it when a model comes.
         synchronize: waits until the device has finished.
         without: names of strategies to leave out.
     """
@@ -34,13 +34,22 @@ class BaseOptimizer:
 
     def __init__(
         self,
-        device: torch.device,
+        device: torch.device | Callable[[], torch.device],
         synchronize: Callable[[], None] = lambda: None,
         without: Sequence[str] = (),
     ) -> None:
-        self.device = device
+        self._device = device
         self.synchronize = synchronize
         self.without = tuple(without)
+
+    @property
+    def device(self) -> torch.device:
+        """Where models run.
+
+        Raises:
+            BackendError: there is no such device.
+        """
+        return self._device() if callable(self._device) else self._device
 
     def optimize(
         self,
@@ -62,12 +71,18 @@ class BaseOptimizer:
             The model and what was done.
 
         Raises:
-            BackendError: an unknown level.
+            BackendError: an unknown level, or no such device.
         """
         level = OptimizationLevel.of(level)
         base = model.module if isinstance(model, PreparedModel) else model
         current = PreparedModel(copy.deepcopy(base), level, self.device.type).eval()
         current.requires_grad_(False)
+        if sample_input is not None:
+            try:
+                seconds((current,), sample_input, self.synchronize)
+            except Exception as error:  # whatever the model raises
+                note = f"the model fails on the sample: {first_line(error)}"
+                return current, OptimizationResult(False, current, level, [], [note])
         applied: list[str] = []
         notes: list[str] = []
         times: dict[str, float] = {}

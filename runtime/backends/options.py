@@ -33,7 +33,7 @@ class BackendType(Enum):
             return value
         try:
             return cls(value.lower())
-        except ValueError:
+        except (ValueError, AttributeError):
             names = ", ".join(member.value for member in cls)
             raise BackendError(f"expected a backend of {names}, got {value!r}") from None
 
@@ -62,10 +62,9 @@ class OptimizationLevel(Enum):
         Raises:
             BackendError: there is no such level.
         """
-        name = _ALIASES.get(value.lower(), value.upper())
         try:
-            return cls(name)
-        except ValueError:
+            return cls(_ALIASES.get(value.lower(), value.upper()))
+        except (ValueError, AttributeError):
             names = ", ".join((*(level.value for level in cls), *_ALIASES))
             raise BackendError(f"expected a level of {names}, got {value!r}") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -20,8 +20,8 @@ from ..native.provider import GROUP
 from .options import OptimizationLevel
 
 Runs = Literal["plain", "compiled", "native"]
-Sample = Tensor | Sequence[Any]
-"""One input, or the arguments of a call."""
+Sample = Tensor | Sequence[Any] | Mapping[str, Any]
+"""The arguments of a call as a tuple or a list; anything else is the only one."""
 
 
 class PreparedModel(nn.Module):
@@ -143,7 +143,7 @@ def _native_code(module: nn.Module, args: tuple[Any, ...]) -> Callable[..., Any]
 
 def arguments(sample: Sample) -> tuple[Any, ...]:
     """`sample` as the arguments of a call."""
-    return (sample,) if isinstance(sample, Tensor) else tuple(sample)
+    return tuple(sample) if isinstance(sample, tuple | list) else (sample,)
 
 
 ROUNDS = 25

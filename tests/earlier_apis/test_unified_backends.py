@@ -85,7 +85,8 @@ def test_an_absent_device_is_refused_by_name_when_it_is_used(kind: BackendType) 
         backend.synchronize,
         backend.empty_cache,
         backend.__enter__,
-        lambda: get_optimizer(kind),
+        lambda: get_optimizer(kind).optimize(perceptron()),
+        lambda: get_optimizer(kind).get_available_strategies(perceptron(), torch.zeros(1, 256)),
     ):
         with pytest.raises(BackendError, match=f"the backend {kind.value} has no device: .{{10}}"):
             use()

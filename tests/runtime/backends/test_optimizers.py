@@ -13,6 +13,8 @@ import torch
 from torch import nn
 
 from triton_dsl.backends import CPUBackend, CPUOptimizer, KernelPyTorchConfig, PreparedModel
+from triton_dsl.ir.errors import BackendError
+from triton_dsl.lowering.to_native.torch_module import native_module
 from triton_dsl.runtime import PackedTernaryLinear, TernaryLinear
 from triton_dsl.runtime.backends.options import OptimizationLevel
 from triton_dsl.runtime.backends.strategies import (
@@ -140,6 +142,52 @@ def test_blocks_recompute_their_activations_with_the_same_gradients() -> None:
     ):
         assert ours.grad is not None and theirs.grad is not None, name
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+    # A batch norm that saw each batch twice would remember something else.
+    for ours, theirs in zip(prepared.buffers(), reference.buffers(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_cannot_run_or_move_is_told() -> None:
+    backend, x = CPUBackend(KernelPyTorchConfig(without=("compile",))), torch.zeros(4, 32)
+    samples: list[Any] = [x, 3, (), {"x": x}]
+    for sample in samples:
+        model, result = backend.optimizer.optimize(nn.Linear(3, 3), "O3", sample)
+        assert not result.success and not result.optimizations_applied
+        (note,) = result.warnings
+        assert note.startswith("the model fails on the sample: ") and "\n" not in note
+        assert model(torch.zeros(1, 3)).shape == (1, 3)
+    meta = nn.Linear(3, 3, device="meta")
+    for use in (backend.prepare_model, backend.optimize_for_inference):
+        with pytest.raises(BackendError, match=r"on the device meta .* to_empty\(device='cpu'\)"):
+            use(meta)
+        with pytest.raises(BackendError, match=r"expected a torch\.nn\.Module, got str"):
+            use("model")  # pyright: ignore[reportArgumentType]
+    for level in (2, None, b"O2"):
+        with pytest.raises(BackendError, match="expected a level of O0"):
+            OptimizationLevel.from_string(level)  # pyright: ignore[reportArgumentType]
+
+
+def test_samples_and_results_may_be_nested() -> None:
+    class Nested(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(8, 4)
+
+        def forward(self, batch: Any, mask: Any = None) -> Any:
+            y = self.layer(batch["x"] if isinstance(batch, dict) else batch)
+            return {"y": y, "more": (y * 2, mask)}
+
+    model, x = Nested().eval(), torch.randn(4, 8)
+    optimizer = CPUOptimizer(CPU, without=("compile",))
+    _, result = optimizer.optimize(model, "O2", {"x": x})
+    assert result.success and "native: native code takes tensors alone" in result.warnings
+    native = native_module(model, (x,))
+    found, wanted = native(x), model(x)
+    torch.testing.assert_close(found["y"], wanted["y"])
+    torch.testing.assert_close(found["more"][0], wanted["more"][0])
+    assert found["more"][1] is None and list(found) == ["y", "more"]
+    half = CPUBackend().optimize_for_inference(nn.Linear(8, 4), x, torch.bfloat16)
+    assert half(x.bfloat16()).dtype == torch.bfloat16
 
 
 def test_a_prepared_model_is_copied_saved_and_asked_like_its_own() -> None:
