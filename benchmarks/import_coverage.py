@@ -21,6 +21,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import resource
 import signal
 import sys
@@ -49,6 +50,9 @@ SMALL: Mapping[str, int] = {
     "num_experts": 4, "num_local_experts": 4, "n_routed_experts": 4, "num_experts_per_tok": 2,
     "moe_intermediate_size": 16, "word_embed_proj_dim": 32, "d_inner": 48, "d_head": 8,
     "rotary_dim": 4, "mlp_dim": 48, "type_vocab_size": 2, "max_2d_position_embeddings": 64,
+    "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8, "q_lora_rank": 16,
+    "kv_lora_rank": 16, "n_group": 1, "topk_group": 1, "num_kv_shared_layers": 0,
+    "mamba_n_heads": 4, "mamba_d_head": 16, "mamba_num_heads": 4, "mamba_head_dim": 16,
 }  # fmt: skip
 """Sizes of a shrunken configuration, by the names that the library uses."""
 
@@ -136,9 +140,9 @@ def shrunken(name: str) -> tuple[Any, Any]:
     kind, made = name.split(":")
     config_class, model_class = configuration_auto.CONFIG_MAPPING[kind], getattr(transformers, made)
     problem: Exception = ValueError("every configuration is too large")
-    for only in ("", "layer", "-"):
+    for left in LEFT:
         try:
-            config = config_class(**shrunken_sizes(config_class(), only))
+            config = config_class(**shrunken_sizes(config_class(), left))
             config.use_cache, config.return_dict = False, True
             with torch.device("meta"):
                 counted = sum(p.numel() for p in model_class(config).parameters())
@@ -154,18 +158,26 @@ def shrunken(name: str) -> tuple[Any, Any]:
     raise problem
 
 
+LEFT = ("^$", "head_dim", "layer", "hidden_size|head", "^(?!.*layer)", ".")
+"""Sizes that stay as they are, one pattern after the other, where others do not fit them."""
+
 LARGEST = 400_000_000
 """Parameters of what is still tried."""
 
 
-def shrunken_sizes(config: Any, only: str) -> dict[str, Any]:
-    """Small sizes for what a configuration and those within it have."""
+def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
+    """Small sizes for what a configuration and those within it have, but for `left`."""
     sizes: dict[str, Any] = {}
+    heads = getattr(config, "num_attention_heads", 0)
     for key, value in vars(config).items():
         if hasattr(value, "to_dict") and not key.startswith("_"):
-            sizes[key] = shrunken_sizes(value, only)
-        elif only not in key:
+            sizes[key] = shrunken_sizes(value, left)
+        elif re.search(left, key):
             continue
+        elif value is None and key == "num_experts_per_tok":
+            sizes[key] = SMALL[key]
+        elif key == "num_key_value_heads" and value in (None, heads):
+            sizes[key] = min(SMALL["num_attention_heads"], heads)
         elif key == "depths":
             sizes[key] = [1] * len(value)
         elif isinstance(value, int) and not isinstance(value, bool) and key in SMALL:
