@@ -279,6 +279,7 @@ RULES: dict[str, Rule] = {
     "ceil": _rounded(tensor.CeilOp),
     "copysign": _formula(lambda x, y: is_negative(y).choose(-abs(x), abs(x))),
     "clamp": _clamp,
+    "clip": _clamp,
     "clamp_max": _clamp,
     "clamp_min": _clamp,
     "alias": same,

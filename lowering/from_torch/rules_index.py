@@ -15,7 +15,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
-from .calls import Call, fake_tensor, schema_of
+from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
 from .sizes import Size, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
@@ -274,22 +274,49 @@ def _scatter(reduction: str) -> Rule:
     def rule(e: Builder, call: Call) -> SSAValue:
         x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.integer("dim")
         wanted = call.word("reduce", reduction)
-        if wanted not in ("none", "add"):
+        if wanted not in ("none", "add", "sum"):
             raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
         sizes = e.sizes(call["index"])
         if "value" in call:
             value = e.operand(call.operand("value"), call.value.dtype)
-            updates = e.add(tensor.ExpandOp(value, static(sizes, "sizes of indices")))
+            updates = expanded(e, value, (), sizes)
         else:
-            updates = _beside(e, call["src"], call["index"], call.rank)
-            (count,) = static([sizes[axis]], "size of indices")
-            updates = cut(e, updates, axis % call.rank, 0, count)
-        return e.add(tensor.ScatterElementsOp(x, indices, updates, axis, wanted))
+            updates, count = _beside(e, call["src"], call["index"], call.rank), sizes[axis]
+            if count != e.sizes(call["src"])[axis]:
+                updates = cut(e, updates, axis % call.rank, 0, fixed(count))
+        if not call.flag("include_self", True):
+            nothing = expanded(e, e.number(0, tensor_type(x).element_type), (), sizes)
+            x = e.add(tensor.ScatterElementsOp(x, indices, nothing, axis, "none"))
+        kind = "none" if wanted == "none" else "add"
+        return e.add(tensor.ScatterElementsOp(x, indices, updates, axis, kind))
 
     return rule
 
 
+def _between(e: Builder, call: Call) -> SSAValue:
+    """`bucketize` and `searchsorted`: how many bounds lie below a number, or not above it."""
+    import torch
+
+    if "sorter" in call:
+        raise ProblemError("its bounds are not in order; sort them")
+    of = call["boundaries" if "boundaries" in call else "sorted_sequence"]
+    numbers, rank = call.operand("self"), call.rank
+    dtype = fake_tensor(of).dtype
+    if is_tensor(numbers):
+        dtype = torch.promote_types(dtype, fake_tensor(numbers).dtype)
+    bounds = e.operand(of, dtype)
+    if len(e.sizes(of)) > 1:  # rows of bounds, each for a row of numbers
+        bounds = e.add(tensor.UnsqueezeOp(bounds, [rank - 1]))
+    x = e.add(tensor.UnsqueezeOp(e.operand(numbers, dtype), [rank]))
+    is_right = call.flag("right") or call.word("side") == "right"
+    # Above every bound is also what is no number.
+    below = e.add(tensor.NotOp(e.add(tensor.CompareOp(bounds, x, "gt" if is_right else "ge"))))
+    element = element_type(call.value.dtype)
+    return e.add(tensor.ReduceSumOp(e.convert(below, element), [rank]))
+
+
 RULES: dict[str, Rule] = {
+    "bucketize": _between,
     "diagonal": _diagonal,
     "embedding": _embedding,
     "_embedding_bag": _embedding_bag,
@@ -301,6 +328,8 @@ RULES: dict[str, Rule] = {
     "one_hot": _one_hot,
     "scatter": _scatter("none"),
     "scatter_add": _scatter("add"),
+    "scatter_reduce": _scatter("add"),
+    "searchsorted": _between,
     "select_scatter": _slice_scatter,
     "slice_scatter": _slice_scatter,
     "unfold": _unfold,

@@ -104,11 +104,28 @@ def _norm(e: Builder, call: Call) -> SSAValue:
     if order == 2:
         squares = e.add(tensor.MulOp(x, x))
         return e.add(tensor.SqrtOp(e.add(tensor.ReduceSumOp(squares, axes, keepdims=keepdims))))
-    sizes = e.add(tensor.AbsOp(x))
+    return _of_order(e, e.add(tensor.AbsOp(x)), order, axes, keepdims)
+
+
+def _distances(e: Builder, call: Call) -> SSAValue:
+    """`cdist`: norms of the differences of all rows of one matrix and all of another."""
+    order, last = call.number("p", 2), call.rank
+    x = e.add(tensor.UnsqueezeOp(e.operand(call["x1"], call.value.dtype), [last - 1]))
+    y = e.add(tensor.UnsqueezeOp(e.operand(call["x2"], call.value.dtype), [last - 2]))
+    apart = Formula(e, x) - Formula(e, y)
+    if order == 2:
+        return (apart * apart).of(tensor.ReduceSumOp, axes=[last]).of(tensor.SqrtOp).value
+    return _of_order(e, apart.of(tensor.AbsOp).value, order, [last])
+
+
+def _of_order(
+    e: Builder, x: SSAValue, order: float, axes: list[int], keepdims: bool = False
+) -> SSAValue:
+    """The norm of order 1 or ±∞ of what is not negative."""
     kind = {1: tensor.ReduceSumOp, math.inf: tensor.ReduceMaxOp, -math.inf: tensor.ReduceMinOp}
     if order not in kind:
         raise ProblemError(f"norms of order {order} are not supported; use 1, 2 or inf")
-    return e.add(kind[order](sizes, axes, keepdims=keepdims))
+    return e.add(kind[order](x, axes, keepdims=keepdims))
 
 
 def _cumulative(kind: type[tensor.CumulativeOp]) -> Rule:
@@ -251,6 +268,7 @@ RULES: dict[str, Rule] = {
     "_native_batch_norm_legit": _first_of(_batch_norm),
     "native_batch_norm": _first_of(_batch_norm),
     "argsort": _arg_sort,
+    "cdist": _distances,
     "cumprod": _cumulative(tensor.CumprodOp),
     "cumsum": _cumulative(tensor.CumsumOp),
     "_fused_rms_norm": _first_of(_rms_norm),

@@ -41,6 +41,16 @@ def _transpose(e: Builder, call: Call) -> SSAValue:
     return e.permute(e.value(call["self"]), perm)
 
 
+def _move(e: Builder, call: Call) -> SSAValue:
+    """`movedim`: some axes get other places, the rest keeps its order."""
+    rank = call.rank
+    old, new = ([a % rank for a in call.integers(name)] for name in ("source", "destination"))
+    rest = iter([axis for axis in range(rank) if axis not in old])
+    moved = dict(zip(new, old, strict=True))
+    perm = [moved[place] if place in moved else next(rest) for place in range(rank)]
+    return e.permute(e.value(call["self"]), perm)
+
+
 def _t(e: Builder, call: Call) -> SSAValue:
     return e.permute(e.value(call["self"]), list(range(call.rank))[::-1])
 
@@ -394,8 +404,10 @@ SPREADING: dict[str, SpreadRule] = {
 
 RULES: dict[str, Rule] = {
     "arange": _arange,
+    "broadcast_to": _expand,
     "cat": _concatenate,
     "chunk": _split,
+    "concat": _concatenate,
     "constant_pad_nd": _pad,
     "copy": _copy,
     "diff": _difference,
@@ -404,6 +416,8 @@ RULES: dict[str, Rule] = {
     "fill": _fill,
     "flatten": _view,
     "flip": _flip,
+    "moveaxis": _move,
+    "movedim": _move,
     "narrow": _narrow,
     "pad": _pad,
     "permute": _permute,
@@ -416,6 +430,7 @@ RULES: dict[str, Rule] = {
     "replication_pad1d": _pad,
     "replication_pad2d": _pad,
     "reshape": _view,
+    "reshape_as": _view,
     "roll": _roll,
     "select": _select,
     "slice": _slice,
@@ -423,6 +438,7 @@ RULES: dict[str, Rule] = {
     "split_with_sizes": _split,
     "squeeze": _squeeze,
     "stack": _stack,
+    "swapdims": _transpose,
     "t": _t,
     "transpose": _transpose,
     "tril": _triangle("le"),
@@ -432,5 +448,6 @@ RULES: dict[str, Rule] = {
     "_unsafe_view": _view,
     "unsqueeze": _unsqueeze,
     "view": _view,
+    "view_as": _view,
 }
 """By the name of the operator in the namespace `aten`."""

@@ -55,6 +55,10 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "rows from a place": lambda x: x + torch.arange(90.0).reshape(30, 3)[7 : 7 + x.shape[1]],
     "repeated": lambda x: torch.ones(3, 2, 1).repeat(x.shape[0], 1, x.shape[1]) * x[0, 0, 0],
     "as another": lambda x: x[:1].expand_as(x) * (x > 0).type_as(x),
+    "marked": lambda x: torch.zeros(x.shape[0] * x.shape[1], 3).scatter(
+        1, x.flatten(0, 1).argmax(-1, keepdim=True), 1.5
+    ),
+    "added to rows": lambda x: x.scatter_add(1, (x > 0).long(), x),
     "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
     "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
     "few places": lambda x: x[:, torch.arange(x.shape[1]).bool().long()],

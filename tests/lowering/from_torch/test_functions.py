@@ -17,6 +17,8 @@ PLACES = torch.tensor([[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [1, 1, 2, 2, 0]])
 INTS = torch.tensor([[-100, 5, 7, 2**31 - 1, -(2**31)], [1, 2, 3, 4, 5]], dtype=torch.int32)
 OTHERS = torch.tensor([[3, -2, 7, 100, 1], [9, 8, 7, 6, 5]], dtype=torch.int32)
 HOLES = torch.tensor([[1.0, -2.0, torch.nan], [0.0, -0.0, -torch.inf], [torch.inf, 3.0, -1.0]])
+BOUNDS = torch.tensor([-1.0, 0.0, 0.5, 0.5, 7.0])
+TIES = torch.tensor([[-1.0, 0.5, 7.0, 8.0], [-2.0, 0.0, torch.nan, -torch.inf]])
 TINY = torch.tensor([3e-8, -3e-8, 0.0])
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
@@ -51,6 +53,20 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "gather fewer": (lambda x, i: x.gather(1, i[:, :2]), (X, PLACES)),
     "scatter": (lambda x, i, y: x.scatter(1, i, y), (X, PLACES[:2].repeat(2, 1)[:3], Y)),
     "scatter_add": (lambda x, i, y: x.scatter_add(1, i, y), (X, PLACES, Y)),
+    "scatter a number": (lambda x, i: x.scatter(1, i, 2.5), (X, PLACES[:, :2])),
+    "scatter_reduce": (lambda x, i, y: x.scatter_reduce(1, i, y, "sum"), (X, PLACES, Y)),
+    "scatter_reduce without what is there": (
+        lambda x, i, y: x.scatter_reduce(1, i, y, "sum", include_self=False),
+        (X, PLACES[:, :3], Y),
+    ),
+    "bucketize": (lambda x: torch.bucketize(x, BOUNDS), (TIES,)),
+    "bucketize from the right": (lambda x: torch.bucketize(x, BOUNDS, right=True), (TIES,)),
+    "bucketize integers": (lambda x: torch.bucketize(x, BOUNDS, out_int32=True), (INTS,)),
+    "searchsorted": (lambda b, x: torch.searchsorted(b, x), (X.sort(1)[0], Y)),
+    "searchsorted from the right": (lambda x: torch.searchsorted(BOUNDS, x, side="right"), (TIES,)),
+    "cdist": (lambda x, y: torch.cdist(x[None], y[None].repeat(2, 1, 1)), (X, Y[:2])),
+    "cdist of order 1": (lambda x, y: torch.cdist(x, y, p=1), (X, Y)),
+    "cdist of the largest": (lambda x, y: torch.cdist(x, y, p=torch.inf), (X, Y)),
     "and": (lambda a, b: a & b, (INTS, OTHERS)),
     "or": (lambda a, b: a | b, (INTS, OTHERS)),
     "not": (lambda a: ~a, (INTS,)),

@@ -102,7 +102,12 @@ SHAPES: dict[str, Callable[[Tensor], Any]] = {
     "unflatten": lambda x: x.unflatten(1, (2, 2)),
     "merge_and_part": lambda x: x.flatten(0, 1).unflatten(0, (x.shape[0], 4)),
     "permute": lambda x: x.permute(2, 0, 3, 1).transpose(0, 1).mT,
-    "movedim": lambda x: x.movedim(1, -1),
+    "movedim": lambda x: (x.movedim(1, -1), x.moveaxis((0, 3), (2, 0)), x.swapdims(1, 2)),
+    "other names": lambda x: (
+        torch.concat([x, x.clip(0, 1)], 1),
+        x[:, :1].broadcast_to(x.shape).reshape_as(x),
+        x.transpose(1, 2).contiguous().view_as(x),
+    ),
     "squeeze": lambda x: x[:, :1].squeeze(1) + x[:, :, :1].squeeze().sum(),
     "unsqueeze": lambda x: x.unsqueeze(-1)[:, None],
     "expand": lambda x: (
