@@ -178,7 +178,7 @@ def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
             sizes[key] = SMALL[key]
         elif key == "num_key_value_heads" and value in (None, heads):
             sizes[key] = min(SMALL["num_attention_heads"], heads)
-        elif key == "depths":
+        elif key == "depths" and isinstance(value, list):
             sizes[key] = [1] * len(value)
         elif isinstance(value, int) and not isinstance(value, bool) and key in SMALL:
             sizes[key] = min(SMALL[key], value)

@@ -8,6 +8,7 @@ to a constant is computed while the graph is read. Not here: the others, which P
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
@@ -127,6 +128,8 @@ def _may_share(node: Node) -> bool:
     """Whether a result may lie in the memory of an operand."""
     import torch
 
+    if node.target is operator.getitem and is_node(source := node.args[0]):
+        return _may_share(source)
     schema, target = schema_of(node), node.target
     if isinstance(node.meta.get("val"), bool | int | float | torch.SymInt):
         return False

@@ -97,7 +97,9 @@ def whole_tensor(x: Tensor) -> tuple[Tensor, Tensor]:
     z = y + 1
     y *= z
     y.add_(x, alpha=2)
-    return y, z
+    best = x.topk(2).values
+    best /= best.sum(-1, keepdim=True)
+    return y + best.sum(), z
 
 
 def second_name(x: Tensor) -> Tensor:
