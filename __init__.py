@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
     from .lowering.models import import_model as import_model
     from .lowering.module_file import save_module as save_module
+    from .lowering.post_training import quantize_program as quantize_program
     from .lowering.sources.torch import TorchSource as TorchSource
     from .lowering.ternarization import ternarize_module as ternarize_module
     from .lowering.to_onnx import export_to_onnx as export_to_onnx
@@ -97,6 +98,7 @@ else:
             "lowering.mobile": "MobileModel optimize_for_mobile",
             "lowering.models": "import_model",
             "lowering.module_file": "save_module",
+            "lowering.post_training": "quantize_program",
             "lowering.ternarization": "ternarize_module",
             "lowering.to_onnx": "export_to_onnx optimize_onnx_model",
             "lowering.to_pytorch.codegen": "PyTorchCodeGenerator",

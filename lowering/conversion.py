@@ -106,10 +106,18 @@ def prepared(
     before: tuple[ModulePass, ...] = (FoldConstantsPass(), FuseLinearPass(), FoldConstantsPass())
     for step in before:
         step.apply(triton_context(), result)
-    return result, _named(samples, len(entry_function(result, function).body.block.args))
+    return result, named_samples(samples, result, function)
 
 
-def _named(samples: Array | Sequence[Array] | Mapping[str, Array], count: int) -> dict[str, Array]:
+def named_samples(
+    samples: Array | Sequence[Array] | Mapping[str, Array], module: ModuleOp, function: str
+) -> dict[str, Array]:
+    """Samples by the names of the arguments; a single array is for a single argument.
+
+    Raises:
+        OptionError: the arguments need names.
+    """
+    count = len(entry_function(module, function).body.block.args)
     if isinstance(samples, Mapping):
         return dict(samples)
     if isinstance(samples, np.ndarray):

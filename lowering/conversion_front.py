@@ -10,27 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log
 
-import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from ..dialects.interpret import run_module
 from ..dialects.parameters import Array
 from ..dialects.registry import verify_module
 from ..ir.errors import OptionError
-from ..ir.interpreter import entry_function
 from ..passes.calibration.observation import bind_samples
 from ..passes.convert_ann_to_snn import ConvertAnnToSnnPass, LayerConverter, convert
-from ..passes.convert_ann_to_snn.search import divergence
 from ..runtime.spiking.activity import record
+from .held_out import HeldOut
 
 PRICES = (0.01, 0.04, 0.16)
 """The prices of spikes that are tried where none is given."""
-
-HELD_OUT = 4
-"""One sample in so many, of the last ones, is measured and does not calibrate."""
-
-MOST_MEASURED = 1000
-"""The most samples that are measured."""
 
 ROUNDS = 9
 """The most prices that are tried for a bound."""
@@ -49,9 +40,6 @@ WIDTH = 0.05
 
 STEP = 1.0
 """By how much the logarithm of the price changes at first."""
-
-BATCH = 128
-"""Samples run at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,55 +98,35 @@ class Front:
         function: str = "forward",
     ) -> None:
         self.program, self.converter, self.function = program, converter, function
-        count = min((len(array) for array in samples.values()), default=0)
-        if count < 2 * HELD_OUT:
-            raise OptionError(f"expected {2 * HELD_OUT} samples or more to measure on, got {count}")
-        cut = count - min(count // HELD_OUT, MOST_MEASURED)
-        entry = entry_function(program, function)
-        parts = [
-            {k: v[part] for k, v in samples.items()} for part in (slice(cut), slice(cut, None))
-        ]
-        self.entry, self.samples = entry, parts[0]
-        self.measured = bind_samples(entry, parts[1], size=BATCH)
-        results = [run_module(program, batch, function)[0] for batch in self.measured]
-        if results[0].ndim != 2:
-            raise OptionError(
-                "accuracy is measured on a result [samples, classes], "
-                f"got one of {results[0].ndim} axes"
-            )
-        self.results = results
-        self.right = np.concatenate(results).argmax(axis=1)
-        if labels is not None:
-            if labels.dtype.kind not in "iu" or labels.shape != (count,):
-                raise OptionError(
-                    f"expected {count} labels as whole numbers, "
-                    f"got {labels.dtype}{list(labels.shape)}"
-                )
-            self.right = labels[cut : cut + len(self.right)]
+        self.held = HeldOut(program, samples, labels, function)
+        self.right = self.held.right
         self.conversions: list[Conversion] = []
 
     def add(self, options: ConvertAnnToSnnPass, samples: int | None = None) -> Conversion:
         """Convert with some options, calibrated on the first so many samples, and measure."""
         module = self.program.clone()
-        batches = bind_samples(self.entry, self.samples, size=options.batch, limit=samples)
+        held = self.held
+        batches = bind_samples(held.entry, held.samples, size=options.batch, limit=samples)
         convert(module, options, batches, self.converter)
         verify_module(module)
-        right, spikes, additions, first, lost = 0, 0, 0, 0, 0.0
-        for batch, wanted in zip(self.measured, self.results, strict=True):
-            run = record(module, batch, self.function, potentials=False)
-            answers = run.outputs[0].argmax(1)
-            right += int((answers == self.right[first : first + len(answers)]).sum())
-            first += len(answers)
-            lost += divergence(wanted, run.outputs[0])
-            spikes, additions = spikes + run.spikes, additions + run.additions
+        spikes, additions = 0, 0
+
+        def run(batch: Sequence[Array]) -> Array:
+            nonlocal spikes, additions
+            ran = record(module, batch, self.function, potentials=False)
+            spikes, additions = spikes + ran.spikes, additions + ran.additions
+            return ran.outputs[0]
+
+        accuracy, lost = held.judged(run)
+        measured = len(held.right)
         conversion = Conversion(
             options.timesteps,
             options.signed,
             float(options.price),
-            right / first,
-            lost / first,
-            spikes / first,
-            additions / first,
+            accuracy,
+            lost,
+            spikes / measured,
+            additions / measured,
             module,
         )
         self.conversions.append(conversion)
@@ -191,7 +159,7 @@ class Front:
             for price in prices:
                 self.add(replace(options, price=price))
             return
-        few = len(next(iter(self.samples.values()))) > QUICK
+        few = len(next(iter(self.held.samples.values()))) > QUICK
         price = log(min(max(options.price, LEAST), GREATEST))
         for samples in (QUICK, None) if few else (None,):
 

@@ -16,11 +16,12 @@ from xdsl.passes import ModulePass
 
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import Array
+from ...dialects.parameters import Array, parameters
 from ...dialects.shapes import is_float
 from ...ir.errors import OptionError, PassError
 from ...ir.interpreter import entry_function
 from ...ir.locations import error_at
+from ...ir.pipeline import did_you_mean
 from ...ir.samples import read_samples
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.layers import Layer, TernaryLayer, input_of, is_layer, is_ternary, weight_of
@@ -115,6 +116,12 @@ class QuantizeActivationsPass(ModulePass):
     an output channel, and one for all in products that no other product follows, so that the
     integers of a result can be compared."""
 
+    wide: tuple[str, ...] = ()
+    """With `weights`: keys of parameters whose weights get 8 bits all the same."""
+
+    skip: tuple[str, ...] = ()
+    """Keys of parameters whose products stay as they are."""
+
     function: str = "forward"
     """The function to change."""
 
@@ -141,6 +148,12 @@ class QuantizeActivationsPass(ModulePass):
         return Grid(self.bits, self.symmetric, self.signed)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        keys = [parameter.key.data for parameter in parameters(op)]
+        for key in (*self.wide, *self.skip):
+            if key not in keys:
+                raise OptionError(
+                    f"{self.name}: no parameter has the key '{key}'{did_you_mean(key, keys)}"
+                )
         ranges: Mapping[str, Range] = {}
         samples: Sequence[Sequence[Array]] = ()
         if activations(op, self):
@@ -270,8 +283,17 @@ def quantize(
         products = [cast(Product, replaced.get(op, op)) for op in products]
     last = _last_products(products)
     for product in products:
-        _make_integer(module, product, options.weights, product in last)
+        weights = 8 if _name(product) in options.wide else options.weights
+        _make_integer(module, product, weights, product in last)
     erase_unused_except(block, unused)
+
+
+def quantized_layers(module: ModuleOp, options: QuantizeActivationsPass) -> dict[str, Product]:
+    """The products with float parameters that the pass makes integer, by the key of the weight."""
+    block = _block(entry_function(module, options.function))
+    products = [op for op in _selected(block, options) if not is_ternary(op)]
+    owners = ((weight_of(op).owner, op) for op in products)
+    return {w.key.data: op for w, op in owners if isinstance(w, tensor.ParameterOp)}
 
 
 def _block(function: FuncOp) -> Block:
@@ -296,6 +318,8 @@ def _selected(block: Block, options: QuantizeActivationsPass) -> Iterator[Produc
 
 
 def _is_wanted(op: Layer, options: QuantizeActivationsPass) -> bool:
+    if options.skip and _name(op) in options.skip:
+        return False
     if is_ternary(op):
         return True
     if options.weights is not None:

@@ -396,6 +396,58 @@ class Convert:
 
 
 @dataclass(frozen=True)
+class Quantize:
+    """Give a trained float program integers and few bits, layer by layer, without training.
+
+    Weights of all layers get the bits that are asked for, activations 8. Where that loses too much
+    on the last fourth of the samples, which calibrate nothing, the layers that lose most for what
+    they save keep more bits. The table tells what each layer alone costs, and what it got.
+
+    Example: triton quantize model.onnx --calibration train.npy --bits ternary -o integer.mlir
+    """
+
+    file: Program
+    calibration: Annotated[
+        Path,
+        typer.Option(
+            "--calibration",
+            "-s",
+            metavar="FILE",
+            help="Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
+            show_default=False,
+        ),
+    ]
+    bits: Annotated[
+        str, typer.Option(metavar="BITS", help="Of weights: int8, int4 or ternary.")
+    ] = "int8"
+    labels: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The class of each sample: .npy. Without, those of the float program are right.",
+        ),
+    ] = None
+    weights: Weights = None
+    layer: Layer = None
+    drop: Annotated[
+        float, typer.Option(metavar="POINTS", help="The most accuracy to lose, in percent.")
+    ] = 1.0
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="A weight whose layer keeps more bits; repeatable."),
+    ] = None
+    observer: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="How ranges follow from samples, as for calibrate."),
+    ] = "minmax"
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the program: .mlir."),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
 class Energy:
     """Estimate what a spiking program takes on neuromorphic machines, and beside them.
 
@@ -447,5 +499,8 @@ class Energy:
     json: Json = False
 
 
-COMMANDS = (Compile, Convert, Check, Fmt, Run, Energy, Verify, Serve, Info, Devices, Doctor)
+COMMANDS = (
+    *(Compile, Convert, Quantize, Check, Fmt, Run, Energy),
+    *(Verify, Serve, Info, Devices, Doctor),
+)
 """In the order of the help."""
