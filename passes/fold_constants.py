@@ -61,17 +61,26 @@ class FoldConstantsPass(ModulePass):
     keep_packed: bool = False
     """Leave the unpacking of stored trits to the program: as floats they take 16 times the room."""
 
+    keep_bytes: bool = False
+    """Leave `tensor.dequantize` of stored integers: as floats bytes take 4 times the room."""
+
     def __post_init__(self) -> None:
         if self.limit < 0:
             raise OptionError(f"fold-constants expects a limit of at least 0, got {self.limit}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold(op.walk(), self.limit, keep_packed=self.keep_packed)
+        fold(op.walk(), self.limit, keep_packed=self.keep_packed, keep_bytes=self.keep_bytes)
 
 
-def fold(ops: Iterable[Operation], limit: int = 1 << 26, *, keep_packed: bool = False) -> None:
+def fold(
+    ops: Iterable[Operation],
+    limit: int = 1 << 26,
+    *,
+    keep_packed: bool = False,
+    keep_bytes: bool = False,
+) -> None:
     """Evaluate and replace those of `ops`, in program order, that depend on literals alone."""
-    folding = _Folding(limit, keep_packed)
+    folding = _Folding(limit, keep_packed, keep_bytes)
     for op in ops:
         folding.visit(op)
     folding.replace()
@@ -80,9 +89,10 @@ def fold(ops: Iterable[Operation], limit: int = 1 << 26, *, keep_packed: bool = 
 class _Folding:
     """The values found so far; ops change in `replace` alone."""
 
-    def __init__(self, limit: int, keep_packed: bool = False) -> None:
+    def __init__(self, limit: int, keep_packed: bool, keep_bytes: bool) -> None:
         self.limit = limit
         self.keep_packed = keep_packed
+        self.keep_bytes = keep_bytes
         self.literals: dict[SSAValue, Literal] = {}
         self.folded: dict[SSAValue, InferredOp] = {}
         # Values that an op outside may still use; those that no longer can be are dropped.
@@ -112,6 +122,8 @@ class _Folding:
         if any(prod(tensor_type(r).get_shape()) > self.limit for r in op.results):
             return
         if self.keep_packed and _unpacks(op):
+            return
+        if self.keep_bytes and isinstance(op, tensor.DequantizeOp) and op.input in self.literals:
             return
         try:
             results = evaluate(op, [self._value(v) for v in op.operands])

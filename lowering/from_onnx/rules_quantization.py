@@ -19,6 +19,10 @@ from .inputs import type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_conversion import encoded, numbers
 from .rules_index import take
+from .values import Levels
+
+SHIFT = 128
+"""What unsigned bytes are more than signed ones."""
 
 
 def _spread(e: Builder, vector: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
@@ -54,6 +58,12 @@ def quantized(
     if single and element in (i8, i16) and simple and e.rank(x):
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
         levels = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high))
+    elif single and element == UI8 and format is None and simple and e.rank(x) and e.is_known(zero):
+        parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, _signed(e, zero))]
+        signed = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis))
+        wide = e.add(tensor.AddOp(e.convert(signed, i32), e.number(SHIFT, i32)))
+        levels = e.convert(wide, element)
+        e.signed[levels] = signed
     else:
         steps = _divided(e, x, scale, axis, block, computed_in).of(tensor.RoundOp)
         steps = Formula(e, e.convert(steps.value, f32))
@@ -62,6 +72,11 @@ def quantized(
     if format is not None:
         e.formats[levels] = format
     return levels
+
+
+def _signed(e: Builder, zero: SSAValue) -> SSAValue:
+    """A known zero point of unsigned bytes as that of the bytes less 128."""
+    return e.known((e.arrays[zero].astype(np.int16) - SHIFT).astype(np.int8), i8)
 
 
 def requantized(
@@ -136,10 +151,15 @@ def _dequantize(e: Builder, call: Call) -> SSAValue:
         simple
         and e.rank(x)
         and tensor_type(scale).element_type == result == f32
-        and tensor_type(x).element_type in (i8, i16, UI8)
+        and tensor_type(x).element_type in (i8, i16, i32, UI8)
     ):
+        if x in e.signed and e.is_known(zero):
+            x, zero = e.signed[x], _signed(e, zero)
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, zero)]
-        return e.add(tensor.DequantizeOp(x, *parts, axis=axis))
+        floats = e.add(tensor.DequantizeOp(x, *parts, axis=axis))
+        if e.is_known(floats) and format is None and all(map(e.is_known, parts)):
+            e.levels[floats] = Levels(x, parts[0], parts[1], axis)
+        return floats
     exact = f32 if codes else i32
     steps = e.convert(x, exact)
     if not none:

@@ -51,6 +51,16 @@ MOST_OPS = 200_000
 """A model that becomes more ops than this is refused."""
 
 
+@dataclass(frozen=True)
+class Levels:
+    """Operands and axis of a `tensor.dequantize` of stored integers; all are known."""
+
+    stored: SSAValue
+    scale: SSAValue
+    zero: SSAValue
+    axis: int
+
+
 @dataclass
 class Values:
     """Inserts ops at the end of `block`, each with the location of the node being read.
@@ -64,6 +74,8 @@ class Values:
         buffers: those of them that are not learned.
         written: constants and parameters of the program, with their elements.
         exact: floats that hold integers, with the op that gives these.
+        levels: known floats that stored integers stand for.
+        signed: of unsigned bytes, the same less 128, as i8.
         formats: values whose elements the IR holds in bytes.
         notes: what the node being read means only for some sizes.
     """
@@ -80,6 +92,8 @@ class Values:
     buffers: set[SSAValue] = field(default_factory=set[SSAValue])
     written: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     exact: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    levels: dict[SSAValue, Levels] = field(default_factory=dict[SSAValue, Levels])
+    signed: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     formats: dict[SSAValue, Format] = field(default_factory=dict[SSAValue, Format])
     notes: list[str] = field(default_factory=list[str])
     _sizes: dict[SSAValue, Sizes] = field(default_factory=dict[SSAValue, Sizes])
@@ -116,8 +130,9 @@ class Values:
             values = compute(op, tables)
             op.drop_all_references()
             return [self.known(values) if values.dtype == np.bool_ else self.sizes_value(values)]
+        between = isinstance(op, _PRODUCTS) and isinstance(operands[0].owner, tensor.DequantizeOp)
         for index, value in enumerate(operands):
-            op.operands[index] = self.real(value)
+            op.operands[index] = self._integers(value) if between else self.real(value)
         self._count += 1
         if self._count > MOST_OPS:
             raise ProblemError(f"the model becomes more than {MOST_OPS} operations")
@@ -151,6 +166,11 @@ class Values:
             self.names[value] = next(iter(names))
             if isinstance(op, _LAYOUT) and op.operands[0] in self.stored:
                 self.stored.add(value)
+        if isinstance(op, tensor.PermuteOp) and op.operand in self.levels:
+            before, perm = self.levels[op.operand], list(op.perm.get_values())
+            turned = self.add(tensor.PermuteOp(before.stored, perm))
+            axis = perm.index(before.axis % len(perm))
+            self.levels[values[0]] = Levels(turned, before.scale, before.zero, axis)
         op.drop_all_references()
         return values
 
@@ -234,6 +254,16 @@ class Values:
             if value in self.formats:
                 self.formats[written] = self.formats[value]
         return self._written[value]
+
+    def _integers(self, value: SSAValue) -> SSAValue:
+        """`real`; floats that stored integers stand for stay integers in the program."""
+        levels = self.levels.get(value)
+        if levels is None or value in self._written:
+            return self.real(value)
+        parts = [self.real(part) for part in (levels.stored, levels.scale, levels.zero)]
+        floats = self._placed(tensor.DequantizeOp(*parts, axis=levels.axis), None)
+        self._written[value], self.written[floats] = floats, self.arrays[value]
+        return floats
 
     def _write(self, value: SSAValue) -> SSAValue:
         array, element = self.arrays[value], tensor_type(value).element_type
@@ -336,6 +366,10 @@ class Values:
 
 _LAYOUT = (tensor.PermuteOp, tensor.ReshapeToOp, tensor.SqueezeOp, tensor.UnsqueezeOp)
 """Ops after which a stored parameter is still that parameter, laid out in another way."""
+
+
+_PRODUCTS = (tensor.ConvOp, tensor.LinearOp, tensor.MatmulOp)
+"""Ops whose weights stay integers where their first operand was restored from integers."""
 
 
 def _smallest(arrays: Sequence[Array]) -> int:

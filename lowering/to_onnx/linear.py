@@ -44,7 +44,11 @@ def fails_when_empty(matrices: AnyTensor, vector: AnyTensor) -> bool:
 
 
 def linear(e: Writer, op: tensor.LinearOp) -> None:
-    """MatMul and Add."""
+    """MatMul and Add; Gemm between pairs, which ONNX Runtime joins with the bias."""
+    if e.keeps_pairs and op.bias is not None and tensor_type(op.input).get_num_dims() == 2:
+        inputs = [e.value(v) for v in (op.input, op.weight, op.bias)]
+        e.bind(op.result, e.node("Gemm", inputs, e.element(inputs[0])))
+        return
     out = dynamic_product(e, op.input, op.weight)
     out = out or e.apply("MatMul", [e.value(op.input), e.value(op.weight)])
     if op.bias is not None:

@@ -62,6 +62,7 @@ class Writer:
         precision: of products on floats, see `narrow`.
         weight_bits: of float weights that become integers.
         magnitudes: bounds of the integer values.
+        keeps_pairs: whether floats between integers are written for the runtime to join (`pairs`).
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class Writer:
         self.precision = precision
         self.weight_bits = weight_bits
         self.magnitudes = Magnitudes()
+        self.keeps_pairs = False
         self._root = graph
         self._values: dict[SSAValue, str] = {}
         self._bound: set[str] = set()

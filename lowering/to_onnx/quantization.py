@@ -1,7 +1,7 @@
 """ONNX forms of quantisation. Integer results are exact.
 
-There is no DequantizeLinear here: beside QuantizeLinear it lets ONNX Runtime move products into
-8-bit arithmetic, which changes results.
+DequantizeLinear stands in programs that came with it alone (`pairs`): beside QuantizeLinear it lets
+ONNX Runtime move products into 8-bit arithmetic, which changes results.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import axes_behind
+from . import pairs
 from .elementwise import clip
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
@@ -28,6 +29,8 @@ def constant_of(value: SSAValue) -> Array | None:
 
 def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
+    if pairs.write_levels(e, op):
+        return
     element = element_type(tensor_type(op.result).element_type)
     low, high = op.low.value.data, op.high.value.data
     x, scale, zero = e.value(op.input), e.value(op.scale), e.value(op.zero_point)
@@ -51,6 +54,8 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
 
 def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
     """The difference in a type that holds it, then one product in float32."""
+    if pairs.write_floats(e, op):
+        return
     x, zero = e.value(op.input), e.value(op.zero_point)
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
     wide = Element.FLOAT if e.element(x) in (Element.INT8, Element.INT16) else Element.INT64

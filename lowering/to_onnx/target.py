@@ -40,6 +40,7 @@ from .graph import Graph, Port, element_type
 from .model import FILE_LIMIT, IR_VERSIONS, ModelInfo, needs_external_data, serialize
 from .onnx_rules import takes, write
 from .onnx_writer import Writer
+from .pairs import has_pairs
 from .sharing import share_weights
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
@@ -118,6 +119,8 @@ class OnnxTarget(Target):
         loops = "convert-spike-to-tensor{neurons=loop resets=product}"
         end = f"{loops},{legal},fold-constants{{keep-packed=true}},canonicalize,cse,dce"
         stages = (Stage("decompose", legal), *STAGES, Stage("neurons", end))
+        if options.precision == "float32":
+            stages = tuple(_keeping_bytes(stage) for stage in stages)
         if options.precision != "int8" or options.calibration is None:
             return stages
         pairs = (("data", options.calibration), ("observer", options.observer))
@@ -166,6 +169,13 @@ STAGES: tuple[Stage, ...] = (
 """The pipeline before emission, behind what an opset decides."""
 
 
+def _keeping_bytes(stage: Stage) -> Stage:
+    """A stage that leaves what stored integers stand for in the program (`pairs`)."""
+    return Stage(
+        stage.name, stage.pipeline.replace("{keep-packed=true", "{keep-packed=true keep-bytes=true")
+    )
+
+
 def _doc(module: ModuleOp, name: str) -> str:
     place = source_place(module.location)
     if place is None:
@@ -181,6 +191,7 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     """
     graph = Graph(options.opset)
     writer = Writer(graph, options.form, options.precision, options.weight_bits)
+    writer.keeps_pairs = options.precision == "float32" and has_pairs(function)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
     for argument, (name, sizes) in zip(function.args, inputs, strict=True):
         element = element_type(dense_type(argument).element_type)

@@ -130,6 +130,22 @@ def test_trits_stay_packed_on_request(filled: Filled, apply_passes: Apply) -> No
     assert "ternary.dequantize" in text and "ternarize" not in text
 
 
+def test_stored_integers_stay_bytes(filled: Filled, apply_passes: Apply) -> None:
+    source = """
+    func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x2xf32> {
+      %w = tensor.constant dense<[[1, -2], [3, 4]]> : tensor<2x2xi8>
+      %s = tensor.constant dense<0.5> : tensor<f32>
+      %z = tensor.constant dense<0> : tensor<i8>
+      %d = tensor.dequantize %w, %s, %z
+        : (tensor<2x2xi8>, tensor<f32>, tensor<i8>) -> tensor<2x2xf32>
+      %y = tensor.matmul %x, %d : (tensor<?x2xf32>, tensor<2x2xf32>) -> tensor<?x2xf32>
+      func.return %y : tensor<?x2xf32>
+    }
+    """
+    assert "dense<[[5.000000e-01, -1.000000e+00]" in apply_passes(filled(source), "fold-constants")
+    assert "tensor.dequantize" in apply_passes(filled(source), "fold-constants{keep-bytes=true}")
+
+
 def test_the_limit_is_checked() -> None:
     with pytest.raises(OptionError, match="a limit of at least 0, got -1"):
         FoldConstantsPass(limit=-1)

@@ -1,0 +1,129 @@
+"""Programs that came in pairs of QuantizeLinear and DequantizeLinear leave in pairs.
+
+ONNX Runtime joins what stands between pairs to operators on integers, and rounds there by its own
+rules: where a result lies beside a half, that is a step away from the floats that the program says.
+So pairs are written where a product of the program has them already: its weights are stored
+integers, its activations are quantised in front of it. The result is then what the runtime makes of
+the file that came in. Activations are UINT8, and weights what `byte_weights` says, so that no
+processor saturates.
+
+Not here: pairs on ranges from samples (`calibrated`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.dialects.builtin import i8
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
+from ...dialects.shapes import is_float
+from .byte_weights import SHIFT, store
+from .graph import Array, Element, element_type
+from .onnx_writer import Writer
+
+PRODUCTS = (tensor.ConvOp, tensor.LinearOp, tensor.MatmulOp)
+"""Ops whose second operand is a weight."""
+
+
+def has_pairs(function: FuncOp) -> bool:
+    """Whether some product has quantised activations and weights of stored integers."""
+    return any(
+        isinstance(op, PRODUCTS) and _is_pair(op.operands[0]) and _is_stored(op.operands[1])
+        for op in function.body.block.ops
+    )
+
+
+def write_levels(e: Writer, op: tensor.QuantizeOp) -> bool:
+    """QuantizeLinear to UINT8, where pairs are kept and nothing but their other halves reads it."""
+    if not e.keeps_pairs or not _is_whole(op) or _known(op.zero_point) is None:
+        return False
+    if not all(isinstance(use.operation, tensor.DequantizeOp) for use in op.result.uses):
+        return False
+    e.bind(op.result, _node(e, op, "QuantizeLinear", e.value(op.input), Element.UINT8))
+    return True
+
+
+def write_floats(e: Writer, op: tensor.DequantizeOp) -> bool:
+    """DequantizeLinear, where pairs are kept."""
+    if not e.keeps_pairs or _known(op.zero_point) is None:
+        return False
+    if _is_stored(op.result):
+        name = _levels(e, op)
+    elif _is_pair(op.result):
+        name = e.value(op.input)
+    else:
+        return False
+    e.bind(op.result, _node(e, op, "DequantizeLinear", name, e.element(name)))
+    return True
+
+
+def _node(
+    e: Writer,
+    op: tensor.QuantizeOp | tensor.DequantizeOp,
+    kind: str,
+    x: str,
+    stored: Element,
+) -> str:
+    """One half of a pair with integers of type `stored`, which may be those of the op plus 128."""
+    zero, scale = _known(op.zero_point), e.value(op.scale)
+    assert zero is not None
+    shift = SHIFT if stored is Element.UINT8 and zero.dtype == np.int8 else 0
+    shape = tensor_type(op.scale).get_shape() or zero.shape
+    laid = np.broadcast_to(zero.astype(np.int64) + shift, shape).astype(stored.dtype)
+    if shape and not tensor_type(op.scale).get_shape():
+        scale = e.constant(np.broadcast_to(e.graph.initializers[scale], shape), "scales")
+    inputs = [x, scale, e.constant(laid, "zero_points" if shape else "zero_point")]
+    element = Element.FLOAT if kind == "DequantizeLinear" else stored
+    return e.call("", kind, inputs, element, {"axis": op.axis.value.data} if shape else {})
+
+
+def _levels(e: Writer, op: tensor.DequantizeOp) -> str:
+    """Stored integers; INT8 weights of products in the type that no processor saturates."""
+    value, axis = op.input, _channels(op)
+    levels = _known(value)
+    if levels is None or levels.dtype != np.int8 or axis is None:
+        return e.value(value)
+    return store(e.graph, value.name_hint or "weight", levels, axis).levels
+
+
+def _channels(op: tensor.DequantizeOp) -> int | None:
+    """The axis of output channels of a weight; `None` for what is no product's weight."""
+    for use in op.result.uses:
+        if isinstance(use.operation, PRODUCTS) and use.index == 1:
+            conv = isinstance(use.operation, tensor.ConvOp)
+            return 0 if conv else tensor_type(op.input).get_num_dims() - 1
+    return None
+
+
+def _is_whole(op: tensor.QuantizeOp) -> bool:
+    """Whether all bytes are in the range."""
+    bounds = (op.low.value.data, op.high.value.data)
+    return tensor_type(op.result).element_type == i8 and bounds == (-128, 127)
+
+
+def _is_pair(value: SSAValue) -> bool:
+    """Whether floats were restored from levels that stay in pairs."""
+    op = value.owner
+    quantized = op.input.owner if isinstance(op, tensor.DequantizeOp) else None
+    return isinstance(quantized, tensor.QuantizeOp) and _is_whole(quantized)
+
+
+def _is_stored(value: SSAValue) -> bool:
+    """Whether floats are made of stored integers."""
+    op = value.owner
+    if not isinstance(op, tensor.DequantizeOp) or is_float(tensor_type(op.input)):
+        return False
+    return element_type(tensor_type(op.input).element_type) in _STORED and (
+        isinstance(op.input.owner, tensor.ParameterOp | tensor.ConstantOp)
+    )
+
+
+_STORED = (Element.INT8, Element.UINT8, Element.INT32)
+
+
+def _known(value: SSAValue) -> Array | None:
+    return constant_value(value.owner) if isinstance(value.owner, Operation) else None

@@ -1,0 +1,162 @@
+"""Files in pairs of Quantize and Dequantize leave as they came: as small, and the same bits.
+
+The files are made by ONNX Runtime's own quantiser, and it says what they give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.lowering.from_onnx.importer import from_onnx
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_onnx.byte_weights import fits
+from triton_dsl.lowering.to_onnx.engine import EXACT_BYTES
+from triton_dsl.runtime.engines import open_session, run_session
+
+Array = np.ndarray[Any, Any]
+Node = tuple[str, list[str], str, dict[str, Any]]
+
+TYPES = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
+NETWORKS = ("images", "rows", "attention")
+
+
+def network(kind: str, random: np.random.Generator) -> tuple[list[Node], list[int], list[int]]:
+    """Nodes of a float network, names of weights being their sizes; sizes of input and result."""
+    relu, pads = "Relu", {"pads": [1, 1, 1, 1]}
+    if kind == "rows":
+        nodes: list[Node] = [
+            ("Gemm", ["x", "w64,96", "b96"], "a", {}),
+            (relu, ["a"], "b", {}),
+            ("MatMul", ["b", "w96,96"], "c", {}),
+            ("Add", ["c", "b96,"], "d", {}),
+            ("Sigmoid", ["d"], "e", {}),
+            ("Mul", ["e", "b"], "f", {}),
+            ("Gemm", ["f", "w10,96", "b10"], "y", {"transB": 1}),
+        ]
+        return nodes, [64], [10]
+    if kind == "attention":
+        nodes = [
+            ("MatMul", ["x", "w32,32"], "q", {}),
+            ("MatMul", ["x", "w32,32,"], "k", {}),
+            ("Transpose", ["k"], "t", {"perm": [0, 2, 1]}),
+            ("MatMul", ["q", "t"], "s", {}),
+            ("Softmax", ["s"], "p", {"axis": -1}),
+            ("MatMul", ["p", "x"], "y", {}),
+        ]
+        return nodes, [6, 32], [6, 32]
+    strides = {"strides": [int(random.integers(1, 3))] * 2}
+    nodes = [
+        ("Conv", ["x", "w16,3,3,3", "b16"], "a", pads),
+        (relu, ["a"], "b", {}),
+        ("Conv", ["b", "w16,1,3,3", "b16,"], "c", {**pads, "group": 16}),
+        ("Conv", ["c", "w16,16,1,1"], "d", {}),
+        ("Add", ["b", "d"], "e", {}),
+        ("MaxPool", ["e"], "f", {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("Conv", ["f", "w24,16,3,3", "b24"], "g", {**pads, **strides}),
+        ("Clip", ["g", "v0", "v6"], "h", {}),
+        ("Concat", ["h", "h"], "i", {"axis": 1}),
+        ("GlobalAveragePool", ["i"], "j", {}),
+        ("Flatten", ["j"], "k", {}),
+        ("Gemm", ["k", "w48,10", "b10"], "y", {}),
+    ]
+    return nodes, [3, 10, 10], [10]
+
+
+class Samples(CalibrationDataReader):
+    """Samples of the input `x`."""
+
+    def __init__(self, x: Array) -> None:
+        self.samples: Iterator[dict[str, Array]] = iter([{"x": x}])
+
+    def get_next(self) -> Any:
+        return next(self.samples, None)
+
+
+def quantized(
+    folder: Path, kind: str, activations: str, weights: str, each: bool
+) -> tuple[Any, ...]:
+    """The file, and an input."""
+    random = np.random.default_rng(len(kind) + 7 * each)
+    nodes, sizes, result = network(kind, random)
+    stored: dict[str, Array] = {}
+    for name in (name for node in nodes for name in node[1]):
+        if name[0] in "wbv" and len(name) > 1:
+            shape = [int(size) for size in name[1:].split(",") if size]
+            values = random.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+            stored[name] = np.array(shape[0] if name[0] == "v" else values, np.float32)
+    x = random.normal(size=[8, *sizes]).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node(op, inputs, [out], **more) for op, inputs, out, more in nodes],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *sizes])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", *result])],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.save(model, folder / "float.onnx")
+    quantize_static(
+        folder / "float.onnx", folder / "q.onnx", Samples(x), per_channel=each,
+        activation_type=TYPES[activations], weight_type=TYPES[weights],
+    )  # fmt: skip
+    return folder / "q.onnx", random.normal(size=[5, *sizes]).astype(np.float32)
+
+
+def exported(module: ModuleOp) -> bytes:
+    """The file of a program."""
+    (data,) = compile_to_target(module, "onnx").files.values()
+    return data
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(
+    ("activations", "weights", "each"),
+    [("u8", "s8", False), ("u8", "u8", False), ("s8", "s8", True), ("u8", "s8", True)],
+)
+def test_they_leave_as_they_came(
+    tmp_path: Path, kind: str, activations: str, weights: str, each: bool
+) -> None:
+    path, x = quantized(tmp_path, kind, activations, weights, each)
+    data = exported(from_onnx(path))
+    assert len(data) <= 1.05 * path.stat().st_size
+    before = run_session(open_session(path, entries=EXACT_BYTES), [x])
+    after = run_session(open_session(data), [x])
+    assert len(np.unique(before[0])) > 10
+    np.testing.assert_array_equal(after[0], before[0])
+    model = onnx.load_from_string(data)
+    large = {i.name: numpy_helper.to_array(i) for i in model.graph.initializer}
+    large = {name: array for name, array in large.items() if array.ndim > 1}
+    assert large and all(array.dtype.itemsize == 1 for array in large.values())
+    restored = {node.input[0]: node.output[0] for node in model.graph.node}
+    convolved = {node.input[1] for node in model.graph.node if node.op_type == "Conv"}
+    for name, array in large.items():  # no processor saturates
+        axis = 0 if restored[name] in convolved else 1
+        assert array.dtype == np.uint8 or fits(array, axis)
+
+
+FLOATS = """
+func.func @forward(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {
+  %s = tensor.constant dense<1.000000e-01> : tensor<f32>
+  %z = tensor.constant dense<3> : tensor<i8>
+  %w = tensor.constant dense<0.3> : tensor<8x8xf32>
+  %q = tensor.quantize %x, %s, %z : (tensor<?x8xf32>, tensor<f32>, tensor<i8>) -> tensor<?x8xi8>
+  %r = tensor.dequantize %q, %s, %z : (tensor<?x8xi8>, tensor<f32>, tensor<i8>) -> tensor<?x8xf32>
+  %y = tensor.matmul %r, %w : (tensor<?x8xf32>, tensor<8x8xf32>) -> tensor<?x8xf32>
+  func.return %y : tensor<?x8xf32>
+}
+"""
+
+
+def test_products_by_floats_stay_floats() -> None:
+    model = onnx.load_from_string(exported(parse_module(FLOATS)))
+    assert "DequantizeLinear" not in [node.op_type for node in model.graph.node]
