@@ -62,6 +62,8 @@ class Writer:
         precision: of products on floats, see `narrow`.
         weight_bits: of float weights that become integers.
         magnitudes: bounds of the integer values.
+        unsigned: of INT8 tensors, the same as UINT8, 128 more (`byte_levels`).
+        centred: of these less a zero point, the same as FLOAT.
         keeps_pairs: whether floats between integers are written for the runtime to join (`pairs`).
     """
 
@@ -91,6 +93,8 @@ class Writer:
         self._origins: dict[str, str] = {}  # of what holds the same numbers in another type
         self._sums: dict[str, str] = {}  # of integers, the floats in which they were summed
         self._exact: set[str] = set()  # products in which floats sum integers
+        self.unsigned: dict[str, str] = {}
+        self.centred: dict[tuple[str, int], str] = {}
         self._lifted: dict[str, str] = {}  # of what has an axis in front of it, what it was before
         self._parameters: set[str] = set()
         self._hint = "value"
@@ -119,7 +123,7 @@ class Writer:
             name = self.graph.rename_last(before, value.name_hint or self._hint)
             if before in self._truncated:
                 self._truncated.add(name)
-            for known in (self._origins, self._sums, self._lifted):
+            for known in (self._origins, self._sums, self._lifted, self.unsigned):
                 if before in known:
                     known[name] = known.pop(before)
         self.bind_input(value, name)

@@ -16,6 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import axes_behind
 from . import pairs
+from .byte_products import byte_product, byte_sum
 from .elementwise import clip
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
@@ -82,7 +83,9 @@ class Rescaling:
 
 
 def requantize(e: Writer, op: tensor.RequantizeOp) -> None:
-    """See `rescale`."""
+    """QLinearConv with the product before it, else see `rescale`."""
+    if byte_product(e, op) or byte_sum(e, op):
+        return
     rescaling = Rescaling(
         op.multiplier,
         op.shift,

@@ -32,7 +32,7 @@ from .integer_grids import (
     node_for,
     quantization_of,
 )
-from .integer_patterns import Rescaled, centred, is_byte, known, pooled, rescaled
+from .integer_patterns import Rescaled, centred, is_byte, known, pooled, rescaled, times
 from .integer_products import product
 from .layout import channels_last
 from .multipliers import shared_multiplier
@@ -73,7 +73,7 @@ def _sum(value: SSAValue) -> Kernel | None:
     operands: list[SSAValue] = []
     grids: list[Grid] = []
     for part in parts:
-        inner = None if part is None else _times(part.source, 1 << 20)
+        inner = None if part is None else times(part.source, 1 << 20)
         grid = None if inner is None else grid_of(inner[0])
         if part is None or inner is None or grid is None or part.zero:
             return None
@@ -93,15 +93,6 @@ def _sum(value: SSAValue) -> Kernel | None:
     return _elementwise(
         "ADD" if isinstance(op, tensor.AddOp) else "SUB", value, operands, scaled, y
     )
-
-
-def _times(value: SSAValue, number: int) -> tuple[SSAValue, int] | None:
-    """What is less its zero point, times a number."""
-    op = value.owner
-    if not isinstance(op, tensor.MulOp):
-        return None
-    factor = known(op.rhs)
-    return centred(op.lhs) if factor is not None and (factor == number).all() else None
 
 
 def _times_each_other(value: SSAValue) -> Kernel | None:

@@ -120,6 +120,15 @@ def centred(value: SSAValue) -> tuple[SSAValue, int] | None:
     return (op.operand, zero) if is_byte(op.operand) else None
 
 
+def times(value: SSAValue, number: int) -> tuple[SSAValue, int] | None:
+    """What is less its zero point, times a number, and the zero point."""
+    op = value.owner
+    if not isinstance(op, tensor.MulOp):
+        return None
+    factor = known(op.rhs)
+    return centred(op.lhs) if factor is not None and (factor == number).all() else None
+
+
 def is_byte(value: SSAValue) -> bool:
     """Whether elements are integers of 8 bits."""
     return getattr(tensor_type(value).element_type, "bitwidth", 0) == 8

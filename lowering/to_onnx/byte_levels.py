@@ -1,0 +1,44 @@
+"""Tensors of bytes on their way from layer to layer: INT8 in the program, UINT8 in the file.
+
+ONNX Runtime has its quick kernels for UINT8. Both forms of a tensor are written, and what nobody
+reads falls away with the graph's unused nodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .byte_weights import SHIFT
+from .graph import Array, Element, element_of_array
+from .onnx_writer import Writer
+
+
+def levels(e: Writer, name: str, zero: Array) -> str:
+    """Floats rounded, halves to even, plus a zero point, within the bounds of its type."""
+    inputs = [name, e.scalar(1, Element.FLOAT), e.constant(zero, "zero_point")]
+    return e.node("QuantizeLinear", inputs, element_of_array(zero))
+
+
+def unsigned(e: Writer, name: str) -> str:
+    """INT8 as UINT8, 128 more; once for each tensor."""
+    if name not in e.unsigned:
+        e.unsigned[name] = levels(e, e.cast(name, Element.FLOAT), np.array(SHIFT, np.uint8))
+    return e.unsigned[name]
+
+
+def centred(e: Writer, name: str, zero: int) -> str:
+    """INT8 less its zero point, as FLOAT; once for each tensor."""
+    if (name, zero) not in e.centred:
+        result = e.cast(unsigned(e, name), Element.FLOAT)
+        if zero != -SHIFT:
+            result = e.apply("Sub", [result, e.scalar(zero + SHIFT, Element.FLOAT)])
+        e.centred[name, zero] = result
+    return e.centred[name, zero]
+
+
+def signed(e: Writer, name: str) -> str:
+    """UINT8 as INT8, 128 less."""
+    less = e.apply("Sub", [e.cast(name, Element.FLOAT), e.scalar(SHIFT, Element.FLOAT)])
+    result = e.same(less, Element.INT8)
+    e.unsigned[result] = name
+    return result

@@ -1,0 +1,215 @@
+"""Integer rescalings in float32 that give the same byte for every sum there may be.
+
+A rescaling is a step function of its sum, which grows; so are the forms of floats here. Two such
+functions are equal if their steps are: 255 sums decide for each channel, and the sum before each.
+Nothing is assumed of the search: numbers are taken if they have every step.
+
+- `scales_of`: what ONNX Runtime's integer kernels do (MLAS, `MlasRequantizeOutput`),
+  round(float32(sum + bias)·scale) + zero point, halves to even, then the bounds of bytes.
+- `offsets_of`: round(float32(sum + offset)/scale) + zero point, where the offset is a fraction and
+  may have the sign of the sum; in float64 where float32 has too few bits. LiteRT rounds twice
+  (`lowering.from_tflite.fixed_point`), which is as if each sum were up to one more in size: no
+  whole number in the bias does that.
+- `factors_of`: round(float32(a·α) + float32(b·β)) + zero point, for two bytes less their zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .graph import Array
+
+SHIFTS = (0, 1, -1, 2, -2)
+"""What may be added to a bias; two roundings differ from one by less than two sums."""
+
+NEIGHBOURS = (0, 1, -1, 2, -2, 4, -4)
+"""Floats beside the middle of the interval that are tried, in units in the last place."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Where a rescaling steps.
+
+    Attributes:
+        sums: [channels, steps], the least sum that gives a level or more.
+        levels: [steps], these levels, zero point included.
+        zero: the zero point.
+        reached: [channels, steps], whether the sum and the one before both occur.
+    """
+
+    sums: Array
+    levels: Array
+    zero: int
+    reached: Array
+
+
+def steps_of(
+    rescale: Callable[[Array], Array], low: Array, high: Array, bounds: tuple[int, int], zero: int
+) -> Steps:
+    """The steps of a rescaling that does not fall.
+
+    Args:
+        rescale: of sums [channels, n], with the bounds of the result.
+        low, high: [channels], the sums there may be.
+        bounds: of the result.
+        zero: the zero point of the result.
+    """
+    levels = np.arange(bounds[0] + 1, bounds[1] + 1)
+    shape = (low.size, levels.size)
+    left = np.broadcast_to(low[:, None], shape).astype(np.int64)  # may have the level
+    right = np.broadcast_to(high[:, None] + 1, shape).astype(np.int64)  # has, or is beyond
+    while (left < right).any():
+        middle = (left + right) >> 1
+        has = rescale(middle) >= levels
+        right = np.where(has & (left < right), middle, right)
+        left = np.where(~has & (left < right), middle + 1, left)
+    reached = (right > low[:, None]) & (right <= high[:, None])
+    return Steps(right, levels, zero, reached)
+
+
+def scales_of(steps: Steps) -> tuple[Array, Array] | None:
+    """A float32 scale and a change of the bias, [channels] each, with all steps."""
+    channels = len(steps.sums)
+    scales, shifts = np.zeros(channels, np.float32), np.zeros(channels, np.int64)
+    found = np.zeros(channels, bool)
+    reached = steps.reached
+    for shift in SHIFTS:
+        middle = _middle(steps, reached, shift)
+        for ulps in NEIGHBOURS:
+            scale = (middle.view(np.int32) + np.int32(ulps)).view(np.float32)
+            fits = np.isfinite(scale) & (scale > 0) & _has(steps, reached, scale, shift) & ~found
+            scales, shifts = np.where(fits, scale, scales), np.where(fits, shift, shifts)
+            found |= fits
+        if found.all():
+            return scales.astype(np.float32), shifts
+    return None
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """round(float32(float32(sum - centre) + offset)/scale) + zero; [channels] but for `zero`.
+
+    Attributes:
+        centre: a whole number, by which sums and levels become smaller, and errors with them.
+        offset: a fraction; of the sum's sign where `of_sign`, and then all centres are 0.
+        scale: the divisor.
+        zero: the level of 0.
+        of_sign: whether the offset has the sign of the sum.
+    """
+
+    centre: Array
+    offset: Array
+    scale: Array
+    zero: int
+    of_sign: bool
+
+
+def offsets_of(steps: Steps, factors: Array) -> Offsets | None:
+    """What has all steps, for a rescaling by about `factors`, [channels]."""
+    middle = int(steps.levels[0] + steps.levels[-1]) // 2
+    centre = np.rint((middle - steps.zero) / factors).astype(np.int64)
+    none = np.zeros_like(centre)
+    for kind in (np.float32, np.float64):
+        found = _offsets(steps, factors.astype(kind), centre, middle, of_sign=False)
+        found = found or _offsets(steps, factors.astype(kind), none, steps.zero, of_sign=True)
+        if found is not None:
+            return found
+    return None
+
+
+def _offsets(
+    steps: Steps, factors: Array, centre: Array, zero: int, *, of_sign: bool
+) -> Offsets | None:
+    kind, whole = factors.dtype, np.dtype(f"int{8 * factors.dtype.itemsize}")
+    edge = (steps.levels - zero)[None, :]
+    side: Array = np.where(edge > 0, 1.0, -1.0) if of_sign else np.ones(edge.shape)
+    offsets, scales = np.zeros(len(factors), kind), np.ones(len(factors), kind)
+    left, nearest = np.arange(len(factors)), 1 / factors
+    for ulps in sorted(range(-WIDTH, WIDTH + 1), key=abs):
+        scale = (nearest[left].view(whole) + whole.type(ulps)).view(kind)
+        sums, reached = steps.sums[left] - centre[left, None], steps.reached[left]
+        # (sum + side·offset) ≥ (edge - 1/2)·scale, and not for the sum before.
+        bound: Array = side * ((edge - 0.5) * scale[:, None].astype(np.float64) - sums)
+        low = np.where(reached, np.where(side > 0, bound, bound - 1), -2.0).max(axis=1)
+        high = np.where(reached, np.where(side > 0, bound + 1, bound), 2.0).min(axis=1)
+        for part in PARTS:
+            offset = (low + (high - low) * part).astype(kind)
+            fits = _has_with(sums, reached, edge, offset, scale, of_sign=of_sign)
+            offsets[left[fits]], scales[left[fits]] = offset[fits], scale[fits]
+            left, low, high, scale = left[~fits], low[~fits], high[~fits], scale[~fits]
+            sums, reached = sums[~fits], reached[~fits]
+            if not left.size:
+                return Offsets(centre, offsets, scales, zero, of_sign)
+    return None
+
+
+WIDTH = 32
+"""How many floats on each side of a scale are tried."""
+
+PARTS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9, 0.0, 1.0)
+"""Where in its interval an offset is tried."""
+
+
+def _has_with(
+    sums: Array, reached: Array, edge: Array, offset: Array, scale: Array, *, of_sign: bool
+) -> Array:
+    """[channels], whether the arithmetic of `scale` has all steps."""
+    right = np.ones(reached.shape, bool)
+    for at, reaches in ((sums, True), (sums - 1, False)):
+        wide = at.astype(scale.dtype)
+        added = np.sign(wide) * offset[:, None] if of_sign else offset[:, None]
+        right &= (np.rint((wide + added) / scale[:, None]) >= edge) == reaches
+    return (right | ~reached).all(axis=1)
+
+
+def _middle(steps: Steps, reached: Array, shift: int) -> Array:
+    """The middle of the scales that have all steps, were they real numbers, as float32."""
+    edge = (steps.levels - steps.zero - 0.5)[None, :]
+    low, high = np.zeros(len(reached)), np.full(len(reached), np.inf)
+    for sums, above in ((steps.sums + shift, True), (steps.sums - 1 + shift, False)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound = edge / sums
+        # sum·scale ≥ edge bounds the scale from below where the sum is positive.
+        least = reached & ((sums > 0) == above) & (sums != 0)
+        most = reached & ((sums > 0) != above) & (sums != 0)
+        low = np.maximum(low, np.where(least, bound, 0).max(axis=1, initial=0))
+        high = np.minimum(high, np.where(most, bound, np.inf).min(axis=1, initial=np.inf))
+    low = np.where(low > 0, low, np.where(np.isfinite(high), high / 2, 1.0))
+    high = np.where(np.isfinite(high), high, low * 2)
+    return np.maximum((low + high) / 2, 1e-30).astype(np.float32)
+
+
+def _has(steps: Steps, reached: Array, scale: Array, shift: int) -> Array:
+    """[channels], whether float32 arithmetic has all steps."""
+    edge = (steps.levels - steps.zero)[None, :]
+    right = np.ones(reached.shape, bool)
+    for sums, reaches in ((steps.sums, True), (steps.sums - 1, False)):
+        product = (sums + shift).astype(np.float32) * scale[:, None]
+        right &= (np.rint(product) >= edge) == reaches
+    return (right | ~reached).all(axis=1)
+
+
+def factors_of(table: Array, zero: int, zeros: tuple[int, int], about: Array) -> Array | None:
+    """Two float32 factors with which the sum of two bytes gives a table.
+
+    Args:
+        table: [256, 256], the levels for the bytes from -128 on.
+        zero: the zero point of the levels.
+        zeros: those of the bytes.
+        about: two numbers near the factors.
+    """
+    a, b = ((np.arange(-128, 128) - z).astype(np.float32) for z in zeros)
+    nearest, low, high = about.astype(np.float32), table.min(), table.max()
+    for distance in range(4):
+        for moves in np.ndindex(2 * distance + 1, 2 * distance + 1):
+            ulps = np.array(moves, np.int32) - distance
+            if np.abs(ulps).max() != distance:
+                continue
+            alpha, beta = (nearest.view(np.int32) + ulps).view(np.float32)
+            sums = np.rint(a[:, None] * alpha + b[None, :] * beta) + zero
+            if np.array_equal(np.clip(sums, low, high), table):
+                return np.array([alpha, beta], np.float32)
+    return None

@@ -1,0 +1,113 @@
+"""Floats that stand for integer rescalings give the same byte for every sum.
+
+What is expected is gemmlowp's arithmetic (`SaturatingRoundingDoublingHighMul`,
+`RoundingDivideByPOT`), which LiteRT's reference kernels do; every sum is tried.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from triton_dsl.lowering.to_onnx.rescaling import factors_of, offsets_of, scales_of, steps_of
+from triton_dsl.runtime.engines import open_session, run_session
+
+Array = np.ndarray[Any, Any]
+
+
+def twice(sums: Array, multiplier: int, right: int) -> Array:
+    """x·m/2^31, then x/2^right, each rounded as gemmlowp does."""
+    product = sums.astype(np.int64) * multiplier
+    nudge = np.where(product >= 0, 1 << 30, 1 - (1 << 30))
+    high = np.trunc((product + nudge) / (1 << 31)).astype(np.int64)  # exact: below 2^53
+    mask = (1 << right) - 1
+    return (high >> right) + ((high & mask) > (mask >> 1) + (high < 0))
+
+
+def ends(random: np.random.Generator, right: int) -> tuple[int, int]:
+    """Sums that give bytes, and some beyond."""
+    size = int(random.integers(100, 260)) << right
+    return -size, size
+
+
+@settings(max_examples=30)
+@given(
+    st.integers(1 << 30, (1 << 31) - 1).map(lambda m: m ^ 0x155555),
+    st.integers(1, 8),
+    st.integers(-128, 127),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_two_roundings(multiplier: int, right: int, zero: int, relu: bool, seed: int) -> None:
+    bounds = (zero if relu and zero < 127 else -128, 127)
+    low, high = ends(np.random.default_rng(seed), right)
+
+    def rescale(sums: Array) -> Array:
+        return np.clip(twice(sums, multiplier, right) + zero, *bounds)
+
+    steps = steps_of(rescale, np.array([low]), np.array([high]), bounds, zero)
+    found = offsets_of(steps, np.array([multiplier / 2.0**31 / 2.0**right]))
+    assert found is not None
+    sums = np.arange(low, high + 1)
+    kind = found.scale.dtype.type
+    wide = (sums - found.centre[0]).astype(kind)
+    side = np.sign(wide) if found.of_sign else kind(1)
+    away = wide - side * -found.offset[0]
+    if kind is np.float32:  # as the file has it, in ONNX Runtime
+        levels = quantize(away, found.scale[0], found.zero)
+    else:
+        levels = np.clip(np.rint(away / found.scale[0]) + found.zero, -128, 127)
+    np.testing.assert_array_equal(np.clip(levels, *bounds), rescale(sums))
+
+
+def quantize(x: Array, scale: Any, zero: int) -> Array:
+    """QuantizeLinear with a scale a channel."""
+    stored = {"s": np.full(1, scale, np.float32), "z": np.full(1, zero + 128, np.uint8)}
+    graph = helper.make_graph(
+        [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], axis=1)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, x.size])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, [1, 1, x.size])],
+        [numpy_helper.from_array(array, name) for name, array in stored.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    (levels,) = run_session(open_session(model.SerializeToString()), [x.reshape(1, 1, -1)])
+    return levels.reshape(-1).astype(np.int64) - 128
+
+
+@settings(max_examples=30)
+@given(st.floats(0.02, 0.9), st.integers(-128, 127), st.booleans())
+def test_one_rounding_is_a_product_with_a_float(factor: float, zero: int, half: bool) -> None:
+    """QLinearConv rounds halves to even, and the program up."""
+    low, high = np.array([-int(300 / factor)]), np.array([int(300 / factor)])
+    factor = 1 / round(1 / factor) if half else factor * np.pi / 4
+
+    def rescale(sums: Array) -> Array:
+        return np.clip(np.floor(sums * factor + 0.5) + zero, -128, 127)
+
+    found = scales_of(steps_of(rescale, low, high, (-128, 127), zero))
+    if found is None:
+        assert half  # ties that no float has
+        return
+    sums = np.arange(low[0], high[0] + 1)
+    products = (sums + found[1][0]).astype(np.float32) * found[0][0]
+    levels = np.clip(np.rint(products) + zero, -128, 127)
+    np.testing.assert_array_equal(levels, rescale(sums))
+
+
+def test_numbers_that_no_float_has_are_not_found() -> None:
+    steps = steps_of(
+        lambda sums: np.where(sums > 5, 3, 0), np.array([-9]), np.array([9]), (0, 3), 0
+    )
+    assert scales_of(steps) is None
+    assert offsets_of(steps, np.array([0.5])) is None
+    table = np.arange(256)[:, None] * np.ones((1, 256)) - 128
+    assert factors_of(table, 0, (0, 0), np.array([1.0, 0.5])) is None
+    found = factors_of(table, 0, (0, 0), np.array([1.0, 0.0]))
+    assert found is not None and found.tolist() == [1.0, 0.0]
