@@ -102,8 +102,9 @@ class _Writer:
             self._functions[name] = self._ir.Function(self.module, kind, name)
         kind = self._ir.FunctionType(self._integer, [self._integer, self._word.as_pointer()])
         self._functions["clock_gettime"] = self._ir.Function(self.module, kind, "clock_gettime")
-        kind = self._ir.FunctionType(self._integer, [])
-        self._functions["sched_getcpu"] = self._ir.Function(self.module, kind, "sched_getcpu")
+        if self._linux:
+            kind = self._ir.FunctionType(self._integer, [])
+            self._functions["sched_getcpu"] = self._ir.Function(self.module, kind, "sched_getcpu")
 
     def take_parts(self) -> None:
         """`take_parts(job, number)`: do parts of each phase until there are none.

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from triton_dsl.runtime.native.team_code import team_code
 from triton_dsl.runtime.native.threads import processors
 
 pytest.importorskip("llvmlite")
@@ -227,3 +228,37 @@ def test_members_keep_off_the_processor_of_the_caller() -> None:
         "print(seen, native_team._TEAMS[0]._pause >= native_team._VAIN)\n"
     )
     assert printed == "{0} True\n"
+
+
+@pytest.mark.parametrize(
+    "triple", ["aarch64-unknown-linux-gnu", "arm64-apple-darwin22.0.0", "x86_64-apple-darwin22.0.0"]
+)
+def test_other_processors_and_systems_have_code(triple: str) -> None:
+    from llvmlite import binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    text = team_code(triple)
+    # Only Linux tells on which processor a thread runs.
+    assert ("sched_getcpu" in text) == ("linux" in triple)
+    machine = binding.Target.from_triple(triple).create_target_machine()
+    assembly = machine.emit_assembly(binding.parse_assembly(text))
+    assert "run_team" in assembly and ("yield" in assembly or "pause" in assembly)
+
+
+def test_forked_processes_without_threads_of_pytorch_have_ours() -> None:
+    pytest.importorskip("torch")
+    printed = run(
+        "import torch\n"
+        "seen = []\n"
+        "work = part(lambda _, phase, first, end, member: seen.extend(range(first, end)))\n"
+        "threads.with_pytorch(work, None, 3, (12, 0))\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    seen.clear()\n"
+        "    threads.with_pytorch(work, None, 3, (12, 0))\n"
+        "    os._exit(0 if sorted(seen) == list(range(12)) else 3)\n"
+        "print(sorted(seen) == list(range(12)))\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert printed == "True\n0\n"
