@@ -295,6 +295,9 @@ def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
     Operators that change a tensor which nobody else reads, such as the `relu_` behind a
     convolution, become those that give a new one; what is written to constants is computed.
     """
+    for node in nodes_of(program):
+        if operator_name(node) == "aten::dropout" and not Call.of(node).flag("train"):
+            node.replace_all_uses_with(Call.of(node)["input"], lambda user: user.op != "output")
     written = written_constants(program)
     for node in nodes_of(program):
         if node.op == "get_attr":  # the body of an operator with bodies

@@ -12,7 +12,9 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor, schema_of
@@ -21,6 +23,7 @@ from .sizes import Size, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
 
 if TYPE_CHECKING:
+    from torch import dtype
     from torch.fx import Node
 
 
@@ -272,25 +275,76 @@ def _gather(e: Builder, call: Call) -> SSAValue:
 
 def _scatter(reduction: str) -> Rule:
     def rule(e: Builder, call: Call) -> SSAValue:
-        x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.integer("dim")
+        x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.axis(call.rank)
         wanted = call.word("reduce", reduction)
-        if wanted not in ("none", "add", "sum"):
-            raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
-        sizes = e.sizes(call["index"])
+        sizes, element = e.sizes(call["index"]), tensor_type(x).element_type
         if "value" in call:
             value = e.operand(call.operand("value"), call.value.dtype)
             updates = expanded(e, value, (), sizes)
         else:
-            updates, count = _beside(e, call["src"], call["index"], call.rank), sizes[axis]
+            updates, count = _beside(e, call["src"], call["index"], axis), sizes[axis]
             if count != e.sizes(call["src"])[axis]:
-                updates = cut(e, updates, axis % call.rank, 0, fixed(count))
-        if not call.flag("include_self", True):
-            nothing = expanded(e, e.number(0, tensor_type(x).element_type), (), sizes)
-            x = e.add(tensor.ScatterElementsOp(x, indices, nothing, axis, "none"))
-        kind = "none" if wanted == "none" else "add"
-        return e.add(tensor.ScatterElementsOp(x, indices, updates, axis, kind))
+                updates = cut(e, updates, axis, 0, fixed(count))
+
+        def put(there: SSAValue, value: SSAValue | float, kind: str = "add") -> SSAValue:
+            if not isinstance(value, SSAValue):
+                value = expanded(e, e.number(value, element), (), sizes)
+            return e.add(tensor.ScatterElementsOp(there, indices, value, axis, kind))
+
+        includes = call.flag("include_self", True)
+        if wanted == "none":
+            return put(x, updates, "none")
+        if wanted in _GREATEST:
+            return _extremes(e, call, updates, _GREATEST[wanted], includes)
+        if wanted not in ("add", "sum", "mean") or (
+            wanted == "mean" and not is_float(tensor_type(x))
+        ):
+            raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
+        total = put(x if includes else put(x, 0, "none"), updates)
+        if wanted != "mean":
+            return total
+        ones = expanded(e, e.number(1, element), (), call.sizes)
+        counts = put(ones if includes else put(ones, 0, "none"), 1)
+        return e.add(tensor.DivOp(total, counts))
 
     return rule
+
+
+_GREATEST = {"amax": tensor.ReduceMaxOp, "amin": tensor.ReduceMinOp}
+
+
+def _extremes(
+    e: Builder, call: Call, updates: SSAValue, kind: type[ReduceOp], includes: bool
+) -> SSAValue:
+    """The greatest or least of what each place takes: all places beside all updates."""
+    axis, sizes = call.axis(call.rank), call.sizes
+    own = e.sizes(call["index"])
+    if (*own[:axis], *own[axis + 1 :]) != (*sizes[:axis], *sizes[axis + 1 :]):
+        raise ProblemError("its indices are fewer than the rows that it writes to; slice those")
+    x, column = e.value(call["self"]), [-1, *[1] * (call.rank - axis - 1)]
+    places = e.add(tensor.ReshapeToOp(e.arange(sizes[axis]), [*column[:1], 1, *column[1:]]))
+    here, values = (
+        Formula(e, e.add(tensor.UnsqueezeOp(value, [axis])))
+        for value in (e.value(call["index"]), updates)
+    )
+    taken = here.compare("eq", Formula(e, places))
+    worst, best = _ends(call.value.dtype)
+    least = worst if kind is tensor.ReduceMaxOp else best
+    most = taken.choose(values, least).of(kind, axes=[axis + 1])
+    if includes:
+        binary = tensor.MaximumOp if kind is tensor.ReduceMaxOp else tensor.MinimumOp
+        return most.of(binary, Formula(e, x)).value
+    count = taken.convert(i64).of(tensor.ReduceMaxOp, axes=[axis + 1])
+    return count.compare("eq", 1).choose(most, Formula(e, x)).value
+
+
+def _ends(dtype: dtype) -> tuple[float, float]:
+    """The least and the greatest number of a type."""
+    import torch
+
+    if dtype.is_floating_point:
+        return -math.inf, math.inf
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def _between(e: Builder, call: Call) -> SSAValue:

@@ -54,6 +54,20 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "scatter": (lambda x, i, y: x.scatter(1, i, y), (X, PLACES[:2].repeat(2, 1)[:3], Y)),
     "scatter_add": (lambda x, i, y: x.scatter_add(1, i, y), (X, PLACES, Y)),
     "scatter a number": (lambda x, i: x.scatter(1, i, 2.5), (X, PLACES[:, :2])),
+    **{
+        f"scatter_reduce {kind} {includes}": (
+            lambda x, i, y, kind=kind, includes=includes: x.scatter_reduce(
+                1, i, y, kind, include_self=includes
+            ),
+            (X, PLACES[:, 1:], Y),
+        )
+        for kind in ("mean", "amax", "amin")
+        for includes in (True, False)
+    },
+    "scatter_reduce of integers": (
+        lambda x, i, y: x.scatter_reduce(0, i, y, "amin", include_self=False),
+        (INTS, PLACES[1:] % 2, OTHERS),
+    ),
     "scatter_reduce": (lambda x, i, y: x.scatter_reduce(1, i, y, "sum"), (X, PLACES, Y)),
     "scatter_reduce without what is there": (
         lambda x, i, y: x.scatter_reduce(1, i, y, "sum", include_self=False),

@@ -97,6 +97,8 @@ def whole_tensor(x: Tensor) -> tuple[Tensor, Tensor]:
     z = y + 1
     y *= z
     y.add_(x, alpha=2)
+    y = nn.functional.dropout(y, training=False)
+    y *= 3
     best = x.topk(2).values
     best /= best.sum(-1, keepdim=True)
     return y + best.sum(), z
