@@ -23,10 +23,10 @@ from time import perf_counter, sleep
 import numpy as np
 from kernels import perceptron
 from measure.rounds import Run
-from simulator import layers_of, ours
-from simulator import program as spiking_program
 from rich.console import Console
 from rich.table import Table
+from simulator import layers_of, ours
+from simulator import program as spiking_program
 
 from triton_dsl.ir.errors import TritonError
 from triton_dsl.lowering.to_native.callables import native_linear, native_program
@@ -83,14 +83,14 @@ def problems(threads: Sequence[int]) -> Iterator[tuple[str, dict[int, Run]]]:
             runs[count] = lambda program=program, x=x: program(x)
         yield f"perceptron M{rows}", runs
 
-
     layers_and_scales = layers_of("trit")
     network = spiking_program("trit", layers_and_scales)
     for samples in (1, 64):
         spikes = rng.random((32, samples, layers_and_scales[0][0].shape[0])) < 0.1
-        yield f"spiking, {samples} samples", {
-            count: ours(network, "event", spikes, count) for count in threads
-        }
+        yield (
+            f"spiking, {samples} samples",
+            {count: ours(network, "event", spikes, count) for count in threads},
+        )
 
 
 def measured(runs: dict[int, Run], rounds: int) -> dict[int, list[float]]:

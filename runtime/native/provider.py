@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .bitplanes import BitplaneKernels
     from .ternary_linear import Provider
     from .torch_conv import ConvProvider
+    from .torch_scan import ScanProvider
 
 GROUP = "triton_dsl.kernels"
 _T = TypeVar("_T")
@@ -65,3 +66,5 @@ CONV: KernelSource[ConvProvider] = KernelSource("conv")
 """Convolutions with ternary weights."""
 BITPLANES: KernelSource[BitplaneKernels] = KernelSource("bitplanes")
 """Trits by trits."""
+SCAN: KernelSource[ScanProvider] = KernelSource("scan")
+"""Runs of neurons over time."""

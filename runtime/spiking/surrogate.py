@@ -129,7 +129,7 @@ _DEFAULT_SLOPES: dict[str, float | None] = {
 _DERIVATIVES: dict[str, Callable[[Tensor, float], Tensor]] = {
     "fast_sigmoid": lambda u, k: 1 / (1 + k * u.abs()) ** 2,
     "arctan": lambda u, k: k / 2 / (1 + (math.pi / 2 * k * u) ** 2),
-    "triangle": lambda u, k: k * (1 - k * u.abs()).clamp(min=0),
+    "triangle": lambda u, k: k * (1 - k * u.abs()).relu(),
     "boxcar": lambda u, k: k * (u.abs() < 1 / (2 * k)).to(u.dtype),
     "straight_through": lambda u, k: torch.ones_like(u),
 }

@@ -3,8 +3,9 @@
 Autograd would keep a graph of every operation of every step. Here the step runs once on symbols,
 which gives the functions that it is made of, and the chain rule on those a step backward; a run is
 one function with a gradient, and what does not depend on the step before or after is computed for
-all steps in one call. The numbers are those of autograd, up to the order of sums. Not here: steps
-of models (`ir.neurons`), and what they are on tensors (`steps`).
+all steps in one call. What runs often becomes native code where there are kernels (`native_steps`).
+The numbers are those of autograd, up to the order of sums. Not here: steps of models
+(`ir.neurons`), what they are on tensors (`steps`), and how gradients follow (`symbols`).
 """
 
 from __future__ import annotations
@@ -18,158 +19,14 @@ import torch
 from torch import Tensor
 
 from ...ir.neurons.arithmetic import Options, Step
+from ..native.torch_scan import NativeScan
+from .native_steps import scan_code
 from .steps import State, TensorArithmetic, run_steps, wide_type
 from .surrogate import SurrogateGradient
+from .symbols import Symbol, fire, gradients, ordered, rounded_to, used
 
 _Call = tuple[Callable[..., Any], tuple[int, ...], int]
 """A function, the places of its arguments and that of its value."""
-
-
-class Symbol:
-    """What a function gives for symbols and other arguments; without a function, what is given.
-
-    It has the operators and methods of tensors that `TensorArithmetic` uses.
-    """
-
-    def __init__(self, function: Callable[..., Any] | None = None, *arguments: Any) -> None:
-        self.function, self.arguments = function, arguments
-
-    @classmethod
-    def __torch_function__(
-        cls, function: Any, types: Any, arguments: Any = (), named: Any = None
-    ) -> Symbol:
-        return cls(function, *arguments)
-
-    def __getattr__(self, name: str) -> Callable[..., Symbol]:
-        return partial(Symbol, getattr(Tensor, name), self)
-
-    @property
-    def dtype(self) -> Symbol:
-        """What `to` takes: the symbol itself."""
-        return self
-
-    def to(self, like: Symbol) -> Symbol:
-        """In the type of another one."""
-        return Symbol(Tensor.type_as, self, like)
-
-    def __add__(self, other: Any) -> Symbol:
-        if isinstance(other, Symbol) and other.function is torch.neg:
-            return self - other.arguments[0]
-        return Symbol(torch.add, self, other)
-
-    def __sub__(self, other: Any) -> Symbol:
-        return Symbol(torch.sub, self, other)
-
-    def __rsub__(self, other: Any) -> Symbol:
-        return Symbol(torch.rsub, self, other)
-
-    def __mul__(self, other: Any) -> Symbol:
-        if self.function is torch.neg:
-            return -(self.arguments[0] * other)
-        return Symbol(torch.mul, self, other)
-
-    def __truediv__(self, other: Any) -> Symbol:
-        return Symbol(torch.div, self, other)
-
-    def __neg__(self) -> Symbol:
-        return Symbol(torch.neg, self)
-
-    def __eq__(self, other: object) -> Any:
-        return Symbol(torch.eq, self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return Symbol(torch.ne, self, other)
-
-    __radd__, __rmul__, __hash__ = __add__, __mul__, object.__hash__
-
-
-def fire(potential: Any, threshold: Any, compare: str) -> Any:
-    """The spikes of a potential, as symbol or at once; no gradient flows through the latter."""
-    if isinstance(potential, Symbol) or isinstance(threshold, Symbol):
-        return Symbol(fire, potential, threshold, compare)
-    function = torch.gt if compare == "gt" else torch.ge
-    # Several times as quick as truth values that become floats.
-    return function(potential, threshold, out=torch.empty_like(potential))
-
-
-def _rounded(value: Tensor, dtype: torch.dtype) -> Tensor:
-    return value.to(dtype).to(value.dtype)
-
-
-def _where(condition: Any, chosen: Any, other: Any) -> Any:
-    return Symbol(torch.where, condition, chosen, other)
-
-
-def _least(g: Symbol, a: Any, b: Any) -> tuple[Symbol, Symbol]:
-    shared = _where(Symbol(torch.eq, a, b), g * 0.5, 0)
-    of_a, of_b = (_where(Symbol(torch.lt, *pair), g, shared) for pair in ((a, b), (b, a)))
-    return of_a, of_b
-
-
-_Rule = Callable[[Symbol, Symbol, Any, Any, Any], Sequence[Symbol | None]]
-
-_RULES: Mapping[Any, _Rule] = {
-    torch.add: lambda g, y, a, b, c: (g, g),
-    torch.sub: lambda g, y, a, b, c: (g, -g),
-    torch.rsub: lambda g, y, a, b, c: (-g, g),
-    torch.mul: lambda g, y, a, b, c: (g * b, g * a),
-    torch.div: lambda g, y, a, b, c: (g / b, -(g * (y / b))),
-    torch.where: lambda g, y, a, b, c: (None, _where(a, g, 0), _where(a, 0, g)),
-    torch.minimum: lambda g, y, a, b, c: _least(g, a, b),
-    Tensor.exp: lambda g, y, a, b, c: (g * y,),
-    Tensor.relu: lambda g, y, a, b, c: (_where(Symbol(torch.gt, y, 0), g, 0),),
-    Tensor.abs: lambda g, y, a, b, c: (g * Symbol(torch.sign, a),),
-    _rounded: lambda g, y, a, b, c: (Symbol(_rounded, g, b),),
-}
-"""The gradients of the arguments a, b and c of y, for that of y."""
-
-_FLAT = {torch.eq, torch.ne, Tensor.isfinite, Tensor.type_as, Tensor.detach}
-"""Functions without a gradient."""
-
-
-def _ordered(wanted: Iterable[Symbol], given: Iterable[Symbol] = ()) -> list[Symbol]:
-    """The symbols that others are made of and those themselves, each behind its arguments.
-
-    What is `given` is not looked into.
-    """
-    known, order = set(given), list[Symbol]()
-    seen, waiting = set[Symbol](), [(symbol, False) for symbol in wanted]
-    while waiting:
-        symbol, entered = waiting.pop()
-        if entered:
-            order.append(symbol)
-        elif symbol not in seen:
-            seen.add(symbol)
-            waiting.append((symbol, True))
-            if symbol not in known:
-                waiting += [(a, False) for a in symbol.arguments if isinstance(a, Symbol)]
-    return order
-
-
-def _gradients(
-    results: Mapping[Symbol, Symbol], wanted: Sequence[Symbol], surrogate: SurrogateGradient
-) -> list[Symbol | None]:
-    """The gradients of leaves, for those of results."""
-    order, follows = _ordered(results), set(wanted)
-    for symbol in order:
-        if symbol.function not in _FLAT and _used([symbol]) & follows:
-            follows.add(symbol)
-    found = dict(results)
-    for symbol in reversed(order):
-        if symbol not in follows or symbol not in found or symbol.function is None:
-            continue
-        gradient, arguments = found[symbol], symbol.arguments
-        if symbol.function is fire:
-            slope = Symbol(surrogate.derivative, arguments[0] - arguments[1])
-            parts = (gradient * slope, -(gradient * slope), None)
-        else:
-            parts = _RULES[symbol.function](
-                gradient, symbol, *arguments, *[None] * (3 - len(arguments))
-            )
-        for argument, part in zip(arguments, parts, strict=False):
-            if isinstance(argument, Symbol) and argument in follows and part is not None:
-                found[argument] = found[argument] + part if argument in found else part
-    return [found.get(symbol) for symbol in wanted]
 
 
 class _Scan:
@@ -193,14 +50,14 @@ class _Scan:
             spikes: what `fire` stands for.
         """
         varies, tied = set(rows), set(carried)
-        order = _ordered([*carried, *after, *results], varies)
+        order = ordered([*carried, *after, *results], varies)
         made = [symbol for symbol in order if symbol.function is not None and symbol not in varies]
         for symbol in made:
-            if _used([symbol]) & tied:
+            if used([symbol]) & tied:
                 tied.add(symbol)
-            elif _used([symbol]) & varies:
+            elif used([symbol]) & varies:
                 varies.add(symbol)
-        inside = tied.intersection(_ordered(after, varies)).union(carried)
+        inside = tied.intersection(ordered(after, varies)).union(carried)
         self.places = {symbol: place for place, symbol in enumerate(order)}
         self.blank: list[Any] = [None] * len(order)
         calls = {symbol: self._call(symbol, spikes) for symbol in made}
@@ -209,11 +66,19 @@ class _Scan:
         self.steps = [calls[s] for s in made if s in inside]
         self.late = [calls[s] for s in made if s in tied - inside]
         looped, later = [s for s in made if s in inside], [s for s in made if s in tied - inside]
-        self.taken = [self.places[s] for s in order if s in varies & _used(looped, after)]
-        self.kept = [self.places[s] for s in order if s in inside & _used(later, results)]
+        self.taken = [self.places[s] for s in order if s in varies & used(looped, after)]
+        self.kept = [self.places[s] for s in order if s in inside & used(later, results)]
         self.carried, self.after, self.results = (
             [self.places[symbol] for symbol in symbols] for symbols in (carried, after, results)
         )
+        given = [symbol for symbol in rows if symbol in self.places]
+        fixed = [symbol for symbol in order if symbol not in tied and symbol not in varies]
+        changing = [symbol for symbol in made if symbol in tied or symbol in varies]
+        self.given, self.fixed = ([self.places[s] for s in group] for group in (given, fixed))
+        code = None
+        if spikes is fire and set(results) <= tied | varies:
+            code = scan_code((given, carried, fixed), changing, after, results)
+        self.native = None if code is None else NativeScan(code)
 
     def _call(self, symbol: Symbol, spikes: Callable[..., Any]) -> _Call:
         places: list[int] = []
@@ -242,6 +107,11 @@ class _Scan:
             if symbol in self.places:
                 known[self.places[symbol]] = value
         _compute(self.once, known)
+        if self.native is not None:
+            rows, numbers = ([known[p] for p in places] for places in (self.given, self.fixed))
+            found = self.native(rows, state, numbers, forward=steps.step > 0)
+            if found is not None:
+                return found
         _compute(self.whole, known)
         rows = [(place, known[place].unbind(0)) for place in self.taken]
         kept = [(place, list[Tensor]()) for place in self.kept]
@@ -259,11 +129,6 @@ class _Scan:
             known[place] = torch.stack(found if steps.step > 0 else found[::-1])
         _compute(self.late, known)
         return [known[place] for place in self.results], after
-
-
-def _used(symbols: Iterable[Symbol], others: Iterable[Symbol] = ()) -> set[Symbol]:
-    """The arguments of symbols, and others."""
-    return {a for s in symbols for a in s.arguments if isinstance(a, Symbol)}.union(others)
 
 
 def _compute(calls: Iterable[_Call], known: list[Any]) -> None:
@@ -316,11 +181,11 @@ class _Plan:
         step: Any = neurons.step
         output, after = step(arithmetic, self.x, self.states)
         if wide_type(neurons.dtype) != neurons.dtype:
-            after = [Symbol(_rounded, value, neurons.dtype) for value in after]
+            after = [Symbol(rounded_to, value, neurons.dtype) for value in after]
         self.output, self.after = output, list(after)
         self.varies = {self.x, *self.states}
-        for symbol in _ordered([output, *after]):
-            if _used([symbol]) & self.varies:
+        for symbol in ordered([output, *after]):
+            if used([symbol]) & self.varies:
                 self.varies.add(symbol)
         self.met: list[Symbol] = []
         self.backward_of_met = self._backward()
@@ -340,7 +205,7 @@ class _Plan:
         for value, gradient in zip(of, (*to_rows, *to_after), strict=True):
             results[value] = results[value] + gradient if value in results else gradient
         leaves = [self.x, *self.states, *self.parameters]
-        found = _gradients(results, leaves, self.neurons.surrogate)
+        found = gradients(results, leaves, self.neurons.surrogate)
         first = 1 + len(self.states)
         before = [
             Symbol(torch.zeros_like, last) if gradient is None else gradient
@@ -350,7 +215,7 @@ class _Plan:
         sums = {i: gradient for i in wanted if (gradient := found[i]) is not None}
         met = [
             symbol
-            for symbol in _ordered([*before, *sums.values()], self.varies)
+            for symbol in ordered([*before, *sums.values()], self.varies)
             if symbol in self.varies
         ]
         scan = _Scan([*to_rows, *met], to_after, before, list(sums.values()))
@@ -411,7 +276,9 @@ class _ThroughTime(torch.autograd.Function):
         states, dtype = len(plan.states), plan.neurons.dtype
         wide, (steps, *step) = wide_type(dtype), ctx.shapes[0]
         x, *saved = ctx.saved_tensors
-        like = next(gradient for gradient in gradients if gradient is not None)
+        like = next((gradient for gradient in gradients if gradient is not None), None)
+        if like is None:
+            return (None,) * (1 + len(ctx.shapes))
         rows = [gradients[0], *gradients[1 + states :]]
         of_met = any(gradient is not None for gradient in rows[1:])
         backward = plan.backward_of_met if of_met else plan.backward

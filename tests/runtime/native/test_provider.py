@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from triton_dsl.runtime.native.provider import BITPLANES, CONV, GROUP, LINEAR, KernelSource
+from triton_dsl.runtime.native.provider import (
+    BITPLANES,
+    CONV,
+    GROUP,
+    LINEAR,
+    SCAN,
+    KernelSource,
+)
 
 ENTRIES = """[triton_dsl.kernels]
 given = provider_for_test:given
@@ -57,3 +64,4 @@ def test_own_kernels_are_found() -> None:
     assert LINEAR.get() is not None
     assert BITPLANES.get() is not None
     assert CONV.get() is not None
+    assert SCAN.get() is not None
