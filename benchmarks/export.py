@@ -2,6 +2,7 @@
 
     python benchmarks/export.py [--networks resnet18,keyword] [--exporters "ours onnx,torch.onnx"]
         [--peer-python PATH ...] [--rounds 3] [--threads 1] [--json]
+    python benchmarks/export.py --integers model.tflite model.onnx ...
 
 Networks: ResNet-18, MobileNetV2, a vision transformer of DeiT-Ti's size, DS-CNN for spoken words,
 and linear layers whose weights are trits times a scale. Exporters: ours, `torch.onnx.export` (on
@@ -19,6 +20,10 @@ long as our file of the same format it takes; a ratio is left out when either si
 1.3 times its fastest round. `error` is the largest difference from PyTorch in float64 over the
 largest value, `names` the share of weights (tensors of two or more axes) whose name stands in the
 file.
+
+`--integers` measures files of integer models in place of that: TFLite files beside our ONNX of
+them, ONNX files (pairs of quantisation) beside what leaves again, and native objects: bytes, times
+and how far results are apart. LiteRT is run with the kernels that it takes by default.
 """
 
 from __future__ import annotations
@@ -39,6 +44,7 @@ from typing import Any
 import numpy as np
 from measure.exported_files import contents, names_kept, runner
 from measure.exporters import EXPORTERS
+from measure.integer_files import integer_table
 from measure.networks import NETWORKS, example, network
 from measure.rounds import Contender, take_turns
 from rich.console import Console
@@ -203,6 +209,11 @@ def show(figures: Sequence[Figure]) -> None:
             str(figure.transposes),
             f"{figure.names:.0%}",
         )
+    print_wide(table)
+
+
+def print_wide(table: Table) -> None:
+    """Print a table, on 150 columns where there is no terminal."""
     Console(width=None if sys.stdout.isatty() else 150).print(table)
 
 
@@ -232,10 +243,14 @@ def main(line: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--peer-python", action="append", default=[], help="the Python of another environment"
     )
+    parser.add_argument("--integers", nargs="+", type=Path, default=[], help="integer models")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="of the engines")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(line)
+    if options.integers:
+        print_wide(integer_table(options.integers, options.threads, TURNS))
+        return
     networks = chosen(options.networks, NETWORKS, "network")
     wanted = chosen(options.exporters, tuple(EXPORTERS), "exporter")
     pythons = interpreters(wanted, [sys.executable, *options.peer_python])
