@@ -128,11 +128,28 @@ def rounded(
 
 
 def damped(hessian: Floats, damping: float) -> tuple[Floats, float]:
-    """H with a share of the mean of its diagonal added to it, and how much that is."""
+    """H with a share of the mean of its diagonal added to it, and how much that is.
+
+    Of inputs that hardly change nothing but rounding is left about their means, and H may have
+    negative eigenvalues; then more is added, until half of it would do.
+    """
     added = damping * float(np.mean(np.diagonal(hessian)))
     if not added > 0:
-        added = 1.0 if not np.any(hessian) else 0.0
-    return hessian + added * np.eye(len(hessian)), added
+        added = float(np.abs(hessian).max(initial=0.0)) or 1.0
+    one = np.eye(len(hessian))
+    while not _is_positive(hessian + added / 2 * one):
+        added *= 10
+    return hessian + added * one, added
+
+
+def _is_positive(matrix: Floats) -> bool:
+    """Whether all eigenvalues of a symmetric matrix are above 0."""
+    linalg: Any = np.linalg
+    try:
+        linalg.cholesky(matrix)
+    except linalg.LinAlgError:
+        return False
+    return True
 
 
 def solved(hessian: Floats, products: Floats) -> Floats:

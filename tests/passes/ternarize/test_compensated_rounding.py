@@ -137,3 +137,26 @@ def test_damping_is_a_share_of_the_mean() -> None:
     found, added = damped(np.diag([1.0, 3.0]), 0.5)
     assert added == 1.0
     np.testing.assert_array_equal(found, np.diag([2.0, 4.0]))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.floats(1e-6, 1e6))
+def test_inputs_that_never_change_round_the_weights_plainly(
+    seed: int, ins: int, size: float
+) -> None:
+    """What is left of their moments about the means is rounding, of either sign."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(3, ins))
+    noise = rng.normal(size=(ins, ins)) * size * 1e-16
+    trits, scales = rounded(weights, noise + noise.T, None, Compensation(0.01, 20))
+    assert np.isfinite(scales).all() and set(np.unique(trits)) <= {-1, 0, 1}
+    found, _ = damped(noise + noise.T, 0.01)
+    assert np.linalg.eigvalsh(found)[0] > 0
+
+
+def test_dead_inputs_in_a_batch_of_moments() -> None:
+    made = Moments(1, 6, 3)
+    rows = np.tile(np.random.default_rng(0).normal(size=6) * 1e3, (1, 500, 1))
+    made.add(rows, np.zeros((1, 500, 3)))
+    hessian, products = made.of_group(0, centred=True)
+    trits, scales = rounded(np.ones((3, 6)), hessian, products, Compensation(0.01, 20))
+    assert np.isfinite(scales).all() and trits.shape == (3, 6)
