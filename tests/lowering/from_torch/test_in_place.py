@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.from_torch import from_torch
+
+
+class Function(nn.Module):
+    """A function of one tensor as a module."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x)
 
 
 @pytest.fixture
@@ -151,3 +167,50 @@ class Random(nn.Module):
 def test_random_numbers_are_no_constants() -> None:
     with pytest.raises(UnsupportedError, match="random"):
         from_torch(Random(), torch.randn(2, 3))
+
+
+STEPS = ("set", "add", "scale", "fill", "read", "view", "see", "mask", "rename")
+
+
+def performed(steps: list[tuple[str, int, int, int]], x: Tensor) -> Tensor:
+    """Writes to a tensor and to a constant, through views new and old, with reads between."""
+    held, total, views = [x * 2, torch.zeros(3, 4)], x.sum(0), list[Tensor]()
+    for step, which, row, column in steps:
+        y = held[which]
+        part = y[row][column:] if row < 3 else y[:, column:]
+        if step == "set":
+            y[row % 3, column] = x[column % 3, row]
+        elif step == "add":
+            part += 1.5
+        elif step == "scale":
+            part.mul_(part)
+        elif step == "fill":
+            part[..., -1:].fill_(row - 2.0)
+        elif step == "read":
+            total = total + part.sum() * (column + 1)
+        elif step == "view":
+            views.append(part if column else y.t())
+        elif step == "see" and views:
+            total = total + views[row % len(views)].sum()
+        elif step == "mask":
+            y[y > column] = 0.25
+        elif step == "rename":
+            y *= 0.5
+            held[which] = y.reshape(4, 3).transpose(0, 1).reshape(3, 4) if row else y.clone()
+    return torch.cat([*held, total[None]])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(STEPS), st.integers(0, 1), st.integers(0, 3), st.integers(0, 3)),
+        min_size=1,
+        max_size=7,
+    )
+)
+def test_any_order_of_writes_and_reads(steps: list[tuple[str, int, int, int]]) -> None:
+    x = torch.arange(12.0).reshape(3, 4) / 8 - 0.5
+    wanted = performed(steps, x)
+    module = from_torch(Function(lambda value: performed(steps, value)), x, dynamic={})
+    (found,) = run_module(module, [x.numpy()])
+    np.testing.assert_allclose(found, wanted.numpy(), 1e-5, 1e-5)
