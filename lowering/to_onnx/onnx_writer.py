@@ -39,7 +39,7 @@ FUNCTION_OPSET = 15
 
 
 NARROWED = 256
-"""Parameters of so many integers are stored in 8 bits where these hold them."""
+"""Parameters of so many integers are stored in 8 or 16 bits where these hold them."""
 
 
 Precision: TypeAlias = Literal["float32", "int8", "dynamic-int8"]
@@ -197,8 +197,8 @@ class Writer:
             array = parameter_value(op)
             if isinstance(op, ternary.ParameterOp):
                 array = store_of(module_of(op)).read(key)  # checked above, packed already
-            elif array.dtype.kind == "i" and array.size >= NARROWED and _fits_a_byte(array):
-                array = array.astype(np.int8)  # `value` widens it; the runtime does that once
+            elif array.dtype.kind == "i" and array.size >= NARROWED:
+                array = _narrowed(array)  # `value` widens it; the runtime does that once
             self._parameters.add(key)
             self.graph.set_initializer(self._keys[key], array)
         return self._keys[key]
@@ -513,8 +513,13 @@ def unpack_attributes(shape: Shape, element: Element) -> dict[str, AttributeValu
     return {"shape": list(shape), "count": [count], "to": int(element)}
 
 
-def _fits_a_byte(array: Array) -> bool:
-    return bool(array.min(initial=0) >= -128 and array.max(initial=0) <= 127)
+def _narrowed(array: Array) -> Array:
+    """Integers in the least type that holds them, at most as wide as their own."""
+    for dtype in (np.int8, np.int16):
+        info = np.iinfo(dtype)
+        if array.min(initial=0) >= info.min and array.max(initial=0) <= info.max:
+            return array if array.itemsize < info.bits // 8 else array.astype(dtype)
+    return array
 
 
 def _holds(wide: Element, narrow: Element) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,8 @@ from triton_dsl.dialects import tensor
 from triton_dsl.dialects.elements import numpy_dtype
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.runtime.engines import open_session, run_session
 
 Array = np.ndarray[Any, Any]
 ANY = DYNAMIC
@@ -172,3 +175,29 @@ def test_any_batch_times_a_vector(bench: Any, opset: int, element: Attribute, ba
     x = np.arange(4 * batch).reshape(batch, 4)
     dtype = np.float32 if element == f32 else np.int32
     bench.check(module, [x.astype(dtype), np.array([1, -2, 3, 5], dtype)], opset)
+
+
+@pytest.mark.parametrize(
+    ("most", "stored"),
+    [
+        (127, onnx.TensorProto.INT8),
+        (255, onnx.TensorProto.INT16),
+        (1 << 20, onnx.TensorProto.INT32),
+    ],
+)
+def test_whole_weights_take_no_more_room_than_they_need(bench: Any, most: int, stored: int) -> None:
+    weight = np.random.default_rng(most).integers(-100, most + 1, (32, 16)).astype(np.int32)
+    weight[0, 0] = most
+    type = TensorType(i32, (DYNAMIC, 32))
+
+    def body(add: Any, x: Any) -> Any:
+        w = add(tensor.ParameterOp("w", TensorType(i32, weight.shape)))
+        return add(tensor.MatmulOp(x, w))
+
+    module = bench.build([type], body, {"w": weight})
+    (data,) = compile_to_target(module, "onnx").files.values()
+    (w,) = (i for i in onnx.load_from_string(data).graph.initializer if i.name == "w")
+    assert w.data_type == stored
+    x = np.random.default_rng(1).integers(-9, 9, (3, 32)).astype(np.int32)
+    (got,) = run_session(open_session(data), [x])
+    np.testing.assert_array_equal(got, x @ weight)
