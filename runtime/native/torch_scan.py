@@ -21,7 +21,7 @@ from .provider import SCAN
 from .threads import default_threads, with_pytorch
 from .torch_linear import is_unseen
 
-WORTH_COMPILING = 16
+WORTH_COMPILING = 4
 """Runs after which a kernel is compiled: fewer are over before that is."""
 
 WORTH_A_MEMBER = 1 << 17
