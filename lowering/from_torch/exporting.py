@@ -207,9 +207,28 @@ def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArgu
     else:
         args = example_inputs if isinstance(example_inputs, Sequence) else (example_inputs,)
     try:
-        return inspect.signature(module.forward).bind(*args, **kwargs)
+        inputs = inspect.signature(module.forward).bind(*args, **kwargs)
     except TypeError as error:
         raise OptionError(f"example_inputs do not fit 'forward': {error}") from None
+    _part(inputs)
+    return inputs
+
+
+def _part(inputs: inspect.BoundArguments) -> None:
+    """A tensor that is given twice as two: to `torch.export` it would be one input."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    seen: set[int] = set()
+
+    def own(leaf: object) -> object:
+        if isinstance(leaf, torch.Tensor) and id(leaf) in seen:
+            return leaf.clone()
+        seen.add(id(leaf))
+        return leaf
+
+    for name, value in inputs.arguments.items():
+        inputs.arguments[name] = pytree.tree_map(own, value)
 
 
 def _dynamic_shapes(

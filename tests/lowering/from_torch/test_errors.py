@@ -197,3 +197,18 @@ def test_constants_with_other_strides_are_viewed() -> None:
     module = from_torch(Biased(), torch.zeros(2, 24))
     x = torch.randn(3, 24)
     np.testing.assert_array_equal(run_module(module, [x.numpy()])[0], Biased()(x).numpy())
+
+
+class Two(nn.Module):
+    """A function of two tensors and a list of them."""
+
+    def forward(self, x: Tensor, y: Tensor, more: list[Tensor]) -> Tensor:
+        return x - 2 * y + 4 * more[0] - 8 * more[1]
+
+
+def test_one_example_for_several_inputs() -> None:
+    x = torch.ones(2, 3)
+    module = from_torch(Two(), (x, x, [x, x]))
+    values = [np.full((2, 3), n, np.float32) for n in (1, 10, 100, 1000)]
+    (found,) = run_module(module, values)
+    np.testing.assert_array_equal(found, np.full((2, 3), 1 - 20 + 400 - 8000, np.float32))
