@@ -127,9 +127,11 @@ def _traced(
     """The program as `torch.export` gives it: with layers as single operators where that goes."""
     import torch
     from torch._dynamo.exc import UserError
+    from torch.utils import _pytree as pytree
 
     def trace() -> ExportedProgram:
-        shapes = dimensions
+        # Without free sizes any signature goes, also one that takes names it does not list.
+        shapes = dimensions if any(pytree.tree_leaves(dimensions)) else None
         for _ in range(_REFINEMENTS):
             with recognized(module):
                 try:
@@ -137,7 +139,7 @@ def _traced(
                         module, inputs.args, inputs.kwargs, dynamic_shapes=shapes, strict=False
                     )
                 except UserError as error:
-                    shapes = _bounded(shapes, str(error))
+                    shapes = shapes and _bounded(shapes, str(error))
                     if shapes is None:
                         raise
         raise LoweringError("its free sizes have bounds that do not end")

@@ -212,3 +212,18 @@ def test_one_example_for_several_inputs() -> None:
     values = [np.full((2, 3), n, np.float32) for n in (1, 10, 100, 1000)]
     (found,) = run_module(module, values)
     np.testing.assert_array_equal(found, np.full((2, 3), 1 - 20 + 400 - 8000, np.float32))
+
+
+class Unlisted(nn.Module):
+    """A function that takes names it does not list."""
+
+    def forward(self, x: Tensor, **rest: Tensor) -> Tensor:
+        return x - rest["y"]
+
+
+def test_names_that_are_not_listed() -> None:
+    x = torch.randn(2, 3)
+    with pytest.warns(TorchWarning, match="sizes of the example"):
+        module = from_torch(Unlisted(), {"x": x, "y": x + 1})
+    (found,) = run_module(module, [x.numpy(), (x * 3).numpy()])
+    np.testing.assert_allclose(found, (x * -2).numpy(), 1e-6)
