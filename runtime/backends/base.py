@@ -18,7 +18,7 @@ from ...ir.errors import BackendError
 from ..devices import DeviceInfo
 from .optimizers import BaseOptimizer
 from .options import KernelPyTorchConfig, OptimizationLevel
-from .prepared import PreparedModel, Sample, arguments
+from .prepared import PreparedModel, Sample, arguments, checked
 from .strategies import Inapplicable
 
 _MOVABLE = (torch.Tensor, nn.Module)
@@ -272,15 +272,8 @@ class BaseBackend(ABC):
         return torch.get_device_module(self.DEVICE_TYPE)
 
     def _placed(self, model: nn.Module) -> nn.Module:
-        device, given = self.device, cast("object", model)
-        if not isinstance(given, nn.Module):
-            raise BackendError(f"expected a torch.nn.Module, got {type(given).__name__}")
-        if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
-            raise BackendError(
-                "the model is on the device meta and has no weights: "
-                "make it with to_empty(device='cpu') and load_state_dict first"
-            )
-        return model.to(device)
+        device = self.device
+        return checked(model).to(device)
 
     def _require(self) -> None:
         if self.missing is not None:

@@ -14,7 +14,7 @@ from torch import nn
 from ...ir.errors import TritonError, first_line
 from . import strategies
 from .options import OptimizationLevel, OptimizationResult
-from .prepared import PreparedModel, Sample, seconds
+from .prepared import PreparedModel, Sample, checked, seconds
 from .strategies import Failed, Inapplicable, Strategy
 
 GAIN = 0.98
@@ -71,10 +71,10 @@ class BaseOptimizer:
             The model and what was done.
 
         Raises:
-            BackendError: an unknown level, or no such device.
+            BackendError: an unknown level, no such device, or no module with weights.
         """
         level = OptimizationLevel.of(level)
-        base = model.module if isinstance(model, PreparedModel) else model
+        base = model.module if isinstance(model, PreparedModel) else checked(model)
         current = PreparedModel(copy.deepcopy(base), level, self.device.type).eval()
         current.requires_grad_(False)
         if sample_input is not None:

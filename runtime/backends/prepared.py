@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,22 @@ from .options import OptimizationLevel
 Runs = Literal["plain", "compiled", "native"]
 Sample = Tensor | Sequence[Any] | Mapping[str, Any]
 """The arguments of a call as a tuple or a list; anything else is the only one."""
+
+
+def checked(model: object) -> nn.Module:
+    """`model`, a module with weights.
+
+    Raises:
+        BackendError: it is something else.
+    """
+    if not isinstance(model, nn.Module):
+        raise BackendError(f"expected a torch.nn.Module, got {type(model).__name__}")
+    if any(tensor.is_meta for tensor in (*model.parameters(), *model.buffers())):
+        raise BackendError(
+            "the model is on the device meta and has no weights: "
+            "make it with to_empty(device='cpu') and load_state_dict first"
+        )
+    return model
 
 
 class PreparedModel(nn.Module):
@@ -62,6 +78,9 @@ class PreparedModel(nn.Module):
         runs: Runs | None = None,
     ) -> Self:
         """The same with another module, with mixed precision, or compiled."""
+        given = cast("object", dtype)
+        if given is not None and not isinstance(given, torch.dtype):
+            raise BackendError(f"expected a torch.dtype such as torch.float16, got {given!r}")
         result = type(self)(module or self.module, self.level, self.device_type)
         result.dtype = dtype or self.dtype
         result.runs = runs or self.runs

@@ -319,3 +319,14 @@ def test_what_is_no_program_stays_as_it_is() -> None:
     _, result = CPUOptimizer(CPU, without=("compile",)).optimize(Own(), "O2", x)
     assert result.success and not result.optimizations_applied
     assert any(note.startswith("native: ") for note in result.warnings)
+
+
+def test_what_is_no_model_or_type_is_refused() -> None:
+    given: Any = None
+    with pytest.raises(BackendError, match=r"expected a torch\.nn\.Module, got NoneType"):
+        CPUOptimizer(CPU).optimize(given)
+    with pytest.raises(BackendError, match="on the device meta and has no weights"):
+        CPUOptimizer(CPU).optimize(nn.Linear(2, 2, device="meta"))
+    given = "fp16"
+    with pytest.raises(BackendError, match=r"expected a torch\.dtype .* got 'fp16'"):
+        CPUBackend().optimize_for_training(nn.Linear(2, 2), dtype=given)
