@@ -84,8 +84,7 @@ class Front:
         function: the function that is converted.
 
     Raises:
-        OptionError: samples or labels that do not fit, fewer than 8 samples, or a result that is
-            not [samples, classes].
+        OptionError: samples, labels or a result that `HeldOut` refuses.
     """
 
     def __init__(

@@ -330,6 +330,15 @@ class Doctor:
     json: Json = False
 
 
+Labels = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The class of each sample: .npy. Without, those of the float program are right.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Convert:
     """Convert a trained float program to spiking ones, and show what their accuracy costs.
@@ -353,13 +362,7 @@ class Convert:
             show_default=False,
         ),
     ]
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The class of each sample: .npy. Without, those of the float program are right.",
-        ),
-    ] = None
+    labels: Labels = None
     weights: Weights = None
     layer: Layer = None
     timesteps: Annotated[str, typer.Option(metavar="T,…", help="The numbers of steps to try.")] = (
@@ -420,13 +423,7 @@ class Quantize:
     bits: Annotated[
         str, typer.Option(metavar="BITS", help="Of weights: int8, int4 or ternary.")
     ] = "int8"
-    labels: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The class of each sample: .npy. Without, those of the float program are right.",
-        ),
-    ] = None
+    labels: Labels = None
     weights: Weights = None
     layer: Layer = None
     drop: Annotated[
