@@ -31,13 +31,16 @@ def images(steps: int = 5) -> torch.Tensor:
 @pytest.mark.parametrize("kind", ["ssa", "sdsa"])
 @pytest.mark.parametrize("model", ["LIF", "CubaLIF"])
 def test_a_run_in_slices(kind: str, model: str) -> None:
-    network = former(kind=kind, config=SpikingConfig(4, neuron_model=model))
-    x = images()
+    """On eighths, whose sums are exact: libraries sum other batches in another order."""
+    network, x = former(kind=kind, config=SpikingConfig(4, neuron_model=model)), images()
+    with torch.no_grad():
+        for tensor in (x, *network.parameters()):
+            tensor.copy_((tensor * 8).round() / 8)
     whole, last = network(x)
     assert whole.shape == (5, 3, 3) and len(last[1]) == 2
     first, state = network(x[:2])
     second, end = network(x[2:], state)
-    assert torch.equal(torch.cat([first, second]), whole)
+    torch.testing.assert_close(torch.cat([first, second]), whole)  # of means of tokens
     assert torch.equal(end[0][0], last[0][0]) and torch.equal(
         end[1][1][1][0][0], last[1][1][1][0][0]
     )
