@@ -144,7 +144,9 @@ def shrunken(name: str) -> tuple[Any, Any]:
     for left in LEFT:
         try:
             config = config_class(**shrunken_sizes(config_class(), left))
-            config.use_cache, config.return_dict = False, True
+            for part in (config, *(p for p in vars(config).values() if hasattr(p, "to_dict"))):
+                part.use_cache = False
+            config.return_dict = True
             with torch.device("meta"):
                 counted = sum(p.numel() for p in model_class(config).parameters())
             if counted > LARGEST:
