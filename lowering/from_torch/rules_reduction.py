@@ -110,8 +110,9 @@ def _norm(e: Builder, call: Call) -> SSAValue:
 def _distances(e: Builder, call: Call) -> SSAValue:
     """`cdist`: norms of the differences of all rows of one matrix and all of another."""
     order, last = call.number("p", 2), call.rank
-    x = e.add(tensor.UnsqueezeOp(e.operand(call["x1"], call.value.dtype), [last - 1]))
-    y = e.add(tensor.UnsqueezeOp(e.operand(call["x2"], call.value.dtype), [last - 2]))
+    # Rows and columns are axes from the end: the batches in front broadcast, also of other ranks.
+    x = e.add(tensor.UnsqueezeOp(e.operand(call["x1"], call.value.dtype), [-2]))
+    y = e.add(tensor.UnsqueezeOp(e.operand(call["x2"], call.value.dtype), [-3]))
     apart = Formula(e, x) - Formula(e, y)
     if order == 2:
         return (apart * apart).of(tensor.ReduceSumOp, axes=[last]).of(tensor.SqrtOp).value

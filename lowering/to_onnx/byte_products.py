@@ -40,6 +40,9 @@ def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
     layer = None if scaled is None else weighted(scaled.source)
     if scaled is None or layer is None or (scaled.multipliers <= 0).any():
         return False
+    rank = tensor_type(layer.x).get_num_dims()
+    if not isinstance(layer.op, tensor.ConvOp) and rank != 2:
+        return False
     channels = layer.weight.shape[0 if isinstance(layer.op, tensor.ConvOp) else 1]
     if scaled.multipliers.size not in (1, channels):
         return False
@@ -106,12 +109,14 @@ def _in_floats(
     sums = e.node("Conv", inputs, Element.FLOAT, **window_attributes(op))
     zero = np.array(found.zero + SHIFT, np.uint8)
     exact = Element.DOUBLE if found.scale.dtype == np.float64 else Element.FLOAT
-    sums, less = e.cast(sums, exact), e.constant(-found.offset.reshape(-1, 1, 1), f"{name}.offset")
+    places = [1] * (layer.weight.ndim - 2)
+    less = e.constant(-found.offset.reshape(-1, *places), f"{name}.offset")
+    sums = e.cast(sums, exact)
     if found.of_sign:
         less = e.apply("Mul", [e.apply("Sign", [sums]), less])
     steps_away = e.apply("Sub", [sums, less])
     if exact is Element.DOUBLE:
-        scale = e.constant(found.scale.reshape(-1, 1, 1), f"{name}.scale")
+        scale = e.constant(found.scale.reshape(-1, *places), f"{name}.scale")
         rounded = e.apply("Round", [e.apply("Div", [steps_away, scale])])
         return levels(e, e.cast(rounded, Element.FLOAT), zero)
     zeros = e.constant(np.full(channels, zero), "zero_points")

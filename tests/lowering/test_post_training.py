@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store, parameters
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.post_training import quantize_program
 from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.targets import compile_to_target
@@ -61,6 +66,21 @@ def answers(module: ModuleOp, x: Array) -> Array:
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     result: Any = session.run(None, {session.get_inputs()[0].name: x})[0]
     return result.argmax(1)
+
+
+@pytest.mark.parametrize("name", ["tokens", "signals"])
+@pytest.mark.parametrize("bits", ["int8", "ternary"])
+def test_layers_on_other_ranks_leave_for_onnx(name: str, bits: str) -> None:
+    torch.manual_seed(1)
+    layers: Sequence[nn.Module] = {
+        "tokens": [nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), nn.Flatten()],
+        "signals": [nn.Conv1d(5, 6, 3), nn.ReLU(), nn.Conv1d(6, 10, 1), nn.ReLU(), nn.Flatten()],
+    }[name]
+    x = torch.randn(64, 5, 6)
+    module = from_torch(nn.Sequential(*layers, nn.Linear(40, 3)).eval(), x[:2])
+    done = quantize_program(module, x.numpy(), bits, drop=1.0)
+    _, (found,), _ = run_target(done.module, "onnx", [x.numpy()])
+    np.testing.assert_allclose(found, run_module(done.module, [x.numpy()])[0], rtol=0, atol=1e-6)
 
 
 def bits_of(layers: Any) -> Mapping[str, float]:

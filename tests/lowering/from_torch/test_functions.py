@@ -79,6 +79,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "searchsorted": (lambda b, x: torch.searchsorted(b, x), (X.sort(1)[0], Y)),
     "searchsorted from the right": (lambda x: torch.searchsorted(BOUNDS, x, side="right"), (TIES,)),
     "cdist": (lambda x, y: torch.cdist(x[None], y[None].repeat(2, 1, 1)), (X, Y[:2])),
+    "cdist of batches": (lambda x, y: torch.cdist(x[None, None], y.repeat(3, 1, 1)), (X, Y[:2])),
     "cdist of order 1": (lambda x, y: torch.cdist(x, y, p=1), (X, Y)),
     "cdist of the largest": (lambda x, y: torch.cdist(x, y, p=torch.inf), (X, Y)),
     "and": (lambda a, b: a & b, (INTS, OTHERS)),
