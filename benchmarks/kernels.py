@@ -19,7 +19,7 @@ Sections (all by default):
 All engines hold the same trits and take turns in one process; a figure is the median of the rounds,
 and `x ours` says how many times as long as ours it took. A ratio is left out when either side's
 median is over 1.3 times its fastest round. Engines that are not installed are left out
-(`pip install 'triton-dsl[peers]'`); ggml and bitnet.cpp join when the folder of their libraries is
+(`pip install '.[peers]'`); ggml and bitnet.cpp join when the folder of their libraries is
 given. Each result is checked against float64 first.
 """
 

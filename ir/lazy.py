@@ -58,7 +58,9 @@ def lazy_names(
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
-            raise BackendError(f"{name} needs PyTorch: pip install 'triton-dsl[torch]'") from None
+            from .extras import install
+
+            raise BackendError(f"{name} needs PyTorch: {install('torch')}") from None
         finally:
             if collects:
                 gc.enable()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..ir.errors import BackendError, SourceError
+from ..ir.extras import install
 
 if TYPE_CHECKING:
     import h5py
@@ -48,9 +49,7 @@ def h5py_module() -> ModuleType:
     try:
         return import_module("h5py")
     except ImportError:
-        raise BackendError(
-            "HDF5 files need the h5py package: pip install 'triton-dsl[neuromorphic]'"
-        ) from None
+        raise BackendError(f"HDF5 files need the h5py package: {install('neuromorphic')}") from None
 
 
 def read_hdf5(path: Path, entry: str, kind: str, *, byte_limit: int = BYTE_LIMIT) -> Tree:

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
+from ..ir.extras import install
 from ..runtime.engines import from_array
 from .frontends import IR, front_end_of
 from .weights import Weights, attach_weights
@@ -112,7 +113,7 @@ def _zeros(shape: Sequence[int]) -> tuple[Tensor]:
     try:
         import torch
     except ModuleNotFoundError:
-        raise BackendError("the model needs PyTorch: pip install 'triton-dsl[torch]'") from None
+        raise BackendError(f"the model needs PyTorch: {install('torch')}") from None
     return (torch.zeros([int(size) for size in shape]),)
 
 

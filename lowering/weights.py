@@ -24,6 +24,7 @@ from ..dialects.inference import tensor_type
 from ..dialects.parameters import ParameterLike, attach_store, parameters, store_of
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, ParameterError, first_line
+from ..ir.extras import install
 from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.sparse_matrix import Sparse, SparseMatrix, part_names, sparse_parts
 from ..ir.store import ParameterStore, read_arrays
@@ -74,9 +75,7 @@ def _load_torch(path: Path) -> dict[str, Array]:
     try:
         import torch
     except ImportError:
-        raise BackendError(
-            f"reading '{path}' needs PyTorch: pip install 'triton-dsl[torch]'"
-        ) from None
+        raise BackendError(f"reading '{path}' needs PyTorch: {install('torch')}") from None
     try:
         if is_zipfile(path):
             check_archive(path, what)

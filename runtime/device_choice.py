@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ..ir.errors import BackendError
+from ..ir.extras import install
 
 if TYPE_CHECKING:
     import torch
@@ -211,7 +212,7 @@ def _torch() -> Any:
     try:
         import torch
     except ModuleNotFoundError:
-        raise BackendError("PyTorch is missing: pip install 'triton-dsl[torch]'") from None
+        raise BackendError(f"PyTorch is missing: {install('torch')}") from None
     except (ImportError, OSError) as error:
         raise BackendError(f"PyTorch cannot be loaded: {error}") from error
     return torch

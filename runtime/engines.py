@@ -14,6 +14,7 @@ import numpy as np
 
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, first_line
+from ..ir.extras import install
 from .device_choice import chosen_device, chosen_providers
 
 
@@ -28,7 +29,7 @@ def run_torch(module: Any, inputs: Sequence[Array]) -> list[Array]:
     try:
         import torch as installed
     except ImportError:
-        raise BackendError("PyTorch is missing: pip install 'triton-dsl[torch]'") from None
+        raise BackendError(f"PyTorch is missing: {install('torch')}") from None
     torch: Any = installed
     device = chosen_device()
     module.eval().to(device)
@@ -73,7 +74,7 @@ def require_runtime() -> Any:
     try:
         import onnxruntime
     except ImportError:
-        raise BackendError("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'") from None
+        raise BackendError(f"ONNX Runtime is missing: {install('onnx')}") from None
     return onnxruntime
 
 

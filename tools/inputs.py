@@ -14,6 +14,7 @@ from ..dialects.shapes import DYNAMIC, is_float
 from ..dialects.spike.types import dense_type
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
+from ..ir.extras import install
 from ..ir.interpreter import entry_function
 from ..ir.pipeline import parse_pipeline
 from ..ir.samples import read_samples
@@ -122,8 +123,6 @@ def _recorded_spikes(module: ModuleOp, path: Path) -> dict[str, Array] | None:
     try:
         from ..runtime.spiking.spike_tensor import SpikeTensor
     except ImportError:
-        raise BackendError(
-            f"reading '{path}' needs PyTorch: pip install 'triton-dsl[torch]'"
-        ) from None
+        raise BackendError(f"reading '{path}' needs PyTorch: {install('torch')}") from None
     rank = dense_type(arguments[0]).get_num_dims()
     return {"": SpikeTensor.load(path).to_train(rank).numpy()}

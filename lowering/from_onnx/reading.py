@@ -16,6 +16,7 @@ import numpy as np
 
 from ...ir.arrays import Array, Dtype
 from ...ir.errors import BackendError, SourceError
+from ...ir.extras import install
 from .calls import AttributeValue
 from .formats import format_of
 
@@ -41,9 +42,7 @@ def require_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise BackendError(
-            "from_onnx needs the onnx package: pip install 'triton-dsl[onnx]'"
-        ) from None
+        raise BackendError(f"from_onnx needs the onnx package: {install('onnx')}") from None
     return onnx
 
 

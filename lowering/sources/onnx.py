@@ -16,6 +16,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError, first_line
+from ...ir.extras import install
 from ...runtime.engines import open_session, require_runtime, run_session
 from ..from_onnx.formats import format_of
 from ..from_onnx.reading import read_model, require_onnx
@@ -131,7 +132,7 @@ class OnnxSource(Source):
             return
         fault = _unknown_to_numpy(self.model)
         if find_spec("onnxruntime") is None:
-            refusals.append("ONNX Runtime is missing: pip install 'triton-dsl[onnx]'")
+            refusals.append(f"ONNX Runtime is missing: {install('onnx')}")
         elif (fault := fault or runtime_fault(self.model)) is None:
             try:
                 self._session(self.model)

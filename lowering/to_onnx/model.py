@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.errors import BackendError, LoweringError
+from ...ir.extras import install
 from .graph import (
     DOMAIN,
     FOREIGN_DOMAIN,
@@ -73,9 +74,7 @@ def require_onnx() -> Any:
     try:
         import onnx
     except ImportError:
-        raise BackendError(
-            "the target 'onnx' needs the onnx package: pip install 'triton-dsl[onnx]'"
-        ) from None
+        raise BackendError(f"the target 'onnx' needs the onnx package: {install('onnx')}") from None
     return onnx
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ir.errors import BackendError, LoweringError, ParameterError
+from ...ir.extras import install
 from ..artifact import Artifact
 from ..weights import StateDict
 
@@ -34,7 +35,7 @@ def load_module(source: str | Artifact, weights: StateDict | bytes | None = None
         from torch import nn
     except ImportError:
         raise BackendError(
-            "PyTorch is not installed; install it with: pip install 'triton-dsl[torch]'"
+            f"PyTorch is not installed; install it with: {install('torch')}"
         ) from None
     text = source if isinstance(source, str) else source.text()
     namespace = ModuleType("triton_dsl_generated")

@@ -16,6 +16,7 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, TritonError, first_line
+from ...ir.extras import install
 from ..comparison import BATCH, disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
 
@@ -80,7 +81,7 @@ def _invoked(
             OpResolverType,
         )
     except ImportError:
-        raise BackendError("LiteRT is missing: pip install 'triton-dsl[tflite]'") from None
+        raise BackendError(f"LiteRT is missing: {install('tflite')}") from None
     resolvers: Any = OpResolverType
     kernels = resolvers.AUTO if delegates else resolvers.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     if reference:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...dialects.shapes import DYNAMIC
 from ...ir.errors import BackendError, LoweringError
+from ...ir.extras import install
 from .graph import Array, Graph, Operator, Tensor
 from .kernels import OPTIONS
 from .versions import runtime, version
@@ -50,7 +51,7 @@ def require_litert() -> Any:
         import flatbuffers  # noqa: F401  # pyright: ignore[reportMissingImports, reportUnusedImport]
     except ImportError:
         raise BackendError(
-            "the target 'tflite' needs the ai-edge-litert package: pip install 'triton-dsl[tflite]'"
+            f"the target 'tflite' needs the ai-edge-litert package: {install('tflite')}"
         ) from None
     return schema
 

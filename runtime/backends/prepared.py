@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ...ir.errors import BackendError, first_line
+from ...ir.extras import install
 from ..native.held import state_of
 from ..native.provider import GROUP
 from .options import OptimizationLevel
@@ -157,7 +158,7 @@ def _native_code(module: nn.Module, args: tuple[Any, ...]) -> Callable[..., Any]
     """
     for entry in entry_points(group=GROUP, name="module"):
         return entry.load()(module, args)
-    raise BackendError("no native compiler is installed: pip install 'triton-dsl[native]'")
+    raise BackendError(f"no native compiler is installed: {install('native')}")
 
 
 def arguments(sample: Sample) -> tuple[Any, ...]:

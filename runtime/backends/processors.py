@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ...ir.extras import install
 from ..device_choice import configure_torch_backend
 from ..devices import DeviceInfo, cuda_device, processor, xla_device, xpu_device
 from .base import BaseBackend
@@ -104,7 +105,7 @@ class TPUBackend(BaseBackend):
 
     def _missing(self) -> str | None:
         if find_spec("torch_xla") is None:
-            return "PyTorch/XLA is missing: pip install 'triton-dsl[tpu]'"
+            return f"PyTorch/XLA is missing: {install('tpu')}"
         try:
             kind = import_module("torch_xla.runtime").device_type()
         except Exception as error:

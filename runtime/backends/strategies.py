@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ...ir.errors import first_line
+from ...ir.extras import install
 from ..devices import cuda_device
 from ..packed import freeze, pack_model
 from .options import OptimizationLevel
@@ -118,7 +119,7 @@ def _by_torchao(model: PreparedModel, config: str) -> PreparedModel:
     if not _layers(model, nn.Linear):
         raise Inapplicable("no linear layer in float")
     if find_spec("torchao") is None:
-        raise Inapplicable("torchao is missing: pip install 'triton-dsl[torchao]'")
+        raise Inapplicable(f"torchao is missing: {install('torchao')}")
     torchao: Any = import_module("torchao.quantization")
     try:
         torchao.quantize_(model.module, getattr(torchao, config)())

@@ -9,6 +9,7 @@ from threading import Lock
 from types import ModuleType
 
 from ...ir.errors import BackendError
+from ...ir.extras import install
 
 LLVM_LOCK = Lock()
 """Held around what parses, compiles or loads: modules of LLVM share one context."""
@@ -23,7 +24,7 @@ def llvm_binding() -> ModuleType:
     try:
         from llvmlite import binding
     except ImportError:
-        raise BackendError("llvmlite is missing: pip install 'triton-dsl[native]'") from None
+        raise BackendError(f"llvmlite is missing: {install('native')}") from None
     return binding
 
 

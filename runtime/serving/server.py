@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ...ir.errors import BackendError, OptionError
+from ...ir.extras import install
 from ...ir.version import __version__
 from .batching import Busy, Limits
 from .models import Served
@@ -31,7 +32,7 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
     """
     for package in ("fastapi", "prometheus_client"):
         if find_spec(package) is None:
-            raise BackendError(f"{package} is missing: pip install 'triton-dsl[serve]'")
+            raise BackendError(f"{package} is missing: {install('serve')}")
     import fastapi
     import prometheus_client as prometheus
     from starlette.requests import ClientDisconnect

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.errors import BackendError, OptionError, SourceError
+from ...ir.extras import install
 
 BYTE_LIMIT = 1 << 30
 """The most bytes of a file."""
@@ -143,8 +144,7 @@ def library(name: str) -> Any:
         return import_module(name)
     except ImportError:
         raise BackendError(
-            f"event data needs the {name.partition('.')[0]} package: "
-            "pip install 'triton-dsl[events]'"
+            f"event data needs the {name.partition('.')[0]} package: {install('events')}"
         ) from None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 
+from triton_dsl.ir.extras import install
 from triton_dsl.runtime import cuda
 from triton_dsl.runtime.operators import ternary_linear
 from triton_dsl.runtime.packing import pack
@@ -54,7 +55,7 @@ def check(rows: int, ins: int, outs: int, dtype: torch.dtype, device: str) -> No
 
 
 def test_kernels_are_right_in_the_interpreter() -> None:
-    pytest.importorskip("triton", reason="pip install 'triton-dsl[cuda]'")
+    pytest.importorskip("triton", reason=install("cuda"))
     path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", INTERPRETED],
@@ -70,7 +71,7 @@ def test_kernels_are_right_in_the_interpreter() -> None:
 @pytest.mark.parametrize("capability", [80, 90])
 @pytest.mark.parametrize("element", ["fp32", "fp16", "bf16", "i8"])
 def test_kernels_compile(element: str, capability: int) -> None:
-    triton: Any = pytest.importorskip("triton", reason="pip install 'triton-dsl[cuda]'")
+    triton: Any = pytest.importorskip("triton", reason=install("cuda"))
     backends: Any = pytest.importorskip("triton.backends.compiler")
     from triton_dsl.runtime import cuda_kernels
 

@@ -7,11 +7,12 @@ import pytest
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import TritonError
+from triton_dsl.ir.extras import install
 from triton_dsl.tools.verify import verify_module
 
-pytest.importorskip("onnxruntime", reason="pip install 'triton-dsl[onnx]'")
-pytest.importorskip("torch", reason="pip install 'triton-dsl[torch]'")
-pytest.importorskip("llvmlite", reason="pip install 'triton-dsl[native]'")
+pytest.importorskip("onnxruntime", reason=install("onnx"))
+pytest.importorskip("torch", reason=install("torch"))
+pytest.importorskip("llvmlite", reason=install("native"))
 
 TWO_FREE_SIZES = """
 func.func @forward(%x: tensor<?x?x4xf32>) -> tensor<?x?x4xf32> {

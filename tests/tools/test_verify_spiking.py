@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from triton_dsl.ir.extras import install
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.draws import random_arrays
 from triton_dsl.tools.verify import verify_module
 
-pytest.importorskip("onnxruntime", reason="pip install 'triton-dsl[onnx]'")
-pytest.importorskip("torch", reason="pip install 'triton-dsl[torch]'")
+pytest.importorskip("onnxruntime", reason=install("onnx"))
+pytest.importorskip("torch", reason=install("torch"))
 
 TRAIN = "s: SpikeTensor[T, N, 3, 4]"
 CURRENT = "x: Tensor[T, N, 5]"

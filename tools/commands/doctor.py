@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import typer
 
 from ...ir.errors import BackendError
+from ...ir.extras import install
 from ...lowering.to_native.kernels.bitplanes_schemes import best_scheme
 from ...lowering.to_native.kernels.recipes import best_recipe
 from ...runtime.native.processor import host_processor
@@ -70,7 +71,7 @@ def _package(name: str, extra: str | None) -> tuple[str | None, str]:
     try:
         return version(name), ""
     except PackageNotFoundError:
-        return None, f"pip install 'triton-dsl[{extra}]'" if extra else "pip install triton-dsl"
+        return None, install(extra or "")
 
 
 def _program(name: str, package: str) -> tuple[str | None, str]:

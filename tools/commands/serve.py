@@ -17,6 +17,7 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
+from ...ir.extras import install
 from ...ir.interpreter import entry_function
 from ...lowering.emission import argument_names, result_names
 from ...lowering.engine import engine_of, engine_type
@@ -41,7 +42,7 @@ def serve(options: Serve) -> None:
         BackendError: uvicorn is missing, or the address cannot be listened on.
     """
     if find_spec("uvicorn") is None:
-        raise BackendError("uvicorn is missing: pip install 'triton-dsl[serve]'")
+        raise BackendError(f"uvicorn is missing: {install('serve')}")
     import uvicorn
 
     limits = Limits(options.batch, options.delay, options.queue, options.workers)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError, OptionError
+from ...ir.extras import install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ def plain_style() -> Generator[None]:
     try:
         from matplotlib import style
     except ImportError:
-        raise BackendError("pictures need matplotlib: pip install 'triton-dsl[pictures]'") from None
+        raise BackendError(f"pictures need matplotlib: {install('pictures')}") from None
     with style.context(["default", {"svg.hashsalt": "triton-dsl", "axes.spines.top": False,
                                     "axes.spines.right": False, "font.size": 9}]):  # fmt: skip
         yield

