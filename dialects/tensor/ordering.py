@@ -440,3 +440,21 @@ def _require_indices(type: Any, indices: Any, axis: int) -> None:
     for a, (size, other) in enumerate(zip(shape, wanted, strict=True)):
         if a != axis:
             merge_dim(size, other, f"sizes of axis {a}")
+
+
+def turned(x: Formula, axis: int) -> Formula:
+    """The elements along an axis from the last to the first, whatever its size is."""
+    size = x.size(axis)
+    if size is None:
+        line = x
+        for other in set(range(x.rank)) - {axis}:
+            line = line.cut(other, 0, 1)
+        ones = line.convert(i64).of(ReshapeToOp, shape=[-1]).filled(1)
+        places = ones.of(ReduceSumOp, axes=[0], keepdims=True) - ones.of(CumsumOp, axis=0)
+    else:
+        places = Formula(x.writer, x.writer.numbers(np.arange(size)[::-1], i64))
+    swapped = list(range(x.rank))
+    swapped[0], swapped[axis] = axis, 0
+    front = x.of(PermuteOp, perm=swapped) if axis else x
+    rows = front.of(GatherRowsOp, places)
+    return rows.of(PermuteOp, perm=swapped) if axis else rows

@@ -1,6 +1,7 @@
 """ONNX import of graphs in attributes, unrolled, and of sequences and optional values.
 
-How often a loop runs must be known, and which branch is taken. A sequence is a list of values.
+How often a loop runs must be known; where values choose a branch, both are computed. A sequence is
+a list of values.
 """
 
 from __future__ import annotations
@@ -26,8 +27,22 @@ LONGEST_LOOP = 100_000
 
 
 def _if(e: Builder, call: Call) -> Results:
-    branch = "then_branch" if e.array(call[0], "condition").any() else "else_branch"
-    return tuple(call.run(call.graph(branch), []))
+    """The branch that is taken; where only values tell, both, and a choice of the results."""
+    if e.is_known(call[0]):
+        branch = "then_branch" if e.array(call[0]).any() else "else_branch"
+        return tuple(call.run(call.graph(branch), []))
+    both = (call.run(call.graph(f"{name}_branch"), []) for name in ("then", "else"))
+    choice = e.reshape(call[0], [])
+    return tuple(
+        _chosen(e, choice, tensor_of(one), tensor_of(other))
+        for one, other in zip(*both, strict=True)
+    )
+
+
+def _chosen(e: Builder, choice: SSAValue, one: SSAValue, other: SSAValue) -> SSAValue:
+    if e.sizes(one) != e.sizes(other):
+        raise ProblemError("values choose between branches whose results differ in their sizes")
+    return e.add(tensor.WhereOp(choice, one, other))
 
 
 def _loop(e: Builder, call: Call) -> Results:

@@ -1,20 +1,25 @@
-"""ONNX import of recurrent cells, unrolled over their steps: `RNN`, `GRU`, `LSTM`.
+"""ONNX import of recurrent cells: `RNN`, `GRU`, `LSTM`.
 
-The equations are those of the standard, version 14. How many steps there are must be known.
+The equations are those of the standard, version 14. Cells are unrolled over a known number of
+steps; a free one is a loop, `spike.scan`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, Operation, SSAValue
 
-from ...dialects import tensor
+from ...dialects import spike, tensor
+from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.ordering import turned
+from ...passes.analysis.loop_body import scan_over
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_linear import linear
-from .sizes import static
+from .sizes import Free, Size, ir_shape
 
 LONGEST = 4096
 """A cell is unrolled over at most this many steps."""
@@ -27,15 +32,20 @@ _FUNCTIONS: dict[str, type[tensor.UnaryOp]] = {
 
 
 class _Cell:
-    """One direction of a recurrent node: weights of `gates` gates, activations, a limit."""
+    """One direction of a recurrent node: weights of `gates` gates, activations, a limit.
+
+    A ninth input, which ONNX does not have, is a projection [directions, out, hidden] of the state
+    that an LSTM gives and goes on with (Sak et al. 2014, without peepholes).
+    """
 
     def __init__(
         self, e: Builder, call: Call, direction: int, gates: int, kinds: list[str]
     ) -> None:
         self.e, self.call, self.gates = e, call, gates
         self.weight, self.recurrence = (self._transposed(call[i], direction) for i in (1, 2))
-        self.hidden = e.shape(self.recurrence, "hidden size")[0]
-        size = gates * self.hidden
+        self.out, size = e.shape(self.recurrence, "hidden size")
+        self.hidden = size // gates
+        self.projection = self._transposed(call[8], direction) if call.has(8) else None
         self.bias_x = self.bias_h = None
         if call.has(3):
             bias = self._row(call[3], direction)
@@ -115,7 +125,10 @@ def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     new = cell.activate(1, part(3, None, memory))
     memory = forget * memory + entry * new
     out = cell.activate(0, part(1, peep[1], memory))
-    return [(out * cell.activate(2, memory)).value, memory.value]
+    hidden = (out * cell.activate(2, memory)).value
+    if cell.projection is not None:
+        hidden = linear(e, hidden, cell.projection, None)
+    return [hidden, memory.value]
 
 
 def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
@@ -130,8 +143,8 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
             raise ProblemError("it has peepholes in more than one direction")
         x, is_batch_first = call[0], call.flag("layout", False)
         x = e.permute(x, [1, 0, 2]) if is_batch_first else x
-        (steps,) = static(e.sizes(x)[:1], "number of steps")
-        if not 1 <= steps <= LONGEST:
+        steps = e.sizes(x)[0]
+        if not isinstance(steps, Free) and not 1 <= steps <= LONGEST:
             raise ProblemError(f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
         direction = call.text("direction", "forward")
         ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
@@ -160,24 +173,64 @@ def _run(
     is_batch_first: bool,
 ) -> list[SSAValue]:  # fmt: skip
     steps, batch = e.sizes(x)[:2]
-    (count,) = static([steps], "number of steps")
     state: list[SSAValue] = []
     for place in range(states):
         initial = cell.call.optional(5 + place)
         if initial is None:
             zero = e.reshape(e.number(0, x), [1, 1])
-            state.append(e.stretch(zero, (batch, cell.hidden)))
+            state.append(e.stretch(zero, (batch, cell.hidden if place else cell.out)))
             continue
         initial = e.permute(initial, [1, 0, 2]) if is_batch_first else initial
         state.append(e.add(tensor.SqueezeOp(e.cut(initial, 0, index, index + 1), [0])))
+    if isinstance(steps, Free):
+        outputs, state = _looped(e, cell, x, state, step, back)
+        outputs = e.add(tensor.UnsqueezeOp(outputs, [1]))
+        return [outputs, *(e.add(tensor.UnsqueezeOp(value, [0])) for value in state)]
     rows: list[SSAValue] = []
-    for turn in reversed(range(count)) if back else range(count):
+    for turn in reversed(range(steps)) if back else range(steps):
         part = e.add(tensor.SqueezeOp(e.cut(x, 0, turn, turn + 1), [0]))
         state = step(cell, part, state)
         rows.append(e.add(tensor.UnsqueezeOp(state[0], [0, 1])))
     ordered = rows[::-1] if back else rows
-    outputs = ordered[0] if count == 1 else e.add(tensor.ConcatenateOp(ordered, 0))
+    outputs = ordered[0] if steps == 1 else e.add(tensor.ConcatenateOp(ordered, 0))
     return [outputs, *(e.add(tensor.UnsqueezeOp(value, [0])) for value in state)]
+
+
+def _looped(
+    e: Builder, cell: _Cell, x: SSAValue, state: list[SSAValue], step: Step, back: bool
+) -> tuple[SSAValue, list[SSAValue]]:
+    """A loop over a free number of steps: outputs [steps, batch, out], and the last state."""
+    run = _turned(e, x) if back else e.real(x)
+    state = [e.real(value) for value in state]
+    sizes: list[Sequence[Size]] = [(1, *e.sizes(run)[1:]), *map(e.sizes, state)]
+    element = tensor_type(run).element_type
+    block = Block(arg_types=[TensorType(element, ir_shape(size)) for size in sizes])
+    for argument, size in zip(block.args, sizes, strict=True):
+        e.refine(argument, size)
+    before = e.block.last_op
+    part = e.add(tensor.SqueezeOp(block.args[0], [0]))
+    after = step(cell, part, list(block.args[1:]))
+    output = e.add(tensor.UnsqueezeOp(after[0], [0]))
+    # What does not depend on the step stays around the loop.
+    inside: set[Operation] = set()
+    op = e.block.first_op if before is None else before.next_op
+    while op is not None:
+        here, op = op, op.next_op
+        if any(v.owner is block or v.owner in inside for v in here.operands):
+            inside.add(here)
+            here.detach()
+            block.add_op(here)
+    block.add_op(spike.YieldOp(*after, output))
+    loop = scan_over([run], state, block)
+    outputs, *last = e.add_all(loop)
+    e.refine(outputs, (*e.sizes(run)[:2], cell.out))
+    for value, size in zip(last, sizes[1:], strict=True):
+        e.refine(value, size)
+    return (_turned(e, outputs) if back else outputs), last
+
+
+def _turned(e: Builder, x: SSAValue) -> SSAValue:
+    return e.refine(turned(Formula(e, x), 0).value, e.sizes(x))
 
 
 RULES: dict[str, Rule] = {

@@ -16,14 +16,15 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from ...ir.errors import LoweringError, OptionError, TritonError, first_line
 from ...runtime.spiking.export_recording import recording
-from .calls import Call, is_tensor, nodes_of, operator_name, schema_of
+from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
+from .sizes import is_free, sizes_of
 from .standard_layers import batched_experts, settled, shortened
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ HasRule: TypeAlias = "Callable[[Node], bool]"
 
 _DECOMPOSITIONS = 4
 """How often operators are decomposed: a decomposition may make others."""
+
+_LEAST, _MOST = 2, 1 << 24
+"""A free size is no less to `torch.export`, and a bound beyond says what memory holds."""
 
 _REFINEMENTS = 4
 """How often bounds are put on free sizes."""
@@ -106,6 +110,8 @@ def export(
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
             # Recurrent layers of PyTorch keep a list of their weights.
             warnings.filterwarnings("ignore", ".*_flat_weights.*were assigned", UserWarning)
+            # It traces our own functions in the bodies of branches.
+            warnings.filterwarnings("ignore", ".*`functools.lru_cache`-wrapped", UserWarning)
             program = _traced(module, inputs, dimensions)
             roll_steps(program)
     except TritonError:
@@ -113,6 +119,32 @@ def export(
     except _FAILURES as error:
         raise LoweringError(_explained(type(module).__name__, error)) from error
     return Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
+
+
+def limits(exported: Exported) -> str:
+    """What sizes the graph is for, where PyTorch found that a free size is bounded: `L up to 64`.
+
+    A module that goes another way beyond, and a table that ends there, look the same.
+    """
+    ranges = cast("Mapping[Any, Any]", exported.program.range_constraints)
+    found: dict[str, None] = {}
+    for node in nodes_of(exported.program):
+        for axis, size in enumerate(
+            sizes_of(fake_tensor(node).shape)
+            if node.op == "placeholder" and is_tensor(node)
+            else ()
+        ):
+            name = exported.names.get((node.name, axis))
+            if name is None or not is_free(size):
+                continue
+            bounds = [ranges[symbol] for symbol in size.free_symbols if symbol in ranges]
+            found |= dict.fromkeys(
+                f"{name} from {bound.lower}" for bound in bounds if bound.lower > _LEAST
+            )
+            found |= dict.fromkeys(
+                f"{name} up to {bound.upper}" for bound in bounds if bound.upper < _MOST
+            )
+    return " and ".join(found)
 
 
 def readable(name: str, exported: Exported, has_rule: HasRule, keep: Collection[str]) -> Exported:
@@ -193,7 +225,24 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
         raise
     except _FAILURES as error:
         raise LoweringError(_explained(name, error)) from error
+    fixed = exported.names.keys() - _free_axes(program)
+    if fixed:
+        names = ", ".join(sorted({exported.names[place] for place in fixed}))
+        raise LoweringError(
+            f"{name}: operators that must be taken apart fix sizes that were to be free: {names}\n"
+            "Fix them, as with dynamic={} for all"
+        )
     return Exported(program, exported.names, is_decomposed=True)
+
+
+def _free_axes(program: ExportedProgram) -> set[tuple[str, int]]:
+    return {
+        (node.name, axis)
+        for node in nodes_of(program)
+        if node.op == "placeholder" and is_tensor(node)
+        for axis, size in enumerate(sizes_of(fake_tensor(node).shape))
+        if is_free(size)
+    }
 
 
 def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArguments:

@@ -33,7 +33,8 @@ from .calls import (
     overload_name,
     schema_of,
 )
-from .exporting import DynamicSizes, Exported, decomposed, export, is_statement, readable
+from .control_flow import write_out_bodies
+from .exporting import DynamicSizes, Exported, decomposed, export, is_statement, limits, readable
 from .in_place import is_written
 from .places import location, place_of
 from .rules_complex import is_complex
@@ -60,7 +61,7 @@ its parameters."""
 
 
 class TorchWarning(UserWarning):
-    """A module that is read for fewer sizes than usual."""
+    """A module that is read for fewer sizes than usual, or than its free sizes say."""
 
 
 def from_torch(
@@ -135,18 +136,30 @@ def _program(
     module: nn.Module, example_inputs: ExampleInputs, dynamic: DynamicSizes | None,
     recognize_ternary: bool, name: str,
 ) -> ModuleOp:  # fmt: skip
-    return program_of(export(module, example_inputs, dynamic), name, recognize_ternary)
+    exported = export(module, example_inputs, dynamic)
+    if dynamic is None and (bounds := limits(exported)):
+        raise LoweringError(f"{name} does this for {bounds} alone")
+    return program_of(exported, name, recognize_ternary)
 
 
 def program_of(exported: Exported, name: str, recognize_ternary: bool) -> ModuleOp:
-    """An exported graph as IR; see `from_torch`."""
+    """An exported graph as IR, with a `TorchWarning` where it bounds free sizes."""
+    if bounds := limits(exported):
+        warnings.warn(
+            f"{name} is read for {bounds}: beyond, the module may do something else",
+            TorchWarning, stacklevel=4,
+        )  # fmt: skip
+    write_out_bodies(exported.program)
     exported = readable(name, exported, _has_rule, REFUSED)
     try:
         program = _Importer(exported, recognize_ternary).run(name)
-    except UnsupportedError:
+    except UnsupportedError as problem:
         if exported.is_decomposed:
             raise
-        exported = decomposed(name, exported, _has_rule, REFUSED)
+        try:
+            exported = decomposed(name, exported, _has_rule, REFUSED)
+        except LoweringError:
+            raise problem from None
         program = _Importer(exported, recognize_ternary).run(name)
     try:
         program.verify()

@@ -36,7 +36,7 @@ _RECORDS = re.compile(
 )
 _TARGETS = re.compile(
     r"torch\.ops\.(aten|prims)\.(?!from_file)\w+\.\w+|torch\.sym_\w+|"
-    r"torch\.ops\.higher_order\.wrap_with_set_grad_enabled|"
+    r"torch\.ops\.higher_order\.(cond|scan|wrap_with_set_grad_enabled)|"
     r"_operator\.(add|and_|eq|floordiv|ge|getitem|gt|le|lt|mod|mul|ne|neg|or_|pow|sub|truediv)|"
     r"math\.(ceil|floor|sqrt|trunc)"
 )

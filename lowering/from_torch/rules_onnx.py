@@ -211,8 +211,8 @@ def _recurrent(e: Builder, call: Call) -> Result:
     layers, ways = call.integer("num_layers"), 1 + call.flag("bidirectional")
     parameters = call.tensors("params")
     count = len(parameters) // (layers * ways)
-    if count not in (2, 4) or any(e.known(node) is None for node in parameters):
-        raise ProblemError("cells with projections or with computed weights are not supported")
+    if any(e.known(node) is None for node in parameters):
+        raise ProblemError("cells with computed weights are not supported")
     attributes: dict[str, AttributeValue] = {
         "direction": "bidirectional" if ways == 2 else "forward", "linear_before_reset": 1,
     }  # fmt: skip
@@ -228,10 +228,12 @@ def _recurrent(e: Builder, call: Call) -> Result:
         first = layer * ways
         sets = [parameters[(first + way) * count : (first + way + 1) * count]
                 for way in range(ways)]  # fmt: skip
-        weights = [_stacked(e, there, [own[i] for own in sets], order) for i in range(count)]
-        bias = there.add(tensor.ConcatenateOp(weights[2:], 1)) if count == 4 else None
+        weights = [_stacked(e, there, [own[i] for own in sets], order) for i in range(count & ~1)]
+        bias = there.add(tensor.ConcatenateOp(weights[2:], 1)) if count > 3 else None
+        projection = _stacked(e, there, [own[-1] for own in sets], [0]) if count % 2 else None
         begins = [there.cut(tensor_of(state), 0, first, first + ways) for state in states]
         inputs = [x, weights[0], weights[1], bias, None, *begins]
+        inputs += [None] * (7 - len(inputs)) + [None, projection]
         results = ONNX[op](there, OnnxCall(op, "", OPSET, inputs, attributes, 1 + len(states)))
         assert isinstance(results, tuple)
         y, *ends = map(tensor_of, results)

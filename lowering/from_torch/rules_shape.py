@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.ordering import turned
 from ...dialects.tensor.shape import SLICE_END
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor
@@ -296,11 +297,10 @@ def fixed(size: Size) -> int:
 
 
 def _flip(e: Builder, call: Call) -> SSAValue:
-    x, sizes = e.value(call["self"]), e.sizes(call["self"])
+    x = Formula(e, e.value(call["self"]))
     for axis in call.integers("dims"):
-        places = e.numbers(np.arange(fixed(sizes[axis]))[::-1], i64)
-        x = e.gather(x, axis % call.rank, places)
-    return x
+        x = turned(x, axis % call.rank)
+    return x.value
 
 
 def _rolled(e: Builder, x: SSAValue, axis: int, size: int, by: int) -> SSAValue:

@@ -46,6 +46,9 @@ _SCHEMAS = {
 }
 """Operators that give what they take in shape and type, with their arguments in PyTorch."""
 
+_RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
+"""Layers of recurrent cells; what PyTorch derives of them fixes the number of steps."""
+
 _IN_PLACE = ("hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "silu")
 
 FRESH = frozenset({
@@ -56,7 +59,7 @@ FRESH = frozenset({
 })  # fmt: skip
 """Operators whose result shares memory with none of their operands."""
 
-Forward: TypeAlias = "Callable[..., Tensor | tuple[Tensor, Tensor | None]]"
+Forward: TypeAlias = "Callable[..., Tensor | tuple[Tensor, Any]]"
 """What a layer has in the place of its `forward`."""
 
 
@@ -77,7 +80,15 @@ def operators() -> _OpNamespace:
     def projected(x: Tensor, weight: Tensor, _bias: Tensor | None) -> Tensor:
         return x.new_empty((*x.shape[:-1], weight.shape[0]))
 
-    def define(name: str, schema: str, fake: Callable[..., Tensor | None]) -> None:
+    def recurrent(
+        x: Tensor, hx: Sequence[Tensor] | Tensor, _params: object, _biases: bool, _layers: int,
+        _dropout: float, _train: bool, ways: bool, _batch_first: bool,
+    ) -> tuple[Tensor, ...]:  # fmt: skip
+        starts = [hx] if isinstance(hx, torch.Tensor) else hx
+        y = x.new_empty((*x.shape[:2], (1 + ways) * starts[0].shape[-1]))
+        return (y, *(start.new_empty(start.shape) for start in starts))
+
+    def define(name: str, schema: str, fake: Callable[..., Any]) -> None:
         library.define(name + schema)
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
 
@@ -93,6 +104,15 @@ def operators() -> _OpNamespace:
         "int heads, bool batch_first) -> Tensor",
         same,
     )
+    rest = (
+        "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
+        "bool bidirectional, bool batch_first"
+    )
+    for name in _RECURRENT:
+        states = 2 if name == "lstm" else 1
+        results = ", ".join(["Tensor"] * (1 + states))
+        start = "Tensor[]" if states > 1 else "Tensor"
+        define(name, f"(Tensor input, {start} hx, {rest}) -> ({results})", recurrent)
     return getattr(torch.ops, NAMESPACE)
 
 
@@ -154,7 +174,8 @@ def settled(program: ExportedProgram) -> bool:
             continue
         if name.endswith("_") and not _reread(program, node):
             return False
-        node.target = getattr(torch.ops.aten, name.removesuffix("_")).default
+        overloads = getattr(torch.ops.aten, name.removesuffix("_"))
+        node.target = overloads.input if name in _RECURRENT else overloads.default
     return True
 
 
@@ -200,13 +221,16 @@ def _makers() -> dict[type[nn.Module], Callable[[Any], Forward]]:
         nn.Dropout1d: _nothing,
         nn.Dropout2d: _nothing,
         nn.GELU: _gelu,
+        nn.GRU: partial(_recurrent, "gru"),
         nn.Hardsigmoid: partial(_activation, "hardsigmoid", ()),
         nn.Hardswish: partial(_activation, "hardswish", ()),
         nn.Hardtanh: partial(_activation, "hardtanh", bounds),
+        nn.LSTM: partial(_recurrent, "lstm"),
         nn.LayerNorm: _layer_norm,
         nn.LeakyReLU: partial(_activation, "leaky_relu", ("negative_slope",)),
         nn.Linear: _linear,
         nn.MultiheadAttention: _attention,
+        nn.RNN: lambda part: _recurrent(f"rnn_{part.nonlinearity}", part),
         nn.ReLU: partial(_activation, "relu", ()),
         nn.ReLU6: partial(_activation, "hardtanh", bounds),
         nn.SiLU: partial(_activation, "silu", ()),
@@ -299,5 +323,38 @@ def _attention(part: nn.MultiheadAttention) -> Forward:
             part.num_heads, part.batch_first,
         )  # fmt: skip
         return result, None
+
+    return forward
+
+
+def _recurrent(name: str, part: nn.RNNBase) -> Forward:
+    """Recurrent cells over batches of sequences of one length."""
+    import torch
+
+    otherwise: Forward = partial(type(part).forward, part)
+    names: list[str] = part._flat_weights_names  # pyright: ignore[reportPrivateUsage]
+    rest = (part.bias, part.num_layers, 0.0, False, part.bidirectional, part.batch_first)
+    count = part.num_layers * (1 + part.bidirectional)
+    widths = [part.hidden_size, part.hidden_size][: 1 + (name == "lstm")]
+    widths[0] = part.proj_size or part.hidden_size
+
+    def forward(input: Any, hx: Any = None) -> tuple[Tensor, Any]:
+        # While it is exported, the list of its weights has others than its attributes.
+        weights = [getattr(part, key) for key in names]
+        if not isinstance(input, torch.Tensor) or input.dim() != 3 or (
+            input.dtype != weights[0].dtype
+        ):  # fmt: skip
+            return otherwise(input, hx)
+        if hx is None:
+            batch = input.shape[0 if part.batch_first else 1]
+            starts = [input.new_zeros((count, batch, width)) for width in widths]
+        else:
+            starts = list(hx) if name == "lstm" else [hx]
+        if any(start.dim() != 3 for start in starts):
+            return otherwise(input, hx)
+        given: Any = tuple(starts) if name == "lstm" else starts[0]
+        part.check_forward_args(input, given, None)  # pyright: ignore[reportArgumentType]
+        y, *ends = getattr(operators(), name)(input, given, weights, *rest)
+        return y, tuple(ends) if name == "lstm" else ends[0]
 
     return forward

@@ -202,6 +202,40 @@ def test_a_loop_and_a_branch_are_unrolled(bench: Any) -> None:
     assert bench.ops(module) == ["tensor.mul"] * 3 + ["tensor.neg"]
 
 
+@pytest.mark.parametrize("shape", [[], [1]])
+def test_values_choose_a_branch(bench: Any, shape: list[int]) -> None:
+    def branch(name: str, *nodes: Any) -> Any:
+        outputs = [
+            helper.make_tensor_value_info(nodes[1].output[0], TensorProto.FLOAT, ["N", 3]),
+            helper.make_tensor_value_info(nodes[0].output[0], TensorProto.INT64, [2]),
+        ]
+        return helper.make_graph(list(nodes), name, [], outputs)
+
+    nodes = [
+        make("If", ["choice"], ["y", "n"],
+             then_branch=branch("a", make("Identity", ["one"], ["i"]), make("Neg", ["x"], ["r"])),
+             else_branch=branch("b", make("Identity", ["two"], ["j"]), make("Abs", ["x"], ["s"]))),
+    ]  # fmt: skip
+    constants = {"one": np.array([1, 2]), "two": np.array([3, 4])}
+    inputs: dict[str, Any] = {"choice": (np.bool_, shape), "x": (np.float32, ["N", 3])}
+    model = bench.model(nodes, inputs, ["y", "n"], constants)
+    for choice in (True, False):
+        bench.check(model, {"choice": np.full(shape, choice), "x": floats(2, 3)})
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_recurrent_layers_over_free_lengths(bench: Any, direction: str) -> None:
+    ways = 2 if direction == "bidirectional" else 1
+    constants = {"w": floats(ways, 12, 4), "r": floats(ways, 12, 3), "b": floats(ways, 24)}
+    for op, gates, outputs in (("LSTM", 12, "yhc"), ("GRU", 9, "yh")):
+        own = {name: value[:, : 2 * gates if name == "b" else gates]
+               for name, value in constants.items()}  # fmt: skip
+        node = make(op, ["x", "w", "r", "b"], [*outputs], hidden_size=3, direction=direction)
+        model = bench.model([node], {"x": (np.float32, ["T", "N", 4])}, [*outputs], own)
+        assert "spike.scan" in str(bench.check(model, {"x": floats(5, 2, 4)}))
+        bench.check(model, {"x": floats(1, 3, 4)})
+
+
 # Files.
 
 

@@ -84,6 +84,18 @@ def test_sizes_that_the_module_fixes(function: Any) -> None:
         from_torch(Wrapped(function), x, dynamic={"x": {0: "N"}})
 
 
+@pytest.mark.parametrize(("example", "bound"), [(2, "N up to 3"), (6, "N from 4")])
+def test_a_module_that_goes_another_way_for_other_sizes(example: int, bound: str) -> None:
+    """By default it comes in for the sizes of the example; a size that is asked for is bounded."""
+    module, x = Wrapped(lambda x: x + 1 if x.shape[0] > 3 else x - 1), torch.zeros(example, 4)
+    with pytest.warns(TorchWarning, match=rf"the sizes of the example alone, .* for {bound} alone"):
+        made = from_torch(module, x)
+    assert f"tensor<{example}x4xf32>" in str(made)
+    with pytest.warns(TorchWarning, match=f"is read for {bound}: beyond, the module may"):
+        made = from_torch(module, x, dynamic={"x": {0: "N"}})
+    np.testing.assert_array_equal(run_module(made, [x.numpy()])[0], module(x).numpy())
+
+
 def test_control_flow_on_values() -> None:
     with pytest.raises(LoweringError, match="Control flow must not depend on values"):
         from_torch(Wrapped(lambda x: x if x.sum() > 0 else -x), torch.randn(2, 4))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch.nn import functional as F
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.engine import run_target
-from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.from_torch import TorchWarning, from_torch
 
 SIZES = {"x": {0: "N", 1: "L"}}
 
@@ -62,14 +63,20 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
     "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
     "few places": lambda x: x[:, torch.arange(x.shape[1]).bool().long()],
+    "turned": lambda x: x.flip(1) - x.flip(0, 2),
     "beside": lambda x: torch.arange(x.shape[1] + 2) + x.sum((1, 2))[:, None],
 }
+
+
+BOUNDS = {"rows of a table": "L up to 20", "rows from a place": "L up to 23"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_free_sizes(name: str) -> None:
     """Also of one element, which PyTorch counts as a size of its own."""
-    module = from_torch(Function(FUNCTIONS[name]), torch.randn(2, 5, 3), dynamic=SIZES)
+    bound = BOUNDS.get(name)
+    with pytest.warns(TorchWarning, match=bound) if bound else nullcontext():
+        module = from_torch(Function(FUNCTIONS[name]), torch.randn(2, 5, 3), dynamic=SIZES)
     for batch, length in ((2, 5), (3, 9), (1, 2)):
         x = torch.randn(batch, length, 3)
         wanted = FUNCTIONS[name](x).numpy()
@@ -172,3 +179,57 @@ def test_mixtures_of_experts_gather_weights() -> None:
     with torch.no_grad():
         wanted = experts(x)
     np.testing.assert_allclose(run_module(module, [x.numpy()])[0], wanted.numpy(), 1e-5, 1e-5)
+
+
+RECURRENT: dict[str, nn.RNNBase] = {
+    "lstm": nn.LSTM(4, 6, batch_first=True),
+    "projected": nn.LSTM(4, 6, proj_size=3, num_layers=2, bidirectional=True),
+    "gru": nn.GRU(4, 5, bidirectional=True, bias=False),
+    "rnn": nn.RNN(4, 5, nonlinearity="relu", batch_first=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_over_free_lengths(name: str) -> None:
+    """A loop over the steps, in engines too; with a free batch beside, or a fixed one."""
+    layer = RECURRENT[name].eval()
+    axis = 1 if layer.batch_first else 0
+
+    def sequence(steps: int) -> Tensor:
+        return torch.randn(*((2, steps) if axis else (steps, 2)), 4)
+
+    for sizes in ({axis: "T", 1 - axis: "N"}, {axis: "T"}):
+        module = from_torch(layer, sequence(5), dynamic={"input": sizes})
+        assert "spike.scan" in str(module)
+        engines = ("onnx", "pytorch") if len(sizes) > 1 else ("onnx", "pytorch", "native")
+        for steps in (1, 7):
+            x = sequence(steps)
+            y, state = layer(x)
+            wanted = [y, *state] if isinstance(state, tuple) else [y, state]
+            results = [run_module(module, [x.numpy()])]
+            results += [run_target(module, engine, [x.numpy()])[1] for engine in engines]
+            for found in results:
+                for result, value in zip(found, wanted, strict=True):
+                    np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-6)
+
+
+def test_a_state_goes_into_a_loop() -> None:
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.LSTM(4, 3)
+
+        def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Tensor:
+            return self.cell(x, (h, c))[0]
+
+    module, inputs = (
+        Step().eval(),
+        (torch.randn(5, 2, 4), torch.randn(1, 2, 3), torch.randn(1, 2, 3)),
+    )
+    free = {"x": {0: "T", 1: "N"}, "h": {1: "N"}, "c": {1: "N"}}
+    program = from_torch(module, inputs, dynamic=free)
+    for batch, steps in ((2, 5), (4, 3)):
+        x, h, c = torch.randn(steps, batch, 4), torch.randn(1, batch, 3), torch.randn(1, batch, 3)
+        (found,) = run_module(program, [value.numpy() for value in (x, h, c)])
+        np.testing.assert_allclose(found, module(x, h, c).detach().numpy(), 1e-5, 1e-6)

@@ -1,0 +1,102 @@
+"""Branches on values and scans over steps: as in PyTorch, for inputs that go either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.from_torch.pt2_file import from_pt2
+
+cond = cast("Callable[..., Any]", torch.cond)
+
+
+class Branches(nn.Module):
+    """A branch within a branch, with layers and several results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.other = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        def negative(x: Tensor) -> tuple[Tensor, Tensor]:
+            y = cond(x.amax() > 2, lambda x: x * 2, lambda x: x.sort(1)[0], (x,))
+            return self.other(y).relu(), y
+
+        return cond(x.sum() > 0, lambda x: (self.one(x), x + 1), negative, (x,))
+
+
+class Filter(nn.Module):
+    """Two runs, a state and a weight that all steps share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        from torch._higher_order_ops.scan import scan
+
+        def step(state: Tensor, parts: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            state = torch.tanh(state @ self.weight + parts[0])
+            return state, state * parts[1]
+
+        return cast("Any", scan)(step, torch.zeros(2, 4), (x, y))
+
+
+INPUTS = [np.random.default_rng(n).normal(n - 1, 1.5, (2, 4)).astype(np.float32) for n in range(4)]
+
+
+def test_branches_on_values() -> None:
+    module = Branches().eval()
+    program = from_torch(module, torch.randn(2, 4))
+    for x in INPUTS:
+        wanted = [value.detach().numpy() for value in module(torch.from_numpy(x))]
+        results = [run_module(program, [x])]
+        results += [run_target(program, name, [x])[1] for name in ("onnx", "pytorch", "native")]
+        for found in results:
+            for result, value in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(result, value, 1e-5, 1e-6)
+
+
+@pytest.mark.parametrize("steps", [1, 5])
+def test_scans(steps: int) -> None:
+    module = Filter().eval()
+    x, y = torch.randn(steps, 2, 4), torch.randn(steps, 2, 4)
+    program = from_torch(module, (x, y), dynamic={})
+    found = run_module(program, [x.numpy(), y.numpy()])
+    for result, value in zip(found, module(x, y), strict=True):
+        np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-6)
+
+
+def test_branches_in_files(tmp_path: Any) -> None:
+    module, path = Branches().eval(), tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(module, (torch.zeros(2, 4),)), path)
+    program = from_pt2(path)
+    for x in INPUTS:
+        for result, value in zip(
+            run_module(program, [x]), module(torch.from_numpy(x)), strict=True
+        ):
+            np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-6)
+
+
+class Doubled(nn.Module):
+    """A loop whose end depends on values."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        from torch._higher_order_ops.while_loop import while_loop
+
+        loop = cast("Any", while_loop)
+        return loop(lambda x: x.sum() < 9, lambda x: (x * 2,), (x,))[0]
+
+
+def test_loops_whose_end_depends_on_values_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="while_loop"):
+        from_torch(Doubled(), torch.ones(2, 4))
