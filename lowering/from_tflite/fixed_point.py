@@ -3,8 +3,9 @@
 LiteRT multiplies an i32 sum by a real factor m·2^-s, 31 bits of m (Jacob et al. 2018, section 2.2),
 and its kernels round that in different ways. Most reference kernels round twice: x·m/2^31, halves
 up, then the rest of the shift, halves away from zero. FULLY_CONNECTED rounds once, halves away from
-zero. XNNPACK multiplies by a float32 and rounds once, halves to even. `Builder.rounding` chooses
-between the reference kernels and one `tensor.requantize`, which rounds once, halves up.
+zero. XNNPACK multiplies by a float32 and rounds once, halves to even; its sums of two tensors have
+multipliers of 21 bits. `Builder.rounding` chooses among the reference kernels, XNNPACK where it has
+a kernel, and one `tensor.requantize`, which rounds once, halves up.
 """
 
 from __future__ import annotations
@@ -76,6 +77,40 @@ def activation_range(node: Node) -> tuple[int, int]:
     if kind not in (0, RELU, RELU_N1_TO_1, RELU6):
         raise ProblemError(f"its fused activation {kind} has no integer form")
     return low, high
+
+
+def rescaled_in_floats(
+    e: Builder,
+    x: SSAValue,
+    factors: Array,
+    zero: int,
+    element: Attribute,
+    bounds: tuple[int, int],
+    axis: int = 1,
+) -> SSAValue:
+    """clamp(round(float32(x)·factor) + zero), halves to even, as XNNPACK does.
+
+    `MlasRequantizeOutput` of ONNX Runtime and `xnn_init_qs8_*_conv_minmax_fp32_*` are the same.
+
+    Args:
+        x: i32.
+        factors: float32, one or one for each place on `axis`.
+        zero: the zero point of the result.
+        element: of the result.
+        bounds: of the result, zero point included.
+        axis: of x.
+    """
+    if factors.size == 1:
+        scale = e.known(factors.reshape(()))
+    else:
+        scale = e.along(e.known(factors), axis, e.rank(x))
+    scaled = e.add(tensor.MulOp(e.convert(x, f32), scale))
+    return _stepped(e, scaled, np.float32(1), zero, element, bounds)
+
+
+def has_float_kernel(e: Builder, *elements: Attribute) -> bool:
+    """Whether sums of products of such elements are rescaled as XNNPACK does."""
+    return e.rounding == "xnnpack" and all(element in (i8, UI8) for element in elements)
 
 
 def rescaled(
@@ -181,6 +216,25 @@ def _requantized(
     return e.add(tensor.RequantizeOp(x, m, s, z, axis=axis, low=bounds[0], high=bounds[1]))
 
 
+def in_256ths(
+    e: Builder, x: SSAValue, factor: np.floating, zero: int, element: Attribute
+) -> SSAValue:
+    """clamp(round(x·factor) + zero), the factor in 256ths, halves up: XNNPACK between two grids."""
+    steps = e.number(int(np.rint(factor * 256)), i32)
+    scaled = e.add(tensor.MulOp(x, steps))
+    return shifted(e, scaled, 8, zero, element, grid_range(element))
+
+
+def shifted(
+    e: Builder, x: SSAValue, shift: int, zero: int, element: Attribute, bounds: tuple[int, int]
+) -> SSAValue:
+    """clamp(⌊x/2^shift + 1/2⌋ + zero)."""
+    if not 0 < shift < 31:
+        raise ProblemError("its scales differ by more than 2^9")
+    result = _requantized(e, x, np.array(1), np.array(shift), zero, element, bounds, 1)
+    return e.convert(result, element)
+
+
 def clamped(e: Builder, x: SSAValue, low: int, high: int, element: Attribute) -> SSAValue:
     """Integers between bounds, as `element`."""
     above = e.add(tensor.MaximumOp(x, e.number(low, x)))
@@ -260,12 +314,20 @@ def quantized(e: Builder, x: SSAValue, scales: Quantization, element: Attribute)
     low, high = grid_range(element)
     if scales.is_per_axis or (scales.scale == 0).any():
         raise ProblemError("activations have one scale")
-    scale = e.known(np.asarray(scales.scale[0], np.float32))
-    x = e.convert(x, f32)
+    return _stepped(e, e.convert(x, f32), scales.scale[0], scales.zero, element, (low, high))
+
+
+def _stepped(
+    e: Builder, x: SSAValue, step: np.floating, zero: int, element: Attribute,
+    bounds: tuple[int, int],
+) -> SSAValue:  # fmt: skip
+    """clamp(round(x/step) + zero) for x of f32."""
+    low, high = bounds
+    scale = e.known(np.asarray(step, np.float32))
     if element in (i8, i16) and e.rank(x):
-        zero = e.number(scales.zero, element)
-        return e.add(tensor.QuantizeOp(x, scale, zero, axis=0, low=low, high=high))
+        start = e.number(zero, element)
+        return e.add(tensor.QuantizeOp(x, scale, start, axis=0, low=low, high=high))
     steps = e.add(tensor.RoundOp(e.add(tensor.DivOp(x, scale))))
-    shifted = e.add(tensor.AddOp(steps, e.number(scales.zero, f32)))
+    shifted = e.add(tensor.AddOp(steps, e.number(zero, f32)))
     bounded = e.add(tensor.MaximumOp(shifted, e.number(low, f32)))
     return e.convert(e.add(tensor.MinimumOp(bounded, e.number(high, f32))), element)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from xdsl.dialects.builtin import (
     ModuleOp,
@@ -35,7 +35,7 @@ BATCH = "batch"
 """What a free first size is called."""
 
 DynamicRange = Literal["integers", "floats"]
-Rounding = Literal["reference", "once"]
+Rounding = Literal["reference", "xnnpack", "once"]
 
 
 def from_tflite(
@@ -63,8 +63,9 @@ def from_tflite(
             arithmetic, which rounds activations to 8 bits in each run. `floats`: products by the
             real numbers that the integers stand for.
         rounding: how integers are rescaled. `reference`: bit for bit as LiteRT's reference kernels
-            do, most of them in two steps. `once`: one `tensor.requantize` each, at most a step
-            off, which is what faster kernels do too.
+            do, most of them in two steps. `xnnpack`: as the kernels that LiteRT takes by default,
+            which multiply by a float and round once. `once`: one `tensor.requantize` each, at most
+            a step off.
         recognize_ternary: turn weights whose values are -s, 0 and +s, for one s or one an output
             channel, into trits with a scale, exactly.
         name: what the IR calls the module; by default the file's name.
@@ -80,8 +81,8 @@ def from_tflite(
     """
     if dynamic_range not in ("integers", "floats"):
         raise OptionError(f"expected dynamic_range 'integers' or 'floats', got '{dynamic_range}'")
-    if rounding not in ("reference", "once"):
-        raise OptionError(f"expected rounding 'reference' or 'once', got '{rounding}'")
+    if rounding not in (known := get_args(Rounding)):
+        raise OptionError(f"expected rounding {' or '.join(map(repr, known))}, got '{rounding}'")
     model = read_model(source, signature)
     builder = Builder(Block(), ParameterStore.unsaved(), recognize_ternary)
     builder.rounds_activations = dynamic_range == "integers"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i32
@@ -14,7 +14,16 @@ from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ..from_onnx.calls import element_type, tensor_of
 from ..problems import ProblemError
-from .fixed_point import activation_range, centred, grid_range, quantized, real_values, rescaled
+from .fixed_point import (
+    activation_range,
+    centred,
+    grid_range,
+    has_float_kernel,
+    in_256ths,
+    quantized,
+    real_values,
+    rescaled,
+)
 from .model import Quantization, StoredTensor
 from .tflite_builder import Builder, Node, Results, Rule, is_real
 
@@ -96,11 +105,25 @@ def _leaky_integers(e: Builder, node: Node) -> SSAValue:
     """One factor above the zero point, another below."""
     scales, result = node.scales(0), node.result_scales()
     wide = centred(e, node[0], scales)
+    step = scales.scale[0] / result.scale[0]
+    if has_float_kernel(e, node.element) and _is_usual(step):
+        slope = np.float32(step * np.float32(node.number("alpha")))
+        parts = [in_256ths(e, wide, factor, result.zero, node.element) for factor in (step, slope)]
+        return _signed_choice(e, wide, parts)
     above = np.float64(scales.scale[0] / result.scale[0])
     below = np.float64(scales.scale[0] * np.float32(node.number("alpha")) / result.scale[0])
     parts = [rescaled(e, wide, factor, result.zero, node.element) for factor in (above, below)]
+    return _signed_choice(e, wide, parts)
+
+
+def _signed_choice(e: Builder, wide: SSAValue, parts: Sequence[SSAValue]) -> SSAValue:
     negative = e.add(tensor.CompareOp(wide, e.number(0, i32), "lt"))
     return e.add(tensor.WhereOp(negative, parts[1], parts[0]))
+
+
+def _is_usual(factor: np.floating) -> bool:
+    """Whether XNNPACK takes a factor between two grids."""
+    return bool(2.0**-8 <= factor <= 2.0**7)
 
 
 def regridded(
@@ -115,8 +138,11 @@ def regridded(
         assert bounds is not None
         low, high = (e.number(bound, x) for bound in bounds)
         return e.add(tensor.MinimumOp(e.add(tensor.MaximumOp(x, low)), high))
+    wide, step = centred(e, x, scales), scales.scale[0] / result.scale[0]
+    alike = has_float_kernel(e, element) and tensor_type(x).element_type == element
+    if alike and node.kind == "QUANTIZE" and _is_usual(step):
+        return in_256ths(e, wide, step, result.zero, element)
     factor = np.float64(scales.scale[0]) / np.float64(result.scale[0])
-    wide = centred(e, x, scales)
     return rescaled(e, wide, factor, result.zero, element, bounds)
 
 

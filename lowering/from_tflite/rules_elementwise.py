@@ -15,9 +15,12 @@ from .fixed_point import (
     activation_range,
     centred,
     grid_range,
+    has_float_kernel,
     quantized,
     real_values,
     rescaled,
+    rescaled_in_floats,
+    shifted,
 )
 from .rules_activation import activated, formula, regridded, tabulated, unary
 from .tflite_builder import Builder, Node, Rule, is_real, like, standard
@@ -73,6 +76,8 @@ def _sum(sign: int) -> Rule:
         if grid_range(element)[1] == 32767 and any(s.zero for s in (*scales, result)):
             raise ProblemError("its 16-bit operands have zero points")
         fine = 15 if grid_range(element)[1] == 32767 else 20
+        if has_float_kernel(e, element):
+            return _weighted_sum(e, node, sign)
         largest = 2.0 * max(float(s.scale[0]) for s in scales)
         parts: list[SSAValue] = []
         for index, grid in enumerate(scales):
@@ -93,15 +98,33 @@ def _sum(sign: int) -> Rule:
     return rule
 
 
+def _weighted_sum(e: Builder, node: Node, sign: int) -> SSAValue:
+    """ADD and SUB as XNNPACK has them (`xnn_init_qs8_add_minmax_params`).
+
+    Multipliers have 21 bits, those of the larger operand all of them; the sum rounds once, halves
+    up.
+    """
+    result = node.result_scales()
+    real = [node.scales(index).scale[0] / result.scale[0] for index in (0, 1)]
+    shift = 21 - int(np.frexp(max(real))[1])
+    terms: list[SSAValue] = []
+    for index in (0, 1):
+        factor = e.number(int(np.rint(np.ldexp(np.float64(real[index]), shift))), i32)
+        terms.append(e.add(tensor.MulOp(centred(e, node[index], node.scales(index)), factor)))
+    kind = tensor.AddOp if sign > 0 else tensor.SubOp
+    total, bounds = e.add(kind(*terms)), activation_range(node)
+    return shifted(e, total, shift, result.zero, node.element, bounds)
+
+
 def _product(e: Builder, node: Node) -> SSAValue:
     scales, result = [node.scales(0), node.scales(1)], node.result_scales()
     wide = [centred(e, node[index], scales[index]) for index in (0, 1)]
     # In float32, as LiteRT computes it.
     factor = scales[0].scale[0] * scales[1].scale[0] / result.scale[0]
-    return rescaled(
-        e, e.add(tensor.MulOp(*wide)), np.float64(factor), result.zero, node.element,
-        activation_range(node),
-    )  # fmt: skip
+    product, bounds = e.add(tensor.MulOp(*wide)), activation_range(node)
+    if has_float_kernel(e, node.element):
+        return rescaled_in_floats(e, product, factor, result.zero, node.element, bounds)
+    return rescaled(e, product, np.float64(factor), result.zero, node.element, bounds)
 
 
 def _same_grid(kind: Binary) -> Rule:

@@ -27,8 +27,10 @@ from .fixed_point import (
     activation_range,
     centred,
     grid_range,
+    has_float_kernel,
     real_values,
     rescaled,
+    rescaled_in_floats,
     rescaled_wide,
 )
 from .model import Quantization
@@ -122,8 +124,12 @@ class Product:
             # A bias beyond 32 bits only stands where the sums are wide too.
             added = e.along(e.convert(bias, sums), self.axis % e.rank(sums), e.rank(sums))
             sums = e.add(tensor.AddOp(sums, added))
-        factors = self._factors(scales, weights, result)
         bounds, axis = activation_range(node), self.axis % e.rank(sums)
+        if has_float_kernel(e, *(tensor_type(v).element_type for v in (self.x, self.weight))):
+            # In float32 and in this order, as XNNPACK computes it.
+            real = scales.scale[0] * weights.scale / result.scale[0]
+            return rescaled_in_floats(e, sums, real, result.zero, node.element, bounds, axis)
+        factors = self._factors(scales, weights, result)
         connected = node.kind == "FULLY_CONNECTED"
         rounds_once = connected and largest <= LARGEST_SUM
         if wide and tensor_type(self.x).element_type == i16 and not rounds_once:

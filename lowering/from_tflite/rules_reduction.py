@@ -10,7 +10,14 @@ from ...dialects import tensor
 from ..from_onnx.sizes import product, static
 from ..problems import ProblemError
 from ..to_tflite.multipliers import shared_multiplier
-from .fixed_point import centred, grid_range, multiplied, rescaled
+from .fixed_point import (
+    centred,
+    grid_range,
+    has_float_kernel,
+    multiplied,
+    rescaled,
+    rescaled_in_floats,
+)
 from .model import Quantization
 from .rules_activation import regridded
 from .tflite_builder import Builder, Node, Results, Rule, standard
@@ -87,12 +94,15 @@ def _scaled_sum(is_mean: bool) -> Rule:
         sums, perm = reduced(e, node, _centred(e, x, scales), "ReduceSum"), None
         if (before := e.permuted(sums)) is not None:
             sums, perm = before
+        bounds = grid_range(node.element)
         factor = np.float64(scales.scale[0] / result.scale[0])
-        if not is_mean or e.rounding == "once":
+        if is_mean and has_float_kernel(e, node.element):
+            real = scales.scale[0] / (result.scale[0] * np.float32(count))
+            scaled = rescaled_in_floats(e, sums, real, result.zero, node.element, bounds)
+        elif not is_mean or e.rounding == "once":
             scaled = rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
         else:
             multiplier, exponent = shared_multiplier(factor, max(count, 1))
-            bounds = grid_range(node.element)
             scaled = multiplied(e, sums, multiplier, exponent, result.zero, bounds, node.element)
             scaled = e.convert(scaled, node.element)
         return scaled if perm is None else e.permute(scaled, perm)

@@ -36,7 +36,7 @@ class Builder(onnx.Builder):
     """
 
     rounds_activations: bool = True
-    rounding: Literal["reference", "once"] = "reference"
+    rounding: Literal["reference", "xnnpack", "once"] = "reference"
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The axes in another order; two permutations become one."""

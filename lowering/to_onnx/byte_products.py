@@ -10,13 +10,23 @@ images of one pixel, since QLinearMatMul has no bias.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ..to_tflite.integer_patterns import Rescaled, Weighted, rescaled, times, weighted
+from ..to_tflite.integer_patterns import (
+    Rescaled,
+    Scaled,
+    Weighted,
+    rescaled,
+    scaled_in_floats,
+    times,
+    weighted,
+)
 from .byte_levels import centred, levels, signed, unsigned
 from .byte_weights import SHIFT, store
 from .graph import Array, Element
@@ -25,38 +35,71 @@ from .linear import window_attributes
 from .onnx_writer import Writer
 from .rescaling import Steps, factors_of, offsets_of, scales_of, steps_of
 
-FINE = 1 << 20
-"""What LiteRT multiplies the operands of a sum by, so that rounding them does not show."""
-
 BYTES = (-128, 127)
 """The bounds of the levels."""
 
 
 def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
     """Write the layer that ends in `op`; whether it could be."""
-    if tensor_type(op.result).element_type != i8:
-        return False
     scaled = rescaled(op.result)
-    layer = None if scaled is None else weighted(scaled.source)
+    layer = None if scaled is None else _layer(op, scaled.source)
     if scaled is None or layer is None or (scaled.multipliers <= 0).any():
         return False
-    rank = tensor_type(layer.x).get_num_dims()
-    if not isinstance(layer.op, tensor.ConvOp) and rank != 2:
-        return False
-    channels = layer.weight.shape[0 if isinstance(layer.op, tensor.ConvOp) else 1]
+    channels = _channels(layer)
     if scaled.multipliers.size not in (1, channels):
         return False
     low, high = _reach(layer, channels)
     if max(-low.min(initial=0), high.max(initial=0)) >= 1 << 30:
         return False
     steps = steps_of(lambda sums: _rescaled(scaled, sums), low, high, scaled.bounds, scaled.zero)
-    made = _in_bytes(e, layer, steps) or _in_floats(
-        e, layer, steps, scaled, max(-low.min(), high.max())
-    )
+    both = scales_of(steps)
+    if both is None:
+        made = _in_floats(e, layer, steps, scaled, max(-low.min(), high.max()))
+    else:
+        made = _convolved(e, layer, *both, scaled)
     if made is None:
         return False
-    e.bind(op.result, signed(e, _clipped(e, made, scaled)))
+    e.bind(op.result, signed(e, made))
     return True
+
+
+def float_product(e: Writer, op: tensor.QuantizeOp) -> bool:
+    """Write the layer that ends in `op`, which rescales as QLinearConv does; whether it was one."""
+    scaled = scaled_in_floats(op.result)
+    layer = None if scaled is None else _layer(op, scaled.source)
+    if scaled is None or layer is None:
+        return False
+    channels = _channels(layer)
+    if scaled.scales.size not in (1, channels) or not _in_order(op, layer):
+        return False
+    scales = np.broadcast_to(scaled.scales, channels).astype(np.float32)
+    made = _convolved(e, layer, scales, np.zeros(channels, np.int64), scaled)
+    e.bind(op.result, signed(e, made))
+    return True
+
+
+def _in_order(op: tensor.QuantizeOp, layer: Weighted) -> bool:
+    """Whether the scales of a layer lie along its channels."""
+    product = op.input.owner
+    assert isinstance(product, tensor.MulOp)
+    places = len(layer.weight.shape) - 2
+    shape = tensor_type(product.rhs).get_shape()
+    return np.prod(shape) == 1 or (
+        shape[len(shape) - places - 1] == _channels(layer) and len(shape) > places
+    )
+
+
+def _layer(op: tensor.RequantizeOp | tensor.QuantizeOp, sums: SSAValue) -> Weighted | None:
+    """The product of bytes that gives sums, where QLinearConv may have it."""
+    layer = weighted(sums)
+    if layer is None or tensor_type(op.result).element_type != i8:
+        return None
+    is_image = isinstance(layer.op, tensor.ConvOp)
+    return layer if is_image or tensor_type(layer.x).get_num_dims() == 2 else None
+
+
+def _channels(layer: Weighted) -> int:
+    return layer.weight.shape[0 if isinstance(layer.op, tensor.ConvOp) else 1]
 
 
 def _rescaled(scaled: Rescaled, sums: Array) -> Array:
@@ -118,10 +161,12 @@ def _in_floats(
     if exact is Element.DOUBLE:
         scale = e.constant(found.scale.reshape(-1, *places), f"{name}.scale")
         rounded = e.apply("Round", [e.apply("Div", [steps_away, scale])])
-        return levels(e, e.cast(rounded, Element.FLOAT), zero)
+        made = levels(e, e.cast(rounded, Element.FLOAT), zero)
+        return _clipped(e, made, scaled)
     zeros = e.constant(np.full(channels, zero), "zero_points")
     inputs = [steps_away, e.constant(found.scale, f"{name}.scale"), zeros]
-    return e.call("", "QuantizeLinear", inputs, Element.UINT8, {"axis": 1})
+    made = e.call("", "QuantizeLinear", inputs, Element.UINT8, {"axis": 1})
+    return _clipped(e, made, scaled)
 
 
 def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
@@ -132,32 +177,46 @@ def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
     added = None if scaled is None else scaled.source.owner
     if scaled is None or not isinstance(added, tensor.AddOp | tensor.SubOp):
         return False
-    sides: list[tuple[Rescaled, SSAValue, int]] = []
-    for value in (added.lhs, added.rhs):
-        part = rescaled(value)
-        inner = None if part is None or part.zero else times(part.source, FINE)
-        if part is None or inner is None or tensor_type(inner[0]).element_type != i8:
-            return False
-        sides.append((part, *inner))
-    if any(part.multipliers.size != 1 for part in (scaled, sides[0][0], sides[1][0])):
+    sides = [_side(value) for value in (added.lhs, added.rhs)]
+    if sides[0] is None or sides[1] is None or scaled.multipliers.size != 1:
         return False
     sign = 1 if isinstance(added, tensor.AddOp) else -1
-    parts = [
-        _rescaled(part, (np.arange(-128, 128) - zero)[None, :] * FINE) for part, _, zero in sides
-    ]
-    table = _rescaled(scaled, parts[0].reshape(-1, 1) + sign * parts[1])
-    real = [float(_factors(part)[0]) * FINE for part in (scaled, sides[0][0], sides[1][0])]
-    about = np.array([real[1], sign * real[2]]) * real[0] / FINE
-    found = factors_of(table, scaled.zero, (sides[0][2], sides[1][2]), about)
+    table = _rescaled(scaled, sides[0].terms.reshape(-1, 1) + sign * sides[1].terms)
+    about = np.array([sides[0].factor, sign * sides[1].factor]) * float(_factors(scaled)[0])
+    found = factors_of(table, scaled.zero, (sides[0].zero, sides[1].zero), about)
     if found is None:
         return False
     terms = [
-        e.apply("Mul", [centred(e, e.value(x), zero), e.scalar(factor, Element.FLOAT)])
-        for (_, x, zero), factor in zip(sides, found, strict=True)
+        e.apply("Mul", [centred(e, e.value(side.x), side.zero), e.scalar(factor, Element.FLOAT)])
+        for side, factor in zip((sides[0], sides[1]), found, strict=True)
     ]
     sums = levels(e, e.apply("Add", terms), np.array(scaled.zero + SHIFT, np.uint8))
     e.bind(op.result, signed(e, _clipped(e, sums, scaled)))
     return True
+
+
+class _Side(NamedTuple):
+    """An operand of a sum: bytes, their zero point, what each becomes, and by about what factor."""
+
+    x: SSAValue
+    zero: int
+    terms: Array
+    factor: float
+
+
+def _side(value: SSAValue) -> _Side | None:
+    """What is less its zero point, times a number, rescaled or not."""
+    part = rescaled(value)
+    inner = times(value if part is None else part.source)
+    if inner is None or tensor_type(inner[0]).element_type != i8:
+        return None
+    x, zero, number = inner
+    terms = (np.arange(-128, 128) - zero)[None, :] * np.int64(number)
+    if part is None:
+        return _Side(x, zero, terms, number)
+    if part.zero or part.multipliers.size != 1:
+        return None
+    return _Side(x, zero, _rescaled(part, terms), float(_factors(part)[0]) * number)
 
 
 def _factors(scaled: Rescaled) -> Array:
@@ -165,7 +224,7 @@ def _factors(scaled: Rescaled) -> Array:
     return np.ldexp(scaled.multipliers.astype(np.float64), scaled.exponents - 31)
 
 
-def _clipped(e: Writer, name: str, scaled: Rescaled) -> str:
+def _clipped(e: Writer, name: str, scaled: Rescaled | Scaled) -> str:
     """UINT8 levels within bounds."""
     if scaled.bounds == BYTES:
         return name
@@ -173,30 +232,30 @@ def _clipped(e: Writer, name: str, scaled: Rescaled) -> str:
     return e.node("Clip", [name, low, high], Element.UINT8)
 
 
-def _in_bytes(e: Writer, layer: Weighted, steps: Steps) -> str | None:
-    """QLinearConv in UINT8."""
-    both = scales_of(steps)
-    if both is None:
-        return None
-    scales, shifts = both
+def _convolved(
+    e: Writer, layer: Weighted, scales: Array, shifts: Array, scaled: Rescaled | Scaled
+) -> str:
+    """QLinearConv in UINT8: scales, and what is added to the bias, one a channel."""
     x, op = unsigned(e, e.value(layer.x)), layer.op
     weight, attributes = layer.weight, {}
     if isinstance(op, tensor.ConvOp):
         attributes = window_attributes(op)
     else:
-        x, weight = e.unsqueeze(x, [2, 3]), weight.T[:, :, None, None]
+        x, weight = e.pixels.get(x) or e.unsqueeze(x, [2, 3]), weight.T[:, :, None, None]
     name = op.operands[1].name_hint or "weight"
     stored = store(e.graph, name, np.ascontiguousarray(weight), 0)
     bias = shifts if layer.bias is None else layer.bias.astype(np.int64) + shifts
     one = e.scalar(1, Element.FLOAT)
-    zeros = [np.array(zero + SHIFT, np.uint8) for zero in (layer.zero, steps.zero)]
+    zeros = [np.array(z + SHIFT, np.uint8) for z in (layer.zero, scaled.zero)]
     inputs = [
         x, one, e.constant(zeros[0], "zero_point"),
         stored.levels, e.constant(scales, f"{name}.scale"),
         e.constant(stored.zero_point, "weight_zero_point"),
         one, e.constant(zeros[1], "zero_point"), e.constant(bias.astype(np.int32), f"{name}.bias"),
     ]  # fmt: skip
-    made = e.call("", "QLinearConv", inputs, Element.UINT8, attributes)
+    made = _clipped(e, e.call("", "QLinearConv", inputs, Element.UINT8, attributes), scaled)
     if isinstance(op, tensor.ConvOp):
         return made
-    return e.apply("Squeeze", [made], rest=[e.indices([2, 3], "axes")])
+    rows = e.apply("Squeeze", [made], rest=[e.indices([2, 3], "axes")])
+    e.pixels[rows] = made
+    return rows

@@ -64,6 +64,7 @@ class Writer:
         magnitudes: bounds of the integer values.
         unsigned: of INT8 tensors, the same as UINT8, 128 more (`byte_levels`).
         centred: of these less a zero point, the same as FLOAT.
+        pixels: of rows of bytes, the same as images of one pixel (`byte_products`).
         keeps_pairs: whether floats between integers are written for the runtime to join (`pairs`).
     """
 
@@ -95,6 +96,7 @@ class Writer:
         self._exact: set[str] = set()  # products in which floats sum integers
         self.unsigned: dict[str, str] = {}
         self.centred: dict[tuple[str, int], str] = {}
+        self.pixels: dict[str, str] = {}
         self._lifted: dict[str, str] = {}  # of what has an axis in front of it, what it was before
         self._parameters: set[str] = set()
         self._hint = "value"

@@ -16,7 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import axes_behind
 from . import pairs
-from .byte_products import byte_product, byte_sum
+from .byte_products import byte_product, byte_sum, float_product
 from .elementwise import clip
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
@@ -30,7 +30,7 @@ def constant_of(value: SSAValue) -> Array | None:
 
 def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
-    if pairs.write_levels(e, op):
+    if pairs.write_levels(e, op) or float_product(e, op):
         return
     element = element_type(tensor_type(op.result).element_type)
     low, high = op.low.value.data, op.high.value.data

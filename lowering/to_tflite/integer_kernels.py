@@ -73,11 +73,11 @@ def _sum(value: SSAValue) -> Kernel | None:
     operands: list[SSAValue] = []
     grids: list[Grid] = []
     for part in parts:
-        inner = None if part is None else times(part.source, 1 << 20)
+        inner = None if part is None else times(part.source)
         grid = None if inner is None else grid_of(inner[0])
         if part is None or inner is None or grid is None or part.zero:
             return None
-        if grid.zero_point != inner[1]:
+        if inner[1:] != (grid.zero_point, 1 << 20):
             return None
         operands.append(inner[0])
         grids.append(grid)

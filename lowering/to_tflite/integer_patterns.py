@@ -80,6 +80,40 @@ def rescaled(value: SSAValue) -> Rescaled | None:
     return Rescaled(op.input, multipliers, 31 - shifts, zero, bounds, False)
 
 
+@dataclass(frozen=True)
+class Scaled:
+    """clamp(round(float32(source)·scale) + zero), halves to even.
+
+    Attributes:
+        source: i32.
+        scales: float32, one, or one for each place on an axis.
+        zero: added after rounding.
+        bounds: of the result.
+    """
+
+    source: SSAValue
+    scales: Array
+    zero: int
+    bounds: tuple[int, int]
+
+
+def scaled_in_floats(value: SSAValue) -> Scaled | None:
+    """The rescaling in float32 that gives `value`."""
+    op = value.owner
+    if not isinstance(op, tensor.QuantizeOp) or not is_number(op.scale, 1):
+        return None
+    product, zero = op.input.owner, known(op.zero_point)
+    if not isinstance(product, tensor.MulOp) or zero is None or zero.size != 1:
+        return None
+    wide, scales = product.lhs.owner, known(product.rhs)
+    if not isinstance(wide, tensor.ConvertOp) or scales is None:
+        return None
+    if tensor_type(wide.operand).element_type != i32:
+        return None
+    bounds = (op.low.value.data, op.high.value.data)
+    return Scaled(wide.operand, scales.reshape(-1), int(zero.reshape(-1)[0]), bounds)
+
+
 def _first_rounding(moved: tensor.SubOp, right: Array) -> tuple[SSAValue, Array, Array] | None:
     """Of part - (part < 0), where anything is shifted right: what part rescales, m and shift."""
     part, negative = moved.lhs, moved.rhs.owner
@@ -120,13 +154,14 @@ def centred(value: SSAValue) -> tuple[SSAValue, int] | None:
     return (op.operand, zero) if is_byte(op.operand) else None
 
 
-def times(value: SSAValue, number: int) -> tuple[SSAValue, int] | None:
-    """What is less its zero point, times a number, and the zero point."""
+def times(value: SSAValue) -> tuple[SSAValue, int, int] | None:
+    """What is less its zero point, times a number; the zero point, and the number."""
     op = value.owner
-    if not isinstance(op, tensor.MulOp):
+    factor = known(op.rhs) if isinstance(op, tensor.MulOp) else None
+    if not isinstance(op, tensor.MulOp) or factor is None or factor.size != 1:
         return None
-    factor = known(op.rhs)
-    return centred(op.lhs) if factor is not None and (factor == number).all() else None
+    inner = centred(op.lhs)
+    return None if inner is None else (*inner, int(factor.reshape(-1)[0]))
 
 
 def is_byte(value: SSAValue) -> bool:
