@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from ctypes import c_int64, c_void_p
 from functools import cache
+from itertools import product
 from time import perf_counter
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, i8, i32, i64
+from xdsl.dialects.builtin import ModuleOp, i8, i16, i32, i64
 
 from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
@@ -19,7 +20,7 @@ from triton_dsl.runtime.native.jit import Library
 from triton_dsl.runtime.native.processor import host_features
 
 _STREAMS = 8
-_ACCUMULATORS = 12
+_CODES = 2
 _TRIES = 9
 
 
@@ -44,10 +45,23 @@ def _library() -> Library:
 
     multiply = Code("multiply", kinds)
     source, count, target = multiply.arguments
-    values = multiply.load(source, bytes_)
-    start = [multiply.constant(i, sums) for i in range(_ACCUMULATORS)]
+    # Operands that change from turn to turn, or LLVM takes the products out of the loop.
+    pairs = recipe.pairs
+    narrow = sums if pairs is None else vector(i16, recipe.width // 2)
+    start = [multiply.constant(i, narrow) for i in range(recipe.chains)]
     with multiply.loop(0, count, 1, start) as turn:
-        turn.values = [recipe.dot(multiply, total, values, values) for total in turn.values]
+        here = multiply.at(source, multiply.shl(multiply.and_(turn.index, 7), 6))
+        loads = [
+            multiply.load(multiply.at(here, i * recipe.width), bytes_)
+            for i in range(_CODES + recipe.chains // _CODES)
+        ]
+        operands = product(loads[:_CODES], loads[_CODES:])
+        turn.values = [
+            recipe.dot(multiply, total, *both)
+            if pairs is None
+            else multiply.add(total, pairs(multiply, *both))
+            for total, both in zip(turn.values, operands, strict=True)
+        ]
     for i, total in enumerate(turn.values):
         multiply.store(total, multiply.at(target, i * recipe.width))
 
@@ -84,9 +98,14 @@ def read_bandwidth(size: int, repeats: int = 1) -> float:
 
 
 def dot_rate() -> float:
-    """Products of bytes, with their additions, that one thread does in a second."""
-    source, target = np.ones(64, np.uint8), np.zeros(4096, np.uint8)
+    """Products of bytes, with their additions, that one thread does in a second.
+
+    Sums have 16 bits where kernels add them so.
+    """
+    source, target = aligned(4096), np.zeros(4096, np.uint8)
+    source[:] = 1
     multiply = _library().function("multiply", [c_void_p, c_int64, c_void_p])
     count = 1_000_000
     seconds = _fastest(lambda: multiply(source.ctypes.data, count, target.ctypes.data))
-    return count * _ACCUMULATORS * best_recipe(host_features()).width / seconds
+    recipe = best_recipe(host_features())
+    return count * recipe.chains * recipe.width / seconds

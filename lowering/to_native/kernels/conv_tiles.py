@@ -13,9 +13,12 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
+from ....runtime.native.abi.linear import PANEL
 from .code import POINTER, Code
 from .conv_memory import ConvMemory
-from .panel import BLOCK_BYTES, MOST_PANELS, STEP_BYTES, EvenTiles, tile_name
+from .even_tiles import EvenTiles
+from .narrow_block import LEAST_ROWS, NARROW_BLOCK
+from .panel import BLOCK_BYTES, MOST_PANELS, STEP_BYTES, tile_name
 
 STRIP_ARGUMENTS = ("weights", "scratch", "row", "column", "count", "place")
 """`strip`: two pointers, four int64. The results from `column` on in one row, `count` of them, go
@@ -40,6 +43,9 @@ class _Strip:
         self._turns = g.dilation[1] // gcd(g.dilation[1], g.strides[1])
         self._step = self._turns * g.strides[1] // g.dilation[1] * g.stored_channels
         """Bytes between neighbours of the same remainder."""
+        # Blocks leave out fields that nobody wants.
+        self._many = memory.block[1] >= LEAST_ROWS * self._turns or g.group_outs <= PANEL // 2
+        self._segments = g.kernel[0], g.dilation[0] * memory.plane.pitch
 
     def write(self) -> None:
         code, memory, arguments = self._code, self._memory, self._arguments
@@ -73,27 +79,38 @@ class _Strip:
         self._tiles(count, line, raw)
 
     def _tiles(self, count: SSAValue, line: SSAValue, raw: SSAValue) -> None:
-        """Tiles of about equal numbers of places, for all panels."""
+        """All places of a strip, by blocks of panels."""
         code, memory = self._code, self._memory
         g = memory.geometry
-        tiles = EvenTiles(code, count, memory.recipe.tile_rows)
         panel = g.kernel[0] * g.steps * STEP_BYTES
         together = min(max(BLOCK_BYTES // panel, 1), MOST_PANELS)
         with code.each(0, g.panels, together) as first:
             panels = code.minimum(together, code.sub(g.panels, first))
             weights = code.at(self._arguments["weights"], code.mul(first, panel))
             target = code.at(raw, code.shl(first, 6), i32)
-            with tiles.each() as (m, rows):
-                x = code.at(line, code.mul(m, self._step))
-                there = code.at(target, code.mul(m, self._turns * memory.raw_stride), i32)
-                self._call(rows, weights, x, there, panels)
+            self._panels(count, weights, line, target, panels, first)
 
-    def _call(
-        self, rows: SSAValue, weights: SSAValue, x: SSAValue, raw: SSAValue, panels: SSAValue
+    def _panels(
+        self,
+        count: SSAValue,
+        weights: SSAValue,
+        line: SSAValue,
+        raw: SSAValue,
+        panels: SSAValue,
+        first: SSAValue,
     ) -> None:
+        """All places by some panels."""
         code, memory = self._code, self._memory
         g = memory.geometry
-        step, apart = self._step, self._turns * memory.raw_stride
-        segments = g.kernel[0], g.dilation[0] * memory.plane.pitch
-        for count in code.cases(rows, range(1, memory.recipe.tile_rows + 1)):
-            code.call(tile_name(count), weights, x, step, raw, apart, g.steps, panels, *segments)
+        apart = self._turns * memory.raw_stride
+        if memory.recipe.pairs is not None and self._many:
+            outs = code.sub(g.group_outs, code.shl(first, 6))
+            sizes = g.steps, panels, *self._segments, count, outs
+            code.call(NARROW_BLOCK, weights, line, self._step, raw, apart, *sizes)
+            return
+        with EvenTiles(code, count, memory.recipe.tile_rows).each() as (m, rows):
+            x = code.at(line, code.mul(m, self._step))
+            there = code.at(raw, code.mul(m, apart), i32)
+            for height in code.cases(rows, range(1, memory.recipe.tile_rows + 1)):
+                sizes = apart, g.steps, panels, *self._segments
+                code.call(tile_name(height), weights, x, self._step, there, *sizes)

@@ -20,8 +20,7 @@ Not here: a single row on row-major weights (`gemv`), tiles of matrix units (`ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import llvm
@@ -31,8 +30,11 @@ from xdsl.ir import SSAValue
 from ....runtime.native.abi.linear import PANEL, STEP
 from ..llvm.types import vector
 from .code import POINTER, Code
+from .even_tiles import EvenTiles
 from .gemv import FIELDS_OF_FOUR
 from .matrix_tile import MATRIX_ROWS, MATRIX_TILE, write_matrix_tile, write_permission
+from .narrow_block import BLOCK_ROWS, LEAST_ROWS, NARROW_BLOCK, write_narrow_block
+from .narrow_tile import write_narrow_tile
 from .recipes import Recipe
 from .scratch import Product
 
@@ -72,7 +74,11 @@ def write_tiles(recipe: Recipe, *digits: int) -> list[llvm.FuncOp]:
         digits: of the kinds of activations; every count of rows is a multiple of one of them.
     """
     counts = range(1, recipe.tile_rows + 1)
-    return [_write_tile(recipe, rows) for rows in counts if any(rows % d == 0 for d in digits)]
+    wanted = [rows for rows in counts if any(rows % d == 0 for d in digits)]
+    if recipe.pairs is not None:
+        tiles = [write_narrow_tile(recipe, rows, tile_name(rows)) for rows in wanted]
+        return [*tiles, *write_narrow_block(recipe)]
+    return [_write_tile(recipe, rows) for rows in wanted]
 
 
 @dataclass(frozen=True)
@@ -189,27 +195,6 @@ def _step(
     return result
 
 
-class EvenTiles:
-    """Rows in tiles of at most so many, of about equal heights; one at least."""
-
-    def __init__(self, code: Code, rows: SSAValue, most: int) -> None:
-        self._code = code
-        self._count = code.maximum(code.udiv(code.add(rows, most - 1), most), 1)
-        self._least = code.udiv(rows, self._count)
-        self._larger = code.sub(rows, code.mul(self._least, self._count))
-
-    @contextmanager
-    def each(self) -> Generator[tuple[SSAValue, SSAValue]]:
-        """Loops over the tiles: the first row of each, and how many it has."""
-        code = self._code
-        with code.loop(0, self._count, 1, [code.constant(0)]) as tile:
-            first = tile.values[0]
-            extra = code.icmp("slt", tile.index, self._larger)
-            rows = code.add(self._least, code.select(extra, 1, 0))
-            yield first, rows
-            tile.values = [code.add(first, rows)]
-
-
 def write_panel_tiles(recipe: Recipe, *digits: int) -> list[llvm.FuncOp]:
     """What `write_panels` calls, for activations of so many digits."""
     matrices = [write_matrix_tile(recipe)] if recipe.matrices else []
@@ -221,14 +206,18 @@ def write_panels(code: Code, product: Product) -> None:
 
     The tiles of one block follow each other, so that its weights stay in the second-level cache.
     """
-    if not product.recipe.matrices:
-        _write_panels(code, product, _vector_tile, product.recipe.tile_rows)
+    recipe, count = product.recipe, code.mul(product.rows, product.kind.digits)
+    if recipe.matrices:
+        many, most, write = write_permission(code, count), MATRIX_ROWS, _matrix_tile
+    elif recipe.pairs is not None:
+        many, most, write = code.icmp("sge", count, LEAST_ROWS), BLOCK_ROWS, _narrow_block
+    else:
+        _write_panels(code, product, _vector_tile, recipe.tile_rows)
         return
-    allowed = write_permission(code, code.mul(product.rows, product.kind.digits))
-    with code.when(allowed):
-        _write_panels(code, product, _matrix_tile, MATRIX_ROWS)
-    with code.when(code.xor(allowed, 1)):
-        _write_panels(code, product, _vector_tile, product.recipe.tile_rows)
+    with code.when(many):
+        _write_panels(code, product, write, most)
+    with code.when(code.xor(many, 1)):
+        _write_panels(code, product, _vector_tile, recipe.tile_rows)
 
 
 @dataclass(frozen=True)
@@ -277,14 +266,40 @@ def _vector_tile(code: Code, product: Product, here: _Place) -> None:
 
 
 def _matrix_tile(code: Code, product: Product, here: _Place) -> None:
-    scratch, digits = product.scratch, product.kind.digits
-    x = scratch.row(code.mul(here.m, digits))
-    result = code.stack(MATRIX_ROWS * PANEL * 4)
+    def write(weights: SSAValue, x: SSAValue, raw: SSAValue, count: SSAValue, _: SSAValue) -> None:
+        code.call(MATRIX_TILE, weights, x, product.scratch.stride, raw, here.steps, count)
+
+    _each_panel(code, product, here, MATRIX_ROWS, write)
+
+
+def _narrow_block(code: Code, product: Product, here: _Place) -> None:
+    def write(
+        weights: SSAValue, x: SSAValue, raw: SSAValue, count: SSAValue, outs: SSAValue
+    ) -> None:
+        places = weights, x, product.scratch.stride, raw, PANEL
+        code.call(NARROW_BLOCK, *places, here.steps, 1, 1, 0, count, outs)
+
+    _each_panel(code, product, here, BLOCK_ROWS, write)
+
+
+def _each_panel(
+    code: Code,
+    product: Product,
+    here: _Place,
+    most: int,
+    write: Callable[[SSAValue, SSAValue, SSAValue, SSAValue, SSAValue], None],
+) -> None:
+    """Panel by panel, raw results on the stack.
+
+    `write` is given weights, activations, where the results go, digit rows, outputs wanted.
+    """
+    digits = product.kind.digits
+    x = product.scratch.row(code.mul(here.m, digits))
+    result = code.stack(most * PANEL * 4)
     with code.each(0, here.panels) as p:
         weights = code.at(here.weights, code.mul(p, here.panel_bytes))
-        count = code.mul(here.rows, digits)
-        code.call(MATRIX_TILE, weights, x, scratch.stride, result, here.steps, count)
         column = code.add(here.column, code.shl(p, 6))
         wanted = code.minimum(code.add(column, PANEL), product.end)
+        write(weights, x, result, code.mul(here.rows, digits), code.sub(wanted, column))
         raw = code.at(result, code.sub(0, column), i32), PANEL
         product.finish(here.m, here.rows, column, wanted, raw)

@@ -22,6 +22,7 @@ from ..llvm.types import vector
 from .code import Code, lanes
 
 Dot = Callable[[Code, SSAValue, SSAValue, SSAValue], SSAValue]
+Pairs = Callable[[Code, SSAValue, SSAValue], SSAValue]
 Recode = Callable[[Code, SSAValue], SSAValue]
 
 _ODD_BITS = 0x55
@@ -46,11 +47,16 @@ def _vpdpbusd(
 
 def multiply_add_256(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
     """`vpmaddubsw`, then `vpmaddwd` by ones, of AVX2. No sum reaches where the first saturates."""
-    bytes_ = [code.bits(register, vector(i8, 32)) for register in (codes, values)]
-    pairs = code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", bytes_, vector(i16, 16))
     ones = code.constant(1, vector(i16, 16))
+    pairs = pairs_256(code, codes, values)
     fours = code.intrinsic("llvm.x86.avx2.pmadd.wd", [pairs, ones], vector(i32, 8))
     return code.add(total, fours)
+
+
+def pairs_256(code: Code, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """`vpmaddubsw` of AVX2: sums of two products, in 16 bits."""
+    bytes_ = [code.bits(register, vector(i8, 32)) for register in (codes, values)]
+    return code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", bytes_, vector(i16, 16))
 
 
 def multiply_128(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
@@ -99,6 +105,8 @@ class Recipe:
         tile_rows: most rows of activations in a tile of the GEMM.
         sums: most sums that a tile of the GEMM holds in registers.
         matrices: whether AMX multiplies what has enough rows (`matrix_tile`).
+        pairs: sums of two such products in each int16, where `dot` takes more than one
+            multiplication (`narrow_tile`).
     """
 
     name: str
@@ -110,6 +118,7 @@ class Recipe:
     tile_rows: int
     sums: int
     matrices: bool = False
+    pairs: Pairs | None = None
 
     @property
     def lanes(self) -> int:
@@ -133,9 +142,10 @@ def _recipe(
     sums: int,
     *,
     matrices: bool = False,
+    pairs: Pairs | None = None,
 ) -> Recipe:
     needed = frozenset(features.split())
-    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums, matrices)
+    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums, matrices, pairs)
 
 
 _AVX512 = "avx avx2 avx512f avx512bw avx512vl avx512dq avx512vnni"
@@ -147,7 +157,7 @@ RECIPES: tuple[Recipe, ...] = (
     _recipe("avx512vnni-gfni", _GFNI, 64, vnni_512, recode_affine, 4, 6, 24),
     _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
     _recipe("avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
-    _recipe("avx2", "avx avx2", 32, multiply_add_256, recode_bits, 2, 4, 8),
+    _recipe("avx2", "avx avx2", 32, multiply_add_256, recode_bits, 2, 4, 8, pairs=pairs_256),
     _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 4),
 )
 """Best first; the last runs everywhere."""

@@ -19,6 +19,7 @@ from ....runtime.native.abi.linear import GROUP, PANEL, RAW_ROWS, STEP
 from ..llvm.types import vector
 from .code import POINTER, Code
 from .gemv import FIELDS_OF_FOUR
+from .narrow_tile import SPAN, Sums
 from .recipes import Recipe
 from .scratch import Product
 
@@ -96,10 +97,18 @@ class _Tile:
         for j in range(self.at_once):
             panel, within = self._place(code, at, j)
             bases.append(code.at(code.at(weights, code.mul(panel, blocks)), within))
-        zeros = [code.constant(0, vector(i32, recipe.lanes))] * count
-        with code.loop(0, blocks, 1, [*zeros, *met]) as block:
-            b = block.index
-            result = list(block.values)
+        sums = None if recipe.pairs is None else Sums(code, recipe)
+
+        def meet(b: SSAValue, totals: Sequence[SSAValue]) -> list[SSAValue]:
+            """The sums with the products of block `b`."""
+
+            def add(k: int, codes: SSAValue, value: SSAValue) -> None:
+                if sums is None:
+                    result[k] = recipe.dot(code, result[k], codes, value)
+                else:
+                    result[k] = sums.added(result[k], codes, value)
+
+            result = list(totals)
             place = code.resize(code.load(code.at(offsets, b, i32), i32), i64)
             values = [
                 code.splat(code.load(code.at(line, place), i32), recipe.lanes) for line in lines
@@ -107,19 +116,35 @@ class _Tile:
             if ones:
                 one = code.constant(_ONES, fours)
                 for m, value in enumerate(values, start=count):
-                    result[m] = recipe.dot(code, result[m], one, value)
+                    add(m, one, value)
             for j, base in enumerate(bases):
                 here = code.at(base, code.shl(b, 6))
-                packed = code.load(here, fours)
                 code.prefetch(code.at(here, _AHEAD))
-                codes = [code.and_(packed, mask) for mask in FIELDS_OF_FOUR]
+                if sums is None:
+                    packed = code.load(here, fours)
+                    codes = [code.and_(packed, mask) for mask in FIELDS_OF_FOUR]
+                else:
+                    codes = sums.fields(code.load(here, sums.halves))
                 for m, value in enumerate(values):
                     for p in range(fields):
-                        k = (m * self.at_once + j) * fields + p
-                        result[k] = recipe.dot(code, result[k], codes[p], value)
-            block.values = result
+                        add((m * self.at_once + j) * fields + p, codes[p], value)
+            return result
+
+        zeros = [code.constant(0, vector(i32, recipe.lanes))] * count
+        span = 1 if sums is None else SPAN
+        with code.loop(0, blocks, span, [*zeros, *met]) as block:
+            if sums is None:
+                block.values = meet(block.index, block.values)
+            else:
+                end = code.minimum(blocks, code.add(block.index, span))
+                none = [sums.zero] * len(block.values)
+                with code.loop(block.index, end, 1, none) as inner:
+                    inner.values = meet(inner.index, inner.values)
+                both = zip(block.values, inner.values, strict=True)
+                block.values = [code.add(total, sums.wide(part)) for total, part in both]
+        apart = fields if sums is None else 2
         results = [
-            code.ashr(s, 2 * (k % fields)) if k % fields else s
+            code.ashr(s, 2 * (k % apart)) if k % apart else s
             for k, s in enumerate(block.values[:count])
         ]
         return results, list(block.values[count:])

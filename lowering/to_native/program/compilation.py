@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
+from ....dialects import ternary
 from ....dialects.parameters import store_of
 from ....dialects.spike.types import dense_type
 from ....runtime.native.abi.interface import CONSTANTS
@@ -28,6 +29,7 @@ from . import (
     structured,
 )
 from .assembly import Assembly
+from .fusion import fuse
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
@@ -80,8 +82,10 @@ class Compilation:
             rules(),
             "native",
             lambda nest: schedule(nest, recipe),
+            blocked=not any(isinstance(op, ternary.ConvOp) for op in function.walk()),
         )
         outputs = plan_function(program, self._copy)
+        fuse(program)
         functions, constants = Assembly(program, outputs).write()
         self.held = [
             (name, buffer.offset.at(0) + 8 * place)

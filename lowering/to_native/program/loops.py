@@ -19,7 +19,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ..kernels.code import Index
 from ..llvm.types import lanes as lanes_of
-from .nests import Access, Nest, dependencies
+from .nests import Access, Behind, Nest, dependencies
 from .schedule import Schedule, element_axis
 from .sizes import ONE, ZERO, Size
 from .views import View, stored
@@ -53,8 +53,10 @@ class LoopWriter:
         self._tables = tables
         self._reduce = reduce
         self._indices: dict[int, SSAValue] = {}
-        tile = [d for d in (plan.vector, plan.rows) if d is not None and not self._reduces(d)]
-        self._order = [*plan.outer, *tile, *(d for d in nest.reductions if d != plan.vector)]
+        vector = None if plan.vector is None or self._reduces(plan.vector) else plan.vector
+        loops = {"outer": plan.outer, "rows": (plan.rows,), "columns": (vector,)}
+        self._order = [d for part in plan.parts for d in loops[part] if d is not None]
+        self._order += [d for d in plan.reductions if d != plan.vector]
         if plan.across and plan.vector is not None:
             self._order.append(plan.vector)
         self._values: dict[tuple[SSAValue, int | None, int | None], SSAValue] = {}
@@ -71,15 +73,24 @@ class LoopWriter:
     def write(self) -> None:
         """Write all of it."""
         self._level(0)
-        self._outer(0)
+        self._inside(0)
 
-    def _outer(self, depth: int) -> None:
+    def _inside(self, depth: int) -> None:
+        """The loops of a part of the plan, those of later parts inside."""
+        if depth == len(self.plan.parts):
+            self._tile()
+            return
+        part = self.plan.parts[depth]
+        write = {"outer": self._outer, "rows": self._rows, "columns": self._columns}[part]
+        write(lambda: self._inside(depth + 1))
+
+    def _outer(self, inner: Callable[[], None], depth: int = 0) -> None:
         if depth == len(self.plan.outer):
-            self._columns()
+            inner()
             return
         d = self.plan.outer[depth]
         with self._loop(d, 0, self._extent(self.nest.sizes[d])):
-            self._outer(depth + 1)
+            self._outer(inner, depth + 1)
 
     def _extent(self, size: Size) -> Index:
         return self.writer.size(size) if size.number is None else size.number
@@ -105,29 +116,31 @@ class LoopWriter:
 
     # The tile
 
-    def _columns(self) -> None:
+    def _columns(self, inner: Callable[[], None]) -> None:
         d = self.plan.vector
         if d is None or self.plan.across:
             self.pieces = [Piece(0, None)]
-            self._rows()
+            inner()
             return
         lanes, size = self.plan.lanes, self.nest.sizes[d]
         whole = [Piece(lanes * c, lanes) for c in range(self.plan.columns)]
         if size.number is None:
-            self._dynamic_columns(d, size, whole)
+            self._dynamic_columns(d, size, whole, inner)
             return
         count, step = size.number, lanes * self.plan.columns
         end = count // step * step
         if end:
             self.pieces = whole
             with self._loop(d, 0, end, step):
-                self._rows()
+                inner()
         if count > end:
             self.pieces = pieces_of(count - end, lanes)
             with self.bound(d, self.writer.constant(end)):
-                self._rows()
+                inner()
 
-    def _dynamic_columns(self, d: int, size: Size, whole: Sequence[Piece]) -> None:
+    def _dynamic_columns(
+        self, d: int, size: Size, whole: Sequence[Piece], inner: Callable[[], None]
+    ) -> None:
         lanes = self.plan.lanes
         single = [Piece(0, None)]
         start: Index = 0
@@ -136,7 +149,7 @@ class LoopWriter:
             self.pieces = pieces
             end = self.below(self.writer.size(size), step)
             with self._loop(d, start, end, step):
-                self._rows()
+                inner()
             start = end
 
     def below(self, size: SSAValue, step: int) -> SSAValue:
@@ -145,11 +158,11 @@ class LoopWriter:
             return size
         return self.writer.mul(self.writer.udiv(size, step), step)
 
-    def _rows(self) -> None:
+    def _rows(self, inner: Callable[[], None]) -> None:
         d = self.plan.rows
         if d is None:
             self.rows = [0]
-            self._tile()
+            inner()
             return
         count, size = self.plan.row_count, self.nest.sizes[d]
         if size.number is None:
@@ -157,17 +170,17 @@ class LoopWriter:
             for rows, first, stop in (range(count), 0, end), ([0], end, self.writer.size(size)):
                 self.rows = rows
                 with self._loop(d, first, stop, len(rows)):
-                    self._tile()
+                    inner()
             return
         end = size.number // count * count
         if end:
             self.rows = range(count)
             with self._loop(d, 0, end, count):
-                self._tile()
+                inner()
         if size.number > end:
             self.rows = range(size.number - end)
             with self.bound(d, self.writer.constant(end)):
-                self._tile()
+                inner()
 
     def _tile(self) -> None:
         if self.nest.reductions:
@@ -234,11 +247,16 @@ class LoopWriter:
         if j and self.plan.rows is not None:
             distances.append(a.strides[self.plan.rows] * Size.of(j))
         if c is not None and self.plan.vector is not None and self.pieces[c].start:
-            distances.append(a.strides[self.plan.vector] * Size.of(self.pieces[c].start))
+            distances.append(self._between(a) * Size.of(self.pieces[c].start))
         for distance in distances:
             if distance != ZERO:
                 place = self.writer.at(place, self.writer.size(distance), stored(a.view.element))
         return place
+
+    def _between(self, a: Access) -> Size:
+        """The distance of neighbours in a vector."""
+        assert self.plan.vector is not None
+        return ONE if a.panels else a.strides[self.plan.vector]
 
     def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
         self._values[value, j, c] = self._loaded(a, j, c)
@@ -246,7 +264,7 @@ class LoopWriter:
     def _loaded(self, a: Access, j: int | None, c: int | None) -> SSAValue:
         vector, width = self.plan.vector, self.width(c)
         address, element = self.address(a, j, c), a.view.element
-        if width is None or vector is None or a.strides[vector] == ONE:
+        if width is None or vector is None or self._between(a) == ONE:
             return self.writer.load_element(address, element, width)
         return self.writer.gather(address, self.writer.size(a.strides[vector]), element, width)
 
@@ -334,6 +352,8 @@ class LoopWriter:
     def store(self, results: Sequence[Mapping[tuple[int, int], SSAValue]]) -> None:
         """Store the results of the tile, one map for each output."""
         vector = self.plan.vector
+        if self.nest.behind is not None:
+            results = [self._followed(self.nest.behind, values) for values in results]
         for a, values in zip(self.nest.writes, results, strict=True):
             for (j, c), value in values.items():
                 known = self.writer.storable(value, a.view.element)
@@ -344,6 +364,33 @@ class LoopWriter:
                 else:
                     stride = self.writer.size(a.strides[vector])
                     self.writer.scatter(known, address, stride, width)
+
+    def _followed(
+        self, behind: Behind, sums: Mapping[tuple[int, int], SSAValue]
+    ) -> dict[tuple[int, int], SSAValue]:
+        """What is stored in the place of sums."""
+        results: dict[tuple[int, int], SSAValue] = {}
+        for (j, c), value in sums.items():
+            column = None if self.plan.across else c
+            width = self.width(column)
+            known = dict.fromkeys(behind.sums, value)
+            for argument, a in behind.reads.items():
+                moves = self.plan.vector is not None and a.depends_on(self.plan.vector)
+                element = self._loaded(a, j, column if moves else None)
+                known[argument] = element if moves else self.writer.wide(element, width)
+            for op in behind.body.ops:
+                operands = [
+                    self.writer.literal(v.owner, width)
+                    if isinstance(v.owner, arith.ConstantOp)
+                    else known[v]
+                    for v in op.operands
+                ]
+                if isinstance(op, linalg.YieldOp):
+                    results[j, c] = operands[0]
+                elif not isinstance(op, arith.ConstantOp):
+                    applied = self.writer.apply(op, operands, width)
+                    known.update(zip(op.results, applied, strict=True))
+        return results
 
 
 def pieces_of(count: int, lanes: int) -> list[Piece]:

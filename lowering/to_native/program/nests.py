@@ -5,7 +5,7 @@ Not here: which loop is vectorised (`schedule`), the code (`loops`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith
@@ -29,11 +29,16 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Access:
-    """Which element of a buffer is touched in an iteration: offset + Σ index·stride."""
+    """Which element of a buffer is touched in an iteration: offset + Σ index·stride.
+
+    Attributes:
+        panels: whether the elements of a tile lie in a row, and its stride is between tiles alone.
+    """
 
     view: View
     offset: Size
     strides: tuple[Size, ...]
+    panels: bool = False
 
     def depends_on(self, dimension: int) -> bool:
         """Whether the element changes from one iteration of a loop to the next."""
@@ -42,6 +47,21 @@ class Access:
 
 Captured = arith.ConstantOp | Size | View
 """What a body uses from outside: a scalar, a size, a tensor that it reads elements of."""
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What is computed of a sum before it is stored.
+
+    Attributes:
+        body: the ops; it gives what is stored.
+        sums: arguments of the body that stand for the sum.
+        reads: the elements that other arguments stand for, in the loops of the sum.
+    """
+
+    body: Block
+    sums: tuple[SSAValue, ...]
+    reads: Mapping[SSAValue, Access]
 
 
 @dataclass(frozen=True)
@@ -57,6 +77,7 @@ class Nest:
         body: the ops of one iteration; it stays where it is.
         captured: values from outside.
         index: the loop that takes the place of each loop of the op; `None` for a size of 1.
+        behind: what follows the sum, of a nest with reductions and one result.
     """
 
     sizes: tuple[Size, ...]
@@ -67,11 +88,18 @@ class Nest:
     body: Block
     captured: Mapping[SSAValue, Captured]
     index: tuple[int | None, ...]
+    behind: Behind | None = None
+
+    @property
+    def read(self) -> list[Access]:
+        """All that the nest reads through arguments of bodies."""
+        behind = () if self.behind is None else self.behind.reads.values()
+        return [*self.reads.values(), *behind]
 
     @property
     def accesses(self) -> list[Access]:
-        """All that the nest touches through arguments of the body."""
-        return [*self.reads.values(), *self.writes]
+        """All that the nest touches through arguments of bodies."""
+        return [*self.read, *self.writes]
 
     @property
     def reductions(self) -> list[int]:
@@ -202,10 +230,17 @@ def _without(nest: Nest, dimension: int) -> Nest:
         nest,
         sizes=_dropped(nest.sizes, dimension),
         parallel=nest.parallel[:dimension] + nest.parallel[dimension + 1 :],
-        reads={value: cut(a) for value, a in nest.reads.items()},
+        reads=_cut(nest.reads, cut),
         writes=tuple(cut(a) for a in nest.writes),
         index=tuple(moved(d) for d in nest.index),
+        behind=nest.behind and replace(nest.behind, reads=_cut(nest.behind.reads, cut)),
     )
+
+
+def _cut(
+    reads: Mapping[SSAValue, Access], cut: Callable[[Access], Access]
+) -> dict[SSAValue, Access]:
+    return {value: cut(a) for value, a in reads.items()}
 
 
 def _dropped(sizes: tuple[Size, ...], position: int) -> tuple[Size, ...]:
@@ -220,8 +255,30 @@ def shape_of(nest: Nest) -> tuple[object, ...]:
     for value, captured in nest.captured.items():
         known = isinstance(captured, View)
         numbers[value] = ("table", tables.index(captured)) if known else str(captured)
+    ops = _described(nest.body, numbers)
+    behind: object = None
+    if nest.behind is not None:
+        numbers |= {value: ("behind", n) for n, value in enumerate(nest.behind.body.args)}
+        reads = tuple((numbers[v], places.index(a)) for v, a in nest.behind.reads.items())
+        behind = (_described(nest.behind.body, numbers), reads)
+    return (
+        nest.sizes,
+        nest.parallel,
+        nest.index,
+        tuple((numbers[value], places.index(a)) for value, a in nest.reads.items()),
+        tuple(places.index(a) for a in nest.writes),
+        tuple((str(a.view.element), a.strides, a.panels) for a in places),
+        tuple((str(v.element), v.sizes, v.strides) for v in tables),
+        tuple(start if start is None else str(start.value) for start in nest.starts),
+        ops,
+        behind,
+    )
+
+
+def _described(body: Block, numbers: dict[SSAValue, object]) -> tuple[object, ...]:
+    """The ops of a body by what they do; their results get numbers."""
     ops: list[object] = []
-    for op in nest.body.ops:
+    for op in body.ops:
         operands = tuple(
             str(operand.owner) if isinstance(operand.owner, arith.ConstantOp) else numbers[operand]
             for operand in op.operands
@@ -231,17 +288,7 @@ def shape_of(nest: Nest) -> tuple[object, ...]:
         types = tuple(str(result.type) for result in op.results)
         properties = tuple(f"{name}={value}" for name, value in sorted(op.properties.items()))
         ops.append((op.name, operands, types, properties))
-    return (
-        nest.sizes,
-        nest.parallel,
-        nest.index,
-        tuple((numbers[value], places.index(a)) for value, a in nest.reads.items()),
-        tuple(places.index(a) for a in nest.writes),
-        tuple((str(a.view.element), a.strides) for a in places),
-        tuple((str(v.element), v.sizes, v.strides) for v in tables),
-        tuple(start if start is None else str(start.value) for start in nest.starts),
-        tuple(ops),
-    )
+    return tuple(ops)
 
 
 def dependencies(nest: Nest) -> dict[SSAValue, frozenset[int]]:

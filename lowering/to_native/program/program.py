@@ -11,7 +11,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
@@ -59,6 +59,14 @@ class Step(ABC):
         return None
 
 
+class Padded(NamedTuple):
+    """A tensor with room around another one: before and behind it on each axis."""
+
+    view: View
+    low: Sequence[int]
+    high: Sequence[int]
+
+
 @dataclass
 class Program:
     """What is known so far.
@@ -70,6 +78,7 @@ class Program:
         scalars: the ops that bodies of loops may have.
         target: what it is compiled for, as errors say.
         scheduled: how a nest of loops shall run.
+        blocked: whether tensors may stand in another order than that of their axes.
         order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
@@ -79,6 +88,7 @@ class Program:
         steps: in order.
         kernels: the functions that steps call, by what they are made for.
         tables: constants that hold addresses, and the entries of the store that stand there.
+        padded: for tensors that stand inside others, which those are.
     """
 
     recipe: Recipe
@@ -88,6 +98,7 @@ class Program:
     scalars: Container[type[Operation]]
     target: str
     scheduled: Callable[[Nest], Schedule]
+    blocked: bool = False
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     literals: dict[SSAValue, Callable[[], View]] = field(
@@ -100,6 +111,7 @@ class Program:
     steps: list[Step] = field(default_factory=list[Step])
     kernels: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
     tables: dict[Buffer, Sequence[str]] = field(default_factory=dict[Buffer, Sequence[str]])
+    padded: dict[SSAValue, Padded] = field(default_factory=dict[SSAValue, "Padded"])
     _constants: dict[tuple[str, bytes], Buffer] = field(
         default_factory=dict[tuple[str, bytes], Buffer]
     )
@@ -138,9 +150,11 @@ class Program:
             raise RefusedError("uses a number that is computed from data")
         return known
 
-    def new(self, element: Attribute, sizes: Sequence[Size]) -> View:
-        """A new contiguous tensor in the workspace."""
-        return whole_view(Buffer(element, product(sizes)), sizes)
+    def new(
+        self, element: Attribute, sizes: Sequence[Size], order: Sequence[int] | None = None
+    ) -> View:
+        """A new tensor in the workspace; see `whole_view`."""
+        return whole_view(Buffer(element, product(sizes)), sizes, order)
 
     def constant(self, values: Array, element: Attribute) -> View:
         """A tensor among the constants; one with the same bytes is used again."""

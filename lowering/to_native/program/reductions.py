@@ -14,6 +14,7 @@ from ..kernels.code import Index
 from ..llvm.types import element, lanes
 from .combiners import Combiner, combiners
 from .loops import LoopWriter, Piece, pieces_of
+from .schedule import UNROLLED, unrolled
 from .sizes import Size
 from .writer import wide_type
 
@@ -50,7 +51,7 @@ class _Reduction:
             self.loops.compute_accumulated()
             return [self.loops.get(self.nest.results()[o], j, c) for o, j, c in slots]
 
-        last = self.around(self.nest.reductions, first, step)
+        last = self.around(self.plan.reductions, first, step)
         results = dict(zip(slots, last, strict=True))
         self.loops.store([{(j, c): results[o, j, c] for j, c in places} for o in self.outputs])
 
@@ -72,6 +73,12 @@ class _Reduction:
         if not order:
             return inner(first)
         d, rest = order[0], order[1:]
+        count = self.nest.sizes[d].number
+        if count is not None and (unrolled(self.nest) or (not rest and count <= UNROLLED)):
+            for index in range(count):
+                with self.loops.bound(d, self.writer.constant(index)):
+                    first = self.around(rest, first, inner)
+            return first
         size = self.writer.size(self.nest.sizes[d])
         with self.writer.loop(0, size, 1, first) as turn, self.loops.bound(d, turn.index):
             turn.values = self.around(rest, list(turn.values), inner)
@@ -106,7 +113,7 @@ class _Across:
 
     def write(self) -> None:
         """Start every lane with the neutral element; at the end join lanes and the real start."""
-        order = [d for d in self.nest.reductions if d != self.vector]
+        order = [d for d in self.reduction.plan.reductions if d != self.vector]
         first = [self.neutral(o, self.lanes) for o, _, _ in self.slots]
         first += [self.neutral(o, self.rest) for o, _ in self.ends]
         last = self.reduction.around(order, first, self.along)

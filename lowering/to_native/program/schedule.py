@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
+from typing import Literal
 
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
@@ -24,6 +26,21 @@ _ASSUMED = 2
 """Iterations of a loop over the batch that a choice counts on."""
 _CHAINS = 4
 """Vectors that a sum along a loop is spread over."""
+_TILES = {64: (24, 4), 32: (12, 2)}
+"""By the bytes of a vector, the sums that a tile may hold in registers, and in how many columns."""
+_SMALLEST_TILE = (8, 2)
+_NEAR = 256 << 10
+"""Bytes of weights that stay in a near cache while rows of results meet them one by one."""
+
+_UNROLLED, _SHORT_TILE = 9, 4
+"""Iterations of reductions that are written one after the other, and the rows of a tile then, of
+one column: what neighbours read stays in registers."""
+
+UNROLLED, _FEW = 4, 16
+"""An innermost reduction of so few iterations is written one after the other; one of fewer than the
+other number is not worth the loop."""
+
+Part = Literal["outer", "rows", "columns"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +55,8 @@ class Schedule:
         columns: vectors of the loop `vector` that run at once.
         lanes: elements of a vector.
         across: whether `vector` is a reduction.
+        reductions: the loops that add up, from outside to inside.
+        parts: what stands around what: the loops `outer`, that over `rows`, that in vectors.
     """
 
     outer: tuple[int, ...]
@@ -47,6 +66,8 @@ class Schedule:
     columns: int
     lanes: int
     across: bool
+    reductions: tuple[int, ...] = ()
+    parts: tuple[Part, ...] = ("outer", "columns", "rows")
 
 
 def schedule(nest: Nest, recipe: Recipe) -> Schedule:
@@ -57,7 +78,7 @@ def schedule(nest: Nest, recipe: Recipe) -> Schedule:
 def in_order(nest: Nest) -> Schedule:
     """One element after the other: parallel loops outside, reductions inside."""
     outer = tuple(d for d, parallel in enumerate(nest.parallel) if parallel)
-    return Schedule(outer, None, None, 1, 1, 1, False)
+    return Schedule(outer, None, None, 1, 1, 1, False, tuple(nest.reductions))
 
 
 def _candidates(nest: Nest, recipe: Recipe) -> list[tuple[float, Schedule]]:
@@ -67,11 +88,16 @@ def _candidates(nest: Nest, recipe: Recipe) -> list[tuple[float, Schedule]]:
     for d, parallel in enumerate(nest.parallel):
         if (parallel or commutes) and _vectorizable(nest, depends, d):
             choices.append(d)
-    return [_estimated(nest, depends, d, recipe) for d in choices]
+    return [_estimated(nest, depends, d, recipe, commutes=commutes) for d in choices]
 
 
 def _estimated(
-    nest: Nest, depends: Mapping[SSAValue, frozenset[int]], vector: int | None, recipe: Recipe
+    nest: Nest,
+    depends: Mapping[SSAValue, frozenset[int]],
+    vector: int | None,
+    recipe: Recipe,
+    *,
+    commutes: bool,
 ) -> tuple[float, Schedule]:
     across = vector is not None and not nest.parallel[vector]
     lanes = recipe.lanes if vector is not None else 1
@@ -89,9 +115,13 @@ def _estimated(
     row_count = recipe.tile_rows if rows is not None else 1
     columns = 1
     if nest.reductions and vector is not None:
-        columns = max(1, _CHAINS // row_count) if across else recipe.sums // recipe.tile_rows
+        columns = max(1, _CHAINS // row_count)
+        if not across:
+            row_count, columns = _tile(nest, vector, rows, recipe)
     loads = sum(
-        _load_cost(a, vector, lanes) / (1 if rows is None or a.depends_on(rows) else row_count)
+        _load_cost(a, vector, lanes)
+        / (1 if rows is None or a.depends_on(rows) else row_count)
+        / (1 if vector is None or a.depends_on(vector) else columns)
         for a in nest.reads.values()
     )
     stores = sum(_store_cost(a, vector, lanes) for a in nest.writes)
@@ -103,7 +133,60 @@ def _estimated(
     outer = tuple(
         d for d, parallel in enumerate(nest.parallel) if parallel and d not in (vector, rows)
     )
-    return cost, Schedule(outer, vector, rows, row_count, columns, lanes, across)
+    reductions = _inner_last(nest) if commutes else tuple(nest.reductions)
+    return cost, Schedule(
+        outer, vector, rows, row_count, columns, lanes, across, reductions, _parts(nest, vector)
+    )
+
+
+def _tile(nest: Nest, vector: int, rows: int | None, recipe: Recipe) -> tuple[int, int]:
+    """Rows and columns of a tile, so that little is left over."""
+    sums, most = _TILES.get(recipe.width, _SMALLEST_TILE)
+    if unrolled(nest):
+        sums, most = _SHORT_TILE, 1
+    size = nest.sizes[vector].number
+    vectors = most if size is None else -(-size // recipe.lanes)
+    columns = most + 1 if most > 1 and vectors % most and not vectors % (most + 1) else most
+    columns = min(columns, max(1, vectors))
+    if rows is None:
+        return 1, columns
+    count, size = min(sums // columns, 8), nest.sizes[rows].number
+    if size:
+        count = -(-size // -(-size // count))
+    return count, columns
+
+
+def unrolled(nest: Nest) -> bool:
+    """Whether the reductions are so few that no loop is left of them."""
+    sizes = [nest.sizes[d].number for d in nest.reductions]
+    return None not in sizes and prod(size or 0 for size in sizes) <= _UNROLLED
+
+
+def _inner_last(nest: Nest) -> tuple[int, ...]:
+    """The reductions; last the one along which operands lie in a row, but for constants."""
+    reads = [a for a in nest.reads.values() if not movable(a)]
+
+    def distance(d: int) -> int:
+        strides = [a.strides[d].number or 0 for a in reads]
+        return max((abs(stride) for stride in strides), default=0)
+
+    order = sorted(nest.reductions, key=distance, reverse=True)
+    sizes = [nest.sizes[d].number for d in order]
+    if len(order) > 1 and (sizes[0] or _FEW) <= UNROLLED < _FEW > (sizes[-1] or _FEW):
+        order.append(order.pop(0))
+    return tuple(order)
+
+
+def _parts(nest: Nest, vector: int | None) -> tuple[Part, ...]:
+    """Many weights are read once, a few while they are in the cache."""
+    weights = [
+        a.view.buffer.size.number or 0
+        for a in nest.reads.values()
+        if movable(a) and vector is not None and a.depends_on(vector)
+    ]
+    if not nest.reductions or not weights:
+        return Schedule.parts
+    return ("columns", "outer", "rows") if sum(weights) > _NEAR else ("outer", "rows", "columns")
 
 
 def _moves(op: Operation, depends: Mapping[SSAValue, frozenset[int]], vector: int | None) -> bool:
@@ -139,9 +222,9 @@ def _best_rows(nest: Nest, vector: int | None, lanes: int) -> int | None:
         spared = sum(
             _load_cost(a, vector, lanes) for a in nest.reads.values() if not a.depends_on(d)
         )
-        if nest.sizes[d].number is None:
-            spared /= 2
-        if spared > most:
+        size = nest.sizes[d].number
+        spared *= 0.5 if size is None else 1 - 1 / size
+        if spared >= most > 0 or spared > most:
             best, most = d, spared
     return best
 

@@ -20,25 +20,35 @@ from xdsl.rewriter import InsertPoint
 from ..linalg.linalg_builder import PARALLEL
 from .combiners import fuse_products
 from .nests import Access, Captured, Nest, RefusedError, access, loop_sizes, simplified
-from .program import Planner, Program, Step
+from .program import Padded, Planner, Program, Step
 from .schedule import Schedule, movable
-from .sizes import ONE, ZERO, Size
+from .sizes import ONE, ZERO, Size, product
 from .views import View
+
+_LEAST_CHANNELS = 8
+"""Channels from which on a convolution is worth channels that lie in a row."""
 
 Maps = Sequence[Sequence[AffineExpr]]
 
 
 @dataclass
 class NestStep(Step):
-    """A nest of loops, with how it shall run."""
+    """A nest of loops, with how it shall run.
+
+    Attributes:
+        nest: its loops simplified.
+        plan: how it runs.
+        given: the same nest with the loops of its op, where something may still join it.
+    """
 
     nest: Nest
     plan: Schedule
+    given: Nest | None = None
 
     @property
     def reads(self) -> Sequence[View]:
         """Operands, tensors read elsewhere, and outputs that hold their start."""
-        views = [a.view for a in self.nest.reads.values()] + self.nest.views()
+        views = [a.view for a in self.nest.read] + self.nest.views()
         for output, a in enumerate(self.nest.writes):
             if self.nest.read_back(output) and self.nest.starts[output] is None:
                 views.append(a.view)
@@ -54,16 +64,27 @@ def add_nest(program: Program, nest: Nest) -> None:
     """Add a nest as a step; constants are stored in the order in which they are read."""
     if any(size == ZERO for a in nest.writes for size in a.view.sizes):
         return
-    nest = simplified(nest)
-    plan = program.scheduled(nest)
     if nest.reductions:
         fuse_products(nest)
-    order = [*plan.outer]
-    order += [d for d in (plan.rows,) if d is not None]
-    order += [d for d in nest.reductions if d != plan.vector]
-    order += [d for d in (plan.vector,) if d is not None]
-    reads = {v: _reordered(program, nest, a, order) for v, a in nest.reads.items()}
-    program.steps.append(NestStep(replace(nest, reads=reads), plan))
+    program.steps.append(planned(program, nest))
+
+
+def planned(program: Program, nest: Nest) -> NestStep:
+    """A nest as a step; constants stand in the order in which they are read, which merges loops."""
+    given, nest = nest, simplified(nest)
+    while True:
+        plan = program.scheduled(nest)
+        order = [*plan.outer]
+        order += [d for d in (plan.rows,) if d is not None]
+        order += [d for d in plan.reductions if d != plan.vector]
+        order += [d for d in (plan.vector,) if d is not None]
+        reads = {v: _reordered(program, nest, a, order) for v, a in nest.reads.items()}
+        nest = replace(nest, reads=reads)
+        merged = simplified(nest)
+        if len(merged.sizes) == len(nest.sizes):
+            reads = {v: _in_panels(program, nest, a, plan) for v, a in nest.reads.items()}
+            return NestStep(replace(nest, reads=reads), plan, given)
+        nest = merged
 
 
 def _reordered(program: Program, nest: Nest, a: Access, order: Sequence[int]) -> Access:
@@ -88,6 +109,30 @@ def _reordered(program: Program, nest: Nest, a: Access, order: Sequence[int]) ->
     return Access(view, ZERO, strides_now)
 
 
+def _in_panels(program: Program, nest: Nest, a: Access, plan: Schedule) -> Access:
+    """A constant, put in order, so that what one tile after the other reads lies in a row."""
+    vector, step = plan.vector, plan.lanes * plan.columns
+    loops = [d for d in range(len(nest.sizes)) if a.depends_on(d)]
+    if not program.blocked or not nest.reductions or plan.across or not movable(a):
+        return a
+    if vector is None or len(loops) < 2 or a.strides[vector] != ONE:
+        return a
+    loops = sorted((d for d in loops if d != vector), key=lambda d: -a.strides[d].at(1))
+    sizes = [nest.sizes[d].number or 0 for d in (*loops, vector)]
+    content, start = a.view.buffer.content, a.offset.number
+    if content is None or start is None or content.size - start != int(np.prod(sizes)):
+        return a
+    *rest, count = sizes
+    panels = -(-count // step)
+    padded = np.zeros((*rest, panels * step), content.dtype)
+    padded[..., :count] = content[start:].reshape(sizes)
+    view = program.constant(np.moveaxis(padded.reshape(*rest, panels, step), -2, 0), a.view.element)
+    stride_of = dict(zip(loops, view.strides[1:-1], strict=True))
+    stride_of[vector] = Size.of(int(np.prod(rest)))
+    strides = tuple(stride_of.get(d, ZERO) for d in range(len(nest.sizes)))
+    return Access(view, ZERO, strides, panels=True)
+
+
 def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> None:
     """`linalg.generic` and the named ops."""
     loops = op.get_num_loops()
@@ -101,16 +146,23 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     sizes = loop_sizes(views, maps, loops)
     inputs, outputs = len(op.inputs), len(op.outputs)
     reduces = not all(parallel)
+    reading = [access(view, m, loops) for view, m in zip(views, maps[:inputs], strict=False)]
+    place = _place_of_loops(reading, sizes, parallel) if program.blocked else None
     starts: list[arith.ConstantOp | None] = []
     written: list[View] = []
     for position, value in enumerate(op.outputs):
         needed = reduces or body.args[inputs + position].first_use is not None
         start = filled_with(value) if needed and reduces else None
         starts.append(start)
-        written.append(output_view(program, op, value, needed and start is None))
-        _check_output(maps[inputs + position], parallel)
+        exprs = maps[inputs + position]
+        _check_output(exprs, parallel)
+        if needed and start is None:
+            written.append(_started(program, op, value))
+        else:
+            begun, result = views[inputs + position], op.results[position]
+            written.append(new_result(program, result, begun, exprs, place))
     reads: dict[SSAValue, Access] = {
-        body.args[position]: access(views[position], maps[position], loops)
+        body.args[position]: reading[position]
         for position in range(inputs)
         if body.args[position].first_use is not None
     }
@@ -184,11 +236,77 @@ def filled_with(value: SSAValue) -> arith.ConstantOp | None:
     return number if isinstance(number, arith.ConstantOp) else None
 
 
-def output_view(program: Program, op: Operation, value: SSAValue, needed: bool) -> View:
-    """Where a result goes that begins with `value`; `needed` if that must stand there before."""
+def _place_of_loops(
+    reads: Sequence[Access], sizes: Sequence[Size], parallel: Sequence[bool]
+) -> list[int] | None:
+    """The parallel loops as the axes of a result shall lie in memory, from outside to inside.
+
+    What weights make goes last: the channels of a convolution. Else a result lies as the first of
+    those operands does of which every element is met as often. `None` says: as the axes come.
+    """
+    loops = [d for d, kind in enumerate(parallel) if kind]
+    fixed = [a for a in reads if movable(a)]
+    moving = [a for a in reads if not movable(a)]
+    if not all(parallel):
+        if len(moving) != 1 or len(fixed) > 1:
+            return None
+        if fixed:
+            made = [d for d in loops if fixed[0].depends_on(d)]
+            if product(sizes[d] for d in made).at(1) < _LEAST_CHANNELS:
+                return None
+            return [*(d for d in loops if d not in made), *made]
+    for a in moving:
+        strides = [a.strides[d].number for d in loops]
+        used = [d for d in loops if a.depends_on(d) or sizes[d] == ONE]
+        if used == loops and None not in strides:
+            return sorted(loops, key=lambda d: -(a.strides[d].number or 0))
+    return None
+
+
+def new_result(
+    program: Program,
+    value: SSAValue,
+    start: View,
+    exprs: Sequence[AffineExpr],
+    place: Sequence[int] | None,
+) -> View:
+    """Where a result goes; what only has to be padded stands in its padding at once.
+
+    Args:
+        program: that is planned.
+        value: the result.
+        start: has its sizes.
+        exprs: the loop of each axis.
+        place: of `_place_of_loops`.
+    """
+    order = None
+    if place is not None:
+        axes = {e.position: axis for axis, e in enumerate(exprs) if isinstance(e, AffineDimExpr)}
+        order = [axes[d] for d in place]
+    room = _room(value) if program.blocked else None
+    if room is None:
+        return program.new(start.element, start.sizes, order)
+    low, high = room
+    sizes = [s + Size.of(a + b) for s, a, b in zip(start.sizes, low, high, strict=True)]
+    around = program.new(start.element, sizes, order)
+    program.padded[value] = Padded(around, low, high)
+    return around.cut([Size.of(a) for a in low], start.sizes, [ONE] * start.rank)
+
+
+def _room(value: SSAValue) -> tuple[Sequence[int], Sequence[int]] | None:
+    """By how much a tensor is padded, if it is."""
+    for use in value.uses:
+        if isinstance(use.operation, upstream.PadOp) and not use.operation.low:
+            pad = use.operation
+            low, high = pad.static_low.get_values(), pad.static_high.get_values()
+            if not pad.high and min(*low, *high) >= 0:
+                return low, high
+    return None
+
+
+def _started(program: Program, op: Operation, value: SSAValue) -> View:
+    """Where a result goes that begins with what `value` holds."""
     view = program.view(value)
-    if not needed:
-        return program.new(view.element, view.sizes)
     if program.writable(value, op) and view.whole:
         return view
     target = program.new(view.element, view.sizes)
@@ -284,12 +402,31 @@ def pad(program: Program, op: upstream.PadOp) -> None:
     if op.low or op.high or not isinstance(number, arith.ConstantOp):
         raise RefusedError("pads with a number or by sizes that are computed")
     source = program.view(op.source)
+    known = program.padded.pop(op.source, None)
+    if known is not None and (known.low, known.high) == (low, high):
+        program.views[op.result] = known.view
+        _fill_around(program, known, number)
+        return
     sizes = [size + Size.of(a + b) for size, a, b in zip(source.sizes, low, high, strict=True)]
-    target = program.new(source.element, sizes)
+    order = source.order if program.blocked else None
+    target = program.new(source.element, sizes, order)
     program.views[op.result] = target
     add_fill(program, target, number)
     inside = target.cut([Size.of(a) for a in low], source.sizes, [ONE] * source.rank)
     add_copy(program, source, inside)
+
+
+def _fill_around(program: Program, padded: Padded, number: arith.ConstantOp) -> None:
+    """Put a number in every element around a tensor."""
+    view, low, high = padded
+    offsets, sizes = [ZERO] * view.rank, list(view.sizes)
+    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+        inside = sizes[axis] - Size.of(before + behind)
+        for start, count in (ZERO, before), (Size.of(before) + inside, behind):
+            if count:
+                offsets[axis], sizes[axis] = start, Size.of(count)
+                add_fill(program, view.cut(offsets, sizes, [ONE] * view.rank), number)
+        offsets[axis], sizes[axis] = Size.of(before), inside
 
 
 RULES: dict[type[Operation], Planner] = {

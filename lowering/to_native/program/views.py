@@ -86,6 +86,14 @@ class View:
         return self._packed(range(self.rank))
 
     @property
+    def order(self) -> list[int] | None:
+        """The axes as they lie in memory, the outermost first; `None` where strides are free."""
+        strides = [stride.number for stride in self.strides]
+        if None in strides:
+            return None
+        return sorted(range(self.rank), key=lambda axis: -(strides[axis] or 0))
+
+    @property
     def whole(self) -> bool:
         """Whether it is all of its buffer, in order."""
         return self.contiguous and self.offset == ZERO and product(self.sizes) == self.buffer.count
@@ -146,6 +154,9 @@ def row_major(sizes: Sequence[Size]) -> tuple[Size, ...]:
     return tuple(reversed(strides))
 
 
-def whole_view(buffer: Buffer, sizes: Sequence[Size]) -> View:
-    """All of a buffer as a contiguous tensor."""
-    return View(buffer, tuple(sizes), row_major(sizes))
+def whole_view(buffer: Buffer, sizes: Sequence[Size], order: Sequence[int] | None = None) -> View:
+    """All of a buffer as a tensor: its axes in memory as they come, or in an order from outside."""
+    if order is None:
+        return View(buffer, tuple(sizes), row_major(sizes))
+    steps = row_major([sizes[axis] for axis in order])
+    return View(buffer, tuple(sizes), tuple(steps[order.index(a)] for a in range(len(sizes))))

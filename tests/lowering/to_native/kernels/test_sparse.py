@@ -50,6 +50,14 @@ def test_is_exact(recipe: str) -> None:
 
 
 @RUNNABLE
+@pytest.mark.parametrize("value", [-128, 127])
+def test_sums_as_large_as_can_be(recipe: str, value: int) -> None:
+    layer = native_linear(np.ones((300, 800), np.int8), recipe=recipe, layout="sparse")
+    for rows in (1, 2, 3):
+        assert (layer(np.full((rows, 800), value, np.int8)) == 800 * value).all()
+
+
+@RUNNABLE
 @pytest.mark.slow
 def test_is_exact_on_ten_thousand_problems(recipe: str) -> None:
     sweep(recipe, 10_000, 2)

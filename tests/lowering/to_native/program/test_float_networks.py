@@ -1,0 +1,109 @@
+"""Networks of float convolutions as machine code, against PyTorch in float64."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
+from triton_dsl.runtime.native.processor import host_features
+
+pytest.importorskip("llvmlite")
+
+RECIPES = sorted({"generic", best_recipe(host_features()).name})
+
+
+class Residual(nn.Module):
+    """Sums that others follow, one of which a second network reads too."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(channels, channels, 3, padding=1)
+        self.second = nn.Conv2d(channels, 2 * channels, 3, 2, 1)
+        self.beside = nn.Conv2d(channels, 2 * channels, 1, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        inside = torch.relu(self.first(x)) + x
+        return torch.relu(self.second(inside) + self.beside(inside))
+
+
+class Gate(nn.Module):
+    """A convolution, times the mean of what it gives, as in squeeze and excitation."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, (3, 1), padding=(2, 1), dilation=(2, 1))
+        self.fc = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return y * torch.sigmoid(self.fc(y.mean((2, 3), keepdim=True)))
+
+
+NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "stem": (
+        nn.Sequential(nn.Conv2d(3, 20, 7, 2, 3), nn.ReLU(), nn.MaxPool2d(3, 2, 1)),
+        (3, 31, 26),
+    ),
+    "blocks": (nn.Sequential(nn.Conv2d(3, 24, 3, 2, 1), Residual(24)), (3, 27, 33)),
+    "many channels": (nn.Conv2d(96, 144, 3, padding=1), (96, 7, 7)),
+    "more weights": (nn.Conv2d(128, 70, 3, padding=1), (128, 5, 8)),
+    "depthwise": (
+        nn.Sequential(
+            nn.Conv2d(8, 43, 1),
+            nn.ReLU6(),
+            nn.Conv2d(43, 43, 3, 2, 1, groups=43),
+            nn.ReLU6(),
+            nn.Conv2d(43, 12, 1),
+            nn.Flatten(),
+            nn.Linear(12 * 35, 9),
+        ),
+        (8, 13, 9),
+    ),
+    "groups": (nn.Sequential(nn.Conv2d(8, 32, 3), nn.Conv2d(32, 48, 3, groups=4)), (8, 9, 11)),
+    "gate": (Gate(17), (17, 9, 8)),
+    "lines": (
+        nn.Sequential(nn.Conv1d(5, 19, 5, padding=2), nn.GELU(), nn.Conv1d(19, 8, 3)),
+        (5, 41),
+    ),
+    "averages": (nn.Sequential(nn.Conv2d(3, 16, 3), nn.AvgPool2d(2), nn.Softmax(1)), (3, 12, 12)),
+    "two results of padding": (
+        nn.Sequential(nn.Conv2d(3, 9, 1), nn.ReflectionPad2d(2), nn.Conv2d(9, 9, 3)),
+        (3, 8, 8),
+    ),
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_network_is_what_pytorch_computes(name: str, batch: int, recipe: str) -> None:
+    module, shape = NETWORKS[name]
+    torch.manual_seed(3)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.2)
+    x = torch.randn(batch, *shape)
+    with torch.no_grad():
+        expected = deepcopy(module).double()(x.double()).numpy()
+    program = native_program(from_torch(module.eval(), (x,)), {"recipe": recipe})
+    found = program(x.numpy())
+    assert np.abs(found - expected).max() <= 2e-6 * max(1.0, np.abs(expected).max())
+
+
+def test_what_follows_a_sum_takes_no_memory_of_its_own() -> None:
+    """The second convolution reads the first one's results, which nothing else was made of."""
+    x = torch.zeros(1, 8, 16, 16)
+    conv = nn.Conv2d(8, 16, 1)
+    plain = nn.Sequential(conv, nn.Conv2d(16, 8, 1))
+    longer = nn.Sequential(conv, nn.ReLU(), nn.Hardswish(), nn.Conv2d(16, 8, 1))
+    sizes = [
+        native_program(from_torch(m.eval(), (x,)))._workspace_bytes(1)  # pyright: ignore[reportPrivateUsage]
+        for m in (plain, longer)
+    ]
+    assert sizes[1] <= sizes[0]
