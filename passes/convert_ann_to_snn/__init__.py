@@ -36,7 +36,8 @@ BATCH = 128
 """Samples run at a time, at most, and samples times steps."""
 
 MOST_COPIES = 16
-"""So many neurons may say a value at one step, half as many at two, and one from `FINE`."""
+"""So many neurons may say a value at one step, half as many at two, and one from `FINE`, or from
+twice that where spikes are signed: early ones that mislead later layers cost those most."""
 
 FINE = 4
 """From so many steps on, a neuron says enough."""
@@ -173,8 +174,8 @@ class ConvertAnnToSnnPass(ModulePass):
     @property
     def copies(self) -> int:
         """How many neurons may say a value."""
-        alone = self.pools == "before" or self.timesteps >= FINE
-        return 1 if alone else MOST_COPIES // self.timesteps
+        fine = self.timesteps >= (2 * FINE if self.signed else FINE)
+        return 1 if self.pools == "before" or fine else MOST_COPIES // self.timesteps
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         batches: Sequence[Sequence[Array]] | None = None

@@ -30,8 +30,8 @@ SHARES = np.geomspace(0.15, 2.2, 12)
 QUANTILE = 0.998
 """What nearly the greatest activation is."""
 
-MARGINS = (0.0, 0.25, 0.5, 2.0)
-"""What is tried of signed neurons, see `signed.margins`."""
+MARGINS = (0.25, 0.5, 2.0)
+"""What is tried of signed neurons beside 0, see `signed.margins`."""
 
 MOST_NUMBERS = 1 << 19
 """Currents that are simulated, over all steps and samples; one batch at least."""
@@ -126,52 +126,62 @@ def search(
     steps = len(parts[0][0])
     never = SILENT * steps * max(float(np.abs(part[0]).max()) for part in parts)
     never = max(float(top.max()), never * (2.0**steps if signed else 1.0))
-    thresholds = [top * share for share in SHARES]
-    # Of several neurons a value, every second threshold will do.
-    margins = MARGINS if signed else (0.0,)
-    candidates: list[tuple[Array, int, float]] = [
-        (theta, 1 << power, margin)
-        for power in range(copies.bit_length())
-        for theta in thresholds[:: min(2, 1 << power)]
-        for margin in margins
-    ]
-    if bound is not None:
-        candidates = [(np.minimum(theta, bound), n, margin) for theta, n, margin in candidates]
-    elif silent:
-        candidates.append((np.full(len(top), never), 1, 0.0))
     start = _by_channel(initial[None], axis) if initial.ndim else initial
     places = parts[0][2][0, 0].size
-    tallies = [_Tally(len(top)) for _ in candidates]
+    samples = sum(part[0].shape[2] for part in parts)
+    blocks: list[tuple[Array, Array]] = []
     for said, _, target in parts:
         # So many samples at a time that all arrays stay in a near cache.
         few = max(1, NEAR // max(1, said[0, :, 0].size))
         for begin in range(0, said.shape[2], few):
-            chosen = slice(begin, begin + few)
-            currents = np.ascontiguousarray(said[:, :, chosen])
-            wanted = np.ascontiguousarray(target[:, chosen])
-            for (theta, number, margin), tally in zip(candidates, tallies, strict=True):
-                level = theta.reshape(-1, *[1] * (currents.ndim - 2))
-                told = fired = np.zeros(())
-                for copy in range(number):
-                    share = (start + copy) / number
-                    if signed:
-                        more, spikes = simulate_signed(currents, level, float(share), margin)
-                    else:
-                        more = spikes = simulate(currents, level, share, subtracts=subtracts)
-                    told, fired = told + more, fired + spikes
-                if pool is not None:
-                    # It does not mind which of the first two axes counts the samples.
-                    told = pool.compute(told)
-                tally.add(fired, told, wanted)
-    samples = sum(part[0].shape[2] for part in parts)
-    costs = [
-        0.5 * importance * tally.unexplained() * places + price * tally.spikes / samples
-        for tally in tallies
-    ]
+            some = slice(begin, begin + few)
+            both = said[:, :, some], target[:, some]
+            blocks.append((np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1])))
+
+    def cost(theta: Array, number: int, margin: float) -> Floats:
+        """Of so many neurons a value, a channel."""
+        tally = _Tally(len(top))
+        for current, wanted in blocks:
+            level = theta.reshape(-1, *[1] * (current.ndim - 2))
+            told = fired = np.zeros(())
+            for copy in range(number):
+                share = (start + copy) / number
+                if signed:
+                    more, spikes = simulate_signed(current, level, float(share), margin)
+                else:
+                    more = spikes = simulate(current, level, share, subtracts=subtracts)
+                told, fired = told + more, fired + spikes
+            if pool is not None:
+                # It does not mind which of the first two axes counts the samples.
+                told = pool.compute(told)
+            tally.add(fired, told, wanted)
+        return 0.5 * importance * tally.unexplained() * places + price * tally.spikes / samples
+
+    def bounded(theta: Array) -> Array:
+        return theta if bound is None else np.minimum(theta, bound)
+
+    channels = np.arange(len(top))
+    candidates: list[tuple[Array, int, float]] = []
+    costs: list[Floats] = []
+    for number in (1 << power for power in range(copies.bit_length())):
+        # Of several neurons a value, every second threshold will do.
+        shares = SHARES[:: min(2, number)]
+        tried = [(bounded(top * share), number, 0.0) for share in shares]
+        found = [cost(*each) for each in tried]
+        if signed and number == 1:
+            # Neurons that leave out spikes do best with a threshold near that of all spikes.
+            best = np.argmin(np.stack(found), axis=0)
+            near = [bounded(top * shares[np.maximum(best - less, 0)]) for less in (0, 1)]
+            finer = [(theta, number, margin) for margin in MARGINS for theta in near]
+            tried, found = tried + finer, found + [cost(*each) for each in finer]
+        candidates, costs = candidates + tried, costs + found
+    if bound is None and silent:
+        candidates.append((np.full(len(top), never), 1, 0.0))
+        costs.append(cost(*candidates[-1]))
     best = np.argmin(np.stack(costs), axis=0)
     rank = tensor_type(value).get_num_dims()
     shape = [-1 if a == axis else 1 for a in range(1, rank)]
-    chosen = np.stack([theta for theta, _, _ in candidates])[best, np.arange(len(top))]
+    chosen = np.stack([theta for theta, _, _ in candidates])[best, channels]
     numbers, margin = (np.array([c[i] for c in candidates])[best].reshape(shape) for i in (1, 2))
     return Population(chosen.reshape(shape), numbers, never, margin)
 

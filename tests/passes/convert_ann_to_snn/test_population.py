@@ -103,6 +103,7 @@ def converted(filled: Filled, **options: Any) -> tuple[ModuleOp, float, float, A
         (2, False, "to_value"),
         (2, True, "subtract"),
         (3, True, "subtract"),
+        (4, True, "subtract"),
     ],
 )
 def test_values_that_matter_get_several_neurons(
