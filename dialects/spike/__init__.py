@@ -17,7 +17,7 @@ from .body import YieldOp
 from .coding import DecodeOp, EncodeOp, FromTensorOp, ToTensorOp
 from .integer import IntegerLifOp
 from .layer import LayerOp
-from .loihi import LoihiLifOp, LoihiNeuronOp, LoihiTernaryLifOp
+from .loihi import LoihiLifOp, LoihiNeuronOp, LoihiSigmaDeltaOp, LoihiTernaryLifOp
 from .network import InputOp, NetworkOp
 from .network_graph import to_networkx
 from .neuron import NEURONS, FiringOp, NeuronOp, define_models
@@ -85,6 +85,7 @@ __all__ = [
     "LinearOp",
     "LoihiLifOp",
     "LoihiNeuronOp",
+    "LoihiSigmaDeltaOp",
     "LoihiTernaryLifOp",
     "MaxPoolOp",
     "NetworkOp",

@@ -22,6 +22,7 @@ _FILES = {
     "adaptive_exponential": "adaptive_exponential",
     "loihi_lif": "loihi",
     "loihi_ternary_lif": "loihi",
+    "loihi_sigma_delta": "loihi",
 }
 
 MODELS: Mapping[str, NeuronModel] = {

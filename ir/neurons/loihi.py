@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .adaptive import sigma_delta
 from .arithmetic import GeneralArithmetic, Result, Value
 from .model import GAIN, NeuronModel, ParameterSpec
 
@@ -73,6 +74,14 @@ def loihi_ternary_lif(
     return spikes, (u, _after(a, above, _after(a, below, v, low), high))
 
 
+def loihi_sigma_delta(
+    a: GeneralArithmetic[Value], x: Value, states: Sequence[Value]
+) -> Result[Value]:
+    """Lava's SigmaDelta, `PySigmaDeltaModelFixed` of lava-nc 0.10."""
+    sent, after = sigma_delta(a, x, states)
+    return a.shifted(a.number(1), sent, a.options.shift), after
+
+
 _PARAMETERS: Mapping[str, ParameterSpec] = {
     "du": ParameterSpec(None, 0.0, 2**DECAY_BITS - 1),
     "dv": ParameterSpec(None, 0.0, 2**DECAY_BITS - 1),
@@ -96,6 +105,20 @@ LOIHI_TERNARY_LIF = NeuronModel(
     {**_PARAMETERS, "threshold_low": ParameterSpec(None, -MOST_THRESHOLD, 0.0)},
     ("u", "v"),
     options=("reset",),
+    spikes=False,
+    on_floats=False,
+    on_integers=True,
+)
+LOIHI_SIGMA_DELTA = NeuronModel(
+    loihi_sigma_delta,
+    "Graded spikes of whole numbers: of sums of what comes in, changes alone are sent on.",
+    {
+        "gain": GAIN,
+        "bias": ParameterSpec(0.0, 1 - STATE_LIMIT, STATE_LIMIT - 1),
+        "threshold": ParameterSpec(1.0, 0.0, STATE_LIMIT - 1),
+    },
+    ("sigma", "y", "r", "e"),
+    options=("activation", "cumulative", "shift"),
     spikes=False,
     on_floats=False,
     on_integers=True,

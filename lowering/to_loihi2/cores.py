@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.arrays import Array
+from ...ir.interpreter import entry_function
 from ..placement import Neurons, Placement, Synapses, Workload, place
 from ..placement.connectivity import Connectivity, Dense, Diagonal, window
+from ..placement.drive import Drive, drive_in
 from .fixed_point import recorded
 from .parts import Connection, LoihiNetwork
 
@@ -30,6 +32,13 @@ def placed(
         OptionError: there is no such machine.
         LoweringError: it does not fit; with the arithmetic.
     """
+    return place(workload_of(network, name, rates), device)
+
+
+def workload_of(
+    network: LoihiNetwork, name: str, rates: Mapping[str, Array] | None = None
+) -> Workload:
+    """What placement asks of a network; see `placed`."""
     shapes = network.shapes()
     inputs = shapes.keys() - {part.name for part in network.populations}
     neurons = [
@@ -45,7 +54,7 @@ def placed(
         )
         for part in network.connections
     ]
-    return place(Workload(name, neurons, synapses), device)
+    return Workload(name, neurons, synapses)
 
 
 def measured(module: ModuleOp, network: LoihiNetwork, data: str) -> dict[str, Array]:
@@ -67,6 +76,30 @@ def measured(module: ModuleOp, network: LoihiNetwork, data: str) -> dict[str, Ar
     for part in network.pulses:
         rates[part.name] = np.full(2, (part.last - part.first) / (network.steps or part.last))
     return rates
+
+
+def driven(module: ModuleOp, network: LoihiNetwork, name: str, inputs: Sequence[Array]) -> Drive:
+    """A run of the program in fixed point, by the populations that stand on cores.
+
+    Args:
+        module: the program.
+        network: what it is made of.
+        name: of it.
+        inputs: of the program.
+    """
+    names = {value: part for part, value in network.values.items()}
+    given = {
+        names[value]: np.asarray(x)
+        for value, x in zip(entry_function(module, "forward").args, inputs, strict=True)
+        if value in names
+    }
+    samples, steps = inputs[0].shape[1], len(inputs[0])
+    if network.steps is not None:
+        samples, steps = len(inputs[0]), network.steps
+    for part in network.pulses:
+        sent = given[part.name] = np.zeros((steps, samples, 2), np.bool_)
+        sent[part.first : part.last] = True
+    return drive_in(workload_of(network, name), module, inputs, names.get, given)
 
 
 def reach(part: Connection, source: tuple[int, ...], target: tuple[int, ...]) -> Connectivity:

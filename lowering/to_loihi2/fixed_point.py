@@ -16,7 +16,6 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ...dialects import spike, tensor
-from ...dialects.interpret import run_module
 from ...dialects.parameters import module_of
 from ...dialects.spike.types import TrainType, dense_type, is_train
 from ...ir.arrays import Array
@@ -26,6 +25,7 @@ from ...passes.analysis.compile_time import literal
 from ...passes.analysis.replacement import erase_unused, replace_results
 from ...passes.calibration.observation import bind_samples
 from ...passes.convert_spike_to_tensor.tensor_builder import Builder
+from ...runtime.spiking.activity import record
 from ..emission import Inexpressible, UnsupportedOps
 from .scales import (
     Layer,
@@ -183,7 +183,9 @@ def recorded(
 
     for batch in bind_samples(function, read_samples(Path(data)), size=samples, limit=samples):
         take(function.body.block.args, batch)
-        run_module(module, batch, "forward", lambda op, _, values: take(op.results, values))
+        record(
+            module, batch, potentials=False, observer=lambda op, _, values: take(op.results, values)
+        )
     return records
 
 

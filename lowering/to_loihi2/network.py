@@ -1,7 +1,7 @@
 """A program in Loihi's fixed point as what the chip has: populations, and connections between them.
 
-The program is made of `spike.loihi_lif` and `spike.loihi_ternary_lif`, products of bytes or floats
-that are whole, delays, and reshapes of trains. Not here: how it came to be so (`fixed_point`).
+The program is made of Loihi's neurons, products of bytes or floats that are whole, delays, reshapes
+of trains, and feedback of these. Not here: how it came to be so (`fixed_point`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,16 @@ from ..emission import (
     argument_names,
     result_names,
 )
-from .parts import Connection, Input, LoihiNetwork, Output, Population, Pulses, Window
+from .parts import (
+    Connection,
+    Input,
+    LoihiNetwork,
+    Output,
+    Population,
+    Pulses,
+    SigmaDelta,
+    Window,
+)
 from .synapses import Weights, as_held
 
 RESERVED = (
@@ -40,6 +49,9 @@ RESERVED = (
 
 MOST_SHIFT = 16
 """Places by which a sum of numbers times weights is moved to the right, at most."""
+
+GRADED_BITS = 24
+"""Of messages that are whole numbers."""
 
 MOST_DELAY = 63
 """Steps of a connection, of which the first is every connection's own."""
@@ -59,7 +71,8 @@ class _Reader:
     """Reads the ops of a function in their order."""
 
     def __init__(self, function: func.FuncOp, unsupported: UnsupportedOps) -> None:
-        self.function, self.unsupported = function, unsupported
+        self.unsupported = unsupported
+        self.function, self.original = _flat(function)
         self.names = Names(RESERVED)
         self.sources: dict[SSAValue, str] = {}
         self.graded: dict[str, int] = {}
@@ -83,6 +96,13 @@ class _Reader:
         assert isinstance(end, func.ReturnOp)
         for argument, wish in zip(block.args, argument_names(self.function), strict=True):
             self._argument(argument, wish)
+        for op in block.ops:
+            if isinstance(op, LoihiNeuronOp):
+                wish = op.output.name_hint or f"layer{len(self.sources) - len(block.args)}"
+                name = self.sources[op.output] = self.names.new(wish)
+                if not is_train(op.output):
+                    ternary = isinstance(op, spike.LoihiTernaryLifOp)
+                    self.graded[name] = 8 if ternary else GRADED_BITS
         for op in block.ops:
             if isinstance(op, LoihiNeuronOp):
                 try:
@@ -117,7 +137,7 @@ class _Reader:
             tuple(outputs),
             tuple(self.pulses.values()),
             self.steps,
-            {name: value for value, name in self.sources.items()},
+            {name: self.original.get(value, value) for value, name in self.sources.items()},
         )
 
     def _mean(self, name: str, value: SSAValue) -> Output | None:
@@ -181,16 +201,23 @@ class _Reader:
                 f"takes {value.type}; inputs are spikes, or currents of i32, [T, N, …]",
             )
         name = self.sources[value] = self.names.new(wish)
+        self.graded |= {} if spikes else {name: GRADED_BITS}
         self.inputs.append(Input(name, shape[2:], spikes))
 
     def _population(self, op: LoihiNeuronOp) -> None:
         shape = tensor_type(op.input).get_shape()[2:]
-        wish = op.output.name_hint or f"layer{len(self.populations)}"
-        name = self.sources[op.output] = self.names.new(wish)
+        name = self.sources[op.output]
         if not shape or min(shape) < 1:
             raise Inexpressible("expects currents [T, N, …] of known sizes")
         start = [state_of(value, len(shape)) for value in op.initial] or [np.zeros(())]
-        if len(op.final) and op.final[0].first_use is not None:
+        sigma_delta = None
+        if isinstance(op, spike.LoihiSigmaDeltaOp):
+            if op.initial or any(value.first_use is not None for value in op.final):
+                raise Inexpressible("takes or gives states")
+            options = op.options()
+            relu = options.activation == "relu"
+            sigma_delta = SigmaDelta(options.shift, relu, bool(options.cumulative))
+        elif len(op.final) and op.final[0].first_use is not None:
             raise Inexpressible("gives its current")
         if start[-1] is None or (len(start) > 1 and (start[0] is None or start[0].any())):
             raise Inexpressible("begins with states that are computed, or with a current")
@@ -201,17 +228,16 @@ class _Reader:
             Population(
                 name,
                 shape,
-                self._number(op, "du"),
-                self._number(op, "dv"),
+                0 if sigma_delta else self._number(op, "du"),
+                0 if sigma_delta else self._number(op, "dv"),
                 self._threshold(op, shape),
                 threshold_low,
                 self._bias(op, shape),
-                op.reset.data == "subtract",
+                op.options().reset == "subtract" and not sigma_delta,
                 np.asarray(start[-1]).astype(np.int64),
+                sigma_delta,
             )
         )
-        if threshold_low is not None:
-            self.graded[name] = 8
         gain = self._number(op, "gain")
         for term in terms(op.input):
             if not self._constant(name, shape, term, gain):
@@ -226,7 +252,11 @@ class _Reader:
 
     def _threshold(self, op: LoihiNeuronOp, shape: Shape) -> Array:
         value = op.parameter("threshold")
-        if op.reset.data != "subtract" or not isinstance(value, SSAValue):
+        if (
+            op.options().reset != "subtract"
+            or isinstance(op, spike.LoihiSigmaDeltaOp)
+            or not isinstance(value, SSAValue)
+        ):
             return np.asarray(self._number(op, "threshold"))
         known = literal_value(value)
         if known is None or known.ndim > len(shape):
@@ -328,21 +358,74 @@ class _Reader:
 
     def _origin(self, value: SSAValue) -> tuple[str, int]:
         """Where spikes come from, and how many steps later they are here."""
-        delay = 0
+        delay, part = 0, None
+        followed: set[SSAValue] = set()
         while value not in self.sources:
             op = value.owner
+            if part is None and isinstance(op, tensor.SliceOp):
+                part = op
+            elif part is not None and isinstance(op, tensor.ConcatenateOp):
+                value, part = _joined(part, op), None
+                continue
+            if value in followed or (part and isinstance(op, tensor.ReshapeToOp)):
+                raise Inexpressible("hears feedback of something else than neurons")
+            followed.add(value)
             if isinstance(op, spike.DelayOp):
                 if op.delays is not None or op.initial is not None or op.final is not None:
                     raise Inexpressible("expects one delay for all neurons, without states")
                 delay += op.steps.value.data
-            elif not isinstance(op, _RESHAPES):
+            elif not isinstance(op, (*_RESHAPES, tensor.ConvertOp)) and op is not part:
                 raise Inexpressible("expects spikes of neurons or inputs, delayed or reshaped")
             value = cast("Operation", op).operands[0]
+        converted = any(isinstance(seen.owner, tensor.ConvertOp) for seen in followed)
+        if converted and self.sources[value] in self.graded:
+            raise Inexpressible("hears numbers that are converted")
         if not 1 <= delay <= MOST_DELAY:
             raise Inexpressible(
                 f"hears spikes {delay} steps later; connections of Lava take 1 to {MOST_DELAY}"
             )
         return self.sources[value], delay
+
+
+def _flat(function: func.FuncOp) -> tuple[func.FuncOp, dict[SSAValue, SSAValue]]:
+    """A function whose feedback is a delay of what stands behind it, and what its values were."""
+    if not any(isinstance(op, spike.RecurrentOp) for op in function.body.block.ops):
+        return function, {}
+    copies: dict[SSAValue, SSAValue] = {}
+    function = function.clone(value_mapper=copies)
+    around = function.body.block
+    while loops := [op for op in around.ops if isinstance(op, spike.RecurrentOp)]:
+        for loop in loops:
+            inner = loop.body.block
+            end = inner.last_op
+            assert isinstance(end, spike.YieldOp)
+            feedback = spike.DelayOp(end.operands[0], 1, initial=loop.initial)
+            around.insert_op_before(feedback, loop)
+            for argument, value in zip(inner.args, [*loop.inputs, feedback.output], strict=True):
+                argument.replace_all_uses_with(value)
+            for op in list(inner.ops):
+                op.detach()
+                if op is not end:
+                    around.insert_op_before(op, loop)
+            for result, value in zip(loop.results, end.operands, strict=True):
+                value.name_hint = value.name_hint or result.name_hint
+                result.replace_all_uses_with(value)
+            end.erase()
+            loop.detach()
+            loop.erase()
+    return function, {copy: value for value, copy in copies.items()}
+
+
+def _joined(part: tensor.SliceOp, op: tensor.ConcatenateOp) -> SSAValue:
+    """Which operand of a concatenation a slice of it is."""
+    axis, first = op.axis.value.data, 0
+    starts, ends, steps = (x.get_values() for x in (part.starts, part.ends, part.steps))
+    for operand in op.operands:
+        last = first + tensor_type(operand).get_shape()[axis]
+        if (starts[axis], ends[axis], steps[axis]) == (first, last, 1):
+            return operand
+        first = last
+    raise Inexpressible("hears a part of a population")
 
 
 def terms(value: SSAValue) -> list[SSAValue]:
@@ -377,6 +460,7 @@ _AROUND = (
 _RESHAPES = (spike.ToTensorOp, spike.FromTensorOp, tensor.ReshapeToOp, tensor.FlattenOp)
 
 _SYNAPSES = (
+    tensor.ConcatenateOp,
     spike.DelayOp,
     spike.SynapseOp,
     tensor.AddOp,

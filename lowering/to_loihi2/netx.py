@@ -50,7 +50,7 @@ def _entry(kind: str, shape: Shape) -> Entry:
 def _layer(population: Population, connection: Connection, before: Shape) -> Entry:
     name, weights = population.name, connection.weights
     assert weights is not None
-    if population.threshold_low is not None or population.subtracts:
+    if population.threshold_low is not None or population.subtracts or population.sigma_delta:
         raise Inexpressible(f"'{name}': netx has neurons with one threshold that start again at 0")
     if connection.delay != 1:
         raise Inexpressible(f"'{name}' hears spikes {connection.delay} steps later; netx has 1")

@@ -61,6 +61,15 @@ class Output:
     added: Array | None = None
 
 
+@dataclass(frozen=True)
+class SigmaDelta:
+    """Options of `spike.loihi_sigma_delta`."""
+
+    shift: int
+    relu: bool
+    cumulative: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Population:
     """Neurons of one kind.
@@ -73,6 +82,7 @@ class Population:
         bias: one number, or one for each neuron, i32.
         subtracts: whether the threshold is taken off v at a spike.
         start: v before the first step, a number or one for each neuron.
+        sigma_delta: of neurons that send changes alone, what else they are; du and dv are 0 then.
     """
 
     name: str
@@ -84,6 +94,7 @@ class Population:
     bias: Array
     subtracts: bool
     start: Array
+    sigma_delta: SigmaDelta | None = None
 
     @property
     def count(self) -> int:

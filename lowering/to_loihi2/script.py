@@ -12,7 +12,7 @@ import numpy as np
 from ...ir.arrays import Array
 from ..emission import Inexpressible
 from .cores import reach
-from .parts import Connection, LoihiNetwork, Output, Population
+from .parts import Connection, LoihiNetwork, Output, Population, SigmaDelta
 
 LAVA = "0.10.0"
 """The release of lava-nc that the script is for."""
@@ -56,11 +56,12 @@ $body
 
 
 def run(inputs, steps, states):
-    """What one sample gives: spikes of the results, and with states u and v of all neurons."""
+    """What one sample gives: spikes of the results, and with states those of all neurons."""
     neurons = build(inputs)
     watched = [(name + ".spikes", neurons[name].s_out, neurons[name]) for name in $watched]
+    kept = [(n, p, v) for n, p in neurons.items() for v in ("u", "v", "sigma", "act")]
     if states:
-        watched += [(n + "." + v, getattr(p, v), p) for n, p in neurons.items() for v in "uv"]
+        watched += [(n + "." + v, getattr(p, v), p) for n, p, v in kept if hasattr(p, v)]
     monitors = {}
     for key, variable, process in watched:
         monitors[key] = Monitor(), process.name, variable.name
@@ -138,6 +139,11 @@ def script_files(network: LoihiNetwork, title: str) -> dict[str, bytes]:
     Raises:
         Inexpressible: Lava has nothing for a part; says which.
     """
+    import networkx as nx
+
+    joined: nx.Graph[str] = nx.Graph([(c.source, c.target) for c in network.connections])
+    if joined and not nx.is_connected(joined):
+        raise Inexpressible("has parts that nothing joins, of which Lava runs one; compile each")
     arrays: dict[str, Array] = {}
     lines = list(_lines(network, arrays))
     names = [population.name for population in network.populations]
@@ -145,6 +151,8 @@ def script_files(network: LoihiNetwork, title: str) -> dict[str, bytes]:
     read = [output for output in network.outputs if output.added is not None]
     imports = ["from lava.proc.sparse.process import Sparse", "from scipy.sparse import csr_matrix"]
     imports = imports if any("= Sparse(" in line for line in lines) else []
+    if any(population.sigma_delta for population in network.populations):
+        imports += ["from lava.proc.sdn.process import ActivationMode, SigmaDelta"]
     text = _SCRIPT.substitute(
         title=title,
         lava=LAVA,
@@ -219,7 +227,27 @@ def _lines(network: LoihiNetwork, arrays: dict[str, Array]) -> Iterator[str]:
         yield f"{connection.name}.a_out{reached}.connect({connection.target}.a_in)"
 
 
+def _sigma_delta(p: Population, options: SigmaDelta, arrays: dict[str, Array]) -> str:
+    unit = 1 << options.shift
+    if (p.threshold % unit).any() or (p.bias % unit).any():
+        raise Inexpressible(f"'{p.name}' has a threshold or bias between multiples of {unit}")
+    bias = ""
+    if p.bias.any():
+        bias = f"bias={p.bias.reshape(-1)[0] // unit}, "
+        if p.bias.ndim:
+            arrays[f"{p.name}_bias"] = (p.bias // unit).T.astype(np.int32)
+            bias = f'bias=load("{p.name}_bias"), '
+    mode = "RELU" if options.relu else "UNIT"
+    return (
+        f"{p.name} = SigmaDelta(shape={p.shape[::-1]}, vth={p.threshold // unit}, {bias}"
+        f"act_mode=ActivationMode.{mode}, cum_error={options.cumulative}, "
+        f'state_exp={options.shift}, name="{p.name}")'
+    )
+
+
 def _neurons(population: Population, arrays: dict[str, Array]) -> str:
+    if population.sigma_delta is not None:
+        return _sigma_delta(population, population.sigma_delta, arrays)
     mantissa, exponent = bias_parts(population)
     p, kind = population, "LIF"
     thresholds = f"vth={p.threshold}"

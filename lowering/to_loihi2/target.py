@@ -10,16 +10,20 @@ from typing import Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ...ir.arrays import Array
 from ...ir.errors import LoweringError
 from ...ir.pipeline import option_text
 from ..artifact import Artifact
 from ..emission import Inexpressible, UnsupportedOps, entry_function, identifier, require_values
 from ..options import TargetOptions, option
-from ..stages import Stage
+from ..placement import Placement
+from ..placement.drive import Drive
+from ..stages import Stage, run_stages
 from ..target import Target
-from .cores import measured, placed
+from .cores import driven, measured, placed
 from .network import network_of
 from .netx import netx_file
+from .parts import LoihiNetwork
 from .script import script_files
 
 
@@ -80,7 +84,7 @@ class Loihi2Target(Target[Loihi2Options]):
         )
         if not network.populations:
             raise LoweringError("target 'loihi2' needs a program with spiking neurons; it has none")
-        name = identifier(module.sym_name.data) if module.sym_name is not None else "network"
+        name = _name(module)
         try:
             if options.form == "netx":
                 return Artifact(name, {f"{name}.net": netx_file(network)})
@@ -89,7 +93,27 @@ class Loihi2Target(Target[Loihi2Options]):
             unsupported.add(function, str(reason))
             unsupported.raise_if_any()
             raise
-        rates = None if options.data is None else measured(module, network, options.data)
-        cores = placed(network, name, options.device, rates).to_dict()
+        cores = self.placement(module, network, name, options).to_dict()
         files["cores.json"] = (json.dumps(cores, indent=1, sort_keys=True) + "\n").encode()
         return Artifact(name, files)
+
+    def placement(
+        self, module: ModuleOp, network: LoihiNetwork, name: str, options: Loihi2Options
+    ) -> Placement:
+        """Where the neurons of a network stand."""
+        rates = None if options.data is None else measured(module, network, options.data)
+        return placed(network, name, options.device, rates)
+
+    def run_placed(
+        self, module: ModuleOp, options: Loihi2Options, inputs: Sequence[Array]
+    ) -> tuple[Drive, Placement]:
+        """See `Target.run_placed`."""
+        run_stages(module, self.stages(options))
+        network = network_of(entry_function(module, self.name), UnsupportedOps(self.name))
+        name = _name(module)
+        placement = self.placement(module, network, name, options)
+        return driven(module, network, name, inputs), placement
+
+
+def _name(module: ModuleOp) -> str:
+    return identifier(module.sym_name.data) if module.sym_name is not None else "network"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_netx import import_netx
-from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.targets import compile_to_target, get_target
+from triton_dsl.lowering.to_loihi2.engine import Loihi2Engine
 from triton_dsl.lowering.to_loihi2.synapses import as_held
 from triton_dsl.runtime import lava
 
@@ -39,14 +41,63 @@ def load(name: str) -> Any:
 
 
 FEATURES = load("features")
+FEEDBACK = load("feedback")
+PROGRAMS = {
+    "features": (FEATURES.features, FEATURES.inputs),
+    "feedback": (FEEDBACK.feedback, FEEDBACK.inputs),
+}
 
 
-def test_the_program_is_what_lava_gave_for_its_script() -> None:
-    got = run_module(FEATURES.features(), FEATURES.inputs())
-    with np.load(RECORDED / "features.npz") as recorded:
-        for index, value in enumerate(got):
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("simulated", [False, True])
+def test_the_program_is_what_lava_gave_for_its_script(name: str, simulated: bool) -> None:
+    module, x = (make() for make in PROGRAMS[name])
+    got = Loihi2Engine.of(module, get_target("loihi2"), {}).simulated(x) if simulated else None
+    with np.load(RECORDED / f"{name}.npz") as recorded:
+        for index, value in enumerate(got or run_module(module, x)):
             assert value.any()
             np.testing.assert_array_equal(value, recorded[f"y{index}"])
+
+
+def test_feedback_is_read_and_written() -> None:
+    artifact = compile_to_target(FEEDBACK.feedback(), "loihi2")
+    script = artifact.text("network.py")
+    for part in (
+        "s.s_out.connect(r.s_in)\n    r.a_out.connect(s.a_in)",  # a step later
+        'DelayDense(weights=load("b"), max_delay=2,',  # of three steps one is the synapse's own
+        "act_mode=ActivationMode.RELU, cum_error=False, state_exp=6",
+    ):
+        assert part in script
+    placed = json.loads(artifact.text("cores.json"))
+    assert {part["population"] for part in placed["slices"]} == {"s", "n", "hidden", "out"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("threshold = 1920.0", "threshold = 1921.0", "between multiples of 64"),
+        ("%st, %n", "%st, %up", "neurons or inputs"),
+        ("%sum, %far", "%fed4, %far", "sum of products"),
+    ],
+)
+def test_feedback_that_the_chip_lacks_is_refused(old: str, new: str, reason: str) -> None:
+    fed = "%fed4 = tensor.convert %1 : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>\n    %t = "
+    text = FEEDBACK.text().replace("%t = ", fed)
+    assert old in text
+    with pytest.raises(UnsupportedError, match=reason):
+        compile_to_target(parse_module(text.replace(old, new)), "loihi2")
+
+
+def test_parts_that_nothing_joins_are_refused() -> None:
+    text = """
+func.func @forward(%x: tensor<?x?x2xi32>, %y: tensor<?x?x2xi32>)
+    -> (tensor<?x?x2xi32>, tensor<?x?x2xi32>) {
+  %a = spike.loihi_sigma_delta %x : (tensor<?x?x2xi32>) -> tensor<?x?x2xi32>
+  %b = spike.loihi_sigma_delta %y : (tensor<?x?x2xi32>) -> tensor<?x?x2xi32>
+  func.return %a, %b : tensor<?x?x2xi32>, tensor<?x?x2xi32>
+}"""
+    with pytest.raises(UnsupportedError, match="parts that nothing joins"):
+        compile_to_target(parse_module(text), "loihi2")
 
 
 def test_the_same_program_gives_the_same_bytes() -> None:
@@ -67,18 +118,19 @@ def test_the_simulator_is_the_engine_without_lava(monkeypatch: Any) -> None:
 
 
 @pytest.mark.slow
-def test_lava_runs_the_script(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_lava_runs_the_script(program: str, monkeypatch: Any) -> None:
     """The folder as it is, in Lava itself: spikes, u and v."""
     python = environment.make()
     if python is None:
         pytest.skip("no Python 3.10 here, which Lava 0.10 needs")
     monkeypatch.setenv(lava.VARIABLE, str(python))
     lava.lava_python.cache_clear()
-    x = FEATURES.inputs(1)
-    name, got, _ = run_target(FEATURES.features(), "loihi2", x)
+    module, x = PROGRAMS[program][0](), PROGRAMS[program][1](1)
+    name, got, _ = run_target(module, "loihi2", x)
     lava.lava_python.cache_clear()
     assert name == "lava-nc 0.10.0 (fixed_pt)"
-    for one, other in zip(got, run_module(FEATURES.features(), x), strict=True):
+    for one, other in zip(got, run_module(module, x), strict=True):
         np.testing.assert_array_equal(one, other)
 
 

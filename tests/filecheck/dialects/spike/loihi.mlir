@@ -11,3 +11,10 @@ func.func @forward(%i: tensor<8x?x4xi32>, %u: tensor<?x4xi32>, %v: tensor<?x4xi3
       : (tensor<8x?x4xi32>) -> tensor<8x?x4xi32>
   func.return %s, %u1, %v1, %t : !spike.train<8x?x4>, tensor<?x4xi32>, tensor<?x4xi32>, tensor<8x?x4xi32>
 }
+
+// CHECK: %d = spike.loihi_sigma_delta %x {threshold = 6.400000e+02 : f64, shift = 6 : i64} : (tensor<8x?x4xi32>) -> tensor<8x?x4xi32>
+func.func @changes(%x: tensor<8x?x4xi32>) -> tensor<8x?x4xi32> {
+  %d = spike.loihi_sigma_delta %x {threshold = 640.0 : f64, shift = 6 : i64}
+      : (tensor<8x?x4xi32>) -> tensor<8x?x4xi32>
+  func.return %d : tensor<8x?x4xi32>
+}
