@@ -23,7 +23,10 @@ from .options import TargetOptions
 from .stages import Stage, located_text
 
 if TYPE_CHECKING:
+    from ..ir.arrays import Array
     from .engine import Engine
+    from .placement import Placement
+    from .placement.drive import Drive
 
 
 OptionsT = TypeVar("OptionsT", bound=TargetOptions, default=Any)
@@ -83,6 +86,22 @@ class Target(ABC, Generic[OptionsT]):
         Raises:
             UnsupportedError: names every op that the target cannot express.
         """
+
+    def run_placed(
+        self, module: ModuleOp, options: OptionsT, inputs: Sequence[Array]
+    ) -> tuple[Drive, Placement] | None:
+        """A run of a program by the populations that its artefact has, and where these stand.
+
+        Args:
+            module: the program, which the stages change.
+            options: of the artefact.
+            inputs: of `@forward`.
+
+        Returns:
+            `None` where nothing is placed.
+        """
+        del module, options, inputs
+        return None
 
 
 STANDARD_STAGES: tuple[Stage, ...] = (Stage("simplify", "canonicalize,cse,dce"),)

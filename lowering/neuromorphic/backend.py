@@ -27,7 +27,7 @@ from ..models import Model, import_model
 from ..placement import device_text, place
 from ..placement.drive import Drive, drive_of
 from ..placement.energy import EnergyMetrics, energy_of
-from ..targets import compile_to_target, get_all_targets, get_target
+from ..targets import compile_to_target, get_all_targets, get_target, read_options
 
 if TYPE_CHECKING:
     from ...runtime.spiking.config import SpikingConfig
@@ -196,8 +196,8 @@ class NeuromorphicBackend(ABC):
         )
 
     def profile(self, execution_context: Results | Drive) -> EnergyMetrics:
-        """What a sample takes on the machine that the program was compiled for, or on the first
-        that a run fits on.
+        """What a sample takes on the machine that the program was compiled for, where the
+        artefact has its neurons, or on the first that a run fits on.
 
         Args:
             execution_context: what `execute` gave.
@@ -205,6 +205,11 @@ class NeuromorphicBackend(ABC):
         drive, devices = execution_context, self.devices
         if isinstance(drive, Results):
             compiled = drive.deployed.compiled
+            target = get_target(compiled.target)
+            options = read_options(target, compiled.options)
+            placed = target.run_placed(compiled.module.clone(), options, drive.inputs)
+            if placed is not None:
+                return energy_of(*placed)
             devices = (str(compiled.options.get("device", devices[0])),)
             drive = drive_of(compiled.module, drive.inputs)
         work = drive.workload

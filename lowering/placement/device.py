@@ -1,8 +1,8 @@
 """Machines as data: what a board has and what things cost on it, each number with its source.
 
 A machine is a file of TOML: those of `devices/`, by name, or a user's, by path. `machine` says its
-form, `numbers` limits and sizes (`NUMBERS` lists them), each a number or a table of `value`,
-`source` and `year`; `costs` joules, watts and seconds, see `costs`.
+form and where that is from, `numbers` limits and sizes (`NUMBERS` lists them), each a number or a
+table of `value`, `source` and `year`; `costs` joules, watts and seconds, see `costs`.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ NUMBERS = {
 }
 """The numbers of a machine, and what each is; those left out are 0."""
 
+LAYOUT = "layout"
+"""The name of the places of chips and cores among sources."""
+
 GRIDS = ("rectangular", "hexagonal")
 _BOARDS_OF_TRIAD = np.array([[0, 0], [4, 8], [8, 4]])
 """Where the three boards of a triad of 12 by 12 chips stand (SpiNNakerTriadGeometry)."""
@@ -65,7 +68,7 @@ class Device:
         cores: of each chip of a board, with those that system software takes, int [chips].
         core_columns: columns of the grid of cores on a chip; 0 where all are equally far.
         numbers: by name, see `NUMBERS`.
-        sources: by name of a number, where it is from and of which year.
+        sources: by name of a number, and of `LAYOUT`, where it is from and of which year.
         costs: by name, see `costs.COSTS`.
     """
 
@@ -200,7 +203,11 @@ def _described(name: str, path: Path) -> Mapping[str, Any]:
     own = cast("dict[str, Any]", machine)
     other = _named(f"device '{name}': like", own.pop("like"))
     base = _described(other, FOLDER / f"{other}.toml")
-    layout = {key: value for key, value in base["machine"].items() if key != "title"}
+    layout = {
+        key: value
+        for key, value in base["machine"].items()
+        if key not in ("title", "source", "year")
+    }
     numbers = _table(f"device '{name}'", data.get("numbers", {}), "numbers")
     return {**data, "machine": {**layout, **own}, "numbers": {**base["numbers"], **numbers}}
 
@@ -211,22 +218,21 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     entries: Mapping[str, Any] = _table(where, data.get("numbers", {}), "numbers")
     known = (
         *("title", "grid", "shared", "chips", "columns", "cores", "core_columns"),
-        *("positions", "costs_of"),
+        *("positions", "costs_of", "source", "year"),
     )
     for unknown in [key for key in machine if key not in known]:
         raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
     costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
     if "costs_of" in machine:
         costs = {**load_device(_named(f"{where}: costs_of", machine["costs_of"])).costs, **costs}
-    numbers, sources = dict[str, int](), dict[str, str]()
+    numbers, sources = dict[str, int](), {LAYOUT: _source(machine)}
     for key, entry in entries.items():
         if key not in NUMBERS:
             hint = did_you_mean(key, NUMBERS) or f"; there are {', '.join(NUMBERS)}"
             raise OptionError(f"{where}: unknown number '{key}'{hint}")
         table = cast("Mapping[str, object]", entry) if isinstance(entry, dict) else {"value": entry}
         numbers[key] = _whole(f"{where}: {key}", table.get("value"))
-        source, year = table.get("source", "the user's file"), table.get("year", "")
-        sources[key] = f"{source} ({year})" if year else str(source)
+        sources[key] = _source(table)
     grid = str(machine.get("grid", "rectangular"))
     if grid not in GRIDS:
         raise OptionError(f"{where}: grid expects one of {', '.join(GRIDS)}, got '{grid}'")
@@ -237,6 +243,12 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     if device["neurons_per_core"] < 1:
         raise OptionError(f"{where}: expects neurons_per_core of at least 1")
     return device
+
+
+def _source(entry: Mapping[str, object]) -> str:
+    """Where an entry is from, and of which year."""
+    source, year = entry.get("source", "the user's file"), entry.get("year", "")
+    return f"{source} ({year})" if year else str(source)
 
 
 def _named(where: str, name: object) -> str:

@@ -2,14 +2,14 @@
 
 `drive_of` takes any program that the interpreter runs, also one that no chip takes as it stands:
 each neuron op is a population, and so is a sum of weighted spikes that no neuron hears, a readout.
-Pools and moves between spikes and neurons become part of the synapses. Not here: what it costs
-(`energy`), and where neurons stand (`planner`).
+Pools and moves between spikes and neurons become part of the synapses. `drive_in` takes populations
+that a target has placed. Not here: what it costs (`energy`), and where neurons stand (`planner`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,15 +26,13 @@ from ...ir.arrays import Array
 from ...ir.errors import LoweringError, UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
-from ...runtime.spiking.activity import record
+from ...runtime.spiking.activity import Activity, LayerActivity, record
 from ..stages import apply_passes
 from .connectivity import Connectivity, Dense, Diagonal, Sparse, composed, window
 from .workload import Neurons, Synapses, Workload
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-
-    from ...runtime.spiking.activity import LayerActivity
 
 _PASSES = "lower-network,inline-spike-layers,canonicalize,cse,dce"
 _PRODUCTS = (
@@ -108,27 +106,79 @@ def drive_of(module: ModuleOp, inputs: Sequence[Array], function: str = "forward
         if value not in trains:
             trains[value] = np.zeros(heard.shape, np.bool_)
             names[value] = _new(f"{value.name_hint or 'readout'}", names.values())
-    steps, samples = next(iter(trains.values())).shape[:2]
-    spikes = {
-        names[value]: np.count_nonzero(x.reshape(steps, samples, -1), axis=1)
-        for value, x in trains.items()
-    }
-    runs = max(1, steps * samples)
-    neurons = [
-        Neurons(name, x.shape[1], x.sum(0) / runs, value not in walk.heard)
-        for (value, name), x in zip(names.items(), spikes.values(), strict=True)
-    ]
+    given = {names[value]: x for value, x in trains.items()}
+    populations = {names[value]: heard for value, heard in walk.heard.items()}
+    counts = {name: prod(x.shape[2:]) for name, x in given.items()}
+    neurons = [Neurons(name, n, np.zeros(n), name not in populations) for name, n in counts.items()]
     synapses = [
         Synapses(f"{names[source]}-{names[target]}-{i}", names[source], names[target], ways)
         for i, (source, target, ways) in enumerate(walk.synapses)
     ]
-    active = {
-        names[value]: _active(heard, layers.get(value)) for value, heard in walk.heard.items()
-    }
     name = module.sym_name.data if module.sym_name is not None else "network"
+    known = {names[value]: layer for value, layer in layers.items()}
     workload = Workload(name, neurons, synapses)
-    products = walk.products / max(1, samples)
-    return Drive(workload, spikes, active, samples, steps, activity.dt, products)
+    samples = next(iter(given.values())).shape[1]
+    return _drive(workload, given, populations, known, activity, walk.products / max(1, samples))
+
+
+def drive_in(
+    workload: Workload,
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    name_of: Callable[[SSAValue], str | None],
+    given: Mapping[str, Array],
+    sums: Sequence[str] = (),
+    products: float = 0.0,
+) -> Drive:
+    """A run of a program whose populations are known, as a target placed them.
+
+    Args:
+        workload: its neurons and synapses.
+        module: the program that the target makes of it, which stays as it is.
+        inputs: of `@forward`.
+        name_of: the population or input whose output a value of the program is.
+        given: what else is sent, [T, N, …], by name.
+        sums: of these the populations that add up in every step, and send nothing.
+        products: of numbers with weights, of one sample, that the host computes.
+    """
+    sent, named = dict(given), dict[str, LayerActivity]()
+    heard = {name: np.ones_like(given[name]) for name in sums}
+
+    def see(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        for value, x in zip(op.results, results, strict=True):
+            name = name_of(value)
+            if name is not None:
+                sent[name] = x
+                if isinstance(op, NeuronOp):
+                    heard[name] = operands[0] != 0
+
+    activity = record(module, inputs, observer=see)
+    for layer in activity.layers:
+        name = None if layer.operation is None else name_of(layer.operation.results[0])
+        if name is not None:
+            named[name] = layer
+    return _drive(workload, sent, heard, named, activity, products)
+
+
+def _drive(
+    workload: Workload,
+    given: Mapping[str, Array],
+    heard: Mapping[str, Array],
+    layers: Mapping[str, LayerActivity],
+    activity: Activity,
+    products: float,
+) -> Drive:
+    """A run by what populations and inputs sent, and what populations heard, [T, N, …]."""
+    steps, samples = next(iter(given.values())).shape[:2]
+    spikes = {
+        part.name: np.count_nonzero(given[part.name].reshape(steps, samples, -1), axis=1)
+        for part in workload.neurons
+    }
+    runs = max(1, steps * samples)
+    neurons = [replace(part, rates=spikes[part.name].sum(0) / runs) for part in workload.neurons]
+    active = {name: _active(x, layers.get(name)) for name, x in heard.items()}
+    work = replace(workload, neurons=neurons)
+    return Drive(work, spikes, active, samples, steps, activity.dt, products)
 
 
 def _values(entry: FuncOp, layers: Sequence[LayerActivity]) -> list[SSAValue]:

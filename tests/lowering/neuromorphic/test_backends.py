@@ -16,6 +16,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, LoweringError, OptionError
 from triton_dsl.lowering import compile_model
 from triton_dsl.lowering.compile_model import CompiledModel, register_backend
+from triton_dsl.lowering.conversion import convert_to_snn
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.neuromorphic.backend import (
     FallbackWarning,
@@ -30,6 +31,7 @@ from triton_dsl.lowering.neuromorphic.machines import (
     SpiNNakerBackend,
 )
 from triton_dsl.runtime.random_values import fill_parameters
+from triton_dsl.runtime.spiking.activity import record
 from triton_dsl.runtime.spiking.config import SpikingConfig
 
 Array = NDArray[Any]
@@ -107,6 +109,53 @@ def test_spinnaker_falls_back_twice() -> None:
     assert [text.partition(":")[0] for text in results.failures] == ["sPyNNaker"] * 2 + ["NEST"] * 2
     metrics = backend.profile(results)
     assert metrics.device.name == "spinnaker1" and metrics.keeps_up
+
+
+def converted(reset: str) -> tuple[ModuleOp, Array]:
+    """A perceptron that is converted, and its inputs."""
+    source = """layer Net {
+        let fc = Linear(9, 7)
+        let head = Linear(7, 4)
+        fn forward(x: Tensor[N, 9]) -> Tensor[N, 4] { return head(relu(fc(x))) }
+    }"""
+    x = np.random.default_rng(0).random((30, 9), np.float32)
+    module = fill_parameters(import_tri(source), 3)
+    return convert_to_snn(module, x, 4, pools="before", reset=reset), x[:5]
+
+
+def profiled(backend: NeuromorphicBackend, reset: str) -> tuple[Any, Any, Array]:
+    """What a sample takes, the slices of the artefact, and the inputs."""
+    module, x = converted(reset)
+    compiled = backend.compile(module)
+    with pytest.warns(FallbackWarning):
+        results = backend.execute(backend.deploy(compiled), x)
+    files = compiled.artifact.files
+    placed = json.loads(files.get("cores.json") or files["placement.json"])
+    return backend.profile(results), placed["slices"], x
+
+
+def test_energy_is_that_of_the_slices_of_loihi() -> None:
+    """Numbers enter the chip at each step, and biases in the window of each layer."""
+    metrics, slices, x = profiled(Loihi2Backend(), "subtract")
+    assert [part["population"] for part in slices] == ["layer0", "readout"]
+    assert metrics.cores[metrics.cores >= 0].tolist() == [part["core"] for part in slices]
+    parts = dict(zip(metrics.populations, metrics.events["message"], strict=True))
+    numbers = np.count_nonzero(np.rint(x * 255)) / len(x)
+    assert parts["x"] == pytest.approx(6 * numbers)  # 4 steps, and one for each of two layers
+    assert parts["steps1"] == 2 * 4 and metrics.events["step"].sum() == 6 * (7 + 4)
+    assert metrics.host.tolist() == [0, 0]
+
+
+def test_energy_is_that_of_the_slices_of_spinnaker() -> None:
+    """The host adds up numbers; a source of constants fires in all steps."""
+    metrics, slices, x = profiled(SpiNNakerBackend(), "to_value")
+    assert [part["population"] for part in slices] == ["neurons", "sum", "constants"]
+    assert metrics.cores.tolist() == [part["core"] for part in slices]
+    spikes = record(converted("to_value")[0], [x]).spikes / len(x)
+    parts = dict(zip(metrics.populations, metrics.events["message"], strict=True))
+    assert parts["neurons"] == pytest.approx(spikes) and parts["sum"] == 0
+    assert parts["constants"] == 2 * 4
+    assert metrics.host[1] == pytest.approx(9 * 7 * 8.6e-9)
 
 
 def test_edge_runs_c() -> None:

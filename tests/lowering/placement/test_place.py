@@ -25,6 +25,7 @@ from triton_dsl.lowering.placement import (
     place,
 )
 from triton_dsl.lowering.placement.connectivity import Dense
+from triton_dsl.lowering.placement.device import LAYOUT
 from triton_dsl.runtime.spiking.config import SpikingConfig
 
 
@@ -298,7 +299,7 @@ def test_devices_say_where_their_numbers_are_from() -> None:
     for name in device_names():
         device = load_device(name)
         assert device.core_count > 0 and device.title
-        for number in device.numbers:
+        for number in (*device.numbers, LAYOUT):
             assert any(year in device.sources[number] for year in ("2018", "2019", "202"))
     assert load_device("spinnaker1").cores.sum() == 856
     assert load_device("spin2-48node").cores.sum() == 7331
