@@ -25,15 +25,19 @@ from .analysis.loop_body import loop_of
 from .analysis.replacement import erase_unused, insert_before
 from .analysis.step_form import CarriedState, Kind, StepWriter, timed_operands
 
+MOST_DELAY = 16
+"""Steps of a delay that the loop keeps, each as a state."""
+
 
 @dataclass(frozen=True)
 class FuseStepsPass(ModulePass):
     """Run the layers of a spiking network in one loop over the steps.
 
     Neurons, synapses and what works on each step between them become the body of one `spike.scan`,
-    so that one step of their values stands in memory and not a run of all steps; sums, means and
-    the last step of a run are kept as states. It wants sizes that are known. Runs that an op needs
-    whole are results of the loop, and what follows them may become a loop of its own.
+    so that one step of their values stands in memory and not a run of all steps; sums, means, the
+    last step of a run and what a delay holds are kept as states. It wants sizes that are known.
+    Runs that an op needs whole are results of the loop, and what follows them may become a loop of
+    its own.
 
         %s = spike.lif %i {beta = 0.9 : f64} : (tensor<8x1x4xf32>) -> !spike.train<8x1x4>
         %j = spike.linear %s, %w : !spike.train<8x1x4>, tensor<4x2xf32> -> tensor<8x1x2xf32>
@@ -63,6 +67,10 @@ class FuseStepsPass(ModulePass):
                 for neuron in list(block.ops):
                     if isinstance(neuron, spike.IntegrateFireOp | spike.LifOp):
                         _start_alone(neuron)
+                    elif isinstance(neuron, tensor.SliceOp):
+                        _delay(neuron)
+                    elif isinstance(neuron, tensor.FlattenOp):
+                        _keep_steps(neuron)
                 erase_unused([op for op in block.ops if op.results])
                 excluded: set[Operation] = set()
                 while (region := _region(block, excluded)) is not None:
@@ -111,6 +119,42 @@ def _is_first_step(value: SSAValue, run: SSAValue) -> bool:
         return False
     step = tensor_type(cut.result).get_shape()
     return step == (1, *tensor_type(run).get_shape()[1:]) and cut.starts.get_values()[0] == 0
+
+
+def _delay(cut: tensor.SliceOp) -> None:
+    """A run that is padded in front and cut behind: a delay."""
+    pad = cut.operand.owner
+    if not isinstance(pad, tensor.PadToOp) or pad.value.value.data:
+        return
+    run = tensor_type(pad.operand).get_shape()
+    late = pad.low.get_values()[0]
+    is_cut = cut.starts.get_values()[0] == 0 and {*cut.steps.get_values()} == {1}
+    if (
+        is_cut
+        and 0 < late <= MOST_DELAY
+        and tensor_type(pad.result).get_shape() == (run[0] + late, *run[1:])
+        and tensor_type(cut.result).get_shape() == run
+        and not any(pad.low.get_values()[1:])
+        and DYNAMIC not in run
+    ):
+        delay = spike.DelayOp(pad.operand, late)
+        insert_before(cut, delay, cut)
+        cut.result.replace_all_uses_with(delay.output)
+
+
+def _keep_steps(flat: tensor.FlattenOp) -> None:
+    """Steps of one sample that become samples: the first axis stays as it is."""
+    before, after = (tensor_type(x).get_shape() for x in (flat.operand, flat.result))
+    if flat.start.value.data == 0 and before[:1] == after[:1] and DYNAMIC not in before:
+        moved = tensor.ReshapeToOp(flat.operand, [-2, *after[1:]])
+        insert_before(flat, moved, flat)
+        flat.result.replace_all_uses_with(moved.result)
+
+
+def _is_plain(op: spike.DelayOp) -> bool:
+    """Whether a delay is the same for all, and short, from zeros."""
+    plain = op.delays is None and op.initial is None and op.final is None
+    return plain and 0 < op.steps.value.data <= MOST_DELAY
 
 
 def _region(block: Block, excluded: set[Operation]) -> _Region | None:
@@ -205,11 +249,11 @@ class _Region(StepWriter):
         for op in reversed(list(block.ops)):
             if op in self.excluded or not op.results or not self._is_run(op.results[0]):
                 continue
-            timed = timed_operands(op)
-            if timed is not None:
+            handed = isinstance(op, spike.ToTensorOp | spike.FromTensorOp | spike.DelayOp)
+            if timed_operands(op) is not None and not handed:
                 if not isinstance(op, spike.EncodeOp):
                     found.add(op)
-            elif has(op, Elementwise) or isinstance(op, spike.ToTensorOp | spike.FromTensorOp):
+            elif has(op, Elementwise) or handed:
                 users = [use.operation for use in op.results[0].uses]
                 if users and found.issuperset(users) and any(map(self._is_run, op.operands)):
                     found.add(op)
@@ -247,6 +291,9 @@ class _Region(StepWriter):
         if isinstance(op, tensor.ReshapeToOp):
             # The first axis as that of the operand, which holds for one step, too.
             op.shape = ints([-2, *dense_type(op.result).get_shape()[1:]])
+        if isinstance(op, spike.DelayOp) and _is_plain(op):
+            self._late(op)
+            return
         try:
             self.put(op)
         except LoweringError:
@@ -255,6 +302,19 @@ class _Region(StepWriter):
         for value in op.results[:1]:
             if self.step[value].type != self.one_step(value):
                 raise _RefusedError(op)
+
+    def _late(self, op: spike.DelayOp) -> None:
+        """A delay as states, each of which is the one behind it a step later."""
+        if self.kinds[op.input] is Kind.FIXED:
+            self.kinds[op.input] = Kind.RUN
+        value = self.in_step(op.input)
+        for _ in range(op.steps.value.data):
+            argument = self.argument(value.type)
+            self.form.states.append(CarriedState(argument, None, value, has_time=True))
+            value = argument
+        self.step[op.output] = value
+        self.kinds[op.output] = Kind.STEP
+        self.inside.append(op)
 
     # What is left of runs
 

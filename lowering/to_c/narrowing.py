@@ -84,7 +84,8 @@ class _Bits:
         if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
             return _bits_of(owner.value.value.data)
         if isinstance(owner, arith.AddiOp | arith.SubiOp):
-            return 1 + max(self._of(operand, reads) for operand in owner.operands)
+            # A state that a loop adds to holds whatever its type does.
+            return min(_WIDEST, 1 + max(self._of(v, reads) for v in owner.operands))
         return _WIDEST
 
 

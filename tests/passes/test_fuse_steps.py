@@ -48,7 +48,8 @@ class Written:
         self.runs, self.trains, self.results = ["%x"], list[str](), list[tuple[str, str]]()
         for _ in range(self.random.randint(2, 12)):
             rules = (self.neuron, self.neuron, self.synapse, self.sum, self.scaled, self.whole,
-                     self.merged, self.counted, self.across, self.last)  # fmt: skip
+                     self.merged, self.counted, self.across, self.last, self.delayed,
+                     self.padded)  # fmt: skip
             self.random.choice(rules)()
         self.results.append((self.runs[-1], self.run))
         if self.trains:
@@ -125,6 +126,23 @@ class Written:
         text = f"tensor.reduce_{kind} {x} {{axes = array<i64: 0>, keepdims = {keep}}}"
         self.results.append((self.add(f"{text} : ({self.run}) -> {type}"), type))
 
+    def delayed(self) -> None:
+        late, spikes = self.random.randint(1, 5), self.trains and self.random.random() < 0.5
+        x, type = (self.trains, self.train) if spikes else (self.runs, self.run)
+        y = f"spike.delay {self.random.choice(x)} {{steps = {late} : i64}} : ({type}) -> {type}"
+        x.append(self.add(y))
+
+    def padded(self) -> None:
+        """A delay as `convert-ann-to-snn` writes it."""
+        x, late = self.random.choice(self.runs), self.random.randint(1, 2)
+        type = f"tensor<{self.steps + late}x{self.batch}x4xf32>"
+        pads = f"{{low = array<i64: {late}, 0, 0>, high = array<i64: 0, 0, 0>}}"
+        y = self.add(f"tensor.pad_to {x} {pads} : ({self.run}) -> {type}")
+        big = 9223372036854775807
+        cut = f"{{starts = array<i64: 0, 0, 0>, ends = array<i64: -{late}, {big}, {big}>, "
+        cut += "steps = array<i64: 1, 1, 1>}"
+        self.runs.append(self.add(f"tensor.slice {y} {cut} : ({type}) -> {self.run}"))
+
     def across(self) -> None:
         """What is left of the neurons, for each step."""
         x = self.random.choice(self.runs)
@@ -190,7 +208,8 @@ func.func @forward(%x: {run}) -> tensor<1x4xf32> {{
   %s = spike.lif %x {{beta = 0.75 : f64}} : ({run}) -> {train}
   %i = spike.linear %s, %w : {train}, tensor<4x4xf32> -> {run}
   %t = spike.integrate_fire %i {{threshold = 0.5 : f64}} : ({run}) -> {train}
-  %j = spike.linear %t, %w : {train}, tensor<4x4xf32> -> {run}
+  %d = spike.delay %t {{steps = 2 : i64}} : ({train}) -> {train}
+  %j = spike.linear %d, %w : {train}, tensor<4x4xf32> -> {run}
   %y = tensor.reduce_mean %j {{axes = array<i64: 0>}} : ({run}) -> tensor<1x4xf32>
   func.return %y : tensor<1x4xf32>
 }}
@@ -201,7 +220,7 @@ func.func @forward(%x: {run}) -> tensor<1x4xf32> {{
 
 def test_one_loop_leaves_no_run() -> None:
     (scan,) = (op for op in fused(network(8)).walk() if isinstance(op, spike.ScanOp))
-    assert not scan.outputs and len(scan.final) == 3
+    assert not scan.outputs and len(scan.final) == 5
 
 
 @pytest.mark.parametrize("steps", ["?", "1"])
@@ -216,17 +235,48 @@ func.func @forward(%x: {run}) -> {train} {{
     assert str(fused(module)) == str(module)
 
 
+def pooled(steps: int) -> ModuleOp:
+    """What neurons behind an average pool hear: how their running sums change."""
+    rows, run = f"tensor<{steps}x1x4x4xf32>", f"tensor<{steps}x1x1x4x4xf32>"
+    small, half = f"tensor<{steps}x1x1x2x2xf32>", f"tensor<{steps}x1x2x2xf32>"
+    ends, big = ", ".join(["9223372036854775807"] * 4), f"tensor<{steps + 1}x1x1x2x2xf32>"
+    return parse_module(
+        f"""
+func.func @forward(%x: {run}) -> tensor<1x1x2x2xf32> {{
+  %sum = spike.leaky_integrator %x {{beta = 1.0 : f64}} : ({run}) -> {run}
+  %r = tensor.clamp %sum {{min = 0.0 : f64}} : ({run}) -> {run}
+  %f = tensor.flatten %r {{start = 0 : i64, end = 1 : i64}} : ({run}) -> {rows}
+  %p = tensor.avg_pool %f {{kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+      padding = array<i64: 0, 0, 0, 0>}} : ({rows}) -> {half}
+  %q = tensor.reshape_to %p {{shape = array<i64: {steps}, -1, -3, -4, -4>}} : ({half}) -> {small}
+  %l = tensor.pad_to %q {{low = array<i64: 1, 0, 0, 0, 0>, high = array<i64: 0, 0, 0, 0, 0>}}
+    : ({small}) -> {big}
+  %c = tensor.slice %l {{starts = array<i64: 0, 0, 0, 0, 0>, ends = array<i64: -1, {ends}>,
+      steps = array<i64: 1, 1, 1, 1, 1>}} : ({big}) -> {small}
+  %i = tensor.sub %q, %c : ({small}, {small}) -> {small}
+  %s = spike.integrate_fire %i {{threshold = 0.5 : f64}} : ({small}) -> !spike.train<SIZE>
+  %n = spike.to_tensor %s : (!spike.train<SIZE>) -> {small}
+  %y = tensor.reduce_mean %n {{axes = array<i64: 0>}} : ({small}) -> tensor<1x1x2x2xf32>
+  func.return %y : tensor<1x1x2x2xf32>
+}}
+""".replace("SIZE", f"{steps}x1x1x2x2")
+    )
+
+
+@pytest.mark.parametrize(("of", "shape"), [(network, (1, 4)), (pooled, (1, 1, 4, 4))])
 def test_memory_in_c_does_not_grow_with_the_steps(
+    of: Callable[[int], ModuleOp],
+    shape: tuple[int, ...],
     require_tool: Callable[[str, str], str],
 ) -> None:
     require_tool("cc", "apt-get install gcc")
     memory: list[int] = []
     for steps in (4, 32):
-        module = network(steps)
+        module = of(steps)
         artifact = compile_to_target(module, "c")
         report: Any = artifact.manifest["report"]
         memory.append(report["ram"]["memory"])
-        x = (np.random.default_rng(steps).integers(-8, 13, (steps, 1, 4)) / 8).astype(np.float32)
+        x = (np.random.default_rng(steps).integers(-8, 13, (steps, *shape)) / 8).astype(np.float32)
         (found,), (wanted,) = LoadedC(artifact)(x), run_module(module, [x])
         np.testing.assert_array_equal(found, wanted)
     assert memory[0] == memory[1]

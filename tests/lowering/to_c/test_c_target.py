@@ -238,3 +238,19 @@ def test_images_of_small_integers_stand_in_small_types(
     assert report["flash"]["constants"] == 54
     x = np.array([-128, 127, 0, -1], np.int8)[np.arange(128) % 4].reshape(1, 2, 8, 8)
     np.testing.assert_array_equal(in_c(module, x)[0], run_module(module, [x])[0])
+
+
+def test_integer_states_are_summed_in_c(in_c: Callable[..., list[Array]]) -> None:
+    """States that are sums of themselves and of integers, which no small type holds."""
+    module = parse_module(
+        """
+func.func @forward(%x: tensor<9x1x3xi32>) -> tensor<9x1x3xi32> {
+  %y = spike.loihi_sigma_delta %x {threshold = 300.0 : f64, shift = 3 : i64}
+    : (tensor<9x1x3xi32>) -> tensor<9x1x3xi32>
+  func.return %y : tensor<9x1x3xi32>
+}"""
+    )
+    x = np.random.default_rng(0).integers(-400, 500, (9, 1, 3)).astype(np.int32)
+    (expected,), (got,) = run_module(module, [x]), in_c(module, x)
+    assert expected.any()
+    np.testing.assert_array_equal(got, expected)
