@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lava_peer import environment
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects import spike
@@ -20,7 +19,6 @@ from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.models import import_model
 from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.runtime import lava
 
 RECORDED = Path(__file__).parents[2] / "lava_peer" / "recorded"
 """What Lava gave for programs as they were converted once: other processors sum floats in another
@@ -96,17 +94,10 @@ def test_what_lava_gave(name: str, reset: str) -> None:
 
 
 @pytest.mark.slow
-def test_what_lava_gives(
-    case: tuple[str, ModuleOp, ModuleOp, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python = environment.make()
-    if python is None:
-        pytest.skip("no Python 3.10 here, which Lava 0.10 needs")
-    monkeypatch.setenv(lava.VARIABLE, str(python))
-    lava.lava_python.cache_clear()
+@pytest.mark.usefixtures("lava_here")
+def test_what_lava_gives(case: tuple[str, ModuleOp, ModuleOp, Any]) -> None:
     _, module, work, x = case
     name, (found,), _ = run_target(module, "loihi2", [x[:SHOWN]])
-    lava.lava_python.cache_clear()
     assert name == "lava-nc 0.10.0 (fixed_pt)"
     np.testing.assert_array_equal(found, run_module(work, [x[:SHOWN]])[0])
 

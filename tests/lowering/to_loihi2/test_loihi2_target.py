@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from lava_peer import environment
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
@@ -108,7 +107,6 @@ def test_the_same_program_gives_the_same_bytes() -> None:
 
 
 def test_the_simulator_is_the_engine_without_lava(monkeypatch: Any) -> None:
-    monkeypatch.setattr(lava, "lava_python", lambda named=None: None)
     monkeypatch.setattr("triton_dsl.lowering.to_loihi2.engine.lava_python", lambda: None)
     x = FEATURES.inputs()
     name, got, size = run_target(FEATURES.features(), "loihi2", x)
@@ -118,36 +116,26 @@ def test_the_simulator_is_the_engine_without_lava(monkeypatch: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("lava_here")
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_lava_runs_the_script(program: str, monkeypatch: Any) -> None:
+def test_lava_runs_the_script(program: str) -> None:
     """The folder as it is, in Lava itself: spikes, u and v."""
-    python = environment.make()
-    if python is None:
-        pytest.skip("no Python 3.10 here, which Lava 0.10 needs")
-    monkeypatch.setenv(lava.VARIABLE, str(python))
-    lava.lava_python.cache_clear()
     module, x = PROGRAMS[program][0](), PROGRAMS[program][1](1)
     name, got, _ = run_target(module, "loihi2", x)
-    lava.lava_python.cache_clear()
     assert name == "lava-nc 0.10.0 (fixed_pt)"
     for one, other in zip(got, run_module(module, x), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.slow
-def test_a_network_of_lava_dl_in_lava(shared_data: Any, monkeypatch: Any) -> None:
+@pytest.mark.usefixtures("lava_here")
+def test_a_network_of_lava_dl_in_lava(shared_data: Any) -> None:
     """A thousand steps: every spike, u and v of three layers."""
-    python = environment.make()
-    if python is None:
-        pytest.skip("no Python 3.10 here, which Lava 0.10 needs")
-    monkeypatch.setenv(lava.VARIABLE, str(python))
-    lava.lava_python.cache_clear()
     from lava_peer.record import digest, trains
 
     path = shared_data.path("models", "netx", "mnist_784_128_64_10.net")
     artifact = compile_to_target(import_netx(path), "loihi2")
     got = lava.run_script(artifact.files, {"input": trains()[:, None]}, states=True)
-    lava.lava_python.cache_clear()
     with np.load(RECORDED / "mnist.npz") as recorded:
         fired = np.packbits(got["layer2.spikes"][:, 0].astype(bool), axis=1)
         np.testing.assert_array_equal(fired, recorded["layer2.s"])
