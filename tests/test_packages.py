@@ -3,6 +3,7 @@
 import ast
 import importlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from triton_dsl.ir.extras import install
 
 ROOT = Path(__file__).resolve().parent.parent
 FACES = ("__init__.py", "backends.py", "spiking.py", "targets.py", "training.py")
@@ -75,6 +78,43 @@ def test_extras_gather_in_all() -> None:
     everything = extras["all"][0].removeprefix("triton-dsl[").removesuffix("]").split(",")
     # PyTorch/XLA needs a machine with a TPU and a PyTorch of its own version.
     assert set(everything) == set(extras) - {"all", "dev", "tpu"}
+
+
+def test_nothing_is_installed_by_a_name_that_anybody_may_take() -> None:
+    """The package is on no index: every text says `install(extra)`, with an extra that exists."""
+    extras = set(CONFIG["project"]["optional-dependencies"])
+    command, _, where = install("torch").partition(" in ")
+    assert command == "pip install '.[torch]'" and where
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout
+    by_name = re.compile(
+        r"""install[^\n`]*[ '"]triton[-_]dsl\b|[`'"]triton[-_]dsl\[|\["triton-dsl"""
+    )
+    by_extra = re.compile(r"pip install[^\n`'\"]*['\"]\.\[([\w,]+)\]")
+    wrong: list[str] = []
+    for name in tracked.splitlines():
+        if not name.endswith((".py", ".md", ".toml", ".tri", ".yaml", ".txt", "Makefile")):
+            continue
+        text = (ROOT / name).read_text(encoding="utf-8")
+        if name not in ("pyproject.toml", "tests/test_packages.py"):
+            wrong += [f"{name}: {found[0]}" for found in by_name.finditer(text)]
+        for found in by_extra.finditer(text):
+            # Messages of the code come from the one place; its docstrings and pages name extras.
+            known = set(found[1].split(",")) <= extras
+            wrong += [] if known else [f"{name}: {found[0]}"]
+    assert wrong == []
+
+
+def test_messages_say_how_to_install_in_one_place() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in source_files()
+        if path.suffix == ".py" and path.name != "extras.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.search(r"install ['\"]?\.", node.value.partition("\n")[0])
+    ]
+    assert wrong == []
 
 
 def test_constraints_pin_every_direct_dependency() -> None:

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
 from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError, first_line
+from ...ir.extras import install
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ..problems import ProblemError
@@ -102,7 +103,7 @@ def from_torch(
     try:
         import torch
     except ModuleNotFoundError:
-        raise BackendError("from_torch needs PyTorch: pip install 'triton-dsl[torch]'") from None
+        raise BackendError(f"from_torch needs PyTorch: {install('torch')}") from None
     del torch
     name = name or type(module).__name__
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.errors import BackendError, SourceError, first_line
+from ...ir.extras import install
 from .calls import nodes_of
 from .exporting import BATCH, Exported
 from .importer import program_of
@@ -83,7 +84,7 @@ def from_pt2(source: Path | str, *, recognize_ternary: bool = True) -> ModuleOp:
     try:
         import torch
     except ModuleNotFoundError:
-        raise BackendError("from_pt2 needs PyTorch: pip install 'triton-dsl[torch]'") from None
+        raise BackendError(f"from_pt2 needs PyTorch: {install('torch')}") from None
     path = Path(source)
     try:
         records = _records(path)
