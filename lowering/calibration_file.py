@@ -13,8 +13,8 @@ from xdsl.dialects.func import FuncOp
 
 from ..ir.arrays import Array
 from ..ir.errors import OptionError
+from ..ir.value_names import argument_names
 from ..passes.calibration.observation import Batch, loaded
-from .emission import argument_names
 
 SAMPLES = 1024
 """Samples of a calibration that are used at most."""

@@ -15,12 +15,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
-    DictionaryAttr,
     FileLineColLoc,
     FusedLoc,
     ModuleOp,
     NameLoc,
-    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -29,10 +27,6 @@ from xdsl.utils.exceptions import VerifyException
 from ..dialects import tensor, ternary
 from ..dialects.parameters import parameters, store_of
 from ..ir.errors import LoweringError, UnsupportedError
-
-NAME_ATTRIBUTE = "tensor.name"
-"""The argument and result attribute of `func.func` that holds the user's name of the tensor."""
-
 
 STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
 """Ops of stored values, which no target writes by themselves."""
@@ -146,36 +140,6 @@ def entry_function(module: ModuleOp, target: str) -> func.FuncOp:
     raise LoweringError(
         f"target '{target}' needs a module with a function @forward; this one has none"
     )
-
-
-def argument_names(function: func.FuncOp) -> list[str]:
-    """What the program calls each argument: `tensor.name`, the SSA name, or `x`, `x1`, …"""
-    attributes = _dictionaries(function.arg_attrs, len(function.args))
-    names: list[str] = []
-    for index, (argument, attribute) in enumerate(zip(function.args, attributes, strict=True)):
-        default = f"x{index}" if index else "x"
-        names.append(_named(attribute) or argument.name_hint or default)
-    return names
-
-
-def result_names(function: func.FuncOp) -> list[str]:
-    """What the program calls each result: `tensor.name`, or `y`, `y1`, …"""
-    count = len(function.function_type.outputs)
-    return [
-        _named(attribute) or (f"y{index}" if index else "y")
-        for index, attribute in enumerate(_dictionaries(function.res_attrs, count))
-    ]
-
-
-def _dictionaries(
-    attributes: ArrayAttr[DictionaryAttr] | None, count: int
-) -> list[DictionaryAttr | None]:
-    return [None] * count if attributes is None else list(attributes)
-
-
-def _named(attribute: DictionaryAttr | None) -> str | None:
-    value = None if attribute is None else attribute.data.get(NAME_ATTRIBUTE)
-    return value.data if isinstance(value, StringAttr) else None
 
 
 class Names:

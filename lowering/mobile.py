@@ -17,11 +17,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
+from ..ir.value_names import argument_names
 from ..passes.calibration.observation import Batch
 from ..passes.universe import everything
 from .artifact import Artifact, write_artifact
 from .calibration_file import save_calibration
-from .emission import argument_names, entry_function
+from .emission import entry_function
 from .engine import run_artifact
 from .models import ExampleInputs, Model, import_model
 from .options import TargetOptions

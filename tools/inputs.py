@@ -18,7 +18,7 @@ from ..ir.extras import install
 from ..ir.interpreter import entry_function
 from ..ir.pipeline import parse_pipeline
 from ..ir.samples import read_samples
-from ..lowering.emission import argument_names
+from ..ir.value_names import argument_names
 from ..lowering.sources.source import Source
 from ..lowering.stages import apply_passes
 from ..passes.universe import everything

@@ -25,8 +25,8 @@ from ..dialects.traits import BitExact, has
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..ir.interpreter import entry_function
+from ..ir.value_names import result_names
 from ..lowering.comparison import computed_types, has_steps
-from ..lowering.emission import result_names
 from ..lowering.engine import engine_of, fit_steps
 from ..lowering.models import Model, import_for
 from ..lowering.options import parse_target_spec

@@ -29,7 +29,7 @@ from ...dialects.spike.types import TrainType, dense_type
 from ...ir.arrays import Array
 from ...ir.errors import VerifyError
 from ...ir.locations import file_location
-from ..emission import NAME_ATTRIBUTE
+from ...ir.value_names import NAME_ATTRIBUTE
 from ..hdf5_file import read_hdf5
 from ..ir_builder import Builder
 from .layers import BIAS_EXPONENT, Layer, Network, read_layers

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from ...dialects.interpret import entry_function, run_module
 from ...ir.arrays import Array
 from ...ir.errors import SourceError, UnsupportedError
-from ..emission import argument_names
+from ...ir.value_names import argument_names
 from .formats import FORMAT_ATTRIBUTE, FORMATS, format_of
 from .importer import Imported, import_model
 from .inputs import InputValue

@@ -14,9 +14,10 @@ import numpy as np
 from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
+from ...ir.value_names import argument_names
 from ...runtime.lava import lava_python, run_script
 from ...runtime.spiking.simulator import Simulator
-from ..emission import UnsupportedOps, argument_names
+from ..emission import UnsupportedOps
 from ..engine import Engine
 from ..simulator import simulator
 from ..stages import run_stages

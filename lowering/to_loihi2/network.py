@@ -20,15 +20,10 @@ from ...dialects.shapes import Shape
 from ...dialects.spike.loihi import LoihiNeuronOp
 from ...dialects.spike.types import dense_type, is_train
 from ...ir.arrays import Array
+from ...ir.value_names import argument_names, result_names
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.initial_state import state_of
-from ..emission import (
-    Inexpressible,
-    Names,
-    UnsupportedOps,
-    argument_names,
-    result_names,
-)
+from ..emission import Inexpressible, Names, UnsupportedOps
 from .parts import (
     Connection,
     Input,

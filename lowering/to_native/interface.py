@@ -21,9 +21,10 @@ from ...dialects.registry import triton_context
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, PassError
+from ...ir.value_names import argument_names, result_names
 from ...passes.infer_shapes import InferShapesPass
 from ...runtime.native.abi.interface import Interface, TensorInterface
-from ..emission import Names, argument_names, entry_function, identifier, result_names
+from ..emission import Names, entry_function, identifier
 from .header import RESERVED
 from .rows import is_row_wise, work_of_row
 

@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from ...ir.errors import OptionError
+from ...ir.value_names import NAME_ATTRIBUTE, argument_names, result_names
 from ..artifact import write_artifact
-from ..emission import NAME_ATTRIBUTE, argument_names, entry_function, result_names
+from ..emission import entry_function
 from ..from_torch.exporting import DynamicSizes
 from ..models import import_model
 from ..targets import compile_to_target

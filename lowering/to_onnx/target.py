@@ -16,6 +16,7 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
+from ...ir.value_names import argument_names, result_names
 from ...passes.calibration.ranges import Range
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -24,11 +25,9 @@ from ..emission import (
     STORED,
     Inexpressible,
     UnsupportedOps,
-    argument_names,
     entry_function,
     identifier,
     require_values,
-    result_names,
     source_place,
 )
 from ..options import TargetOptions, option

@@ -29,7 +29,8 @@ from ...dialects.inference import fail
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import TrainType
 from ...dialects.ternary.types import TritType
-from ..emission import Names, UnsupportedOps, argument_names, entry_function
+from ...ir.value_names import argument_names
+from ..emission import Names, UnsupportedOps, entry_function
 from . import (
     rules_elementwise,
     rules_linear,

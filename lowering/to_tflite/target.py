@@ -15,6 +15,7 @@ from ...dialects.spike.types import dense_type
 from ...dialects.traits import ChannelsFirst, has
 from ...ir.errors import OptionError
 from ...ir.pipeline import option_text
+from ...ir.value_names import argument_names, result_names
 from ...passes.calibration.ranges import Range, recorded_calibration, recorded_range
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -23,12 +24,10 @@ from ..emission import (
     STORED,
     Inexpressible,
     UnsupportedOps,
-    argument_names,
     entry_function,
     identifier,
     require_elements,
     require_values,
-    result_names,
 )
 from ..options import TargetOptions, option
 from ..stages import Stage

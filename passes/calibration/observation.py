@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -24,12 +24,10 @@ from ...ir.errors import OptionError, PassError
 from ...ir.locations import location_text
 from ...ir.progress import tracked
 from ...ir.samples import Array, batches
+from ...ir.value_names import argument_names
 from .grids import Grid
 from .observers import OBSERVERS, Histogram, range_of
 from .ranges import Range
-
-NAME = "tensor.name"
-"""The argument attribute that holds a name of the source program."""
 
 
 def check_observer(observer: str, percentile: float) -> None:
@@ -181,7 +179,7 @@ def bind_samples(
         OptionError: an array is missing or does not fit.
     """
     arguments = list(function.body.block.args)
-    names = _argument_names(function)
+    names = argument_names(function)
     if len(names) == len(arrays) == 1:
         arrays = {names[0]: next(iter(arrays.values()))}
     missing = [name for name in names if name not in arrays]
@@ -249,7 +247,7 @@ class Batches:
         return len(cast("Sequence[Any]", self.loader))
 
     def __iter__(self) -> Iterator[tuple[Array, ...]]:
-        names = _argument_names(self.function)
+        names = argument_names(self.function)
         for batch in self.loader:
             arrays = _named(names, batch)
             size = max((len(array) for array in arrays.values() if array.ndim), default=1)
@@ -286,15 +284,3 @@ def _samples_first(argument: SSAValue) -> Shape:
     """The shape of an argument with the axis of the samples in front."""
     shape, axis = dense_type(argument).get_shape(), _batch_axis(argument)
     return (shape[1], shape[0], *shape[2:]) if axis else shape
-
-
-def _argument_names(function: FuncOp) -> list[str]:
-    count = len(function.body.block.args)
-    entries: Sequence[Any] = function.arg_attrs.data if function.arg_attrs else [None] * count
-    names: list[str] = []
-    for index, argument in enumerate(function.body.block.args):
-        attributes: Any = entries[index]
-        name: object = None if attributes is None else attributes.data.get(NAME)
-        named = name.data if isinstance(name, StringAttr) else argument.name_hint
-        names.append(named or f"arg{index}")
-    return names

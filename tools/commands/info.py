@@ -14,7 +14,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import parameters
 from ...ir.interpreter import entry_function
 from ...ir.trits import packed_size
-from ...lowering.emission import argument_names, result_names
+from ...ir.value_names import argument_names, result_names
 from ...lowering.models import import_model
 from ...lowering.stages import apply_passes
 from ..console import print_json, show, table

@@ -19,7 +19,7 @@ from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from ...ir.extras import install
 from ...ir.interpreter import entry_function
-from ...lowering.emission import argument_names, result_names
+from ...ir.value_names import argument_names, result_names
 from ...lowering.engine import engine_of, engine_type
 from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec

@@ -1,0 +1,39 @@
+"""What a function calls its arguments and results: for errors, files and the keys of samples."""
+
+from __future__ import annotations
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+
+NAME_ATTRIBUTE = "tensor.name"
+"""Of an argument or result: what the source calls it."""
+
+
+def argument_names(function: func.FuncOp) -> list[str]:
+    """What the program calls each argument: `tensor.name`, the SSA name, or `x`, `x1`, …"""
+    attributes = _dictionaries(function.arg_attrs, len(function.args))
+    names: list[str] = []
+    for index, (argument, attribute) in enumerate(zip(function.args, attributes, strict=True)):
+        default = f"x{index}" if index else "x"
+        names.append(_named(attribute) or argument.name_hint or default)
+    return names
+
+
+def result_names(function: func.FuncOp) -> list[str]:
+    """What the program calls each result: `tensor.name`, or `y`, `y1`, …"""
+    count = len(function.function_type.outputs)
+    return [
+        _named(attribute) or (f"y{index}" if index else "y")
+        for index, attribute in enumerate(_dictionaries(function.res_attrs, count))
+    ]
+
+
+def _dictionaries(
+    attributes: ArrayAttr[DictionaryAttr] | None, count: int
+) -> list[DictionaryAttr | None]:
+    return [None] * count if attributes is None else list(attributes)
+
+
+def _named(attribute: DictionaryAttr | None) -> str | None:
+    value = None if attribute is None else attribute.data.get(NAME_ATTRIBUTE)
+    return value.data if isinstance(value, StringAttr) else None
