@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .lowering.neuromorphic.machines import Loihi2Backend as Loihi2Backend
     from .lowering.neuromorphic.machines import SpiNNakerBackend as SpiNNakerBackend
     from .lowering.neuromorphic.optimization import OptimizationEngine as OptimizationEngine
-    from .lowering.placement.drive import Drive as Drive
     from .lowering.placement.drive import drive_of as drive_of
     from .lowering.placement.energy import EnergyMetrics as EnergyMetrics
+    from .lowering.placement.run import Drive as Drive
     from .lowering.simulator import simulator as simulator
     from .lowering.tuned_conversion import fine_tune_to_snn as fine_tune_to_snn
     from .passes.balance_thresholds import ThresholdCalibrator as ThresholdCalibrator
@@ -87,8 +87,9 @@ else:
             "Results SpikingModel get_neuromorphic_backend",
             "lowering.neuromorphic.machines": "EdgeBackend Loihi2Backend SpiNNakerBackend",
             "lowering.neuromorphic.optimization": "OptimizationEngine",
-            "lowering.placement.drive": "Drive drive_of",
+            "lowering.placement.drive": "drive_of",
             "lowering.placement.energy": "EnergyMetrics",
+            "lowering.placement.run": "Drive",
             "lowering.simulator": "simulator",
             "lowering.tuned_conversion": "fine_tune_to_snn",
             "passes.balance_thresholds": "ThresholdCalibrator",

@@ -23,10 +23,8 @@ from .options import TargetOptions
 from .stages import Stage, located_text
 
 if TYPE_CHECKING:
-    from ..ir.arrays import Array
     from .engine import Engine
-    from .placement import Placement
-    from .placement.drive import Drive
+    from .placement.run import Driver
 
 
 OptionsT = TypeVar("OptionsT", bound=TargetOptions, default=Any)
@@ -79,6 +77,12 @@ class Target(ABC, Generic[OptionsT]):
         del options
         return STANDARD_STAGES
 
+    def driver(self, module: ModuleOp, options: OptionsT) -> Driver | None:
+        """What runs a module that went through the stages, and says what the neurons do that its
+        files have; `None` of targets that put no neurons on cores."""
+        del module, options
+        return None
+
     @abstractmethod
     def emit(self, module: ModuleOp, options: OptionsT) -> Artifact:
         """The artefact of a module that went through the stages.
@@ -86,22 +90,6 @@ class Target(ABC, Generic[OptionsT]):
         Raises:
             UnsupportedError: names every op that the target cannot express.
         """
-
-    def run_placed(
-        self, module: ModuleOp, options: OptionsT, inputs: Sequence[Array]
-    ) -> tuple[Drive, Placement] | None:
-        """A run of a program by the populations that its artefact has, and where these stand.
-
-        Args:
-            module: the program, which the stages change.
-            options: of the artefact.
-            inputs: of `@forward`.
-
-        Returns:
-            `None` where nothing is placed.
-        """
-        del module, options, inputs
-        return None
 
 
 STANDARD_STAGES: tuple[Stage, ...] = (Stage("simplify", "canonicalize,cse,dce"),)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.arg_spec import ParameterType
@@ -26,6 +27,9 @@ from .models import Model, import_model
 from .options import TargetOptions, parse_options, parse_target_spec
 from .stages import Stage, run_stages
 from .target import Target, source_hash
+
+if TYPE_CHECKING:
+    from .placement.run import Driver
 
 __all__ = [
     "Stage",
@@ -114,26 +118,11 @@ def compile_to_target(
         UnsupportedError: the target cannot express the program.
         ParameterError: weights are sparse, which the simulator alone runs.
     """
-    values: dict[str, object] = {}
-    if isinstance(target, str):
-        spec = parse_target_spec(target)
-        values.update(spec.options)
-        target = get_target(spec.name)
-    if isinstance(options, TargetOptions):
-        if values:
-            raise OptionError("give options in the target's text or as an object, not both")
-        parsed = options
-    else:
-        parsed = read_options(target, values, options or {})
+    target, parsed = _chosen(target, options)
     if output is not None:
         parsed = target.options_for(parsed, output)
     module = import_model(module)
-    work = module.clone()
-    require_elements(work, target.name, numpy_dtype)
-    _refuse_sparse(work, target.name)
-    target.prepare(work, parsed)
-    stages = target.stages(parsed)
-    run_stages(work, stages, dump_stages=dump_stages)
+    work = _staged(module, target, parsed, dump_stages)
     shown = _spec_text(target, parsed)
     try:
         artifact = target.emit(work, parsed)
@@ -147,10 +136,54 @@ def compile_to_target(
     return artifact.with_manifest(
         name=artifact.name,
         target=shown,
-        pipeline=[{"stage": stage.name, "passes": stage.pipeline} for stage in stages],
+        pipeline=[
+            {"stage": stage.name, "passes": stage.pipeline} for stage in target.stages(parsed)
+        ],
         source_sha256=source_hash(module),
         tool=_tool_version(),
     )
+
+
+def driver(
+    module: ModuleOp, target: str | Target, options: Mapping[str, object] | None = None
+) -> Driver | None:
+    """What runs a program and says what the neurons do that a target's files have.
+
+    Args and errors as for `compile_to_target`.
+
+    Returns:
+        `None` of targets that put no neurons on cores.
+    """
+    target, parsed = _chosen(target, options)
+    return target.driver(_staged(module, target, parsed), parsed)
+
+
+def _chosen(
+    target: str | Target, options: Mapping[str, object] | TargetOptions | None
+) -> tuple[Target, TargetOptions]:
+    """A target and its options."""
+    values: dict[str, object] = {}
+    if isinstance(target, str):
+        spec = parse_target_spec(target)
+        values.update(spec.options)
+        target = get_target(spec.name)
+    if isinstance(options, TargetOptions):
+        if values:
+            raise OptionError("give options in the target's text or as an object, not both")
+        return target, options
+    return target, read_options(target, values, options or {})
+
+
+def _staged(
+    module: ModuleOp, target: Target, options: TargetOptions, dump_stages: Path | None = None
+) -> ModuleOp:
+    """A copy of a module that went through the stages of a target."""
+    work = module.clone()
+    require_elements(work, target.name, numpy_dtype)
+    _refuse_sparse(work, target.name)
+    target.prepare(work, options)
+    run_stages(work, target.stages(options), dump_stages=dump_stages)
+    return work
 
 
 def _refuse_sparse(module: ModuleOp, target: str) -> None:

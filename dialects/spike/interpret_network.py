@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -75,11 +75,12 @@ class _Population:
         self.states: States = tuple(np.zeros(self.shape, np.float32) for _ in self.names)
         self.output = np.zeros((steps, *self.shape), np.bool_ if op.spikes() else np.float32)
         self.potential = np.zeros((steps, *self.shape), np.float32)
+        self.heard = np.zeros((steps, *self.shape), np.bool_)
 
     def run(self, t: int, current: Array) -> None:
         """Make step `t` with the sum of what the projections bring."""
         result, self.states = self.step(self.arithmetic, current, self.states)
-        self.output[t] = result
+        self.output[t], self.heard[t] = result, current != 0
         if "v" in self.names:
             self.potential[t] = self.states[self.names.index("v")]
 
@@ -154,9 +155,33 @@ def _connection(op: ProjectionOp, weights: Array | None) -> Transfer:
     return pool
 
 
+class Recorded(NamedTuple):
+    """What a population did, each [T, N, shape…].
+
+    Attributes:
+        output: what it gave.
+        potential: v after each step; 0 where the model has none.
+        heard: where its current is not 0.
+    """
+
+    output: Array
+    potential: Array
+    heard: Array
+
+
 def simulate(op: SimulateOp, *operands: Array) -> tuple[Array, ...]:
     """See `spike.simulate`."""
     network = op.find_network()
+    done = run_network(network, operands)
+    return tuple(
+        recorded.output if probe.variable.data == "output" else recorded.potential
+        for probe in probes(network)
+        for recorded in [done[probe.target.string_value()]]
+    )
+
+
+def run_network(network: NetworkOp, operands: Sequence[Array]) -> dict[str, Recorded]:
+    """What each population does, by name, for inputs [T, N, shape…] in the order of the text."""
     sources = [name for name, node in nodes(network).items() if isinstance(node, InputOp)]
     steps, batch = operands[0].shape[:2] if operands else (0, 0)
     if any(operand.shape[:2] != (steps, batch) for operand in operands):
@@ -174,11 +199,10 @@ def simulate(op: SimulateOp, *operands: Array) -> tuple[Array, ...]:
         for name, population in populations.items():
             current = np.zeros(population.shape, np.float32)
             population.run(t, sum((arriving(t) for arriving in edges[name]), current))
-    return tuple(
-        recorded.output if probe.variable.data == "output" else recorded.potential
-        for probe in probes(network)
-        for recorded in [populations[probe.target.string_value()]]
-    )
+    return {
+        name: Recorded(population.output, population.potential, population.heard)
+        for name, population in populations.items()
+    }
 
 
 def _arriving(op: ProjectionOp, outputs: Array) -> Callable[[int], Array]:

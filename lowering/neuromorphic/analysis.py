@@ -1,19 +1,29 @@
-"""What a spiking program takes on a machine, and on several side by side."""
+"""What a spiking program takes on a machine, and on several side by side.
+
+Where a target makes files for the machine, the neurons are those of the files, with their names,
+and they stand where the files say; programs that it refuses, and machines without a target, get
+the neurons of the program as given.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import LoweringError, OptionError
-from ..placement import Device, Placement, place
-from ..placement.drive import Drive, drive_of
+from ...ir.errors import LoweringError, OptionError, PassError, UnsupportedError, first_line
+from ...ir.interpreter import entry_function
+from ...passes.analysis.time_axis import has_time_first
+from ..placement import Device, load_device, place
+from ..placement.drive import drive_of
 from ..placement.energy import EnergyMetrics, energy_of
+from ..placement.run import Drive, Driver
+from ..targets import driver
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -47,12 +57,9 @@ class EnergyAnalyzer:
             LoweringError: no spiking neurons, or they do not fit.
             UnsupportedError: ops between spikes and neurons that are no synapses.
         """
-        drive = program if isinstance(program, Drive) else drive_of(program, inputs, function)
-        return energy_of(drive, self.place(drive))
-
-    def place(self, drive: Drive) -> Placement:
-        """Where the neurons of a run stand."""
-        return place(drive.workload, self.device)
+        device = load_device(self.device)
+        run = program if isinstance(program, Drive) else driven(program, device, function)(inputs)
+        return energy_of(run, place(run.workload, device))
 
     def samples(
         self, program: ModuleOp, inputs: Sequence[Array], function: str = "forward"
@@ -64,15 +71,43 @@ class EnergyAnalyzer:
             inputs: of the program.
             function: its name.
         """
-        whole = drive_of(program, inputs, function)
-        placement, rows = self.place(whole), list[Array]()
+        device = load_device(self.device)
+        run = driven(program, device, function)
+        whole = run(inputs)
+        placement, rows = place(whole.workload, device), list[Array]()
+        axes = [int(has_time_first(value)) for value in entry_function(program, function).args]
         for n in range(whole.samples):
-            one = [
-                x[n : n + 1] if len(x) == whole.samples and x.dtype != np.bool_ else x[:, n : n + 1]
-                for x in inputs
-            ]
-            rows.append(energy_of(drive_of(program, one, function), placement).total)
+            one = [x.take([n], axis) for x, axis in zip(inputs, axes, strict=True)]
+            rows.append(energy_of(run(one), placement).total)
         return np.stack(rows)
+
+
+def driven(
+    module: ModuleOp, device: Device, function: str = "forward", given: Driver | None = None
+) -> Driver:
+    """What runs a program as the files for a machine have it, else as it is given.
+
+    Args:
+        module: a spiking program, which stays as it is.
+        device: the machine; its `target` makes the files.
+        function: the function; targets take `forward`.
+        given: what runs it as given, where that is known; by default `drive_of`.
+    """
+    given = given or partial(drive_of, module, function=function)
+    if not device.target:
+        return given
+    reason = "targets take @forward"
+    if function == "forward":
+        try:
+            run = driver(module, device.target, {"device": device.text})
+        except UnsupportedError as error:
+            reason = f"{error.problems[0][0]} {error.problems[0][2]}"
+        except (LoweringError, PassError) as error:
+            reason = first_line(error)
+        else:
+            return run or given
+    refused = f"target '{device.target}' does not take it: {reason}"
+    return lambda inputs: replace(given(inputs), refused=refused)
 
 
 @dataclass(frozen=True)
@@ -94,13 +129,21 @@ class ComparisonFramework:
         """
         if not self.devices:
             raise OptionError("a comparison needs a machine at least")
-        drive = program if isinstance(program, Drive) else drive_of(program, inputs, function)
+
+        @cache
+        def given() -> Drive:
+            assert not isinstance(program, Drive)
+            return drive_of(program, inputs, function)
+
         found, left_out = list[EnergyMetrics](), dict[str, str]()
-        for device in self.devices:
+        for device in map(load_device, self.devices):
+            run = program
+            if not isinstance(run, Drive):
+                run = driven(run, device, function, lambda _: given())(inputs)
             try:
-                found.append(EnergyAnalyzer(device).analyze(drive))
+                found.append(energy_of(run, place(run.workload, device)))
             except LoweringError as error:
-                left_out[str(device)] = str(error)
+                left_out[device.text] = str(error)
         return Comparison(found, left_out)
 
 
@@ -117,6 +160,6 @@ class Comparison:
     left_out: Mapping[str, str]
 
     def to_dict(self) -> dict[str, object]:
-        """What JSON has of it."""
-        machines = {energy.device.name: energy.to_dict() for energy in self.machines}
+        """What JSON has of it, machines as they were named."""
+        machines = {energy.device.text: energy.to_dict() for energy in self.machines}
         return {"machines": machines, "left_out": dict(self.left_out)}

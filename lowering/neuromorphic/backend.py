@@ -11,6 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pkgutil import resolve_name
 from time import perf_counter
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -25,9 +26,10 @@ from ...passes.analysis.time_axis import has_time_first
 from ..compile_model import CompiledModel, get_all_backends
 from ..models import Model, import_model
 from ..placement import device_text, place
-from ..placement.drive import Drive, drive_of
+from ..placement.drive import drive_of
 from ..placement.energy import EnergyMetrics, energy_of
-from ..targets import compile_to_target, get_all_targets, get_target, read_options
+from ..placement.run import Drive
+from ..targets import compile_to_target, driver, get_all_targets, get_target
 
 if TYPE_CHECKING:
     from ...runtime.spiking.config import SpikingConfig
@@ -196,8 +198,8 @@ class NeuromorphicBackend(ABC):
         )
 
     def profile(self, execution_context: Results | Drive) -> EnergyMetrics:
-        """What a sample takes on the machine that the program was compiled for, where the
-        artefact has its neurons, or on the first that a run fits on.
+        """What a sample takes on the machine that the program was compiled for, where its neurons
+        stand as its files say; of another run, on the first machine that it fits on.
 
         Args:
             execution_context: what `execute` gave.
@@ -205,13 +207,9 @@ class NeuromorphicBackend(ABC):
         drive, devices = execution_context, self.devices
         if isinstance(drive, Results):
             compiled = drive.deployed.compiled
-            target = get_target(compiled.target)
-            options = read_options(target, compiled.options)
-            placed = target.run_placed(compiled.module.clone(), options, drive.inputs)
-            if placed is not None:
-                return energy_of(*placed)
             devices = (str(compiled.options.get("device", devices[0])),)
-            drive = drive_of(compiled.module, drive.inputs)
+            run = driver(compiled.module, compiled.target, compiled.options)
+            drive = (run or partial(drive_of, compiled.module))(drive.inputs)
         work = drive.workload
         return energy_of(drive, self._fitting(devices, lambda device: place(work, device)))
 

@@ -14,11 +14,12 @@ import numpy as np
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError, OptionError, first_line
-from ..conversion import convert_to_snn, run_spiking
+from ..conversion import convert_to_snn
 from ..models import Model, import_for
 from ..placement import Device, load_device, place
-from ..placement.drive import drive_of
 from ..placement.energy import EnergyMetrics, energy_of
+from ..targets import get_target
+from .analysis import driven
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -32,7 +33,7 @@ class Tried:
         timesteps: of it.
         price: of a spike, by which thresholds were chosen; see `convert_to_snn`.
         neurons_per_core: the most that a core was given.
-        accuracy: the share of right answers.
+        accuracy: the share of right answers, of what runs on the machine.
         energy: of a sample.
         module: the spiking program.
     """
@@ -100,11 +101,19 @@ class OptimizationEngine:
         if labels is None:
             labels = np.argmax(run_module(module, [inputs])[0], axis=1)
         device = load_device(self.device)
+        target = get_target(device.target) if device.target else None
         tried: list[Tried] = []
         for steps, price in product(self.timesteps, self.prices):
-            spiking = convert_to_snn(module, samples, steps, price=price)
-            right = np.argmax(run_spiking(spiking, [inputs]).results[0], axis=1) == labels
-            drive = drive_of(spiking, [inputs])
+            spiking = convert_to_snn(
+                module,
+                samples,
+                steps,
+                price=price,
+                pools="auto" if target is None or target.holds_graded else "before",
+                reset="subtract" if target is None or target.subtracts else "to_value",
+            )
+            drive = driven(spiking, device)([inputs])
+            right = np.argmax(drive.outputs[0], axis=1) == labels
             for share in self.shares:
                 most = max(1, int(device["neurons_per_core"] * share))
                 limited = device.with_constraints({"neurons_per_core": most})

@@ -60,8 +60,11 @@ class Device:
     """A machine.
 
     Attributes:
-        name: as given.
+        name: of its file.
+        text: as `load_device` reads it again: the name, or the path of a user's file, with other
+            numbers behind it.
         title: one line.
+        target: what compiles for it; empty where nothing does.
         grid: how chips are joined: `rectangular`, with four neighbours, or `hexagonal`, with six.
         shared: whether a core takes slices of several populations.
         positions: places of the chips of a board, int [chips, 2].
@@ -73,7 +76,9 @@ class Device:
     """
 
     name: str
+    text: str
     title: str
+    target: str
     grid: str
     shared: bool
     positions: Array
@@ -139,7 +144,8 @@ class Device:
             else:
                 changed[name] = number
             sources[name] = "hardware_constraints"
-        return replace(self, numbers=changed, sources=sources, cores=cores, positions=positions)
+        kept = {"numbers": changed, "sources": sources, "cores": cores, "positions": positions}
+        return replace(self, text=_text(self.text, constraints), **kept)
 
 
 def device_names() -> list[str]:
@@ -153,8 +159,11 @@ def device_text(device: str | Path, constraints: Mapping[str, object]) -> str:
     Raises:
         OptionError: a number that is none; see `Device.with_constraints`.
     """
-    load_device(device).with_constraints(constraints)
-    name, _, words = str(device).partition("{")
+    return load_device(device).with_constraints(constraints).text
+
+
+def _text(text: str, constraints: Mapping[str, object]) -> str:
+    name, _, words = text.partition("{")
     own = [] if not words else words.removesuffix("}").split()
     own += [f"{key}={value}" for key, value in constraints.items() if key != "device"]
     by_key = {word.partition("=")[0].replace("-", "_"): word for word in own}
@@ -189,13 +198,13 @@ def load_device(device: str | Path | Device) -> Device:
         known = f"; there are {', '.join(names)}, or give the path of a .toml file"
         raise OptionError(f"unknown device '{name}'{did_you_mean(name, names) or known}")
     try:
-        return _device(path.stem, _described(path.stem, path))
+        return _device(path.stem, name, _described(path.stem, path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise OptionError(f"device '{path}': {error}") from None
 
 
 def _described(name: str, path: Path) -> Mapping[str, Any]:
-    """What a file says, with the layout and numbers of the machine that it is like."""
+    """What a file says, with the layout, numbers and costs of the machine that it is like."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     machine = data.get("machine")
     if not isinstance(machine, dict) or "like" not in machine:
@@ -203,27 +212,31 @@ def _described(name: str, path: Path) -> Mapping[str, Any]:
     own = cast("dict[str, Any]", machine)
     other = _named(f"device '{name}': like", own.pop("like"))
     base = _described(other, FOLDER / f"{other}.toml")
-    layout = {
-        key: value
-        for key, value in base["machine"].items()
-        if key not in ("title", "source", "year")
+    own_alone = ("title", "source", "year")
+    layout = {key: value for key, value in base["machine"].items() if key not in own_alone}
+    numbers, costs = (
+        _table(f"device '{name}'", data.get(key, {}), key) for key in ("numbers", "costs")
+    )
+    return {
+        **data,
+        "machine": {**layout, **own},
+        "numbers": {**base["numbers"], **numbers},
+        "costs": costs if "costs_of" in own else {**base.get("costs", {}), **costs},
     }
-    numbers = _table(f"device '{name}'", data.get("numbers", {}), "numbers")
-    return {**data, "machine": {**layout, **own}, "numbers": {**base["numbers"], **numbers}}
 
 
-def _device(name: str, data: Mapping[str, Any]) -> Device:
+def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
     where = f"device '{name}'"
     machine: Mapping[str, Any] = _table(where, data.get("machine"), "machine")
     entries: Mapping[str, Any] = _table(where, data.get("numbers", {}), "numbers")
     known = (
         *("title", "grid", "shared", "chips", "columns", "cores", "core_columns"),
-        *("positions", "costs_of", "source", "year"),
+        *("positions", "costs_of", "target", "source", "year"),
     )
     for unknown in [key for key in machine if key not in known]:
         raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
     costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
-    if "costs_of" in machine:
+    if machine.get("costs_of", "none") != "none":
         costs = {**load_device(_named(f"{where}: costs_of", machine["costs_of"])).costs, **costs}
     numbers, sources = dict[str, int](), {LAYOUT: _source(machine)}
     for key, entry in entries.items():
@@ -239,7 +252,9 @@ def _device(name: str, data: Mapping[str, Any]) -> Device:
     positions, cores = _layout(where, machine)
     title, shared = str(machine.get("title", name)), bool(machine.get("shared", False))
     columns = _whole(f"{where}: core_columns", machine.get("core_columns", 0))
-    device = Device(name, title, grid, shared, positions, cores, columns, numbers, sources, costs)
+    target = str(machine.get("target", ""))
+    named = (name, text, title, target, grid, shared, positions, cores, columns)
+    device = Device(*named, numbers, sources, costs)
     if device["neurons_per_core"] < 1:
         raise OptionError(f"{where}: expects neurons_per_core of at least 1")
     return device

@@ -1,15 +1,14 @@
-"""What a run of a spiking program asks of a machine: its neurons, who reaches whom, all spikes.
+"""What a run of a spiking program as given asks of a machine.
 
 `drive_of` takes any program that the interpreter runs, also one that no chip takes as it stands:
 each neuron op is a population, and so is a sum of weighted spikes that no neuron hears, a readout.
-Pools and moves between spikes and neurons become part of the synapses. `drive_in` takes populations
-that a target has placed. Not here: what it costs (`energy`), and where neurons stand (`planner`).
+Pools and moves between spikes and neurons become part of the synapses. Not here: runs of what
+targets make of programs (`Target.driver`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +25,16 @@ from ...ir.arrays import Array
 from ...ir.errors import LoweringError, UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
-from ...runtime.spiking.activity import Activity, LayerActivity, record
+from ...runtime.spiking.activity import record
 from ..stages import apply_passes
 from .connectivity import Connectivity, Dense, Diagonal, Sparse, composed, window
+from .run import Drive, active_steps, kept, spike_counts
 from .workload import Neurons, Synapses, Workload
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from ...runtime.spiking.activity import LayerActivity
 
 _PASSES = "lower-network,inline-spike-layers,canonicalize,cse,dce"
 _PRODUCTS = (
@@ -48,31 +50,6 @@ _SUMS = (tensor.AddOp, tensor.SubOp)
 
 Flow = list[tuple[SSAValue, Connectivity | None]]
 """Which trains a value is a sum of, and by which synapses; `None` for the train itself."""
-
-
-@dataclass(frozen=True, eq=False)
-class Drive:
-    """A run as a machine sees it.
-
-    Attributes:
-        workload: neurons with the rates of the run, and synapses.
-        spikes: by population and input, of each step and neuron, all samples together, int
-            [steps, neurons].
-        active: by population, steps in which a neuron hears something or has a potential, of each,
-            all samples together, int [neurons].
-        samples: inputs of the run.
-        steps: of each.
-        dt: seconds a step, if the program states it.
-        products: of numbers with weights, of one sample, that are computed before spikes.
-    """
-
-    workload: Workload
-    spikes: Mapping[str, Array]
-    active: Mapping[str, Array]
-    samples: int
-    steps: int
-    dt: float | None
-    products: float
 
 
 def drive_of(module: ModuleOp, inputs: Sequence[Array], function: str = "forward") -> Drive:
@@ -106,79 +83,28 @@ def drive_of(module: ModuleOp, inputs: Sequence[Array], function: str = "forward
         if value not in trains:
             trains[value] = np.zeros(heard.shape, np.bool_)
             names[value] = _new(f"{value.name_hint or 'readout'}", names.values())
-    given = {names[value]: x for value, x in trains.items()}
-    populations = {names[value]: heard for value, heard in walk.heard.items()}
-    counts = {name: prod(x.shape[2:]) for name, x in given.items()}
-    neurons = [Neurons(name, n, np.zeros(n), name not in populations) for name, n in counts.items()]
+    steps, samples = next(iter(trains.values())).shape[:2]
+    spikes = {names[value]: spike_counts(x) for value, x in trains.items()}
+    runs = max(1, steps * samples)
+    neurons = [
+        Neurons(name, x.shape[1], x.sum(0) / runs, value not in walk.heard)
+        for (value, name), x in zip(names.items(), spikes.values(), strict=True)
+    ]
     synapses = [
         Synapses(f"{names[source]}-{names[target]}-{i}", names[source], names[target], ways)
         for i, (source, target, ways) in enumerate(walk.synapses)
     ]
+    active = dict[str, Array]()
+    for value, heard in walk.heard.items():
+        layer = layers.get(value)
+        potential = kept(heard) if layer is None else layer.potential
+        starts = isinstance(value.owner, NeuronOp) and bool(value.owner.initial)
+        active[names[value]] = active_steps(heard, potential, starts)
     name = module.sym_name.data if module.sym_name is not None else "network"
-    known = {names[value]: layer for value, layer in layers.items()}
     workload = Workload(name, neurons, synapses)
-    samples = next(iter(given.values())).shape[1]
-    return _drive(workload, given, populations, known, activity, walk.products / max(1, samples))
-
-
-def drive_in(
-    workload: Workload,
-    module: ModuleOp,
-    inputs: Sequence[Array],
-    name_of: Callable[[SSAValue], str | None],
-    given: Mapping[str, Array],
-    sums: Sequence[str] = (),
-    products: float = 0.0,
-) -> Drive:
-    """A run of a program whose populations are known, as a target placed them.
-
-    Args:
-        workload: its neurons and synapses.
-        module: the program that the target makes of it, which stays as it is.
-        inputs: of `@forward`.
-        name_of: the population or input whose output a value of the program is.
-        given: what else is sent, [T, N, …], by name.
-        sums: of these the populations that add up in every step, and send nothing.
-        products: of numbers with weights, of one sample, that the host computes.
-    """
-    sent, named = dict(given), dict[str, LayerActivity]()
-    heard = {name: np.ones_like(given[name]) for name in sums}
-
-    def see(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
-        for value, x in zip(op.results, results, strict=True):
-            name = name_of(value)
-            if name is not None:
-                sent[name] = x
-                if isinstance(op, NeuronOp):
-                    heard[name] = operands[0] != 0
-
-    activity = record(module, inputs, observer=see)
-    for layer in activity.layers:
-        name = None if layer.operation is None else name_of(layer.operation.results[0])
-        if name is not None:
-            named[name] = layer
-    return _drive(workload, sent, heard, named, activity, products)
-
-
-def _drive(
-    workload: Workload,
-    given: Mapping[str, Array],
-    heard: Mapping[str, Array],
-    layers: Mapping[str, LayerActivity],
-    activity: Activity,
-    products: float,
-) -> Drive:
-    """A run by what populations and inputs sent, and what populations heard, [T, N, …]."""
-    steps, samples = next(iter(given.values())).shape[:2]
-    spikes = {
-        part.name: np.count_nonzero(given[part.name].reshape(steps, samples, -1), axis=1)
-        for part in workload.neurons
-    }
-    runs = max(1, steps * samples)
-    neurons = [replace(part, rates=spikes[part.name].sum(0) / runs) for part in workload.neurons]
-    active = {name: _active(x, layers.get(name)) for name, x in heard.items()}
-    work = replace(workload, neurons=neurons)
-    return Drive(work, spikes, active, samples, steps, activity.dt, products)
+    products = walk.products / max(1, samples)
+    given = activity.outputs
+    return Drive(workload, spikes, active, samples, steps, activity.dt, products, given)
 
 
 def _values(entry: FuncOp, layers: Sequence[LayerActivity]) -> list[SSAValue]:
@@ -194,20 +120,6 @@ def _new(wish: str, names: Iterable[str]) -> str:
         number += 1
         name = f"{wish} {number}"
     return name
-
-
-def _active(heard: Array, layer: LayerActivity | None) -> Array:
-    """Steps in which neurons hear something, or have a potential before; a readout keeps its."""
-    if layer is None:
-        busy = np.logical_or.accumulate(heard, axis=0)
-    elif layer.potential is None:
-        busy = np.ones_like(heard)
-    else:
-        op = layer.operation
-        busy = heard.copy()
-        busy[1:] |= layer.potential[:-1] != 0
-        busy[:1] |= isinstance(op, NeuronOp) and bool(op.initial)
-    return np.count_nonzero(busy.reshape(prod(busy.shape[:2]), -1), axis=0)
 
 
 class _Walk:

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...ir.arrays import Array
 from .device import Device, load_device
-from .drive import Drive
 from .placement import Placement
+from .run import Drive
 
 EVENTS = ("synapse", "step", "update", "spike", "message", "hop_x", "hop_y")
 """What is counted, by the names of costs."""
@@ -32,31 +32,44 @@ class EnergyMetrics:
     """What one sample takes, on average over those of a run.
 
     Attributes:
-        network: its name.
-        device: the machine.
+        drive: the run.
+        placement: where its neurons stand.
         populations: of each part: the slices of the placement, then inputs that take no core.
         cores: of each part, -1 for no core, int [parts].
         events: by name how often in each part, f64 [parts].
         idle: J of the chips in use while the sample runs, least and most, f64 [2].
         host: J of products before the first spikes, on the machine `HOST`, f64 [2]; not in `total`.
-        steps: of a sample.
         step_seconds: of an average step on the core that takes longest, f64 [2]; `None` where the
             machine has no such costs.
         seconds: of a sample, where the machine keeps to a clock by that; `None` as before.
         missing: costs of what happens that no public source has.
     """
 
-    network: str
-    device: Device
+    drive: Drive
+    placement: Placement
     populations: Sequence[str]
     cores: Array
     events: Mapping[str, Array]
     idle: Array
     host: Array
-    steps: int
     step_seconds: Array | None
     seconds: Array | None
     missing: Sequence[str]
+
+    @property
+    def device(self) -> Device:
+        """The machine."""
+        return self.placement.device
+
+    @property
+    def steps(self) -> int:
+        """Of a sample, on the machine."""
+        return self.drive.steps
+
+    @property
+    def refused(self) -> str:
+        """Why these are the neurons of the program as given, and not those of a target's files."""
+        return self.drive.refused
 
     @property
     def joules(self) -> dict[str, Array]:
@@ -115,7 +128,7 @@ class EnergyMetrics:
             return None if value is None else value.tolist()
 
         return {
-            "network": self.network,
+            "network": self.placement.network,
             "device": self.device.name,
             "title": self.device.title,
             "total": self.total.tolist(),
@@ -129,6 +142,7 @@ class EnergyMetrics:
             "seconds": optional(self.seconds),
             "keeps_up": self.keeps_up,
             "missing": list(self.missing),
+            "refused": self.refused,
             "costs": {name: cost.to_dict() for name, cost in self.device.costs.items()},
         }
 
@@ -162,14 +176,13 @@ def energy_of(drive: Drive, placement: Placement) -> EnergyMetrics:
     happens = [name for name in EVENTS if events[name].any()]
     missing = [name for name in [*happens, "chip_idle"] if name not in device.costs]
     return EnergyMetrics(
-        placement.network,
-        device,
+        drive,
+        placement,
         counted.populations,
         counted.cores,
         events,
         idle,
         host,
-        drive.steps,
         step_seconds,
         seconds,
         [] if device["inclusive"] else missing,

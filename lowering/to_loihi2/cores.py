@@ -1,4 +1,4 @@
-"""Where the neurons of a network stand on a machine, for the core map of the artefact."""
+"""The neurons and synapses of a network of Loihi, for its core map, and what they do in a run."""
 
 from __future__ import annotations
 
@@ -7,38 +7,28 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 
+from ...dialects.spike.neuron import NeuronOp
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
-from ..placement import Neurons, Placement, Synapses, Workload, place
+from ...runtime.spiking.activity import record
+from ..placement import Neurons, Synapses, Workload
 from ..placement.connectivity import Connectivity, Dense, Diagonal, window
-from ..placement.drive import Drive, drive_in
-from .fixed_point import recorded
+from ..placement.run import Drive, active_steps, spike_counts
 from .parts import Connection, LoihiNetwork
 
 
-def placed(
-    network: LoihiNetwork, name: str, device: str, rates: Mapping[str, Array] | None = None
-) -> Placement:
-    """The network on a machine.
+def workload(
+    network: LoihiNetwork, name: str, rates: Mapping[str, Array] | None = None
+) -> Workload:
+    """What placement asks of a network.
 
     Args:
         network: what is placed.
         name: of it.
-        device: the machine's name, or the path of its file.
         rates: spikes a step of each neuron; without them each fires in each step.
-
-    Raises:
-        OptionError: there is no such machine.
-        LoweringError: it does not fit; with the arithmetic.
     """
-    return place(workload_of(network, name, rates), device)
-
-
-def workload_of(
-    network: LoihiNetwork, name: str, rates: Mapping[str, Array] | None = None
-) -> Workload:
-    """What placement asks of a network; see `placed`."""
     shapes = network.shapes()
     inputs = shapes.keys() - {part.name for part in network.populations}
     neurons = [
@@ -57,49 +47,41 @@ def workload_of(
     return Workload(name, neurons, synapses)
 
 
-def measured(module: ModuleOp, network: LoihiNetwork, data: str) -> dict[str, Array]:
-    """Spikes a step of each neuron and place of an input on samples, f64 [neurons] by name.
+def drive(
+    module: ModuleOp, network: LoihiNetwork, work: Workload, inputs: Sequence[Array]
+) -> Drive:
+    """What the neurons of a network do in a run.
 
     Args:
-        module: the program in fixed point.
+        module: the program in fixed point, which the interpreter runs.
         network: what it is made of.
-        data: the file of the samples of its inputs.
-
-    Raises:
-        OptionError: the samples cannot be read, or do not fit.
+        work: of that.
+        inputs: of `@forward`.
     """
-    records = recorded(module, data, network.values.values())
-    rates = {
-        name: np.mean([(x != 0).mean(axis=(0, 1)) for x in records[value]], axis=0).reshape(-1)
-        for name, value in network.values.items()
-    }
+    heard = dict[SSAValue, Array]()
+    said = dict[SSAValue, Array](zip(entry_function(module, "forward").args, inputs, strict=True))
+
+    def see(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+        said.update(zip(op.results, results, strict=True))
+        if isinstance(op, NeuronOp):
+            heard[op.output] = operands[0] != 0
+
+    activity = record(module, inputs, observer=see)
+    layers = {part.operation: part for part in activity.layers if part.operation is not None}
+    neurons = {part.name for part in network.populations}
+    sent, active = dict[str, Array](), dict[str, Array]()
+    for name, value in network.values.items():
+        sent[name] = np.asarray(said[value])
+        if name in neurons:
+            op = value.owner
+            assert isinstance(op, NeuronOp)
+            active[name] = active_steps(heard[value], layers[op].potential, bool(op.initial))
+    steps, samples = next(iter(sent.values())).shape[:2]
+    spikes = {name: spike_counts(x) for name, x in sent.items()}
     for part in network.pulses:
-        rates[part.name] = np.full(2, (part.last - part.first) / (network.steps or part.last))
-    return rates
-
-
-def driven(module: ModuleOp, network: LoihiNetwork, name: str, inputs: Sequence[Array]) -> Drive:
-    """A run of the program in fixed point, by the populations that stand on cores.
-
-    Args:
-        module: the program.
-        network: what it is made of.
-        name: of it.
-        inputs: of the program.
-    """
-    names = {value: part for part, value in network.values.items()}
-    given = {
-        names[value]: np.asarray(x)
-        for value, x in zip(entry_function(module, "forward").args, inputs, strict=True)
-        if value in names
-    }
-    samples, steps = inputs[0].shape[1], len(inputs[0])
-    if network.steps is not None:
-        samples, steps = len(inputs[0]), network.steps
-    for part in network.pulses:
-        sent = given[part.name] = np.zeros((steps, samples, 2), np.bool_)
-        sent[part.first : part.last] = True
-    return drive_in(workload_of(network, name), module, inputs, names.get, given)
+        spikes[part.name] = np.zeros((steps, 2), np.int64)
+        spikes[part.name][part.first : part.last] = samples
+    return Drive(work, spikes, active, samples, steps, activity.dt, 0.0, activity.outputs)
 
 
 def reach(part: Connection, source: tuple[int, ...], target: tuple[int, ...]) -> Connectivity:

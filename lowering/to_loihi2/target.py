@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
+from ...dialects.parameters import module_of
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError
 from ...ir.pipeline import option_text
+from ...ir.samples import read_samples
+from ...passes.calibration.observation import bind_samples
 from ..artifact import Artifact
 from ..emission import Inexpressible, UnsupportedOps, entry_function, identifier, require_values
 from ..options import TargetOptions, option
-from ..placement import Placement
-from ..placement.drive import Drive
-from ..stages import Stage, run_stages
+from ..placement import Workload, place
+from ..placement.run import Driver
+from ..stages import Stage
 from ..target import Target
-from .cores import driven, measured, placed
+from .cores import drive, workload
+from .fixed_point import SAMPLES
 from .network import network_of
 from .netx import netx_file
 from .parts import LoihiNetwork
@@ -72,9 +79,32 @@ class Loihi2Target(Target[Loihi2Options]):
 
         Raises:
             UnsupportedError: names everything that is no part of a network of Loihi.
-            LoweringError: no `@forward`, or parameters without values.
+            LoweringError: no `@forward`, parameters without values, or it does not fit.
+            OptionError: there is no such machine, or the samples do not fit.
             BackendError: netx, and the `h5py` package is missing.
         """
+        function, network, name = self._read(module)
+        try:
+            if options.form == "netx":
+                return Artifact(name, {f"{name}.net": netx_file(network)})
+            files = script_files(network, name)
+        except Inexpressible as reason:
+            unsupported = UnsupportedOps(self.name)
+            unsupported.add(function, str(reason))
+            unsupported.raise_if_any()
+            raise
+        cores = place(_workload(function, network, name, options.data), options.device).to_dict()
+        files["cores.json"] = (json.dumps(cores, indent=1, sort_keys=True) + "\n").encode()
+        return Artifact(name, files)
+
+    def driver(self, module: ModuleOp, options: Loihi2Options) -> Driver:
+        """See `Target.driver`; errors as of `emit`."""
+        function, network, name = self._read(module)
+        work = _workload(function, network, name, options.data)
+        return partial(drive, module, network, work)
+
+    def _read(self, module: ModuleOp) -> tuple[FuncOp, LoihiNetwork, str]:
+        """The function of a program in fixed point, its network, and what that is called."""
         require_values(module, "a network for Loihi 2")
         function = entry_function(module, self.name)
         unsupported = UnsupportedOps(self.name)
@@ -84,36 +114,19 @@ class Loihi2Target(Target[Loihi2Options]):
         )
         if not network.populations:
             raise LoweringError("target 'loihi2' needs a program with spiking neurons; it has none")
-        name = _name(module)
-        try:
-            if options.form == "netx":
-                return Artifact(name, {f"{name}.net": netx_file(network)})
-            files = script_files(network, name)
-        except Inexpressible as reason:
-            unsupported.add(function, str(reason))
-            unsupported.raise_if_any()
-            raise
-        cores = self.placement(module, network, name, options).to_dict()
-        files["cores.json"] = (json.dumps(cores, indent=1, sort_keys=True) + "\n").encode()
-        return Artifact(name, files)
-
-    def placement(
-        self, module: ModuleOp, network: LoihiNetwork, name: str, options: Loihi2Options
-    ) -> Placement:
-        """Where the neurons of a network stand."""
-        rates = None if options.data is None else measured(module, network, options.data)
-        return placed(network, name, options.device, rates)
-
-    def run_placed(
-        self, module: ModuleOp, options: Loihi2Options, inputs: Sequence[Array]
-    ) -> tuple[Drive, Placement]:
-        """See `Target.run_placed`."""
-        run_stages(module, self.stages(options))
-        network = network_of(entry_function(module, self.name), UnsupportedOps(self.name))
-        name = _name(module)
-        placement = self.placement(module, network, name, options)
-        return driven(module, network, name, inputs), placement
+        name = identifier(module.sym_name.data) if module.sym_name is not None else "network"
+        return function, network, name
 
 
-def _name(module: ModuleOp) -> str:
-    return identifier(module.sym_name.data) if module.sym_name is not None else "network"
+def _workload(function: FuncOp, network: LoihiNetwork, name: str, data: str | None) -> Workload:
+    """The neurons to place: each fires in each step, or as often as on samples in a file."""
+    work = workload(network, name)
+    if data is None:
+        return work
+    module = module_of(function)
+    batches = bind_samples(function, read_samples(Path(data)), size=SAMPLES, limit=SAMPLES)
+    runs = [drive(module, network, work, batch).rates() for batch in batches]
+    rates: dict[str, Array] = {
+        part.name: np.mean([run[part.name] for run in runs], axis=0) for part in work.neurons
+    }
+    return workload(network, name, rates)

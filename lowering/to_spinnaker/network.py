@@ -7,20 +7,27 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from ...dialects.spike import InputOp, NetworkOp, PopulationOp, ProjectionOp
+from ...dialects.interpret import run_module
+from ...dialects.spike import InputOp, NetworkOp, PopulationOp, ProjectionOp, SimulateOp
+from ...dialects.spike.interpret_network import Recorded, run_network
 from ...dialects.spike.network_graph import nodes, probes, projections
 from ...ir.arrays import Array
 from ..emission import Inexpressible
 from ..placement import Neurons, Synapses, Workload
 from ..placement.connectivity import Dense
+from ..placement.run import Drive, active_steps, kept, spike_counts
 from .neurons import Cell, cell_of
 from .synapses import constant_of, synapse_list
 from .timing import offsets
 
 BIAS = "constants"
 """The source of what neurons add in each step."""
+
+START = 2
+"""Steps before the first one in `run.py`."""
 
 Refuse = Callable[[Operation, str], None]
 
@@ -161,6 +168,46 @@ class PyNNNetwork:
             return work
         source = Neurons(BIAS, len(kinds), np.ones(len(kinds)), is_input=True)
         return replace(work, neurons=[*work.neurons, source], synapses=[*work.synapses, *listed])
+
+    def drive(self, module: ModuleOp, work: Workload, inputs: Sequence[Array]) -> Drive:
+        """What populations do in a run of the script, whose steps are those of the program, those
+        before spikes can go, and those by which populations are late.
+
+        Args:
+            module: the program that runs the network.
+            work: see `workload`.
+            inputs: of its `@forward`.
+        """
+        runs: list[tuple[Sequence[Array], Mapping[str, Recorded]]] = []
+
+        def see(op: Operation, operands: Sequence[Array], results: Sequence[Array]) -> None:
+            if isinstance(op, SimulateOp):
+                runs.append((operands, run_network(self.network, operands)))
+
+        outputs = run_module(module, inputs, observer=see)
+        ((entered, done),) = runs
+        known, sent, active = nodes(self.network), dict[str, Array](), dict[str, Array]()
+        names = [name for name, op in known.items() if isinstance(op, InputOp)]
+        sent |= {n: x for n, x in zip(names, entered, strict=True) if n not in self.held}
+        for name, part in done.items():
+            op = known[name]
+            potential = part.potential if op.spikes() else kept(part.heard)
+            active[name] = active_steps(part.heard, potential)
+            sent[name] = part.output if op.spikes() else np.zeros_like(part.heard)
+        steps, samples = next(iter(done.values())).output.shape[:2]
+        first = {name: START + self.offsets[name] for name in sent}
+        total = START + steps + max(self.offsets.values())
+        spikes = {name: np.zeros((total, prod(self.shape(name))), np.int64) for name in sent}
+        for name, x in sent.items():
+            spikes[name][first[name] : first[name] + steps] = spike_counts(x)
+        if any(part.name == BIAS for part in work.neurons):
+            spikes[BIAS] = np.zeros((total, len(self.kinds)), np.int64)
+            for index, offset in enumerate(self.kinds):
+                begin = START + offset - 1
+                spikes[BIAS][begin : begin + steps, index] = samples
+        products = sum(len(self.arrays[f"{op.sym_name.data}.source"]) for op in self.currents())
+        dt = self.network.dt.value.data
+        return Drive(work, spikes, active, samples, total, dt, float(products), outputs)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of an input or population."""

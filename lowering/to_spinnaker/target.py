@@ -4,30 +4,29 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
-from ...dialects.spike import NetworkOp, PopulationOp
+from ...dialects.spike import NetworkOp
 from ...dialects.spike.network_graph import nodes
-from ...dialects.spike.neuron import FiringOp, NeuronOp
+from ...dialects.spike.neuron import FiringOp
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError, OptionError
 from ..artifact import Artifact
 from ..emission import UnsupportedOps, require_values
 from ..network_module import NetworkPorts, network_ports
 from ..options import TargetOptions, option
-from ..placement import Placement, Workload, load_device, place, workload_of
-from ..placement.drive import Drive, drive_in
-from ..placement.workload import connectivity
-from ..stages import apply_passes, run_stages
+from ..placement import Workload, load_device, place, workload_of
+from ..placement.run import Driver
+from ..stages import apply_passes
 from ..target import Target
-from .network import BIAS, PyNNNetwork
+from .network import PyNNNetwork
 
 BUILD = "fuse-pools,canonicalize,cse,dce,build-network"
 """What makes a network of a spiking program."""
@@ -55,15 +54,6 @@ class SpiNNakerOptions(TargetOptions):
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Placed:
-    network: PyNNNetwork
-    op: NetworkOp
-    ports: NetworkPorts
-    work: Workload
-    placement: Placement
-
-
 class SpiNNakerTarget(Target[SpiNNakerOptions]):
     """A PyNN script for the one network of a module."""
 
@@ -83,58 +73,30 @@ class SpiNNakerTarget(Target[SpiNNakerOptions]):
             OptionError: no such machine, no length of a step, or no activity.
             LoweringError: not one network, parameters without values, or it does not fit.
         """
-        placed = self._placed(module, options)
+        network, op, ports, work = self._read(module, options)
+        placement = place(work, options.device)
         files = {
             "run.py": SCRIPT.read_bytes(),
-            "network.json": _json({**placed.network.data, **_ordered(placed.ports, placed.op)}),
-            "network.npz": _npz(placed.network.arrays),
-            "placement.json": _json(placed.placement.to_dict()),
+            "network.json": _json({**network.data, **_ordered(ports, op)}),
+            "network.npz": _npz(network.arrays),
+            "placement.json": _json(placement.to_dict()),
         }
-        cores = {"cores": placed.placement.cores}
-        return Artifact(placed.op.sym_name.data, files, cores)
+        return Artifact(op.sym_name.data, files, {"cores": placement.cores})
 
-    def run_placed(
-        self, module: ModuleOp, options: SpiNNakerOptions, inputs: Sequence[Array]
-    ) -> tuple[Drive, Placement] | None:
-        """See `Target.run_placed`; without for networks of neurons that are no op of their own."""
-        run_stages(module, self.stages(options))
-        placed = self._placed(module, options)
-        cells = {name: op for name, op in nodes(placed.op).items() if isinstance(op, PopulationOp)}
-        models = {name: op.model.data for name, op in cells.items()}
-        sums = [name for name, model in models.items() if model == "relay"]
-        if "threshold" in models.values():
-            return None
-        given = dict(zip(placed.ports.arguments, map(np.asarray, inputs), strict=True))
-        steps, samples = placed.ports.steps, 0
-        for name in placed.ports.held:
-            samples = len(given.pop(name))
-        for x in given.values():
-            steps, samples = x.shape[:2]
-        lead = (steps or 0, samples)
-        given |= {name: np.zeros((*lead, *placed.network.shape(name)), np.bool_) for name in sums}
-        given[BIAS] = np.ones((*lead, len(placed.network.kinds)), np.bool_)
-        products = sum(connectivity(op).synapses for op in placed.network.currents())
-        for name, op in cells.items():
-            op.location = NameLoc(StringAttr(name), op.location)
-        apply_passes(module, "lower-network")
+    def driver(self, module: ModuleOp, options: SpiNNakerOptions) -> Driver:
+        """See `Target.driver`; errors as of `emit`."""
+        network, _, _, work = self._read(module, options)
+        return partial(network.drive, module, work)
 
-        def name_of(value: SSAValue) -> str | None:
-            op = value.owner
-            if not isinstance(op, NeuronOp) or value is not op.output:
-                return None
-            return op.location.desc.data if isinstance(op.location, NameLoc) else None
-
-        drive = drive_in(placed.work, module, inputs, name_of, given, sums, products)
-        return drive, placed.placement
-
-    def _placed(self, module: ModuleOp, options: SpiNNakerOptions) -> _Placed:
-        """The network of a module, whose programs become networks, and where it stands."""
+    def _read(
+        self, module: ModuleOp, options: SpiNNakerOptions
+    ) -> tuple[PyNNNetwork, NetworkOp, NetworkPorts, Workload]:
+        """The network that a program is, in PyNN's words too, how it is run, and its neurons."""
         if not 0 < options.step_ms < 1000:
             raise OptionError(
                 f"target 'spinnaker': step-ms expects 0 to 1000, got {options.step_ms:g}"
             )
-        device = load_device(options.device)
-        slots = device["delay_slots"] or 16
+        slots = load_device(options.device)["delay_slots"] or 16
         unsupported = UnsupportedOps(self.name)
         require_values(module, "a PyNN script")
         names = {op.name for op in module.walk()}
@@ -157,7 +119,7 @@ class SpiNNakerTarget(Target[SpiNNakerOptions]):
             )
         (network,), (op,) = written, networks
         work = network.workload(workload_of(op, _activity(options.activity)))
-        return _Placed(network, op, ports, work, place(work, device))
+        return network, op, ports, work
 
 
 def _ordered(ports: NetworkPorts, op: NetworkOp) -> dict[str, object]:

@@ -41,7 +41,9 @@ def test_json_has_what_machines_take(capsys: pytest.CaptureFixture[str]) -> None
     assert loihi["events"]["synapse"] == 120 and loihi["events"]["message"] == 40
     assert loihi["terms"]["synapse"] == pytest.approx([120 * 23.6e-12, 120 * 35.5e-12])
     assert told["cpu"]["total"] == pytest.approx([12 * 8.6e-9] * 2)
-    assert told["spinnaker1"]["seconds"] == [0.01, 0.01] and told["spinnaker1"]["keeps_up"]
+    # The script runs two steps before inputs, and one more, since @h hears them a step late.
+    assert told["spinnaker1"]["seconds"] == pytest.approx([0.013] * 2)
+    assert told["spinnaker1"]["keeps_up"] and list(told["spinnaker1"]["populations"]) == ["h", "x"]
     assert told["spin2-48node"]["missing"] == ["message", "chip_idle"]
     assert told["loihi2"]["costs"]["synapse"]["source"].startswith("Davies")
 
@@ -50,7 +52,7 @@ def test_tables_and_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["energy", "net.mlir", "-i", "x.npy", "-d", "loihi2", "-d", "spinnaker1"]
     assert main([*command, "--picture", "energy.svg"]) == 0
     text = capsys.readouterr().out
-    assert "loihi2" in text and "100 µs" not in text and "10 ms" in text and "(idle)" in text
+    assert "loihi2" in text and "100 µs" not in text and "13 ms" in text and "(idle)" in text
     drawn = Path("energy.svg").read_bytes()
     assert b"energy.all.loihi2" in drawn and b"energy.spinnaker1.x" in drawn
     assert main([*command, "--picture", "again.svg"]) == 0

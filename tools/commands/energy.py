@@ -6,17 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import LoweringError, OptionError
 from ...ir.safe_write import PendingFiles, check_writable
 from ...lowering.models import import_model
-from ...lowering.neuromorphic.analysis import (
-    SIDE_BY_SIDE,
-    Comparison,
-    ComparisonFramework,
-    EnergyAnalyzer,
-)
-from ...lowering.placement.drive import Drive, drive_of
-from ...lowering.placement.energy import EnergyMetrics, energy_of
+from ...lowering.neuromorphic.analysis import SIDE_BY_SIDE, Comparison, ComparisonFramework
+from ...lowering.placement.energy import EnergyMetrics
 from ..console import print_json, progress, show, table
 from ..inputs import prepare
 from ..pictures.energy import energy as drawn
@@ -49,9 +43,9 @@ def energy(options: Energy) -> None:
             fill=options.random_weights,
             timesteps=options.timesteps,
         )
-        devices, drive = options.device or SIDE_BY_SIDE, drive_of(module, arrays)
-        found = ComparisonFramework(devices).compare(drive)
-        for path, figure in zip(paths, _figures(drive, devices[0], found), strict=True):
+        devices = options.device or SIDE_BY_SIDE
+        found = ComparisonFramework(devices).compare(module, arrays)
+        for path, figure in zip(paths, _figures(found, devices[0]), strict=True):
             if path is not None:
                 pending.add(path, picture_bytes(figure(), path.suffix))
     if options.json:
@@ -62,33 +56,35 @@ def energy(options: Energy) -> None:
     for name, reason in found.left_out.items():
         print(f"{name} is left out: {reason}")
     for machine in found.machines:
+        if machine.refused:
+            print(f"{machine.device.text}: the neurons of the program as given; {machine.refused}")
         if machine.missing:
-            print(f"{machine.device.name}: no public source has {', '.join(machine.missing)}")
+            print(f"{machine.device.text}: no public source has {', '.join(machine.missing)}")
     host = max((float(machine.host[1]) for machine in found.machines), default=0.0)
     if host:
         print(f"besides, products before the first spikes: {_joules(host)} on a processor")
 
 
-def _figures(drive: Drive, device: str, found: Comparison) -> list[Callable[[], Figure]]:
+def _figures(found: Comparison, device: str) -> list[Callable[[], Figure]]:
     """What can be drawn, in the order of the options."""
-    analyzer = EnergyAnalyzer(device)
 
-    def cores() -> Figure:
-        placement = analyzer.place(drive)
-        return core_map(placement, energy_of(drive, placement).by_core[:, 1], "joules, at most")
+    def first() -> EnergyMetrics:
+        if device in found.left_out:
+            raise LoweringError(found.left_out[device])
+        return found.machines[0]
 
     return [
         lambda: drawn(found.machines),
-        cores,
-        lambda: traffic(analyzer.place(drive)),
-        lambda: timeline(drive),
+        lambda: core_map(first().placement, first().by_core[:, 1], "joules, at most"),
+        lambda: traffic(first().placement),
+        lambda: timeline(first().drive),
     ]
 
 
 def _machines(found: Comparison) -> Table:
     rows = [
         (
-            machine.device.name,
+            machine.device.text,
             _range(machine.total),
             _range(machine.idle),
             None if machine.seconds is None else _range(machine.seconds, "s"),

@@ -31,8 +31,8 @@ def energy(machines: Sequence[EnergyMetrics]) -> Figure:
         figure.subplots_adjust(0.2, 0.5 / height, 0.97, 1 - 0.4 / height, hspace=1.0)
         heights = [0.5 + 0.22 * n for n in sizes]
         axes = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=heights)[:, 0]
-        rows = {machine.device.name: machine.total for machine in machines}
-        listed = [("all", rows), *((m.device.name, m.by_population) for m in apart)]
+        rows = {machine.device.text: machine.total for machine in machines}
+        listed = [("all", rows), *((m.device.text, m.by_population) for m in apart)]
         for axis, (title, values) in zip(axes, listed, strict=True):
             names = list(values)
             for index, name in enumerate(names):

@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ...lowering.placement import Placement
-from ...lowering.placement.drive import Drive
+from ...lowering.placement.run import Drive
 from .figure import WIDTH, panels, plain_style
 
 if TYPE_CHECKING:

@@ -30,8 +30,9 @@ from triton_dsl.lowering.placement import (
 )
 from triton_dsl.lowering.placement.connectivity import Connectivity, Dense
 from triton_dsl.lowering.placement.costs import COSTS
-from triton_dsl.lowering.placement.drive import Drive, drive_of
+from triton_dsl.lowering.placement.drive import drive_of
 from triton_dsl.lowering.placement.energy import EVENTS, energy_of
+from triton_dsl.lowering.placement.run import Drive
 from triton_dsl.runtime.random_values import fill_parameters
 
 Array = NDArray[Any]

@@ -10,7 +10,8 @@ from sanafe_peer import cases
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.placement import place
-from triton_dsl.lowering.placement.drive import Drive, drive_of
+from triton_dsl.lowering.placement.drive import drive_of
+from triton_dsl.lowering.placement.run import Drive
 from triton_dsl.tools.pictures.figure import picture_bytes
 from triton_dsl.tools.pictures.machine import core_map, timeline, traffic
 
