@@ -7,7 +7,7 @@ here: how often things happen (`energy`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, cast
 
@@ -59,6 +59,10 @@ class Cost:
     def range(self) -> Array:
         """Both ends, f64 [2]."""
         return np.array([self.low, self.high])
+
+    def of(self, machine: str) -> Cost:
+        """The same where it stands for that of another machine, which has none of its own."""
+        return replace(self, source=f"{self.source} (of {machine})")
 
     def to_dict(self) -> dict[str, object]:
         """What JSON has of it."""

@@ -23,29 +23,29 @@ from .costs import Cost, read_costs
 FOLDER = Path(__file__).parent / "devices"
 
 NUMBERS = {
-    "boards": "boards that can be joined",
-    "reserved_cores_per_chip": "cores of each chip that system software takes",
-    "reserved_cores_per_board": "cores of the first chip of a board that it takes besides",
-    "neurons_per_core": "neurons on a core",
-    "sources_per_core": "places of an input on a core; 0 where inputs take no core",
-    "core_bytes": "memory of a core for neurons, synapses and axons; 0 where chips hold them",
-    "chip_bytes": "memory of a chip for synapses; 0 where cores hold them",
-    "axons_in": "neurons elsewhere that reach a core; 0 for any number",
-    "axons_out": "pairs of a neuron of a core and a core that it reaches; 0 for any number",
-    "routing_entries": "entries of the router of a chip; 0 where there is none",
-    "neuron_bytes": "bytes of a neuron's state and parameters",
-    "synapse_bytes": "bytes of a synapse",
-    "row_bytes": "bytes for each neuron that reaches a core, besides its synapses",
-    "axon_out_bytes": "bytes for each core that a neuron reaches",
-    "padded_rows": "1 where all rows of a core's matrix have the length of the longest",
-    "shared_windows": "1 where a core keeps the kernel of a convolution once",
-    "delay_slots": "most steps that a synapse can delay by itself; 0 for any number",
-    "tile_side": "cores on a side of the square that shares a router; 0 where each has its own",
-    "dense": "1 where synapses are products that are all computed, once a sample",
-    "inclusive": "1 where the cost of a synapse has all others in it",
-    "chip_hops": "what leaving a chip costs, in hops between neighbouring cores or chips",
+    "boards": ("boards", "that can be joined"),
+    "reserved_cores_per_chip": ("cores", "of each chip that system software takes"),
+    "reserved_cores_per_board": ("cores", "of the first chip of a board that it takes besides"),
+    "neurons_per_core": ("neurons", "on a core"),
+    "sources_per_core": ("places", "of an input on a core; 0 where inputs take no core"),
+    "core_bytes": ("bytes", "of a core for neurons, synapses and axons; 0 where chips hold them"),
+    "chip_bytes": ("bytes", "of a chip for synapses; 0 where cores hold them"),
+    "axons_in": ("neurons", "elsewhere that reach a core; 0 for any number"),
+    "axons_out": ("pairs", "of a neuron of a core and a core that it reaches; 0 for any number"),
+    "routing_entries": ("entries", "of the router of a chip; 0 where there is none"),
+    "neuron_bytes": ("bytes", "of a neuron's state and parameters"),
+    "synapse_bytes": ("bytes", "of a synapse"),
+    "row_bytes": ("bytes", "for each neuron that reaches a core, besides its synapses"),
+    "axon_out_bytes": ("bytes", "for each core that a neuron reaches"),
+    "padded_rows": ("1 or 0", "whether all rows of a core's matrix are as long as the longest"),
+    "shared_windows": ("1 or 0", "whether a core keeps the kernel of a convolution once"),
+    "delay_slots": ("steps", "that a synapse can delay by itself at most; 0 for any number"),
+    "tile_side": ("cores", "on a side of the square that shares a router; 0 where none do"),
+    "dense": ("1 or 0", "whether synapses are products that are all computed, once a sample"),
+    "inclusive": ("1 or 0", "whether the cost of a synapse has all others in it"),
+    "chip_hops": ("hops", "between neighbouring cores or chips that leaving a chip counts as"),
 }
-"""The numbers of a machine, and what each is; those left out are 0."""
+"""The numbers of a machine, the unit of each, and what of; those left out are 0."""
 
 LAYOUT = "layout"
 """The name of the places of chips and cores among sources."""
@@ -237,7 +237,8 @@ def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
         raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
     costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
     if machine.get("costs_of", "none") != "none":
-        costs = {**load_device(_named(f"{where}: costs_of", machine["costs_of"])).costs, **costs}
+        other = load_device(_named(f"{where}: costs_of", machine["costs_of"]))
+        costs = {key: cost.of(other.title) for key, cost in other.costs.items()} | costs
     numbers, sources = dict[str, int](), {LAYOUT: _source(machine)}
     for key, entry in entries.items():
         if key not in NUMBERS:

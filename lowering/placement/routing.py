@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from networkx import Graph
 
 KEY_BITS = 32
+"""Of a packet (Furber et al., The SpiNNaker project, Proc. IEEE 102(5), 2014)."""
+
 _LINKS = {(1, 0): 0, (1, 1): 1, (0, 1): 2, (-1, 0): 3, (-1, -1): 4, (0, -1): 5}
 _MIXED = np.int64(-1)
 

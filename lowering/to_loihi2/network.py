@@ -49,7 +49,8 @@ GRADED_BITS = 24
 """Of messages that are whole numbers."""
 
 MOST_DELAY = 63
-"""Steps of a connection, of which the first is every connection's own."""
+"""Steps of a connection, of which the first is every connection's own (Lava 0.10.0,
+dense/models.py: a delay of 0 to 63)."""
 
 
 def network_of(function: func.FuncOp, unsupported: UnsupportedOps) -> LoihiNetwork:

@@ -1,7 +1,9 @@
 """Networks on machines: every neuron once, within every capacity, with what flows where."""
 
+import ast
 import itertools
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from triton_dsl.lowering.placement import (
     place,
 )
 from triton_dsl.lowering.placement.connectivity import Dense
-from triton_dsl.lowering.placement.device import LAYOUT
+from triton_dsl.lowering.placement.costs import COSTS
+from triton_dsl.lowering.placement.device import FOLDER, LAYOUT, NUMBERS
 from triton_dsl.runtime.spiking.config import SpikingConfig
 
 
@@ -295,12 +298,40 @@ def test_routers_are_limited() -> None:
         place(work, "spinnaker1", constraints={"routing_entries": 9})
 
 
-def test_devices_say_where_their_numbers_are_from() -> None:
-    for name in device_names():
-        device = load_device(name)
-        assert device.core_count > 0 and device.title
-        for number in (*device.numbers, LAYOUT):
-            assert any(year in device.sources[number] for year in ("2018", "2019", "202"))
+@pytest.mark.parametrize("name", device_names())
+def test_every_number_of_a_machine_has_a_unit_a_source_and_a_year(name: str) -> None:
+    """In the file itself, so that no default of the reader stands in for one."""
+    file = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    assert file.keys() <= {"machine", "numbers", "costs"}
+    tables = {"machine": file["machine"], **file.get("numbers", {}), **file.get("costs", {})}
+    for key, table in tables.items():
+        assert isinstance(table, dict), f"{key} is a number alone"
+        assert len(table["source"]) > 10 and type(table["year"]) is int, key
+        assert 2000 < table["year"] < 2027, key
+    for key in file.get("numbers", {}):
+        unit, what = NUMBERS[key]
+        assert unit and what
+    for key, cost in file.get("costs", {}).items():
+        assert cost["unit"] == COSTS[key][0]
+    device = load_device(name)
+    assert device.core_count > 0 and device.title and device.costs
+    assert device.sources.keys() == {*device.numbers, LAYOUT}
+    assert "the user's file" not in device.sources.values()
+
+
+def test_code_has_no_joules_of_its_own() -> None:
+    """What things cost stands in the files of machines, and nowhere in the code."""
+    numbers = [
+        (path.name, node.value)
+        for path in sorted(FOLDER.parent.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and type(node.value) is float
+    ]
+    # What moves of a placement must gain, and how attraction fades: no unit.
+    assert {value for _, value in numbers} <= {0.0, -1.0, 1.0, 1e-9, 1e-3}, numbers
+
+
+def test_boards_have_their_cores() -> None:
     assert load_device("spinnaker1").cores.sum() == 856
     assert load_device("spin2-48node").cores.sum() == 7331
 
