@@ -114,7 +114,8 @@ class NativeTarget(Target[NativeOptions]):
         words = [f"precision={options.precision}"]
         if options != NativeOptions(precision=options.precision, spikes=options.spikes):
             words.insert(0, f"recipe={options.kernels().name}")
-        return native_stages(" ".join(words), options.spikes)
+        keep = "integers" if options.precision == "float32" else "ternary"
+        return native_stages(" ".join(words), options.spikes, keep)
 
     def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:
         """The code in the form asked for, and its header.
@@ -137,10 +138,11 @@ class NativeTarget(Target[NativeOptions]):
         return Artifact(prefix, files, manifest=manifest, primary=f"{prefix}{suffix}")
 
 
-def native_stages(options: str, spikes: str = "event") -> tuple[Stage, ...]:
-    """The stages, with the options of the pass to memory and the form of spiking synapses."""
+def native_stages(options: str, spikes: str = "event", keep: str = "integers") -> tuple[Stage, ...]:
+    """The stages, with the options of the pass to memory, the form of spiking synapses, and which
+    products with trits are kernels."""
     return (
-        *loop_stages(spikes, "ternary", KERNELS),
+        *loop_stages(spikes, keep, KERNELS),
         Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),
         Stage(
             "llvm",

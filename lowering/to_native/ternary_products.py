@@ -48,6 +48,15 @@ def kernel_takes(op: Operation) -> bool:
     return takes is not None and takes(op)
 
 
+def integer_takes(op: Operation) -> bool:
+    """`kernel_takes`, but for convolutions of floats: loops of float32 are quicker."""
+    if isinstance(op, ternary.ConvOp) and isinstance(
+        tensor_type(op.input).element_type, Float32Type
+    ):
+        return False
+    return kernel_takes(op)
+
+
 def product_takes(op: Operation) -> bool:
     """Whether `op` is a product with trits that C code computes, and nothing behind it.
 

@@ -29,7 +29,7 @@ from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
-from ..ternary_products import kernel_takes, product_takes
+from ..ternary_products import integer_takes, kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
 from .linalg_builder import LinalgBuilder, Rule, element
@@ -51,7 +51,7 @@ def takes(kind: type[Operation], element: Attribute) -> bool:
 
 
 CHOICES = ("arguments", "constants")
-KEPT = ("none", "ternary", "products")
+KEPT = ("none", "ternary", "integers", "products")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,8 @@ class ConvertTensorToLinalgPass(ModulePass):
     """`ternary`: products that native kernels take stay as they are (`to_native.ternary_products`),
     where need be without the steps that follow them, and so do parameters and constants. Where they
     meet lowered types there are casts (`builtin.unrealized_conversion_cast`). Ops of `spike` stay
-    too. `products`: the same, but no product stays with steps that follow it."""
+    too. `integers`: the same, but convolutions of floats become loops. `products`: no product stays
+    with steps that follow it."""
 
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
@@ -132,6 +133,8 @@ def _check(module: ModuleOp, as_arguments: bool, *, keeps_ternary: bool) -> None
         raise UnsupportedError("linalg", problems)
 
 
+_TAKEN = {"products": product_takes, "integers": integer_takes}
+
 _OURS = {*tensor.OPERATIONS, *ternary_dialect.Ternary.operations}
 
 
@@ -147,7 +150,7 @@ def _unsupported(op: Operation) -> str | None:
 
 def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]:
     """Lower the body of a function; the library functions that it calls then."""
-    taken = product_takes if keep == "products" else kernel_takes
+    taken = _TAKEN.get(keep, kernel_takes)
     products = split_products(function, taken) if keep != "none" else {}
     ops = list(function.body.walk())
     if not ops:

@@ -27,6 +27,7 @@ from . import (
     spike_products,
     spiking,
     structured,
+    trit_constants,
 )
 from .assembly import Assembly
 from .fusion import fuse
@@ -86,6 +87,7 @@ class Compilation:
         )
         outputs = plan_function(program, self._copy)
         fuse(program)
+        trit_constants.pack_trits(program)
         functions, constants = Assembly(program, outputs).write()
         self.held = [
             (name, buffer.offset.at(0) + 8 * place)
@@ -97,6 +99,7 @@ class Compilation:
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
         kernels += convolutions.functions(program, kernels)
         kernels += spiking.functions(program) + spike_products.functions(program)
+        kernels += trit_constants.functions(program)
         return [*_declarations(self._copy), *kernels, *functions]
 
 

@@ -1,4 +1,4 @@
-"""Convolutions of floats with known weights, with what follows them, against PyTorch in float64."""
+"""Networks of float convolutions, with pads and branches, against PyTorch in float64."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytest.importorskip("llvmlite")
 RUNNABLE = [recipe.name for recipe in RECIPES if recipe.features <= host_features()]
 
 
-def _conv(*sizes: int, **options: Any) -> nn.Conv2d:
+def _conv(*sizes: Any, **options: Any) -> nn.Conv2d:
     return nn.Conv2d(*sizes, **options)
 
 
@@ -118,7 +118,11 @@ def _compared(module: nn.Module, shape: Sequence[int], batches: Sequence[int], r
             expected = module.double()(x.double())
             module.float()
         results = program(x.numpy())
-        pairs = [(results, expected)] if isinstance(expected, Tensor) else zip(results, expected)
+        pairs = (
+            [(results, expected)]
+            if isinstance(expected, Tensor)
+            else zip(results, expected, strict=True)
+        )
         for result, wanted in pairs:
             wanted = wanted.numpy()
             error = np.abs(result - wanted).max() / np.abs(wanted).max()
