@@ -88,7 +88,33 @@ def error(tool: str, message: str) -> None:
     located = ": error: " in first or ": warning: " in first
     placeless = first.startswith(("error: ", "warning: "))
     prefix = "" if located else f"{tool}: " if placeless else f"{tool}: error: "
-    print(prefix + message, file=sys.stderr)
+    diagnose(prefix + message)
+
+
+def diagnose(message: str) -> None:
+    """Messages of the compiler on stderr, in colours where it is a terminal that wants them."""
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
+        from rich.console import Console
+        from rich.text import Text
+
+        text = Text(message)
+        for pattern, style in _STYLES:
+            text.highlight_regex(pattern, style)
+        Console(stderr=True, highlight=False, soft_wrap=True).print(text)
+    else:
+        print(message, file=sys.stderr)
+
+
+_STYLES = (
+    (r"(?m)^(?:.*?: )?error: .*$", "bold"),
+    (r"(?m)(?<=: )error:|^error:", "bold red"),
+    (r"(?m)(?<=: )warning:|^warning:", "bold yellow"),
+    (r"(?m)^help:", "bold cyan"),
+    (r"(?m)^note:", "bold blue"),
+    (r"(?m)^ *\d* \|", "blue"),
+    (r"(?m)(?<=\| )[ \t]*\^+$", "bold red"),
+    (r"\[[EW]\d{4}\](?m:$)", "dim"),
+)
 
 
 def note(tool: str, message: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .diagnostics import suggest
+from .diagnostics import Edit
 from .dims import UNKNOWN, Dim, DimError, solve
 from .elaborated import ConstantData, Value
+from .habits import ELEMENTS, NOTHING, TYPES, nearest
 from .nodes import (
     Binary,
     Dimension,
@@ -43,6 +44,18 @@ TERNARIZE_RULE = "a TernaryTensor takes a dense value only through ternarize(…
 DECODE_RULE = "a SpikeTensor is used as a dense tensor only through decode(…)"
 
 
+def wrapped(span: Span, function: str, more: str = "") -> tuple[Edit, Edit]:
+    """The edits that make what stands at a place the argument of a function."""
+    start = Span(span.file, span.line, span.column, span.line, span.column)
+    end = Span(span.file, span.end_line, span.end_column, span.end_line, span.end_column)
+    return Edit(start, f"{function}("), Edit(end, f"{more})")
+
+
+def _head(span: Span, name: str) -> Span:
+    """The place of the name that a type begins with."""
+    return Span(span.file, span.line, span.column, span.line, span.column + len(name))
+
+
 def is_pack(name: str) -> bool:
     """Whether a dimension name stands for any number of axes."""
     return name.startswith("_")
@@ -57,8 +70,8 @@ class Annotations(Session):
         if kind is None:
             self.error(
                 f"unknown type '{node.kind}'",
-                node.span,
-                suggestion=suggest(node.kind, [*_KINDS, *SCALARS]),
+                _head(node.span, node.kind),
+                suggestion=NOTHING.get(node.kind) or nearest(node.kind, _KINDS, TYPES),
             )
             return None
         element = node.element
@@ -68,14 +81,18 @@ class Annotations(Session):
             if element is not None and element not in DENSE_ELEMENTS:
                 self.error(
                     f"unknown element type '{element}'",
-                    node.span,
-                    suggestion=suggest(element, DENSE_ELEMENTS),
+                    node.element_span or node.span,
+                    suggestion=nearest(element, [*DENSE_ELEMENTS, "trit"], ELEMENTS),
                 )
                 return None
             return kind, element or "float32"
         own = "trit" if kind == "ternary" else "bool"
         if element not in (None, own):
-            self.error(f"a {node.kind} has elements of type {own}, found {element}", node.span)
+            self.error(
+                f"a {node.kind} has elements of type {own}, found {element}",
+                node.element_span or node.span,
+                suggestion=f"did you mean '{own}'?",
+            )
             return None
         return kind, own
 
@@ -91,7 +108,8 @@ class Annotations(Session):
             self.error(
                 f"unknown type '{node.name}'",
                 node.span,
-                suggestion=suggest(node.name, [*SCALARS, *_KINDS]),
+                suggestion=NOTHING.get(node.name)
+                or nearest(node.name, [*SCALARS, *_KINDS], TYPES, ELEMENTS),
             )
         return None
 
@@ -142,10 +160,19 @@ class Annotations(Session):
         if isinstance(value, Opaque):
             return UNKNOWN
         if isinstance(value, bool) or not isinstance(value, int | Dim):
-            self.error(f"a dimension is an int, found {describe(value)}", dimension.span)
+            hint = "write a whole number, a name or ?"
+            if isinstance(value, float) and value.is_integer() and value >= 1:
+                hint = f"did you mean '{int(value)}'?"
+            self.error(
+                f"a dimension is an int, found {describe(value)}", dimension.span, suggestion=hint
+            )
             return None
         if isinstance(value, int) and value < 1:
-            self.error(f"a dimension must be at least 1, found {value}", dimension.span)
+            self.error(
+                f"a dimension must be at least 1, found {value}",
+                dimension.span,
+                suggestion="write the size, or a name or ? for one that is known at run time alone",
+            )
             return None
         return Dim.lift(value)
 
@@ -270,14 +297,15 @@ class Annotations(Session):
         description = describe(value)
         hint = None
         if isinstance(value, float) and value.is_integer() and name in ("int", *INTEGERS):
-            hint = f"write {int(value)}"
+            hint = f"did you mean '{int(value)}'?"
         self.error(f"{what} needs {name}, found {description}", span, suggestion=hint)
         return POISON
 
     def trit(self, number: int, span: Span) -> object:
         """A trit literal's value."""
         if number not in (-1, 0, 1):
-            self.error(f"{TRIT_RULE}, found {number}", span)
+            hint = f"did you mean '{max(-1, min(1, number))}'?"
+            self.error(f"{TRIT_RULE}, found {number}", span, suggestion=hint)
             return POISON
         return Trit(number)
 
@@ -337,6 +365,7 @@ class Annotations(Session):
                     f"{what} needs {declared}, found {actual}: {TERNARIZE_RULE}",
                     span,
                     suggestion="write ternarize(…)",
+                    edits=wrapped(span, "ternarize"),
                 )
                 return POISON
             if actual.kind == "spike":
@@ -344,6 +373,7 @@ class Annotations(Session):
                     f"{what} needs {declared}, found {actual}: {DECODE_RULE}",
                     span,
                     suggestion="write decode(…)",
+                    edits=wrapped(span, "decode"),
                 )
                 return POISON
             if declared.kind == "spike":
@@ -358,11 +388,14 @@ class Annotations(Session):
                 f"{what} needs {declared}, found {actual}",
                 span,
                 suggestion=f'write cast(…, dtype="{declared.element}")',
+                edits=wrapped(span, "cast", f', dtype="{declared.element}"'),
             )
             return POISON
         if not shapes_equal(actual.shape, declared.shape, self.assumptions):
             self.error(
-                f"{what} needs {declared}, found {actual}{self._difference(actual, declared)}", span
+                f"{what} needs {declared}, found {actual}{self._difference(actual, declared)}",
+                span,
+                suggestion=f"write {actual} where {declared} is declared, or compute that",
             )
             return POISON
         if actual.kind != declared.kind:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .diagnostics import suggest
+from .diagnostics import nearest_name
 from .dims import Dim, DimError
 from .elaborated import Projection, Value
 from .expressions import Expressions
+from .habits import ARGUMENTS, nearest
 from .nodes import Argument, Call, Span
 from .signatures import Builtin, Opaque, Parameter, RuleCall, RuleError, Undetermined
 from .types import TensorType, promote, promote_number
@@ -64,10 +65,14 @@ class BuiltinCalls(Expressions):
             else:
                 named = True
                 if name not in names:
+                    place = item.argument.span
+                    end = place.column + len(name)
+                    near = nearest(name, set(names) - {g.argument.name for g in arguments},
+                                   ARGUMENTS)  # fmt: skip
                     self.error(
                         f"{what} has no argument '{name}'",
-                        item.argument.span,
-                        suggestion=suggest(name, names),
+                        Span(place.file, place.line, place.column, place.line, end),
+                        suggestion=near or f"its arguments are {', '.join(names)}",
                     )
                     fine = False
                     continue
@@ -328,7 +333,7 @@ class BuiltinCalls(Expressions):
             self.error(
                 f'{what} must be one of {listed}, found "{converted}"',
                 span,
-                suggestion=suggest(converted, parameter.choices),
+                suggestion=_chosen(converted, parameter.choices),
             )
             return False
         call.attributes[name] = converted
@@ -346,3 +351,9 @@ class BuiltinCalls(Expressions):
             )
             return POISON
         return self.convert_scalar(value, "int", span, what)
+
+
+def _chosen(found: str, choices: Sequence[str]) -> str:
+    """Which of the choices was meant, in quotes as it is written."""
+    near = nearest_name(found, choices)
+    return f"did you mean '\"{near}\"'?" if near else f'write one of them, such as "{choices[0]}"'

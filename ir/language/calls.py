@@ -108,6 +108,7 @@ class Calls(BuiltinCalls):
         is_trit = isinstance(callee, Name) and callee.identifier == "trit"
         if is_trit and frame.module.find("trit") is None:
             return self._trit_call(expression, frame)
+        self.called = expression
         target = self.evaluate(callee, frame, compile_time)
         match target:
             case BuiltinRef(builtin=None):
@@ -178,6 +179,7 @@ class Calls(BuiltinCalls):
             self.error(
                 f"{what} needs '{missing[0]}'",
                 span,
+                suggestion=f"write {missing[0]}=… among the arguments",
                 notes=[(f"{what} is declared here", function.name_span)],
             )
             return POISON

@@ -1,7 +1,8 @@
 """What the compiler says about a `.tri` file: collected, sorted by place, drawn with carets.
 
-A `Diagnostic` is data; `render` draws one, `DiagnosticBag` collects those of a run and raises them
-together as one `CompilationError`. Nothing here knows the grammar or the type rules.
+A `Diagnostic` is data, its fix included; `render` draws one, `apply_fix` does to a text what one
+offers, `DiagnosticBag` collects those of a run and raises them together as one `CompilationError`.
+Nothing here knows the grammar or the type rules; `codes` names the messages.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import CompilationError
@@ -22,8 +23,17 @@ MAX_ERRORS = 20
 Note = tuple[str, Span | None]
 
 _NEWLINE = re.compile(r"\r\n|\n|\r")
+_MEANT = re.compile(r"did you mean '(.+)'\?", re.DOTALL)
 _WINDOW = 160
 _GUTTER = 5
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change of the source that belongs to a fix: `text` in place of what stands at `span`."""
+
+    span: Span
+    text: str
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,7 @@ class Diagnostic:
         span: the exact text meant, or `None` for a message about no place.
         suggestion: what to write instead, a whole phrase (`"did you mean 'weights'?"`).
         notes: further places that explain the message, each a text and where it points.
+        edits: what changes the source as the suggestion says, where that is more than `fix` knows.
     """
 
     severity: Literal["error", "warning", "note"]
@@ -43,6 +54,39 @@ class Diagnostic:
     span: Span | None
     suggestion: str | None = None
     notes: tuple[Note, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+    @property
+    def code(self) -> str:
+        """The code of the message, such as `"E0201"`, which `triton explain` knows."""
+        from .codes import code_of
+
+        return code_of(self.message)
+
+    @property
+    def fix(self) -> tuple[Edit, ...]:
+        """The edits that end this error: its own, else those of `did you mean 'x'?`.
+
+        Without edits of its own, `x` stands for the text at `span`.
+        """
+        meant = _MEANT.fullmatch(self.suggestion or "")
+        if self.edits or meant is None or self.span is None:
+            return self.edits
+        return (Edit(self.span, meant[1]),)
+
+
+def apply_fix(source: str, edits: Iterable[Edit]) -> str:
+    """The text after edits that do not overlap; all of them must be of this text."""
+    starts = [0, *(match.end() for match in _NEWLINE.finditer(source))]
+
+    def offset(line: int, column: int) -> int:
+        return min(starts[min(line, len(starts)) - 1] + column - 1, len(source))
+
+    for edit in sorted(edits, key=lambda e: (e.span.line, e.span.column), reverse=True):
+        start = offset(edit.span.line, edit.span.column)
+        stop = offset(edit.span.end_line, edit.span.end_column)
+        source = source[:start] + edit.text + source[stop:]
+    return source
 
 
 def split_lines(source: str) -> list[str]:
@@ -79,13 +123,16 @@ def render(diagnostic: Diagnostic, sources: Mapping[str, str]) -> str:
     """
     span = diagnostic.span
     place = "" if span is None else f"{span}: "
-    lines = [f"{place}{diagnostic.severity}: {diagnostic.message}"]
+    code = f" [{diagnostic.code}]" if diagnostic.code else ""
+    lines = [f"{place}{diagnostic.severity}: {diagnostic.message}{code}"]
     if span is not None and span.file in sources:
         lines += _excerpt(span, sources[span.file])
     if diagnostic.suggestion is not None:
-        lines.append(f"help: {diagnostic.suggestion}")
+        lines.append("help: " + "".join(map(_printable, diagnostic.suggestion)))
     for text, where in diagnostic.notes:
         lines.append(f"note: {text}" if where is None else f"note: {text}: {where}")
+        if where is not None and where.file in sources:
+            lines += _excerpt(where, sources[where.file])
     return "\n".join(lines)
 
 
@@ -145,18 +192,35 @@ class DiagnosticBag:
     def __init__(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
         self._seen: set[tuple[str, Span | None, str]] = set()
         self._items: list[Diagnostic] = []
+        self._fixable: dict[tuple[str, str, str | None], int] = {}
         self._errors = 0
+        self._error_places: set[Span] = set()
         self.extend(diagnostics)
 
     def add(self, diagnostic: Diagnostic) -> None:
-        """Take in one diagnostic; a second one of the same text at the same place is dropped."""
+        """Take in one diagnostic; a second one of the same text at the same place is dropped.
+
+        One of the same text elsewhere, with the same fix, adds a note and its edits to the first.
+        """
         key = (diagnostic.severity, diagnostic.span, diagnostic.message)
         if key in self._seen:
             return
         self._seen.add(key)
+        alike = (diagnostic.severity, diagnostic.message, diagnostic.suggestion)
+        first = self._fixable.get(alike)
+        if first is not None and diagnostic.fix:
+            known = self._items[first]
+            notes = (*known.notes, ("here too", diagnostic.span))
+            edits = (*known.fix, *diagnostic.fix)
+            self._items[first] = replace(known, notes=notes, edits=edits)
+            return
+        if diagnostic.fix:
+            self._fixable[alike] = len(self._items)
         self._items.append(diagnostic)
         if diagnostic.severity == "error":
             self._errors += 1
+            if diagnostic.span is not None:
+                self._error_places.add(diagnostic.span)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Take in several diagnostics."""
@@ -170,9 +234,10 @@ class DiagnosticBag:
         *,
         suggestion: str | None = None,
         notes: Iterable[Note] = (),
+        edits: Iterable[Edit] = (),
     ) -> None:
         """Report an error."""
-        self.add(Diagnostic("error", message, span, suggestion, tuple(notes)))
+        self.add(Diagnostic("error", message, span, suggestion, tuple(notes), tuple(edits)))
 
     def warning(
         self,
@@ -181,9 +246,14 @@ class DiagnosticBag:
         *,
         suggestion: str | None = None,
         notes: Iterable[Note] = (),
+        edits: Iterable[Edit] = (),
     ) -> None:
         """Report a warning."""
-        self.add(Diagnostic("warning", message, span, suggestion, tuple(notes)))
+        self.add(Diagnostic("warning", message, span, suggestion, tuple(notes), tuple(edits)))
+
+    def has_error_at(self, span: Span) -> bool:
+        """Whether an error of exactly this place was reported."""
+        return span in self._error_places
 
     @property
     def has_errors(self) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .annotations import wrapped
 from .calls import GENERIC_TYPES, Flow
-from .diagnostics import DiagnosticBag, suggest
+from .diagnostics import DiagnosticBag, Edit, suggest
 from .dims import UNKNOWN, Dim
 from .elaborated import ConstantData, ConstantValue, Elaborated, InputValue, Value
+from .habits import TYPES, nearest
 from .layers import Layers
 from .loader import Module
 from .nodes import (
@@ -22,7 +24,9 @@ from .nodes import (
     Let,
     Return,
     ScalarTypeNode,
+    Span,
     Statement,
+    TypeNode,
 )
 from .session import Budget
 from .signatures import Opaque
@@ -88,6 +92,7 @@ class Elaborator(Layers):
                     "this expression has no effect",
                     statement.span,
                     suggestion="write return … or let name = …",
+                    edits=(Edit(_start(statement.span), "return "),),
                 )
             case _:
                 self.error("this statement is not understood here", statement.span)
@@ -221,6 +226,10 @@ class Elaborator(Layers):
                 self.error(
                     f"'for' runs over a range(…) or a list, found {describe(items)}",
                     statement.iterable.span,
+                    suggestion="write range(…)" if isinstance(items, int | Dim) else None,
+                    edits=wrapped(statement.iterable.span, "range")
+                    if isinstance(items, int | Dim)
+                    else (),
                 )
                 return self._symbolic_for(statement, frame, POISON)
 
@@ -273,7 +282,9 @@ class Elaborator(Layers):
                 generic.type.name not in GENERIC_TYPES
             ):
                 self.error(
-                    f"a generic argument is one of {', '.join(GENERIC_TYPES)}", generic.type.span
+                    f"a generic argument is one of {', '.join(GENERIC_TYPES)}",
+                    generic.type.span,
+                    suggestion=nearest(_type_name(generic.type), GENERIC_TYPES, TYPES),
                 )
                 value: object = POISON
             elif generic.default is not None:
@@ -408,3 +419,11 @@ def _kind(value: object) -> str | None:
             return kind
         case _:
             return None
+
+
+def _start(span: Span) -> Span:
+    return Span(span.file, span.line, span.column, span.line, span.column)
+
+
+def _type_name(node: TypeNode) -> str:
+    return node.name if isinstance(node, ScalarTypeNode) else ""

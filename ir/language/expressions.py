@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
-from .diagnostics import suggest
+from .diagnostics import Edit, suggest
 from .dims import Dim, DimError
 from .elaborated import Value
+from .habits import METHODS
 from .indexing import Indexing
 from .nodes import (
     Attribute,
@@ -68,6 +69,9 @@ _FLOAT_OPERATORS: dict[str, Callable[[float, float], float]] = {
 
 class Expressions(Indexing):
     """Evaluates every expression except calls."""
+
+    called: Call | None = None
+    """The call whose callee is evaluated, for what a method is called here."""
 
     def evaluate(self, expression: Expression, frame: Frame, compile_time: bool = False) -> object:
         """The value of an expression.
@@ -197,14 +201,17 @@ class Expressions(Indexing):
         return names
 
     def _attribute(self, expression: Attribute, frame: Frame, compile_time: bool) -> object:
+        called = self.called
         base = self.evaluate(expression.base, frame, compile_time)
         if isinstance(base, Poison):
             return POISON
         if not isinstance(base, LayerInstance):
+            hint, edits = self._as_function(expression, base, called)
             self.error(
                 f"only a layer has members, found {describe(base)}",
                 expression.span,
-                suggestion="index the list first" if is_list(base) else None,
+                suggestion="index the list first" if is_list(base) else hint,
+                edits=edits,
             )
             return POISON
         for table in (base.members, base.generics):
@@ -215,10 +222,38 @@ class Expressions(Indexing):
         self.error(
             f"layer {base.definition.name} has no member '{expression.name}'",
             expression.span,
-            suggestion=suggest(expression.name, [*base.members, *base.generics]),
+            suggestion=(near := suggest(expression.name, [*base.members, *base.generics])),
+            edits=() if near is None else (_last(expression, near.split("'")[1]),),
             notes=[(f"{base.definition.name} is declared here", base.definition.name_span)],
         )
         return POISON
+
+    def _as_function(
+        self, member: Attribute, base: object, call: Call | None
+    ) -> tuple[str | None, tuple[Edit, ...]]:
+        """What a method or property of a tensor elsewhere is here: a function of the tensor."""
+        if not isinstance(base, Value):
+            return None, ()
+        if member.name in ("shape", "size", "ndim"):
+            sizes = ", ".join(map(str, base.type.shape))
+            return f"its sizes are {sizes}: write the one that is meant", ()
+        name = METHODS.get(member.name, member.name)
+        if name not in BUILTINS:
+            return "functions of tensors are called by name: f(x)", ()
+        start, end = _start(member.span), _end(member.span)
+        dot = Span(end.file, end.line, end.column - len(member.name) - 1, end.line, end.column)
+        if call is None or call.callee is not member:
+            return f"write {name}(…)", (Edit(start, f"{name}("), Edit(dot, ")"))
+        given = call.arguments
+        first = Edit(start, f"{name}(")
+        if not given:
+            opened = Span(dot.file, dot.line, dot.column, call.span.end_line, call.span.end_column)
+            return f"write {name}(…)", (first, Edit(opened, ")"))
+        opened = Span(dot.file, dot.line, dot.column, given[0].span.line, given[0].span.column)
+        is_shape = name in ("reshape", "permute", "expand")
+        loose = is_shape and not isinstance(given[0].value, ListLiteral) and given[0].name is None
+        edits = (first, Edit(opened, ", [" if loose else ", "))
+        return f"write {name}(…, …)", (*edits, Edit(_end(given[-1].span), "]")) if loose else edits
 
     # Operators
 
@@ -441,6 +476,21 @@ class Expressions(Indexing):
             suggestion="give the dimension a number in the type of the argument",
         )
         return POISON
+
+
+def _start(span: Span) -> Span:
+    return Span(span.file, span.line, span.column, span.line, span.column)
+
+
+def _end(span: Span) -> Span:
+    return Span(span.file, span.end_line, span.end_column, span.end_line, span.end_column)
+
+
+def _last(attribute: Attribute, text: str) -> Edit:
+    """Another name in place of that behind the last dot."""
+    end = attribute.span
+    column = end.end_column - len(attribute.name)
+    return Edit(Span(end.file, end.end_line, column, end.end_line, end.end_column), text)
 
 
 def member_names(definition: LayerDef) -> set[str]:

@@ -50,6 +50,7 @@ class Layers(Calls):
                 self.error(
                     f"{definition.name} needs '{generic.name}'",
                     span,
+                    suggestion=f"write {generic.name}=… among the arguments",
                     notes=[(f"{definition.name} is declared here", definition.name_span)],
                 )
                 return POISON

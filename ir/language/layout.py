@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .diagnostics import Diagnostic, DiagnosticBag
+from .diagnostics import Diagnostic, DiagnosticBag, Edit
 from .lexer import SourceToken, end_of, make_token, shorten
 from .nodes import Span
 
@@ -23,6 +23,7 @@ _CLOSER = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _TEXT = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _ENDS_OPERAND = ("NAME", "RPAR", "RSQB", "STRING", "INTEGER", "FLOAT")
 _STARTS_ITEM = ("LET", "RETURN", "PARAM", "BUFFER", "FN", "LAYER", "IMPORT", "CONST", "FOR", "IF")
+FOR_HEADER = "the header of the 'for'"
 _OWNERS = {"LAYER": "the layer", "FN": "the function", "IF": "the 'if'", "FOR": "the 'for'"}
 
 
@@ -46,6 +47,8 @@ def bracket_role(tokens: list[SourceToken], index: int) -> str:
             return f"the arguments of '{tokens[index - 1]}'"
         if kind(-1) == "NAME" and kind(-2) == "LAYER":
             return f"the generic arguments of '{tokens[index - 1]}'"
+        if kind(-1) == "FOR":
+            return FOR_HEADER
         return "the call" if kind(-1) in ("NAME", "RPAR", "RSQB") else "the '('"
     if kind(-1) == "MORETHAN" or (kind(-1) == "COMMA" and kind(-3) == "LESSTHAN"):
         return "the shape"
@@ -103,8 +106,9 @@ class _Layout:
     def _separator(self, token: SourceToken, index: int) -> None:
         if token == ";" and self._in_parentheses:
             if self._is_closed_later(index):
-                message = f"expected ',' in {self._open[-1].role}, found ';'"
-                self._bag.error(message, token.span, suggestion="did you mean ','?")
+                if self._open[-1].role != FOR_HEADER:  # the parser has more to say of it
+                    message = f"expected ',' in {self._open[-1].role}, found ';'"
+                    self._bag.error(message, token.span, suggestion="did you mean ','?")
                 self._out.append(make_token("COMMA", ",", token.span))
                 return
             self._close_parentheses(token)
@@ -220,11 +224,19 @@ class _Layout:
 
     def _unclosed(self, bracket: Bracket, found: SourceToken, place: Span) -> Diagnostic:
         text = _TEXT[_CLOSER[bracket.token.type]]
+        if found.type in _TEXT.values() or (found.type in _CLOSER.values() and place == found.span):
+            suggestion, edits = f"did you mean '{text}'?", ()
+        else:
+            at = Span(place.file, place.line, place.column, place.line, place.column)
+            written = f"\n{text}\n" if text == "}" else text
+            suggestion, edits = f"write {text} here", (Edit(at, written),)
         return Diagnostic(
             "error",
             f"expected '{text}' to close {bracket.role}, found {found_text(found)}",
             place,
-            notes=((f"'{bracket.token}' is opened here", bracket.token.span),),
+            suggestion,
+            ((f"'{bracket.token}' is opened here", bracket.token.span),),
+            edits,
         )
 
     def _close(self, token: SourceToken, index: int) -> None:
@@ -249,7 +261,8 @@ class _Layout:
             fixed.repair = self._unclosed(bracket, token, token.span)
             self._out.append(fixed)
             return
-        self._bag.error(f"unmatched '{token}': nothing is open that it could close", token.span)
+        self._bag.error(f"unmatched '{token}': nothing is open that it could close", token.span,
+                        suggestion="leave it out", edits=(Edit(token.span, ""),))  # fmt: skip
         self._dropped = True
 
     def _closes_next(self, index: int, bracket: Bracket) -> bool:

@@ -11,14 +11,15 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from lark import Token
 from lark.lexer import TerminalDef
 
-from .diagnostics import Diagnostic, DiagnosticBag
+from .diagnostics import Diagnostic, DiagnosticBag, Edit
+from .habits import ELEMENTS
 from .nodes import Span
 
 MAX_INTEGER = 2**63
@@ -278,7 +279,20 @@ class Lexer:
         if trailing is not None:
             whole = text + trailing[0]
             fixed = whole.replace("_", "")
-            suggestion = f"did you mean '{fixed}'?" if re.fullmatch(r"[0-9.]+", fixed) else None
+            bounds = re.fullmatch(r"([0-9]+)\.\.\.?([0-9]+)", fixed)
+            if bounds is not None:
+                meant = f"range({bounds[1]}, {bounds[2]})"
+                message = f"a range is written {meant}"
+                self._report(message, len(whole), f"did you mean '{meant}'?")
+                kinds = ("NAME", "LPAR", "INTEGER", "COMMA", "INTEGER", "RPAR")
+                texts = ("range", "(", bounds[1], ",", bounds[2], ")")
+                self._emit_parts(kinds, texts, len(whole))
+                return
+            if self._shape_of_mlir():
+                return
+            suggestion = None
+            if re.fullmatch(r"[0-9]+(\.[0-9]*)?", fixed):
+                suggestion = f"did you mean '{fixed}'?"
             self._report(f"{shorten(whole)} is not a number", len(whole), suggestion)
             self._emit("INTEGER", whole, "0").damaged = True
         elif kind == "FLOAT":
@@ -298,6 +312,38 @@ class Lexer:
         else:
             self._emit(kind, text)
 
+    def _emit_parts(self, kinds: Sequence[str], texts: Sequence[str], length: int) -> None:
+        """Several tokens in place of `length` characters that stand for them."""
+        span, position = self._span(length), self._position
+        for kind, text in zip(kinds, texts, strict=True):
+            self._emit(kind, text).span = span
+        self._position = position + length
+
+    def _shape_of_mlir(self) -> bool:
+        """`tensor<8x4xf32>`, of which `8x4xf32` comes next."""
+        whole = re.compile(r"((?:[0-9]+x)+)(\w+)>").match(self._source, self._position)
+        tail = [token.type for token in self._tokens[-2:]]
+        if whole is None or tail != ["NAME", "LESSTHAN"]:
+            return False
+        kind, opener = self._tokens[-2:]
+        sizes = whole[1].rstrip("x").split("x")
+        element = ELEMENTS.get(whole[2], whole[2])
+        meant = f"Tensor<{element}>[{', '.join(sizes)}]"
+        end = self._span(len(whole[0]))
+        place = Span(self._file, kind.span.line, kind.span.column, end.end_line, end.end_column)
+        self._bag.error("a shape stands in square brackets", place,
+                        suggestion=f"did you mean '{meant}'?")  # fmt: skip
+        del self._tokens[-2:]
+        dims = [part for size in sizes for part in (",", size)][1:]
+        kinds = ["COMMA" if part == "," else "INTEGER" for part in dims]
+        texts = ["Tensor", "<", element, ">", "[", *dims, "]"]
+        names = ["NAME", "LESSTHAN", "NAME", "MORETHAN", "LSQB", *kinds, "RSQB"]
+        self._emit_parts(names, texts, len(whole[0]))
+        first = self._tokens[-len(texts)]
+        first.comments, first.newline_before = kind.comments, kind.newline_before
+        del opener
+        return True
+
     def _string(self, text: str) -> None:
         for match in _ESCAPE.finditer(text):
             if match[3] is not None and match[3] not in _ESCAPES:
@@ -314,7 +360,11 @@ class Lexer:
         self._bag.error(message, self._span(length), suggestion=suggestion)
 
     def _unterminated_comment(self) -> None:
-        self._report("this comment has no closing '*/'", 2)
+        rest = _LINE_REST.match(self._source, self._position)
+        line = self._span(len(rest[0]) if rest else 2)
+        edits = (Edit(end_of(line), " */"),)
+        self._bag.error("this comment has no closing '*/'", self._span(2),
+                        suggestion="write */ where it ends", edits=edits)  # fmt: skip
         self._position = len(self._source)
         self._damaged = True
 
@@ -324,16 +374,25 @@ class Lexer:
         rest = _LINE_REST.match(self._source, self._position)
         line = rest[0] if rest else character
         if character == '"':
-            self._report("this string has no closing '\"'", len(line.rstrip()))
-            self._emit("STRING", line, '""').damaged = True
+            # What may close brackets behind it is not taken for a part of it.
+            begun = re.match(r"\"[^()\[\]{},;\\]*", line)
+            text = begun[0].rstrip() if begun else line
+            self._report("this string has no closing '\"'", len(text), f"did you mean '{text}\"'?")
+            self._emit("STRING", text, f'{text}"')
             return
-        single = re.match(r"'([^'\"\r\n]*)'", line)
+        single = re.match(r"['\u201c\u201d\u2018\u2019]([^'\"\r\n\u201c\u201d\u2018\u2019]*)"
+                          r"['\u201c\u201d\u2018\u2019]", line)  # fmt: skip
         if single is not None:
             fixed = shorten(single[1])[1:-1]
             self._report(
-                "a string stands in double quotes", len(single[0]), f"did you mean '\"{fixed}\"'?"
+                "a string stands in double quotes",
+                len(single[0]),
+                f"did you mean '\"{fixed}\"'?",
             )
             self._emit("STRING", single[0], f'"{single[1]}"').damaged = "\\" in single[1]
+            return
+        if character == "^":
+            self._emit("CARET", character)  # no token of the grammar: `repairs` knows it
             return
         run = re.match(r"[^\W0-9][\w]*", line)
         if run is not None:

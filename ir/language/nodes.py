@@ -185,6 +185,7 @@ class TensorTypeNode(TypeNode):
     element: str | None
     dimensions: tuple[Dimension, ...]
     long_form: bool = False
+    element_span: Span | None = field(default=None, compare=False, kw_only=True, repr=False)
 
 
 # Statements

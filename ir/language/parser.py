@@ -160,7 +160,7 @@ def _run(tokens: list[SourceToken], bag: DiagnosticBag) -> tuple[nodes.TopLevel,
     from .recovery import Recovery
 
     parser = _grammar().lark.parse_interactive()
-    recovery = Recovery(parser, tokens, bag)
+    recovery = Recovery(parser, tokens, bag, _grammar().terminals)
     position = 0
     result: Any = None
     while position < len(tokens) and not bag.is_full:

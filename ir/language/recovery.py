@@ -8,14 +8,14 @@ function, layer, `if` or `for` with a faulty header is read all the same, for th
 
 from __future__ import annotations
 
-import re
 from typing import Any, cast
 
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
-from .diagnostics import DiagnosticBag, Note, nearest_name
+from .diagnostics import DiagnosticBag, Edit, Note, nearest_name
 from .layout import bracket_role, found_text
-from .lexer import SourceToken, make_token, shorten
+from .lexer import Lexer, SourceToken, Terminals, make_token, shorten
+from .repairs import Change, Repair, edits_of, repair
 from .tree_builder import cover
 
 KEYWORDS = {
@@ -61,7 +61,9 @@ _FOLLOWS_KEYWORD = {
     "IF": ("NAME", "INTEGER", "FLOAT", "TRUE", "FALSE", "BANG", "LPAR"),
     "ELSE": ("LBRACE", "IF"),
 }
-_WORDY_OPERATORS = {"and": "&&", "or": "||", "not": "!", "is": "=="}
+MAX_REPAIRS = 100
+"""Repairs of one file; more is no program of another language."""
+
 _NAMED = {
     "LAYER": "a name for the layer",
     "FN": "a name for the function",
@@ -115,12 +117,19 @@ class Recovery:
         parser: lark's parser; its stacks are cut back here.
         tokens: the whole token stream; a misspelt keyword is put right in it.
         bag: takes the errors.
+        terminals: what the text of a repair is read by.
     """
 
     def __init__(
-        self, parser: InteractiveParser, tokens: list[SourceToken], bag: DiagnosticBag
+        self,
+        parser: InteractiveParser,
+        tokens: list[SourceToken],
+        bag: DiagnosticBag,
+        terminals: Terminals,
     ) -> None:
         self._parser = parser
+        self._terminals = terminals
+        self._repairs = 0
         # lark leaves the types of its stacks open.
         self._state = cast(Any, parser).parser_state
         self._tokens = tokens
@@ -135,6 +144,11 @@ class Recovery:
         start = self._item_start(position)
         if self._fix_else(position):
             return position
+        damaged = any(t.damaged for t in self._tokens[start : position + 1])
+        found = None if damaged else repair(self._tokens, start, position)
+        if found is not None and self._repairs < MAX_REPAIRS:
+            self._repairs += 1
+            return self._repaired(found, start, position)
         if self._fix_keyword(start, position):
             self._unwind()
             return start
@@ -155,6 +169,40 @@ class Recovery:
         """Cut the parser back to the list of declarations, where the file may end."""
         while len(self._states) > 1 and not self._takes("$END"):
             self._pop()
+
+    # Repairs
+
+    def _repaired(self, found: Repair, start: int, position: int) -> int:
+        """Report what `repairs` knows and go on with its changes, from the start of the item."""
+        edits = edits_of(self._tokens, found.changes)
+        span = cover(self._tokens[found.first].span, self._tokens[found.last].span)
+        meant = f"did you mean '{edits[0].text.strip()}'?" if edits else None
+        self._bag.error(found.message, span, suggestion=found.suggestion or meant, edits=edits)
+        self._unwind()
+        if found.stop is not None:
+            first = self._tokens[start]
+            error = make_token("ERROR", "", cover(first.span, self._tokens[found.stop - 1].span))
+            error.broken = (*self._bound_names(start, found.stop), str(self._tokens[start + 1]))
+            self._parser.feed_token(error)
+            self._feed("_SEP", first)
+            return found.stop
+        if not found.changes:
+            return self._leave_out(start, position)
+        for change in reversed(found.changes):
+            self._change(change)
+        return start
+
+    def _change(self, change: Change) -> None:
+        old = self._tokens[change.first : change.stop] or [self._tokens[change.first - 1]]
+        span = cover(old[0].span, old[-1].span)
+        text = change.text.strip() if change.tokens is None else change.tokens
+        new = Lexer(self._terminals, text, span.file, DiagnosticBag()).tokens()[:-1]
+        for token in new:
+            token.span = span
+        if new and change.stop > change.first:
+            new[0].comments, new[0].newline_before = old[0].comments, old[0].newline_before
+            new[0].blank_before = old[0].blank_before
+        self._tokens[change.first : change.stop] = new
 
     # The parser's stacks
 
@@ -294,7 +342,9 @@ class Recovery:
         if token.type != "NAME" or not self._takes("ELSE"):
             return False
         if token == "elif":
-            self._report("there is no 'elif'", token, "write 'else if'")
+            edits = (Edit(token.span, "else if"),)
+            self._bag.error("there is no 'elif'", token.span, suggestion="write else if",
+                            edits=edits)  # fmt: skip
             fixed = [make_token("ELSE", "else", token.span), make_token("IF", "if", token.span)]
         elif nearest_name(str(token), ("else",)) and self._follows(position, "ELSE"):
             self._report(f"unknown keyword '{token}'", token, "did you mean 'else'?")
@@ -413,37 +463,19 @@ class Recovery:
         token = self._tokens[position]
         previous = self._tokens[position - 1] if position else None
         kinds = [t.type for t in self._tokens[start:position]]
-        if token.type == "NAME" and str(token) in _WORDY_OPERATORS:
-            return f"did you mean '{_WORDY_OPERATORS[str(token)]}'?"
-        if previous is not None and previous.type == "NAME" and previous == "not":
-            return "did you mean '!'?"
-        if token.type == "EQUAL" and previous is not None:
-            if previous.type in _OPERATORS and kinds == ["NAME", previous.type]:
-                name = self._tokens[start]
-                return f"write '{name} = {name} {previous} ...'"
-            if kinds and kinds[0] in ("IF", "RETURN"):
-                return "did you mean '=='?"
-            if kinds and kinds[0] in ("PARAM", "BUFFER"):
+        if token.type == "EQUAL" and kinds:
+            if kinds[0] in ("PARAM", "BUFFER"):
                 return "values come from a weights file; for a constant write 'let'"
-            if kinds and kinds[0] == "NAME":
+            if kinds[0] == "NAME":
                 return "only a name can be assigned to"
         if token.found == "the end of the line" and "INTEGER" in accepted:
             return "to go on in the next line, put the expression in parentheses"
         if token.type == "INTEGER" and previous is not None and previous.type == "DOT":
             return f"write '[{token}]' for an element of a list"
-        if token.type == "DOT" and "INTEGER" in accepted:
-            following = self._tokens[position + 1]
-            if re.fullmatch(r"[0-9]+", str(following)):
-                return f"did you mean '0.{following}'?"
-        following = self._tokens[min(position + 1, len(self._tokens) - 1)]
         if token.type == "AT_LEAST" and "MORETHAN" in accepted:
             return "write '> =' with a space between"
         if token.type == "EQUALS" and "EQUAL" in accepted:
             return "did you mean '='?"
-        if token.type == "COLON" and following.type == "EQUAL":
-            return "did you mean '='?"
-        if self._tokens[start] == "while":
-            return "there is no 'while'; write 'for NAME in range(...)'"
         if self._tokens[start].type == "NAME" and position == start + 1:
             nearest = nearest_name(str(self._tokens[start]), KEYWORDS)
             return None if nearest is None else f"did you mean '{nearest}'?"

@@ -43,7 +43,10 @@ def matmul(call: RuleCall) -> Result:
     left, right = a.shape, b.shape
     inner_right = right[0] if len(right) == 1 else right[-2]
     if not call.same(left[-1], inner_right):
-        call.fail(f"needs equal inner dimensions: {a} @ {b}")
+        turned = len(right) == 2 and call.same(left[-1], right[-1])
+        size = f"the right side needs {left[-1]} where it has {inner_right}"
+        hint = "write transpose(…) around the right side" if turned else size
+        call.fail(f"needs equal inner dimensions: {a} @ {b}", "y" if turned else None, hint)
     batch = call.broadcast(left[:-2], right[:-2])
     rows = left[-2:-1]
     columns = right[-1:] if len(right) > 1 else ()

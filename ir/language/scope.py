@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from .annotations import dimension_names
 from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
-from .diagnostics import MAX_ERRORS, DiagnosticBag, suggest
+from .diagnostics import MAX_ERRORS, DiagnosticBag, Edit
 from .expressions import member_names
+from .habits import MEMBERS, MODULES, NAMES, NOTHING, nearest
 from .loader import Module
 from .nodes import (
     Argument,
@@ -239,11 +240,12 @@ class _Names:
             case Assign():
                 self._expression(statement.value)
                 if not any(statement.name in block for block in self.blocks):
+                    near = self._nearest(statement.name, ())
                     self.bag.error(
                         f"'{statement.name}' is not declared",
                         statement.name_span,
-                        suggestion=self._nearest(statement.name, ())
-                        or f"write let {statement.name} = …",
+                        suggestion=near or f"write let {statement.name} = …",
+                        edits=() if near else (_inserted(statement.name_span, "let "),),
                     )
                     own[statement.name] = _Binding(statement.name_span, is_used=True)
             case Return():
@@ -259,6 +261,13 @@ class _Names:
                 self._expression(statement.iterable)
                 binding = _Binding(statement.name_span, is_used=True)
                 self._block(statement.body, {statement.name: binding})
+            case ExpressionStatement(value=Call(callee=Name(identifier="print") as callee)) if (
+                callee.identifier not in self.outer
+            ):
+                edits = (Edit(statement.span, ""),)
+                self.bag.error(
+                    "there is no 'print'", statement.span, suggestion=NOTHING["print"], edits=edits
+                )
             case ExpressionStatement():
                 self._expression(statement.value)
             case ErrorStatement(names=names):
@@ -276,6 +285,7 @@ class _Names:
                 statement.name_span,
                 suggestion=f"write {name} = … to give it another value",
                 notes=[("the first is here", own[name].span)],
+                edits=() if statement.type else (_between(statement.span, statement.name_span),),
             )
             return
         if any(name in block for block in self.blocks[:-1]):
@@ -297,11 +307,41 @@ class _Names:
                     self._expression(dimension)
 
     def _expression(self, expression: Expression) -> None:
+        prefixes: set[int] = set()
         for part in parts(expression):
             if isinstance(part, Attribute):
                 self.attributes.add(part.name)
-            elif isinstance(part, Name):
+                self._foreign_prefix(part, prefixes)
+            elif isinstance(part, Name) and id(part) not in prefixes:
                 self._use(part)
+
+    def _foreign_prefix(self, attribute: Attribute, prefixes: set[int]) -> None:
+        """`self.w`, `torch.relu`: what stands before the last dot is no name here."""
+        root: Expression = attribute
+        while isinstance(root, Attribute):
+            root = root.base
+        if not isinstance(root, Name) or id(root) in prefixes:
+            return
+        word = root.identifier
+        if word not in (*MEMBERS, *MODULES) or self._is_known(word):
+            return
+        prefixes.add(id(root))
+        self.module.broken.add(word)
+        end = attribute.span
+        column = end.end_column - len(attribute.name)
+        name = Span(end.file, end.end_line, column, end.end_line, column)
+        what = "members of a layer" if word in MEMBERS else "layers and functions"
+        known = attribute.name in self.outer or word in MEMBERS
+        near = None if known else self._nearest(attribute.name, self.outer)
+        self.bag.error(
+            f"there is no '{word}': {what} are named directly",
+            root.span,
+            suggestion=f"leave '{word}.' out" if known else near or NOTHING.get(attribute.name),
+            edits=(_between(root.span, name), *(_renamed(end, attribute.name, near))),
+        )
+
+    def _is_known(self, name: str) -> bool:
+        return name in self.outer or any(name in block for block in self.blocks)
 
     def _use(self, name: Name) -> None:
         text = name.identifier
@@ -312,8 +352,11 @@ class _Names:
                 return
         if text in self.outer:
             return
+        self.module.broken.add(text)  # once is enough
         self.bag.error(
-            f"unknown name '{text}'", name.span, suggestion=self._nearest(text, self.outer)
+            f"unknown name '{text}'",
+            name.span,
+            suggestion=NOTHING.get(text) or self._nearest(text, self.outer),
         )
 
     def _nearest(self, name: str, outer: Iterable[str]) -> str | None:
@@ -321,7 +364,26 @@ class _Names:
         self.unknown += 1
         if self.unknown > MAX_ERRORS:
             return None
-        return suggest(name, {*outer, *(n for block in self.blocks for n in block)})
+        candidates = {*outer, *(n for block in self.blocks for n in block), "true", "false"}
+        return nearest(name, candidates, NAMES)
+
+
+def _inserted(before: Span, text: str) -> Edit:
+    return Edit(Span(before.file, before.line, before.column, before.line, before.column), text)
+
+
+def _between(start: Span, end: Span) -> Edit:
+    """What stands from the start of one place to the start of another, left out."""
+    return Edit(Span(start.file, start.line, start.column, end.line, end.column), "")
+
+
+def _renamed(attribute: Span, name: str, near: str | None) -> tuple[Edit, ...]:
+    """The last name of an attribute by the one that was meant."""
+    if near is None:
+        return ()
+    line, column = attribute.end_line, attribute.end_column
+    place = Span(attribute.file, line, column - len(name), line, column)
+    return (Edit(place, near.split("'")[1]),)
 
 
 def type_names(node: TypeNode) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .diagnostics import DiagnosticBag, Note
+from .diagnostics import DiagnosticBag, Edit, Note
 from .dims import Assumptions
 from .elaborated import ConstantData, ConstantValue, Operation, ParameterValue, Value
 from .loader import PRELUDE_FILE
@@ -106,6 +106,7 @@ class Session:
         *,
         suggestion: str | None = None,
         notes: Sequence[Note] = (),
+        edits: Sequence[Edit] = (),
     ) -> None:
         """Report an error; only the first at a place is kept."""
         self.error_count += 1
@@ -118,17 +119,17 @@ class Session:
             )
             if layer is not None:
                 message = f"in {layer}: {message}"
-            suggestion = None
+            suggestion, edits = None, ()
             notes = [note for note in notes if note[1] is None or note[1].file != _PRELUDE]
         else:
             for call in reversed(self.calls[-3:]):
                 is_root = call.function is not None and call.span == call.function.name_span
                 if call.span.file != _PRELUDE and call.span != place and not is_root:
                     notes.append((f"in {call.what}, called here", call.span))
-        if place in self._places:
+        if place in self._places or self.bag.has_error_at(place):
             return
         self._places.add(place)
-        self.bag.error(message, place, suggestion=suggestion, notes=notes)
+        self.bag.error(message, place, suggestion=suggestion, notes=notes, edits=edits)
         if self.bag.error_count > 200:
             raise Abandon
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .annotations import DECODE_RULE, Annotations
+from .annotations import DECODE_RULE, Annotations, wrapped
 from .dims import Dim
 from .elaborated import Value
 from .nodes import Binary, Span
@@ -19,19 +19,22 @@ COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "
 class TensorOperators(Annotations):
     """Evaluates operators with a tensor on at least one side."""
 
-    def needs_decode(self, symbol: str, value: Value, span: Span) -> None:
+    def needs_decode(
+        self, symbol: str, value: Value, span: Span, operand: Span | None = None
+    ) -> None:
         self.error(
             f"'{symbol}' needs a dense tensor, found {value.type}: {DECODE_RULE}",
             span,
             suggestion="write decode(…)",
+            edits=() if operand is None else wrapped(operand, "decode"),
         )
 
     def tensor_operator(self, node: Binary, left: object, right: object) -> object:
         symbol, span = node.operator, node.span
-        for value in (left, right):
+        for value, operand in ((left, node.left), (right, node.right)):
             if isinstance(value, Value):
                 if value.type.kind == "spike":
-                    self.needs_decode(symbol, value, span)
+                    self.needs_decode(symbol, value, span, operand.span)
                     return POISON
                 compares = symbol in ("==", "!=")
                 if value.type.element == "bool" and not compares:
@@ -136,7 +139,15 @@ class TensorOperators(Annotations):
             result = matmul(call)
         except RuleError as error:
             notes = [*self.origin(node.left, left), *self.origin(node.right, right)]
-            self.error(f"'@' {error.message}", node.span, suggestion=error.suggestion, notes=notes)
+            # `y` is named where turning it round would do.
+            edits = wrapped(node.right.span, "transpose") if error.argument == "y" else ()
+            self.error(
+                f"'@' {error.message}",
+                node.span,
+                suggestion=error.suggestion,
+                notes=notes,
+                edits=edits,
+            )
             return POISON
         operands = [
             self.cast(value, call.casts[name], node.span) if name in call.casts else value

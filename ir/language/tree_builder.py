@@ -291,5 +291,10 @@ def _tensor_type(
     kinds = (nodes.Expression, nodes.UnknownDimension)
     dimensions = tuple(c for c in children if isinstance(c, kinds))
     return nodes.TensorTypeNode(
-        str(children[0]), element, dimensions, long_form, span=_span(children)
+        str(children[0]),
+        element,
+        dimensions,
+        long_form,
+        span=_span(children),
+        element_span=None if element is None else children[2].span,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import typer
 from ...ir.errors import CompilationError, TritonError
 from ...ir.language.checker import TypeChecker
 from ...ir.language.diagnostics import Diagnostic, render
+from ...ir.language.nodes import Span
 from ...ir.language.parser import read_source
-from ..console import error, print_json
+from ..console import diagnose, error, print_json
 from .options import Check
 
 
@@ -55,19 +55,23 @@ def _check_file(file: Path) -> tuple[list[Diagnostic], str | None]:
     except TritonError as wrong:
         return [], str(wrong)
     for warning in typed.warnings:
-        print(render(warning, {str(file): source}), file=sys.stderr)
+        diagnose(render(warning, {str(file): source}))
     return list(typed.warnings), None
 
 
 def _as_dict(diagnostic: Diagnostic) -> dict[str, Any]:
-    span = diagnostic.span
     return {
         "severity": diagnostic.severity,
+        "code": diagnostic.code,
         "message": diagnostic.message,
         "suggestion": diagnostic.suggestion,
-        "file": span.file if span else None,
-        "line": span.line if span else None,
-        "column": span.column if span else None,
-        "end_line": span.end_line if span else None,
-        "end_column": span.end_column if span else None,
+        "fix": [{**_place(edit.span), "text": edit.text} for edit in diagnostic.fix],
+        "notes": [{**_place(where), "message": text} for text, where in diagnostic.notes],
+        **_place(diagnostic.span),
     }
+
+
+def _place(span: Span | None) -> dict[str, Any]:
+    """Lines and columns begin at 1, and the end column is behind the text."""
+    keys = ("file", "line", "column", "end_line", "end_column")
+    return {key: getattr(span, key, None) for key in keys}

@@ -123,6 +123,20 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Explain:
+    """Say what the code of a message means: the rule, an example, and the same put right.
+
+    Example: triton explain E0201
+    """
+
+    code: Annotated[
+        str | None,
+        typer.Argument(metavar="CODE", help="Such as E0201. Without it, all.", show_default=False),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
 class Fmt:
     """Format programs in place.
 
@@ -497,7 +511,7 @@ class Energy:
 
 
 COMMANDS = (
-    *(Compile, Convert, Quantize, Check, Fmt, Run, Energy),
+    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Energy),
     *(Verify, Serve, Info, Devices, Doctor),
 )
 """In the order of the help."""

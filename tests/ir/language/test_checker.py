@@ -44,10 +44,13 @@ def test_the_diagnostic_of_the_specification() -> None:
 """)
     assert str(error).splitlines() == [
         "<string>:7:16: error: '@' needs equal inner dimensions: "
-        "Tensor[N, 784] @ TernaryTensor[748, 10]",
+        "Tensor[N, 784] @ TernaryTensor[748, 10] [E0501]",
         "    7 |         return x @ weights + bias",
         "      |                ^^^^^^^^^^^",
+        "help: the right side needs 784 where it has 748",
         "note: 'weights' is declared here: <string>:2:5",
+        "    2 |     param weights: TernaryTensor[748, 10]",
+        "      |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",
     ]
     assert (error.line, error.column) == (7, 16)
 

@@ -33,10 +33,12 @@ def test_the_sample_of_the_specification():
     )
     assert render(diagnostic, {"mnist.tri": MNIST}) == (
         "mnist.tri:7:16: error: "
-        "'@' needs equal inner dimensions: Tensor[N, 784] @ TernaryTensor[748, 10]\n"
+        "'@' needs equal inner dimensions: Tensor[N, 784] @ TernaryTensor[748, 10] [E0501]\n"
         "    7 |         return x @ weights + bias\n"
         "      |                ^^^^^^^^^^^\n"
-        "note: 'weights' is declared here: mnist.tri:2:5"
+        "note: 'weights' is declared here: mnist.tri:2:5\n"
+        "    2 |     param weights: TernaryTensor[748, 10]\n"
+        "      |     ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"
     )
 
 

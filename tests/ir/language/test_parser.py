@@ -292,20 +292,24 @@ END = "the end of the line"
     [
         ("let x 1", 7, "expected '=' or ':', found '1'", None),
         ("let = 1", 5, "expected a name, found '='", None),
-        ("let x = f(a b)", 13, "expected ',' or ')' to close the call, found 'b'", None),
-        ("let x = f(a\nlet y = 1", 12, f"expected ')' to close the call, found {END}", None),
-        ("let x = [1, 2", 14, "expected ']' to close the list, found the end of the file", None),
-        ("let x = (1 + 2]", 15, "expected ')' to close the '(', found ']'", None),
-        ("let x = f(a))", 13, "unmatched ')': nothing is open that it could close", None),
+        ("let x = f(a b)", 13, "a ',' is missing before 'b'", "write a, b"),
+        ("let x = f(a\nlet y = 1", 12, f"expected ')' to close the call, found {END}",
+         "write ) here"),
+        ("let x = [1, 2", 14, "expected ']' to close the list, found the end of the file",
+         "write ] here"),
+        ("let x = (1 + 2]", 15, "expected ')' to close the '(', found ']'", "did you mean ')'?"),
+        ("let x = f(a))", 13, "unmatched ')': nothing is open that it could close", "leave it out"),
         ("let x: T[3 = 1", 12, "expected ']' to close the shape, found '='", None),
-        ("let x = y[1:2\nlet z = 1", 14, f"expected ']' to close the index, found {END}", None),
+        ("let x = y[1:2\nlet z = 1", 14, f"expected ']' to close the index, found {END}",
+         "write ] here"),
         ("fn f(x: T -> U {}", 11, "expected ')' to close the arguments of 'f', found '->'", None),
-        ("layer L(a int) {}", 11, "expected ':' and a type after 'a', found 'int'", None),
+        ("layer L(a int) {}", 11, "a type stands behind ':'", "write a: int"),
         ("layer {}", 7, "expected a name for the layer, found '{'", None),
         ("fn f() return 1", 8, "expected '{' to open the body of the function, found 'return'",
          None),
         ("fn f() -> {}", 11, "expected a type after '->', found '{'", None),
-        ("import blocks", 8, "expected a file name in double quotes, found 'blocks'", None),
+        ("import blocks", 1, "'import' reads .tri files: layers and functions are there without it",
+         "leave the line out"),
         ("x = 1", 1, "expected a declaration (import, const, let, fn or layer), found 'x'", None),
         ("layer L { return 1 }", 11, "'return' is out of place: it belongs in a function", None),
         ("fn f() { param w: T }", 10, "'param' is out of place: it belongs in a layer", None),
@@ -314,22 +318,20 @@ END = "the end of the line"
         ("layer L { parm w: T }", 11, "unknown keyword 'parm'", "did you mean 'param'?"),
         ("fn f() { retrun x }", 10, "unknown keyword 'retrun'", "did you mean 'return'?"),
         ("def f() { }", 1, "unknown keyword 'def'", "did you mean 'fn'?"),
-        ("fn f() { if a { } elif b { } }", 19, "there is no 'elif'", "write 'else if'"),
+        ("fn f() { if a { } elif b { } }", 19, "there is no 'elif'", "write else if"),
         ("fn f() { if a { } esle { } }", 19, "unknown keyword 'esle'", "did you mean 'else'?"),
-        ("fn f() { x += 1 }", 13, "expected an expression after '+', found '='",
-         "write 'x = x + ...'"),
-        ("fn f() { if x = 1 { } }", 15, "expected '{' to open the body of the 'if', found '='",
-         "did you mean '=='?"),
-        ("let x = a and b", 11, "expected a newline or ';', found 'and'", "did you mean '&&'?"),
+        ("fn f() { x += 1 }", 12, "there is no operator '+='", "write x = x + 1"),
+        ("fn f() { if x = 1 { } }", 15, "'=' gives a value, '==' compares", "did you mean '=='?"),
+        ("let x = a and b", 11, "there is no operator 'and'", "did you mean '&&'?"),
         ("let x = a & b", 11, "unexpected character '&'", "did you mean '&&'?"),
         ("let x = 1 − 2", 11, "unexpected character '−' (U+2212)", "did you mean '-'?"),
         ("let x = 'a'", 9, "a string stands in double quotes", "did you mean '\"a\"'?"),
-        ('let x = "a', 9, "this string has no closing '\"'", None),
-        ("let x = 1 /* a", 11, "this comment has no closing '*/'", None),
+        ('let x = "a', 9, "this string has no closing '\"'", "did you mean '\"a\"'?"),
+        ("let x = 1 /* a", 11, "this comment has no closing '*/'", "write */ where it ends"),
         ("let x = 1_000", 9, "'1_000' is not a number", "did you mean '1000'?"),
         ("let x = 007", 9, "the integer '007' begins with 0", "did you mean '7'?"),
         ("let x = 1e999", 9, "'1e999' is too large for a float", None),
-        ("let x = .5", 9, "expected an expression after '=', found '.'", "did you mean '0.5'?"),
+        ("let x = .5", 9, "a number begins with a digit", "did you mean '0.5'?"),
         ("let x = y.0", 11, "expected a name after '.', found '0'",
          "write '[0]' for an element of a list"),
         ("let é = 1", 5, "'é' is no name: names have ASCII letters, digits and '_'", None),
@@ -350,18 +352,23 @@ def test_an_unclosed_bracket_names_where_it_was_opened():
     with pytest.raises(CompilationError) as caught:
         TritonParser().parse("fn f() {\n    let x = f(\n        a,\n    return x\n}", Path("m.tri"))
     assert str(caught.value) == (
-        "m.tri:3:11: error: expected ')' to close the call, found the end of the line\n"
+        "m.tri:3:11: error: expected ')' to close the call, found the end of the line [E0102]\n"
         "    3 |         a,\n"
         "      |           ^\n"
-        "note: '(' is opened here: m.tri:2:14"
+        "help: write ) here\n"
+        "note: '(' is opened here: m.tri:2:14\n"
+        "    2 |     let x = f(\n"
+        "      |              ^"
     )
 
 
 def test_an_unclosed_block_is_noticed_at_the_next_declaration():
     source = "layer A {\n    fn f() {\n        return 1\n    }\n\nlayer B {\n}\n"
-    assert errors(source) == [(6, 1, "expected '}' to close the layer 'A', found 'layer'", None)]
+    message = "expected '}' to close the layer 'A', found 'layer'"
+    assert errors(source) == [(6, 1, message, "write } here")]
     source = "layer A {\n    fn f() {\n        return 1\n\n    fn g() { }\n}\n"
-    assert errors(source) == [(5, 5, "expected '}' to close the function 'f', found 'fn'", None)]
+    message = "expected '}' to close the function 'f', found 'fn'"
+    assert errors(source) == [(5, 5, message, "write } here")]
 
 
 def test_one_run_reports_every_error():
@@ -382,7 +389,7 @@ fn g() {
 }
 """
     assert [(line, column) for line, column, _, _ in errors(source)] == [
-        (1, 8),
+        (1, 1),
         (3, 5),
         (3, 21),
         (4, 13),
@@ -539,7 +546,8 @@ def test_bytes_that_are_not_utf8(tmp_path: Path):
         read_source(path)
     assert (caught.value.line, caught.value.column) == (2, 10)
     assert str(caught.value).startswith(
-        f"{path}:2:10: error: byte 0xe9 is not UTF-8; save the file as UTF-8\n    2 | let b = "
+        f"{path}:2:10: error: byte 0xe9 is not UTF-8; save the file as UTF-8 [E0103]\n"
+        "    2 | let b = "
     )
 
 

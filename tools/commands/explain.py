@@ -1,0 +1,34 @@
+"""`triton explain`: what the code of a message means, with an example and the same put right."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+from ...ir.errors import OptionError
+from ...ir.language.codes import Explanation, explanations
+from ...ir.pipeline import did_you_mean
+from ..console import print_json, show, table
+from .options import Explain
+
+
+def explain(options: Explain) -> None:
+    """Print one explanation, or the list of codes."""
+    rows = explanations()
+    code = None if options.code is None else options.code.strip("[]").upper()
+    if code is not None and code not in rows:
+        raise OptionError(f"there is no code '{options.code}'{did_you_mean(code, rows)}")
+    if options.json:
+        chosen = rows.values() if code is None else [rows[code]]
+        print_json([_as_dict(row) for row in chosen])
+    elif code is None:
+        show(table("messages", ["code", "what"], [(r.code, r.title) for r in rows.values()]))
+    else:
+        row = rows[code]
+        print(f"{row.code}: {row.title}\n\n{row.why}\n")
+        print(
+            f"Wrong:\n\n{indent(row.wrong, '    ')}\nRight:\n\n{indent(row.right, '    ')}", end=""
+        )
+
+
+def _as_dict(row: Explanation) -> dict[str, str]:
+    return {name: getattr(row, name) for name in ("code", "title", "why", "wrong", "right")}
