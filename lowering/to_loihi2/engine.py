@@ -14,7 +14,6 @@ import numpy as np
 from ...dialects.spike.types import is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
-from ...ir.value_names import argument_names
 from ...runtime.lava import lava_python, run_script
 from ...runtime.spiking.simulator import Simulator
 from ..emission import UnsupportedOps
@@ -69,13 +68,12 @@ class Loihi2Engine(Engine):
             return self.simulated(inputs)
         self.name = f"lava-nc {found[1]} (fixed_pt)"
         function = entry_function(self.module, "forward")
-        results = run_script(
-            self.artifact.files, dict(zip(argument_names(function), inputs, strict=True))
-        )
+        network = network_of(function, UnsupportedOps("loihi2"))
+        given = {part.name: x for part, x in zip(network.inputs, inputs, strict=True)}
+        results = run_script(self.artifact.files, given)
         end = function.body.block.last_op
         assert end is not None
-        keys = result_keys(network_of(function, UnsupportedOps("loihi2")))
-        values = zip(end.operands, (results[key] for key in keys), strict=True)
+        values = zip(end.operands, (results[key] for key in result_keys(network)), strict=True)
         return [x.astype(np.bool_) if is_train(value) else x for value, x in values]
 
     def simulated(self, inputs: Sequence[Array]) -> list[Array]:

@@ -7,6 +7,7 @@ of trains, and feedback of these. Not here: how it came to be so (`fixed_point`)
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import cast
 
 import numpy as np
@@ -16,10 +17,13 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import Shape
+from ...dialects.parameters import module_of
+from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.loihi import LoihiNeuronOp
 from ...dialects.spike.types import dense_type, is_train
+from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
+from ...ir.interpreter import entry_function
 from ...ir.value_names import argument_names, result_names
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.initial_state import state_of
@@ -37,10 +41,10 @@ from .parts import (
 from .synapses import Weights, as_held
 
 RESERVED = (
-    *("build", "csr_matrix", "inputs", "list", "load", "main", "np", "reversed", "run", "sys"),
-    *("NUMBERS", "Path", "STEPS"),
+    *("ActivationMode", "Conv", "DelayDense", "Dense", "LIF", "NUMBERS", "RingBuffer", "STEPS"),
+    *("SigmaDelta", "Sparse", "SubtractingLIF", "TernaryLIF", "csr_matrix", "inputs", "load", "np"),
 )
-"""Names that a script has for itself."""
+"""Names that the script has for itself where it makes the processes."""
 
 MOST_SHIFT = 16
 """Places by which a sum of numbers times weights is moved to the right, at most."""
@@ -109,7 +113,7 @@ class _Reader:
                 self._encoded(op)
             elif op is end or is_literal(op):
                 continue
-            elif not isinstance(op, (*_AROUND, *_RESHAPES, *_SYNAPSES)):
+            elif not isinstance(op, _BETWEEN):
                 self.refuse(op, "is no part of a network in Loihi's fixed point")
         outputs: list[Output] = []
         for name, value in zip(result_names(self.function), end.operands, strict=True):
@@ -358,21 +362,27 @@ class _Reader:
         followed: set[SSAValue] = set()
         while value not in self.sources:
             op = value.owner
-            if part is None and isinstance(op, tensor.SliceOp):
-                part = op
-            elif part is not None and isinstance(op, tensor.ConcatenateOp):
-                value, part = _joined(part, op), None
-                continue
-            if value in followed or (part and isinstance(op, tensor.ReshapeToOp)):
+            if value in followed:
                 raise Inexpressible("hears feedback of something else than neurons")
             followed.add(value)
-            if isinstance(op, spike.DelayOp):
+            if isinstance(op, tensor.ConcatenateOp) and part is not None:
+                value, part = _joined(part, op), None
+                continue
+            if isinstance(op, tensor.SliceOp) and part is None:
+                part = op
+            elif isinstance(op, spike.DelayOp):
                 if op.delays is not None or op.initial is not None or op.final is not None:
                     raise Inexpressible("expects one delay for all neurons, without states")
                 delay += op.steps.value.data
-            elif not isinstance(op, (*_RESHAPES, tensor.ConvertOp)) and op is not part:
-                raise Inexpressible("expects spikes of neurons or inputs, delayed or reshaped")
+            elif isinstance(op, tensor.ReshapeToOp | tensor.FlattenOp) and part is None:
+                _require_steps(op)
+            elif not isinstance(op, spike.ToTensorOp | spike.FromTensorOp | tensor.ConvertOp):
+                raise Inexpressible(
+                    "expects spikes of whole populations or inputs, delayed or reshaped"
+                )
             value = cast("Operation", op).operands[0]
+        if part is not None:
+            raise Inexpressible("hears a part of a population")
         converted = any(isinstance(seen.owner, tensor.ConvertOp) for seen in followed)
         if converted and self.sources[value] in self.graded:
             raise Inexpressible("hears numbers that are converted")
@@ -388,7 +398,9 @@ def _flat(function: func.FuncOp) -> tuple[func.FuncOp, dict[SSAValue, SSAValue]]
     if not any(isinstance(op, spike.RecurrentOp) for op in function.body.block.ops):
         return function, {}
     copies: dict[SSAValue, SSAValue] = {}
-    function = function.clone(value_mapper=copies)
+    # The module too, which knows what parameters are.
+    module = module_of(function).clone(value_mapper=copies)
+    function = entry_function(module, function.sym_name.data)
     around = function.body.block
     while loops := [op for op in around.ops if isinstance(op, spike.RecurrentOp)]:
         for loop in loops:
@@ -415,13 +427,29 @@ def _flat(function: func.FuncOp) -> tuple[func.FuncOp, dict[SSAValue, SSAValue]]
 def _joined(part: tensor.SliceOp, op: tensor.ConcatenateOp) -> SSAValue:
     """Which operand of a concatenation a slice of it is."""
     axis, first = op.axis.value.data, 0
-    starts, ends, steps = (x.get_values() for x in (part.starts, part.ends, part.steps))
+    sizes = [SLICE_END if n == DYNAMIC else n for n in tensor_type(op.result).get_shape()]
+    bounds = zip(*(x.get_values() for x in (part.starts, part.ends, part.steps)), strict=True)
+    wanted = [range(n)[slice(*each)] for n, each in zip(sizes, bounds, strict=True)]
+    whole = [range(n) for n in sizes]
     for operand in op.operands:
-        last = first + tensor_type(operand).get_shape()[axis]
-        if (starts[axis], ends[axis], steps[axis]) == (first, last, 1):
+        size = tensor_type(operand).get_shape()[axis]
+        whole[axis] = range(first, first + size)
+        if size != DYNAMIC and wanted == whole:
             return operand
-        first = last
+        first += size
     raise Inexpressible("hears a part of a population")
+
+
+def _require_steps(op: tensor.ReshapeToOp | tensor.FlattenOp) -> None:
+    """Refuse a reshape of something else than what each step of a sample holds."""
+    before, after = (tensor_type(v).get_shape() for v in (op.operand, op.result))
+    sizes = op.shape.get_values() if isinstance(op, tensor.ReshapeToOp) else (-2, -3)
+    kept = all(
+        n == m and (n != DYNAMIC or size == -2 - axis)
+        for axis, (n, m, size) in enumerate(zip(before[:2], after[:2], sizes[:2], strict=True))
+    )
+    if not kept or prod(before[2:]) != prod(after[2:]):
+        raise Inexpressible("hears what is reshaped over steps and samples")
 
 
 def terms(value: SSAValue) -> list[SSAValue]:
@@ -444,23 +472,21 @@ def _window(op: spike.ConvOp) -> Window:
     )
 
 
-_AROUND = (
-    tensor.QuantizeOp,
+_BETWEEN = (
+    spike.DelayOp,
+    spike.FromTensorOp,
+    spike.SynapseOp,
+    spike.ToTensorOp,
+    tensor.AddOp,
+    tensor.ClampOp,
+    tensor.ConcatenateOp,
+    tensor.ConvertOp,
     tensor.DequantizeOp,
+    tensor.FlattenOp,
+    tensor.QuantizeOp,
+    tensor.ReshapeToOp,
+    tensor.ShiftRightOp,
     tensor.SliceOp,
     tensor.SqueezeOp,
-    tensor.ClampOp,
 )
-"""What makes numbers of inputs and of potentials, and what makes states for a batch."""
-
-_RESHAPES = (spike.ToTensorOp, spike.FromTensorOp, tensor.ReshapeToOp, tensor.FlattenOp)
-
-_SYNAPSES = (
-    tensor.ConcatenateOp,
-    spike.DelayOp,
-    spike.SynapseOp,
-    tensor.AddOp,
-    tensor.ConvertOp,
-    tensor.ShiftRightOp,
-)
-"""What else may stand between neurons; currents are followed through it."""
+"""What may stand around neurons: who follows currents, states and means looks closer."""

@@ -198,8 +198,8 @@ def _means(read: list[Output], arrays: dict[str, Array]) -> Iterator[str]:
         name = o.population
         mean = f'potentials["{name}"].astype(np.float32) * np.float32({float(o.scale or 0)!r})'
         if o.added.any():
-            arrays[f"{name}_added"] = o.added.astype(np.float32)
-            mean += f' + load("{name}_added")'
+            arrays[f"{name}.added"] = o.added.astype(np.float32)
+            mean += f' + load("{name}.added")'
         yield f'results["{name}.mean"] = {mean}'
 
 
@@ -235,8 +235,8 @@ def _sigma_delta(p: Population, options: SigmaDelta, arrays: dict[str, Array]) -
     if p.bias.any():
         bias = f"bias={p.bias.reshape(-1)[0] // unit}, "
         if p.bias.ndim:
-            arrays[f"{p.name}_bias"] = (p.bias // unit).T.astype(np.int32)
-            bias = f'bias=load("{p.name}_bias"), '
+            arrays[f"{p.name}.bias"] = (p.bias // unit).T.astype(np.int32)
+            bias = f'bias=load("{p.name}.bias"), '
     mode = "RELU" if options.relu else "UNIT"
     return (
         f"{p.name} = SigmaDelta(shape={p.shape[::-1]}, vth={p.threshold // unit}, {bias}"
@@ -252,8 +252,8 @@ def _neurons(population: Population, arrays: dict[str, Array]) -> str:
     p, kind = population, "LIF"
     thresholds = f"vth={p.threshold}"
     if p.threshold.ndim:
-        arrays[f"{p.name}_vth"] = np.broadcast_to(p.threshold, p.shape).T.astype(np.int32)
-        thresholds = f'vth=load("{p.name}_vth")'
+        arrays[f"{p.name}.vth"] = np.broadcast_to(p.threshold, p.shape).T.astype(np.int32)
+        thresholds = f'vth=load("{p.name}.vth")'
     if p.threshold_low is not None:
         kind, thresholds = "TernaryLIF", f"vth_hi={p.threshold}, vth_lo={p.threshold_low}"
         if p.subtracts:
@@ -264,13 +264,13 @@ def _neurons(population: Population, arrays: dict[str, Array]) -> str:
     if mantissa.any():
         bias = f", bias_mant={mantissa.reshape(-1)[0]}, bias_exp={exponent}"
         if mantissa.ndim:
-            arrays[f"{p.name}_bias"] = mantissa.T.astype(np.int32)
-            bias = f', bias_mant=load("{p.name}_bias"), bias_exp={exponent}'
+            arrays[f"{p.name}.bias"] = mantissa.T.astype(np.int32)
+            bias = f', bias_mant=load("{p.name}.bias"), bias_exp={exponent}'
     if p.start.any():
         bias += f", v={p.start}"
         if p.start.ndim:
-            arrays[f"{p.name}_start"] = np.broadcast_to(p.start, p.shape).T.astype(np.int32)
-            bias = bias.replace(f"v={p.start}", f'v=load("{p.name}_start")')
+            arrays[f"{p.name}.start"] = np.broadcast_to(p.start, p.shape).T.astype(np.int32)
+            bias = bias.replace(f"v={p.start}", f'v=load("{p.name}.start")')
     shape = p.shape[::-1]
     return (
         f"{p.name} = {kind}(shape={shape}, du={p.du}, dv={p.dv}, {thresholds}{bias}, "
@@ -313,11 +313,11 @@ def _synapses(
         source, neuron, tap = ways.entries(0, ways.sources)
         row = np.argsort(order)[neuron]
         sort = np.lexsort((source, row))
-        arrays[f"{name}_data"] = weights.mantissa[weights.mantissa != 0][tap[sort]]
-        arrays[f"{name}_indices"] = source[sort].astype(np.int32)
+        arrays[f"{name}.data"] = weights.mantissa[weights.mantissa != 0][tap[sort]]
+        arrays[f"{name}.indices"] = source[sort].astype(np.int32)
         counts = np.bincount(row, minlength=len(order))
-        arrays[f"{name}_indptr"] = np.append(0, np.cumsum(counts)).astype(np.int32)
-        loaded = ", ".join(f'load("{name}_{part}")' for part in ("data", "indices", "indptr"))
+        arrays[f"{name}.indptr"] = np.append(0, np.cumsum(counts)).astype(np.int32)
+        loaded = ", ".join(f'load("{name}.{part}")' for part in ("data", "indices", "indptr"))
         matrix = f"csr_matrix(({loaded}), {(len(order), ways.sources)})"
         return f"{name} = Sparse(weights={matrix}, {exponent}, {options})", True
     if window is not None:

@@ -19,12 +19,13 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects.elements import numpy_dtype
 from ...dialects.interpret import run_module
 from ...dialects.shapes import DYNAMIC, Shape
-from ...dialects.spike.types import dense_type, is_train
+from ...dialects.spike.types import dense_type
 from ...ir.errors import OptionError, PassError
 from ...ir.locations import location_text
 from ...ir.progress import tracked
 from ...ir.samples import Array, batches
 from ...ir.value_names import argument_names
+from ..analysis.time_axis import has_time_first
 from .grids import Grid
 from .observers import OBSERVERS, Histogram, range_of
 from .ranges import Range
@@ -164,10 +165,9 @@ def bind_samples(
 ) -> list[tuple[Array, ...]]:
     """Batches for the arguments of `function` from named arrays of samples.
 
-    The first axis counts the samples; in the batches for a spike train it comes after time. An
-    argument whose batch is static gets batches of that many, and a remainder is left out. A single
-    array goes to a single argument whatever its
-    name.
+    The first axis counts the samples; in the batches for a spike train, or currents of neurons, it
+    comes after time. An argument whose batch is static gets batches of that many, and a remainder
+    is left out. A single array goes to a single argument whatever its name.
 
     Args:
         function: the function that will take the batches.
@@ -276,8 +276,8 @@ def _array(value: Any) -> Array:
 
 
 def _batch_axis(argument: SSAValue) -> int:
-    """The axis of the samples: a spike train has time first."""
-    return int(is_train(argument) and dense_type(argument).get_num_dims() > 1)
+    """The axis of the samples: a run has time first."""
+    return int(has_time_first(argument) and dense_type(argument).get_num_dims() > 1)
 
 
 def _samples_first(argument: SSAValue) -> Shape:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.store import ParameterStore
 
 RECORDED = Path(__file__).parents[2] / "lava_peer" / "recorded" / "feedback.npz"
 STEPS = 60
@@ -20,7 +22,7 @@ PROGRAM = """
 func.func @forward(%x: !spike.train<?x?x6>, %change: tensor<?x?x4xi32>)
     -> (!spike.train<?x?x4>, tensor<?x?x3xi32>, tensor<?x?x2xi32>) {
   %late = spike.delay %x {steps = 1 : i64} : (!spike.train<?x?x6>) -> !spike.train<?x?x6>
-  %w = tensor.constant dense<WX> : tensor<6x4xi8>
+  %w = tensor.parameter "WX" : tensor<6x4xi8>
   %in = spike.linear %late, %w : !spike.train<?x?x6>, tensor<6x4xi8> -> tensor<?x?x4xi32>
   %all, %first, %other = spike.recurrent %in : (tensor<?x?x4xi32>)
       -> (tensor<?x?x7xi32>, !spike.train<?x?x4>, tensor<?x?x3xi32>) {
@@ -33,17 +35,17 @@ func.func @forward(%x: !spike.train<?x?x6>, %change: tensor<?x?x4xi32>)
       : (tensor<?x?x7xi32>) -> tensor<?x?x3xi32>
     %t = tensor.convert %1 : (tensor<?x?x4xi32>) -> tensor<?x?x4xi1>
     %own = spike.from_tensor %t : (tensor<?x?x4xi1>) -> !spike.train<?x?x4>
-    %r = tensor.constant dense<WR> : tensor<4x4xi8>
+    %r = tensor.parameter "WR" : tensor<4x4xi8>
     %back = spike.linear %own, %r : !spike.train<?x?x4>, tensor<4x4xi8> -> tensor<?x?x4xi32>
     %old = spike.delay %2 {steps = 2 : i64} : (tensor<?x?x3xi32>) -> tensor<?x?x3xi32>
-    %b = tensor.constant dense<WB> : tensor<3x4xi8>
+    %b = tensor.parameter "WB" : tensor<3x4xi8>
     %far = spike.linear %old, %b : tensor<?x?x3xi32>, tensor<3x4xi8> -> tensor<?x?x4xi32>
     %sum = tensor.add %i, %back : (tensor<?x?x4xi32>, tensor<?x?x4xi32>) -> tensor<?x?x4xi32>
     %heard = tensor.add %sum, %far : (tensor<?x?x4xi32>, tensor<?x?x4xi32>) -> tensor<?x?x4xi32>
     %s = spike.loihi_lif %heard {du = 2000.0 : f64, dv = 300.0 : f64, threshold = 90.0 : f64}
       : (tensor<?x?x4xi32>) -> !spike.train<?x?x4>
     %d = spike.delay %s {steps = 1 : i64} : (!spike.train<?x?x4>) -> !spike.train<?x?x4>
-    %u = tensor.constant dense<WU> : tensor<4x3xi8>
+    %u = tensor.parameter "WU" : tensor<4x3xi8>
     %up = spike.linear %d, %u : !spike.train<?x?x4>, tensor<4x3xi8> -> tensor<?x?x3xi32>
     %n = spike.loihi_ternary_lif %up {du = 3000.0 : f64, dv = 200.0 : f64, threshold = 70.0 : f64,
         threshold_low = -50.0 : f64} : (tensor<?x?x3xi32>) -> tensor<?x?x3xi32>
@@ -53,10 +55,10 @@ func.func @forward(%x: !spike.train<?x?x6>, %change: tensor<?x?x4xi32>)
     spike.yield %y, %s, %n : tensor<?x?x7xi32>, !spike.train<?x?x4>, tensor<?x?x3xi32>
   }
   %came = spike.delay %change {steps = 1 : i64} : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>
-  %v = tensor.constant dense<WV> : tensor<4x5xi8>
+  %v = tensor.parameter "WV" : tensor<4x5xi8>
   %changed = spike.linear %came, %v : tensor<?x?x4xi32>, tensor<4x5xi8> -> tensor<?x?x5xi32>
   %m = spike.delay %other {steps = 1 : i64} : (tensor<?x?x3xi32>) -> tensor<?x?x3xi32>
-  %p = tensor.constant dense<WM> : tensor<3x5xi8>
+  %p = tensor.parameter "WM" : tensor<3x5xi8>
   %signed = spike.linear %m, %p : tensor<?x?x3xi32>, tensor<3x5xi8> -> tensor<?x?x5xi32>
   %dense = tensor.add %changed, %signed
     : (tensor<?x?x5xi32>, tensor<?x?x5xi32>) -> tensor<?x?x5xi32>
@@ -64,7 +66,7 @@ func.func @forward(%x: !spike.train<?x?x6>, %change: tensor<?x?x4xi32>)
   %hidden = spike.loihi_sigma_delta %dense bias(%c : tensor<5xi32>)
     {threshold = 1920.0 : f64, shift = 6 : i64} : (tensor<?x?x5xi32>) -> tensor<?x?x5xi32>
   %next = spike.delay %hidden {steps = 1 : i64} : (tensor<?x?x5xi32>) -> tensor<?x?x5xi32>
-  %o = tensor.constant dense<WO> : tensor<5x2xi8>
+  %o = tensor.parameter "WO" : tensor<5x2xi8>
   %last = spike.linear %next, %o : tensor<?x?x5xi32>, tensor<5x2xi8> -> tensor<?x?x2xi32>
   %out = spike.loihi_sigma_delta %last {threshold = 900.0 : f64, activation = "none",
     cumulative = true, gain = 2.0 : f64} : (tensor<?x?x2xi32>) -> tensor<?x?x2xi32>
@@ -74,9 +76,9 @@ func.func @forward(%x: !spike.train<?x?x6>, %change: tensor<?x?x4xi32>)
 """
 
 
-def text() -> str:
-    """The program with random weights."""
-    rng, program = np.random.default_rng(8), PROGRAM
+def feedback(text: str = PROGRAM) -> ModuleOp:
+    """Feedback of spikes and of signed ones, a step and three later; changes of changes."""
+    rng = np.random.default_rng(8)
     sizes = {
         "WX": (6, 4),
         "WR": (4, 4),
@@ -86,14 +88,10 @@ def text() -> str:
         "WV": (4, 5),
         "WO": (5, 2),
     }
-    for name, shape in sizes.items():
-        program = program.replace(name, str(rng.integers(-100, 128, shape).tolist()))
-    return program
-
-
-def feedback() -> ModuleOp:
-    """Feedback of spikes and of signed ones, a step and three later; changes of changes."""
-    return parse_module(text())
+    weights = {name: rng.integers(-100, 128, size).astype(np.int8) for name, size in sizes.items()}
+    module = parse_module(text)
+    attach_store(module, ParameterStore.of(weights))
+    return module
 
 
 def inputs(samples: int = 2) -> list[Any]:

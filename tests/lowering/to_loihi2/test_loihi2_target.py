@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import symtable
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from hypothesis.extra.numpy import arrays
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_netx import import_netx
-from triton_dsl.lowering.targets import compile_to_target, get_target
+from triton_dsl.lowering.targets import compile_to_target, get_target, read_options
 from triton_dsl.lowering.to_loihi2.engine import Loihi2Engine
+from triton_dsl.lowering.to_loihi2.network import RESERVED
 from triton_dsl.lowering.to_loihi2.synapses import as_held
 from triton_dsl.runtime import lava
 
@@ -62,8 +65,8 @@ def test_feedback_is_read_and_written() -> None:
     artifact = compile_to_target(FEEDBACK.feedback(), "loihi2")
     script = artifact.text("network.py")
     for part in (
-        "s.s_out.connect(r.s_in)\n    r.a_out.connect(s.a_in)",  # a step later
-        'DelayDense(weights=load("b"), max_delay=2,',  # of three steps one is the synapse's own
+        "s.s_out.connect(WR.s_in)\n    WR.a_out.connect(s.a_in)",  # a step later
+        'DelayDense(weights=load("WB"), max_delay=2,',  # of three steps one is the synapse's own
         "act_mode=ActivationMode.RELU, cum_error=False, state_exp=6",
     ):
         assert part in script
@@ -71,20 +74,64 @@ def test_feedback_is_read_and_written() -> None:
     assert {part["population"] for part in placed["slices"]} == {"s", "n", "hidden", "out"}
 
 
+WORDS = {
+    "ONES": "array<i64: 1, 1, 1>",
+    "STARTS": "%2 = tensor.slice %fed {starts = array<i64:",
+    "TURNED": "%turned = tensor.reshape_to %change {shape = array<i64: -3, -2, 4>}"
+    " : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>\n  %came = spike.delay %turned",
+    "FIRST": "%first3 = tensor.slice %other {starts = array<i64: 1, 0, 0>, ends = array<i64: "
+    "9223372036854775807, 9223372036854775807, 3>, steps = array<i64: 1, 1, 1>}"
+    " : (tensor<?x?x3xi32>) -> tensor<?x?x3xi32>\n  %m = spike.delay %first3",
+}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
         ("threshold = 1920.0", "threshold = 1921.0", "between multiples of 64"),
-        ("%st, %n", "%st, %up", "neurons or inputs"),
+        ("%st, %n", "%st, %up", "whole populations or inputs"),
         ("%sum, %far", "%fed4, %far", "sum of products"),
+        ("9223372036854775807, 7>, steps = array<i64: 1, 1, 1>", "1, 7>, steps = ONES", "a part"),
+        ("%2 = tensor.slice %fed {starts = array<i64: 0, 0, 4>", "STARTS 0, 1, 4>", "a part"),
+        ("%came = spike.delay %change", "TURNED", "reshaped over steps and samples"),
+        ("%m = spike.delay %other", "FIRST", "a part"),
     ],
 )
 def test_feedback_that_the_chip_lacks_is_refused(old: str, new: str, reason: str) -> None:
     fed = "%fed4 = tensor.convert %1 : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>\n    %t = "
-    text = FEEDBACK.text().replace("%t = ", fed)
+    text = FEEDBACK.PROGRAM.replace("%t = ", fed)
     assert old in text
+    for word, meaning in WORDS.items():
+        new = new.replace(word, meaning)
     with pytest.raises(UnsupportedError, match=reason):
-        compile_to_target(parse_module(text.replace(old, new)), "loihi2")
+        compile_to_target(FEEDBACK.feedback(text.replace(old, new)), "loihi2")
+
+
+def test_activity_is_measured_within_feedback(tmp_path: Path) -> None:
+    module, (spikes, changes) = FEEDBACK.feedback(), FEEDBACK.inputs(3)
+    data = tmp_path / "data.npz"
+    np.savez(data, x=spikes.swapaxes(0, 1), change=changes.swapaxes(0, 1))
+    target = get_target("loihi2")
+    driver = target.driver(module, read_options(target, {"data": str(data)}))
+    assert driver is not None
+    run = driver([spikes, changes])
+    rates = {part.name: part.rates for part in run.workload.neurons}
+    got = [(y != 0).mean((0, 1)) for y in run_module(module, [spikes, changes])]
+    for name, expected in zip(["s", "n", "out"], got, strict=True):
+        np.testing.assert_allclose(rates[name], expected)
+        np.testing.assert_allclose(run.rates()[name], expected)
+
+
+@pytest.mark.parametrize("make", [make for make, _ in PROGRAMS.values()])
+def test_names_of_the_script_are_left_to_it(make: Any) -> None:
+    module, script = make(), ""
+    for name in RESERVED:
+        entry_function(module, "forward").body.block.args[0].name_hint = name
+        script = compile_to_target(module, "loihi2").text("network.py")
+        assert f"{name}_1 = RingBuffer" in script
+    table = symtable.symtable(script, "network.py", "exec")
+    (build,) = (part for part in table.get_children() if part.get_name() == "build")
+    assert {each.get_name() for each in build.get_symbols() if each.is_global()} < set(RESERVED)
 
 
 def test_parts_that_nothing_joins_are_refused() -> None:
