@@ -31,6 +31,7 @@ from . import (
 )
 from .assembly import Assembly
 from .fusion import fuse
+from .narrowing import narrow_constants
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
@@ -88,6 +89,7 @@ class Compilation:
         outputs = plan_function(program, self._copy)
         fuse(program)
         trit_constants.pack_trits(program)
+        narrow_constants(program.steps)
         functions, constants = Assembly(program, outputs).write()
         self.held = [
             (name, buffer.offset.at(0) + 8 * place)

@@ -15,7 +15,7 @@ from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..kernels.code import Index
 from ..llvm.types import lanes as lanes_of
@@ -221,7 +221,8 @@ class LoopWriter:
 
     def load_output(self, output: int, j: int, c: int | None) -> SSAValue:
         """What stands where an output goes."""
-        return self._loaded(self.nest.writes[output], j, c)
+        argument = self.nest.output_arguments()[output]
+        return self._loaded(self.nest.writes[output], argument.type, j, c)
 
     def depth(self, value: SSAValue) -> int:
         """The loops that must have been entered before a value is known."""
@@ -259,14 +260,14 @@ class LoopWriter:
         return ONE if a.panels else a.strides[self.plan.vector]
 
     def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
-        self._values[value, j, c] = self._loaded(a, j, c)
+        self._values[value, j, c] = self._loaded(a, value.type, j, c)
 
-    def _loaded(self, a: Access, j: int | None, c: int | None) -> SSAValue:
-        vector, width = self.plan.vector, self.width(c)
+    def _loaded(self, a: Access, kind: Attribute, j: int | None, c: int | None) -> SSAValue:
+        writer, vector, width = self.writer, self.plan.vector, self.width(c)
         address, element = self.address(a, j, c), a.view.element
         if width is None or vector is None or self._between(a) == ONE:
-            return self.writer.load_element(address, element, width)
-        return self.writer.gather(address, self.writer.size(a.strides[vector]), element, width)
+            return writer.load_element(address, element, kind, width)
+        return writer.gather(address, writer.size(a.strides[vector]), element, kind, width)
 
     def set(self, value: SSAValue, j: int | None, c: int | None, known: SSAValue) -> None:
         """Say what a value of the body is in a part of the tile."""
@@ -333,7 +334,6 @@ class LoopWriter:
         axis = None
         if width is not None and self.plan.vector is not None:
             axis = element_axis(self.nest, op, self.depends, self.plan.vector)
-        kind = stored(view.element)
         place = self._tables[view]
         for position, index in enumerate(op.indices):
             if position == axis and self.plan.vector is not None:
@@ -344,10 +344,12 @@ class LoopWriter:
                 last = writer.size(view.sizes[position] - ONE)
                 value = self.get(index, j, c if width is None else None)
                 value = writer.maximum(writer.minimum(value, last), 0)
-            place = writer.move(place, [(value, view.strides[position])], kind)
+            stride = view.strides[position]
+            place = writer.move(place, [(value, stride)], stored(view.element))
+        kind = op.result.type
         if axis is None or width is None or view.strides[axis] == ONE:
-            return writer.load_element(place, view.element, None if axis is None else width)
-        return writer.gather(place, writer.size(view.strides[axis]), view.element, width)
+            return writer.load_element(place, view.element, kind, None if axis is None else width)
+        return writer.gather(place, writer.size(view.strides[axis]), view.element, kind, width)
 
     def store(self, results: Sequence[Mapping[tuple[int, int], SSAValue]]) -> None:
         """Store the results of the tile, one map for each output."""
@@ -376,7 +378,7 @@ class LoopWriter:
             known = dict.fromkeys(behind.sums, value)
             for argument, a in behind.reads.items():
                 moves = self.plan.vector is not None and a.depends_on(self.plan.vector)
-                element = self._loaded(a, j, column if moves else None)
+                element = self._loaded(a, argument.type, j, column if moves else None)
                 known[argument] = element if moves else self.writer.wide(element, width)
             for op in behind.body.ops:
                 operands = [

@@ -259,13 +259,13 @@ def shape_of(nest: Nest) -> tuple[object, ...]:
     behind: object = None
     if nest.behind is not None:
         numbers |= {value: ("behind", n) for n, value in enumerate(nest.behind.body.args)}
-        reads = tuple((numbers[v], places.index(a)) for v, a in nest.behind.reads.items())
+        reads = _placed(nest.behind.reads, numbers, places)
         behind = (_described(nest.behind.body, numbers), reads)
     return (
         nest.sizes,
         nest.parallel,
         nest.index,
-        tuple((numbers[value], places.index(a)) for value, a in nest.reads.items()),
+        _placed(nest.reads, numbers, places),
         tuple(places.index(a) for a in nest.writes),
         tuple((str(a.view.element), a.strides, a.panels) for a in places),
         tuple((str(v.element), v.sizes, v.strides) for v in tables),
@@ -273,6 +273,13 @@ def shape_of(nest: Nest) -> tuple[object, ...]:
         ops,
         behind,
     )
+
+
+def _placed(
+    reads: Mapping[SSAValue, Access], numbers: Mapping[SSAValue, object], places: Sequence[Access]
+) -> tuple[object, ...]:
+    """What is read for each argument, whose type may be wider than what stands in memory."""
+    return tuple((numbers[v], str(v.type), places.index(a)) for v, a in reads.items())
 
 
 def _described(body: Block, numbers: dict[SSAValue, object]) -> tuple[object, ...]:

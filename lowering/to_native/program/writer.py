@@ -139,25 +139,33 @@ class Writer(Code):
 
     # Elements
 
-    def load_element(self, address: SSAValue, element: Attribute, width: int | None) -> SSAValue:
-        """One element, or `width` in a row, as values of the body of a loop."""
-        loaded = self.load(address, wide_type(stored(element), width))
-        return self.loaded(loaded, element)
+    def load_element(
+        self, address: SSAValue, element: Attribute, kind: Attribute, width: int | None
+    ) -> SSAValue:
+        """One element, or `width` in a row, as values of `kind` in the body of a loop."""
+        return self._loaded(self.load(address, wide_type(stored(element), width)), kind)
 
-    def loaded(self, value: SSAValue, element: Attribute) -> SSAValue:
-        """What was loaded as a value of a body: bytes become truth values."""
-        return self.resize(value, like(value.type, i1)) if element == i1 else value
+    def _loaded(self, value: SSAValue, kind: Attribute) -> SSAValue:
+        """What was loaded as a value of a body: truth values are bytes, integers may be narrow."""
+        wanted = like(value.type, converted(kind))
+        return value if value.type == wanted else self.resize(value, wanted)
 
     def storable(self, value: SSAValue, element: Attribute) -> SSAValue:
         """A value of a body as it is stored."""
-        if element != i1:
+        wanted = like(value.type, stored(element))
+        if value.type == wanted:
             return value
-        return self.resize(value, like(value.type, stored(i1)), unsigned=True)
+        return self.resize(value, wanted, unsigned=element == i1)
 
     def gather(
-        self, address: SSAValue, stride: SSAValue, element: Attribute, width: int
+        self,
+        address: SSAValue,
+        stride: SSAValue,
+        element: Attribute,
+        type: Attribute,
+        width: int,
     ) -> SSAValue:
-        """`width` elements that are `stride` apart."""
+        """`width` elements that are `stride` apart, as values of `type`."""
         kind = stored(element)
         result = self.insert(llvm.UndefOp(VectorType(kind, [width])))
         for lane in range(width):
@@ -165,7 +173,7 @@ class Writer(Code):
             result = self.insert(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
             if lane + 1 < width:
                 address = self.at(address, stride, kind)
-        return self.loaded(result, element)
+        return self._loaded(result, type)
 
     def scatter(self, value: SSAValue, address: SSAValue, stride: SSAValue, width: int) -> None:
         """Store the lanes of a vector `stride` elements apart."""
