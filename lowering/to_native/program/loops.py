@@ -19,11 +19,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..kernels.code import Index
 from ..llvm.types import lanes as lanes_of
+from ..llvm.types import width as bits_of
 from .nests import Access, Behind, Nest, dependencies
 from .schedule import Schedule, element_axis
 from .sizes import ONE, ZERO, Size
 from .views import View, stored
 from .writer import Writer
+
+_MOST_UNROLLED = 64
+"""Ops behind the sums of a tile that are written for each of them."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,7 @@ class LoopWriter:
         self._places: dict[Access, SSAValue] = {a: pointers[a] for a in nest.accesses}
         self._accumulated = accumulated_ops(nest)
         first: dict[Access, SSAValue] = {}
+        self._rooms: dict[int, SSAValue] = {}
         self._same = {value: first.setdefault(a, value) for value, a in nest.reads.items()}
         self.rows: Sequence[int] = [0]
         self.pieces: Sequence[Piece] = [Piece(0, None)]
@@ -104,15 +109,23 @@ class LoopWriter:
     @contextmanager
     def bound(self, d: int, index: SSAValue) -> Generator[None]:
         """A loop at an index; what is computed meanwhile is forgotten afterwards."""
-        values, places = dict(self._values), dict(self._places)
+        values = dict(self._values)
         self._indices[d] = index
+        with self._moved(d, index):
+            self._level(self._order.index(d) + 1)
+            yield
+        self._values = values
+
+    @contextmanager
+    def _moved(self, d: int | None, index: SSAValue) -> Generator[None]:
+        """Operands so many iterations of a loop further on."""
+        places = dict(self._places)
         for a, place in places.items():
-            if a.depends_on(d):
+            if d is not None and a.depends_on(d):
                 kind = stored(a.view.element)
                 self._places[a] = self.writer.move(place, [(index, a.strides[d])], kind)
-        self._level(self._order.index(d) + 1)
         yield
-        self._values, self._places = values, places
+        self._places = places
 
     # The tile
 
@@ -353,19 +366,54 @@ class LoopWriter:
 
     def store(self, results: Sequence[Mapping[tuple[int, int], SSAValue]]) -> None:
         """Store the results of the tile, one map for each output."""
-        vector = self.plan.vector
-        if self.nest.behind is not None:
-            results = [self._followed(self.nest.behind, values) for values in results]
+        behind = self.nest.behind
         for a, values in zip(self.nest.writes, results, strict=True):
-            for (j, c), value in values.items():
-                known = self.writer.storable(value, a.view.element)
-                address = self.address(a, j, None if self.plan.across else c)
-                width = None if self.plan.across else self.width(c)
-                if width is None or vector is None or a.strides[vector] == ONE:
-                    self.writer.store(known, address)
-                else:
-                    stride = self.writer.size(a.strides[vector])
-                    self.writer.scatter(known, address, stride, width)
+            if behind is None:
+                self._put(a, values)
+            elif len(values) * len(behind.body.ops) <= _MOST_UNROLLED:
+                self._put(a, self._followed(behind, values))
+            else:
+                self._follow_in_turn(a, behind, values)
+
+    def _put(self, a: Access, values: Mapping[tuple[int, int], SSAValue]) -> None:
+        vector = self.plan.vector
+        for (j, c), value in values.items():
+            known = self.writer.storable(value, a.view.element)
+            address = self.address(a, j, None if self.plan.across else c)
+            width = None if self.plan.across else self.width(c)
+            if width is None or vector is None or a.strides[vector] == ONE:
+                self.writer.store(known, address)
+            else:
+                stride = self.writer.size(a.strides[vector])
+                self.writer.scatter(known, address, stride, width)
+
+    def _follow_in_turn(
+        self, a: Access, behind: Behind, sums: Mapping[tuple[int, int], SSAValue]
+    ) -> None:
+        """Many steps behind each sum, written once: sums wait on the stack."""
+        writer, plan = self.writer, self.plan
+        tile = self.rows, self.pieces
+        count, slot = len(tile[1]), max(value_bytes(value.type) for value in sums.values())
+        memory = self._room(len(sums) * slot)
+        for (j, c), value in sums.items():
+            writer.store(value, writer.at(memory, (j * count + c) * slot))
+
+        self.rows = [0]
+        with writer.each(0, len(tile[0])) as j, self._moved(plan.rows, j):
+            line = writer.at(memory, writer.mul(j, count * slot))
+            values = {
+                (0, c): writer.load(writer.at(line, c * slot), sums[0, c].type)
+                for c in range(count)
+            }
+            self._put(a, self._followed(behind, values))
+        self.rows, self.pieces = tile
+
+    def _room(self, size: int) -> SSAValue:
+        """Memory on the stack that tiles share."""
+        known = next((memory for held, memory in self._rooms.items() if held >= size), None)
+        if known is None:
+            known = self._rooms[size] = self.writer.stack(size)
+        return known
 
     def _followed(
         self, behind: Behind, sums: Mapping[tuple[int, int], SSAValue]
@@ -393,6 +441,11 @@ class LoopWriter:
                     applied = self.writer.apply(op, operands, width)
                     known.update(zip(op.results, applied, strict=True))
         return results
+
+
+def value_bytes(type: Attribute) -> int:
+    """Bytes of a number or a vector."""
+    return bits_of(type) // 8 * (lanes_of(type) or 1)
 
 
 def pieces_of(count: int, lanes: int) -> list[Piece]:

@@ -73,6 +73,11 @@ NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         (5, 41),
     ),
     "averages": (nn.Sequential(nn.Conv2d(3, 16, 3), nn.AvgPool2d(2), nn.Softmax(1)), (3, 12, 12)),
+    "many steps behind sums": (
+        nn.Sequential(nn.Conv2d(3, 37, 3), nn.Mish(), nn.GELU(), nn.Conv2d(37, 7, 1), nn.Mish()),
+        (3, 9, 14),
+    ),
+    "many steps behind lines": (nn.Sequential(nn.Linear(83, 29), nn.Mish(), nn.GELU()), (83,)),
     "two results of padding": (
         nn.Sequential(nn.Conv2d(3, 9, 1), nn.ReflectionPad2d(2), nn.Conv2d(9, 9, 3)),
         (3, 8, 8),
