@@ -17,13 +17,14 @@ from xdsl.universe import Universe
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean, option_types, type_text
 from .console import print_json, show, table
+from .pass_index import described_passes
 
 OURS = "triton_dsl"
 
 
 def list_passes(universe: Universe, *, json: bool) -> None:
     """Print every pass: ours first, then by name; a pass that cannot be loaded says why."""
-    described = [_describe_pass(name, getter) for name, getter in universe.all_passes.items()]
+    described = described_passes(universe.all_passes, _describe_pass)
     described.sort(key=lambda p: (p["package"] != OURS, p["name"]))
     if json:
         print_json(described)

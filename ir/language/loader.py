@@ -6,9 +6,10 @@ folder of the main file or a search path. Every problem is a diagnostic at the i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from .diagnostics import DiagnosticBag, suggest
@@ -48,17 +49,24 @@ class Module:
             return self, self.own[name]
         if name in self.imported:
             return self.imported[name]
-        if not self.is_prelude:
+        if not self.is_prelude and name in prelude_names():
             return prelude().find(name)
         return None
 
     def names(self) -> set[str]:
         """Every name that `find` knows."""
         known = {*self.own, *self.imported}
-        return known if self.is_prelude else known | prelude().names()
+        return known if self.is_prelude else known | prelude_names()
 
 
-@lru_cache(maxsize=1)
+@cache
+def prelude_names() -> frozenset[str]:
+    """The names of the standard layers; they are parsed when one of them is looked up."""
+    text = PRELUDE_FILE.read_text(encoding="utf-8")
+    return frozenset(re.findall(r"^layer (\w+)", text, re.MULTILINE))
+
+
+@cache
 def prelude() -> Module:
     """The standard layers."""
     program = TritonParser().parse(PRELUDE_FILE.read_text(encoding="utf-8"), PRELUDE_FILE)

@@ -70,21 +70,11 @@ class _Grammar:
 @cache
 def _grammar() -> _Grammar:
     """The grammar, read at the first parse."""
-    from lark import Lark
-
+    from .grammar_tables import load_parser
     from .lexer import Terminals
     from .tree_builder import TreeBuilder
 
-    text = Path(__file__).with_name("grammar.lark").read_text(encoding="utf-8")
-    lark = Lark(
-        text,
-        start="program",
-        parser="lalr",
-        lexer="basic",
-        transformer=TreeBuilder(),
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
+    lark = load_parser(TreeBuilder())
     return _Grammar(lark, Terminals.of(lark.terminals))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, cast
 
-from ..trits import accumulator_bits
 from .dims import Assumptions, Dim
 from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote
 
@@ -299,4 +298,6 @@ def accumulator(a: str, b: str) -> str:
     element = promote(a, b)
     if element in FLOATS:
         return element
+    from ..trits import accumulator_bits  # and with it NumPy, which `check` does without
+
     return f"int{accumulator_bits(int(element.removeprefix('int')))}"
