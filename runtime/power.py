@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Literal, Self
 
-from ..ir.errors import BackendError
+from ..ir.errors import BackendError, OptionError
 
 Meter = Callable[[], Mapping[str, float]]
 """Reads what parts of the machine took so far, J by name."""
@@ -38,12 +38,15 @@ class PowerMonitor:
 
     Raises:
         BackendError: there is none, with what each lacks.
+        OptionError: an unknown meter.
     """
 
     def __init__(
         self, meter: Literal["auto", "rapl", "nvml"] = "auto", *, folder: Path = RAPL
     ) -> None:
         makers: dict[str, Callable[[], Meter]] = {"rapl": lambda: _rapl(folder), "nvml": _nvml}
+        if meter not in ("auto", *makers):
+            raise OptionError(f"meter expects auto, {', '.join(makers)}, got '{meter}'")
         self._meters: list[Meter] = []
         reasons: list[str] = []
         for name, make in makers.items():

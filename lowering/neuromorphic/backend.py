@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
-from ...dialects.interpret import run_module
+from ...dialects.interpret import check_inputs, run_module
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError, first_line
 from ...ir.interpreter import entry_function
@@ -161,6 +161,7 @@ class NeuromorphicBackend(ABC):
         """Run samples, as many at a time as the machine takes.
 
         Raises:
+            TritonError: they do not fit the program.
             BackendError: nothing runs them.
         """
         inputs = [input_data] if isinstance(input_data, np.ndarray) else list(input_data)
@@ -168,6 +169,7 @@ class NeuromorphicBackend(ABC):
         parts: list[list[Array]] = []
         batches = list(self._batches(deployed_model.compiled, inputs))
         for batch in batches:
+            check_inputs(entry_function(deployed_model.compiled.module, "forward"), batch)
             tries = 0
             while True:
                 try:
@@ -250,6 +252,8 @@ class NeuromorphicBackend(ABC):
     ) -> Iterator[Sequence[Array]]:
         """Inputs of as many samples as go through at once."""
         arguments = entry_function(compiled.module, "forward").args
+        if len(inputs) != len(arguments):
+            raise OptionError(f"the program takes {len(arguments)} inputs, got {len(inputs)}")
         axes = [1 if has_time_first(value) else 0 for value in arguments]
         count = inputs[0].shape[axes[0]] if inputs else 1
         size = self.most or max(1, count)

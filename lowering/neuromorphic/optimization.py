@@ -97,6 +97,16 @@ class OptimizationEngine:
             OptionError: nothing to try, or nothing is accurate enough; with the best.
             LoweringError: it does not fit on the machine.
         """
+        for name, tried_of in (("timesteps", self.timesteps), ("prices", self.prices)):
+            if not tried_of:
+                raise OptionError(f"OptimizationEngine: {name} needs one at least")
+        if not self.shares or not all(0 < share <= 1 for share in self.shares):
+            raise OptionError(
+                f"OptimizationEngine: shares expects parts above 0 up to 1, got {self.shares}"
+            )
+        if not len(inputs) or (labels is not None and np.shape(labels) != (len(inputs),)):
+            got = "none" if labels is None else f"labels {list(np.shape(labels))}"
+            raise OptionError(f"expected inputs, and a label for each, got {len(inputs)} and {got}")
         module = import_for(program, [samples])
         if labels is None:
             labels = np.argmax(run_module(module, [inputs])[0], axis=1)

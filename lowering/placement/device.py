@@ -50,6 +50,12 @@ NUMBERS = {
 LAYOUT = "layout"
 """The name of the places of chips and cores among sources."""
 
+LEAST_ONE = ("boards", "neurons_per_core", "chips", "cores_per_chip")
+"""Numbers that are 1 at least where they are given."""
+
+MOST_CHIPS = 4096
+"""Of a board: the way between any two of them is kept."""
+
 GRIDS = ("rectangular", "hexagonal")
 _BOARDS_OF_TRIAD = np.array([[0, 0], [4, 8], [8, 4]])
 """Where the three boards of a triad of 12 by 12 chips stand (SpiNNakerTriadGeometry)."""
@@ -136,9 +142,10 @@ class Device:
                 raise OptionError(f"hardware_constraints: unknown limit '{name}'{hint}")
             if name == "device":
                 continue
-            number = _whole(f"hardware_constraints: {name}", value)
+            number = _whole(f"hardware_constraints: {name}", value, int(name in LEAST_ONE))
             if name == "chips":
-                positions, cores = _resized(positions, cores, max(1, number))
+                _check_chips("hardware_constraints", number)
+                positions, cores = _resized(positions, cores, number)
             elif name == "cores_per_chip":
                 cores = np.full(len(cores), number + changed.get("reserved_cores_per_chip", 0))
             else:
@@ -193,6 +200,8 @@ def load_device(device: str | Path | Device) -> Device:
         numbers = {key: int(t) if t.isdecimal() else t for key, t in texts.items()}
         return load_device(name).with_constraints(numbers)
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    if name.endswith(".toml") and not path.is_file():
+        raise OptionError(f"there is no file '{name}'")
     if not path.is_file():
         names = device_names()
         known = f"; there are {', '.join(names)}, or give the path of a .toml file"
@@ -233,8 +242,14 @@ def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
         *("title", "grid", "shared", "chips", "columns", "cores", "core_columns"),
         *("positions", "costs_of", "target", "source", "year"),
     )
-    for unknown in [key for key in machine if key not in known]:
-        raise OptionError(f"{where}: unknown entry '{unknown}'{did_you_mean(unknown, known)}")
+    for entry, names in ((data, ("machine", "numbers", "costs")), (machine, known)):
+        for unknown in [key for key in entry if key not in names]:
+            hint = did_you_mean(unknown, names) or f"; there are {', '.join(names)}"
+            raise OptionError(f"{where}: unknown entry '{unknown}'{hint}")
+    for key, kind in (("title", str), ("target", str), ("grid", str), ("shared", bool)):
+        if not isinstance(machine.get(key, kind()), kind):
+            what = "a text" if kind is str else "true or false"
+            raise OptionError(f"{where}: {key} expects {what}, got {machine[key]!r}")
     costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
     if machine.get("costs_of", "none") != "none":
         other = load_device(_named(f"{where}: costs_of", machine["costs_of"]))
@@ -245,15 +260,17 @@ def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
             hint = did_you_mean(key, NUMBERS) or f"; there are {', '.join(NUMBERS)}"
             raise OptionError(f"{where}: unknown number '{key}'{hint}")
         table = cast("Mapping[str, object]", entry) if isinstance(entry, dict) else {"value": entry}
-        numbers[key] = _whole(f"{where}: {key}", table.get("value"))
+        numbers[key] = _whole(f"{where}: {key}", table.get("value"), int(key in LEAST_ONE))
         sources[key] = _source(table)
-    grid = str(machine.get("grid", "rectangular"))
+    grid: str = machine.get("grid", "rectangular")
     if grid not in GRIDS:
         raise OptionError(f"{where}: grid expects one of {', '.join(GRIDS)}, got '{grid}'")
     positions, cores = _layout(where, machine)
-    title, shared = str(machine.get("title", name)), bool(machine.get("shared", False))
+    title, shared, target = (
+        machine.get(key, default)
+        for key, default in (("title", name), ("shared", False), ("target", ""))
+    )
     columns = _whole(f"{where}: core_columns", machine.get("core_columns", 0))
-    target = str(machine.get("target", ""))
     named = (name, text, title, target, grid, shared, positions, cores, columns)
     device = Device(*named, numbers, sources, costs)
     if device["neurons_per_core"] < 1:
@@ -283,12 +300,11 @@ def _layout(where: str, machine: Mapping[str, Any]) -> tuple[Array, Array]:
             rows = np.zeros((0,), np.int64)
         if rows.shape[1:] != (3,) or not len(rows) or rows.min() < 0:
             raise OptionError(f"{where}: positions expects [x, y, cores] for each chip of a board")
+        _check_chips(where, len(rows))
         return rows[:, :2], rows[:, 2].copy()
-    count = _whole(f"{where}: chips", machine.get("chips", 1))
-    columns = _whole(f"{where}: columns", machine.get("columns", 1))
-    cores = _whole(f"{where}: cores", machine.get("cores"))
-    if min(count, columns, cores) < 1:
-        raise OptionError(f"{where}: expects chips, columns and cores of at least 1")
+    sizes = (("chips", 1), ("columns", 1), ("cores", None))
+    count, columns, cores = (_whole(f"{where}: {k}", machine.get(k, n), 1) for k, n in sizes)
+    _check_chips(where, count)
     chip = np.arange(count)
     return np.stack([chip % columns, chip // columns], 1), np.full(count, cores)
 
@@ -308,7 +324,12 @@ def _table(where: str, value: object, name: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value)
 
 
-def _whole(what: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**62:
-        raise OptionError(f"{what} expects a whole number of at least 0, got {value!r}")
+def _check_chips(where: str, count: int) -> None:
+    if count > MOST_CHIPS:
+        raise OptionError(f"{where}: a board has at most {MOST_CHIPS:,} chips, got {count:,}")
+
+
+def _whole(what: str, value: object, least: int = 0) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**62:
+        raise OptionError(f"{what} expects a whole number of at least {least}, got {value!r}")
     return value

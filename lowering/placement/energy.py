@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.arrays import Array
+from ...ir.errors import OptionError
 from .device import Device, load_device
 from .placement import Placement
 from .run import Drive
@@ -153,8 +154,13 @@ def energy_of(drive: Drive, placement: Placement) -> EnergyMetrics:
     Args:
         drive: the run.
         placement: of its workload.
+
+    Raises:
+        OptionError: the run is of no sample.
     """
-    device, runs = placement.device, max(1, drive.samples)
+    if not drive.samples:
+        raise OptionError("joules of a sample need a sample at least; the inputs have none")
+    device, runs = placement.device, drive.samples
     counted = _Events(drive, placement)
     events = {name: count / runs for name, count in counted.events.items()}
     if device["dense"]:

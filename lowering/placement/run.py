@@ -57,7 +57,8 @@ Driver = Callable[[Sequence[Array]], Drive]
 
 def spike_counts(output: Array) -> Array:
     """Spikes of each step and neuron, all samples together, of [T, N, …]; numbers but 0 count."""
-    return np.count_nonzero(output.reshape(*output.shape[:2], -1), axis=1)
+    steps, samples, *shape = output.shape
+    return np.count_nonzero(output.reshape(steps, samples, prod(shape)), axis=1)
 
 
 def active_steps(heard: Array, potential: Array | None, starts: bool = False) -> Array:
@@ -74,7 +75,7 @@ def active_steps(heard: Array, potential: Array | None, starts: bool = False) ->
     busy = heard.copy()
     busy[1:] |= potential[:-1] != 0
     busy[:1] |= starts
-    return np.count_nonzero(busy.reshape(prod(busy.shape[:2]), -1), axis=0)
+    return np.count_nonzero(busy.reshape(prod(busy.shape[:2]), prod(busy.shape[2:])), axis=0)
 
 
 def kept(heard: Array) -> Array:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from triton_dsl.ir.errors import BackendError
+from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.runtime.power import RAPL, PowerMonitor
 
 
@@ -42,6 +43,12 @@ def test_where_nothing_measures_that_is_said(tmp_path: Path) -> None:
     (tmp_path / "intel-rapl:0" / "energy_uj").write_text("many")
     with pytest.raises(BackendError, match="cannot be measured here; RAPL: invalid literal"):
         PowerMonitor("rapl", folder=tmp_path)
+
+
+def test_meters_that_there_are_not() -> None:
+    unknown: Any = "watts"
+    with pytest.raises(OptionError, match="meter expects auto, rapl, nvml, got 'watts'"):
+        PowerMonitor(unknown)
 
 
 def test_this_machine_measures_or_says_why_not() -> None:

@@ -67,6 +67,21 @@ def test_what_does_not_fit_is_left_out(capsys: pytest.CaptureFixture[str]) -> No
     assert "small.toml is left out: @network does not fit" in capsys.readouterr().out
 
 
+def test_what_fits_nowhere_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["energy", "net.mlir", "-i", "x.npy", "-d", "loihi2{core_bytes=1}"]
+    assert main([*command, "--picture", "energy.svg"]) == 1
+    assert "core_bytes 12, a core has 1" in capsys.readouterr().err
+    assert not Path("energy.svg").exists()
+
+
+def test_without_costs_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.toml").write_text("[machine]\ncores = 4\n[numbers]\nneurons_per_core = 8\n")
+    assert main(["energy", "net.mlir", "-i", "x.npy", "-d", "mine.toml"]) == 0
+    told = capsys.readouterr().out
+    assert "no cost is known of synapse, step" in told
+    assert told.splitlines()[4].split("│")[2].strip() == "-"
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -45,6 +45,8 @@ def energy(options: Energy) -> None:
         )
         devices = options.device or SIDE_BY_SIDE
         found = ComparisonFramework(devices).compare(module, arrays)
+        if not found.machines:
+            raise LoweringError("\n".join(found.left_out.values()))
         for path, figure in zip(paths, _figures(found, devices[0]), strict=True):
             if path is not None:
                 pending.add(path, picture_bytes(figure(), path.suffix))
@@ -59,7 +61,7 @@ def energy(options: Energy) -> None:
         if machine.refused:
             print(f"{machine.device.text}: the neurons of the program as given; {machine.refused}")
         if machine.missing:
-            print(f"{machine.device.text}: no public source has {', '.join(machine.missing)}")
+            print(f"{machine.device.text}: no cost is known of {', '.join(machine.missing)}")
     host = max((float(machine.host[1]) for machine in found.machines), default=0.0)
     if host:
         print(f"besides, products before the first spikes: {_joules(host)} on a processor")
@@ -85,7 +87,7 @@ def _machines(found: Comparison) -> Table:
     rows = [
         (
             machine.device.text,
-            _range(machine.total),
+            _range(machine.total) if machine.total.any() or not machine.missing else None,
             _range(machine.idle),
             None if machine.seconds is None else _range(machine.seconds, "s"),
             None if machine.step_seconds is None else _range(machine.step_seconds, "s"),

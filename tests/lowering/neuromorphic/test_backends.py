@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import BackendError, LoweringError, OptionError
+from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, TritonError
 from triton_dsl.lowering import compile_model
 from triton_dsl.lowering.compile_model import CompiledModel, register_backend
 from triton_dsl.lowering.conversion import convert_to_snn
@@ -250,6 +250,21 @@ def test_a_network_that_exceeds_a_chip_gets_more_of_them() -> None:
     only = Loihi2Backend(SpikingConfig(hardware_constraints={"device": "loihi2", **limits}))
     with pytest.raises(LoweringError, match="there are 4"):
         only.compile(module)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "takes 1 inputs, got 0"),
+        ([trains(4, 2, 4), trains(4, 2, 4)], "takes 1 inputs, got 2"),
+        (trains(4, 2, 5), "input 'x': expected"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_tried_on_nothing(inputs: Any, message: str) -> None:
+    backend = flaky("+", "")
+    deployed = backend.deploy(backend.compile(loihi()))
+    with pytest.raises(TritonError, match=message):
+        backend.execute(deployed, inputs)
 
 
 def test_back_ends_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

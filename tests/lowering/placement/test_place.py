@@ -245,7 +245,7 @@ def test_hardware_constraints() -> None:
     assert wide.chips == 2 and wide.cores == 6
     with pytest.raises(OptionError, match=r"unknown limit 'neuron_per_core'.*'neurons_per_core'"):
         place(full(1, 1), "loihi2", constraints={"neuron_per_core": 1})
-    with pytest.raises(OptionError, match="whole number of at least 0, got -1"):
+    with pytest.raises(OptionError, match="whole number of at least 1, got -1"):
         place(full(1, 1), "loihi2", constraints={"boards": -1})
 
 
@@ -341,6 +341,12 @@ def test_boards_have_their_cores() -> None:
     [
         ("[machine]\ncores = 4", "neurons_per_core of at least 1"),
         ("machine = 3", r"expects a table \[machine\]"),
+        ("[machine]\ncores = 4\n[number]\nboards = 3", "unknown entry 'number'.*'numbers'"),
+        ("[machine]\ncores = 4\nshared = 'yes'", "shared expects true or false, got 'yes'"),
+        ("[machine]\ncores = 4\ntitle = 3", "title expects a text, got 3"),
+        ("[machine]\ncores = 0", "cores expects a whole number of at least 1"),
+        ("[machine]\nchips = 5000\ncores = 4", "at most 4,096 chips, got 5,000"),
+        ("[machine]\ncores = 4\n[numbers]\nneurons_per_core = 0", "of at least 1, got 0"),
         ("[machine]\ncore = 4", "unknown entry 'core'.*'cores'"),
         ("[machine]\ncores = 4\n[numbers]\nneurons = 3", "unknown number 'neurons'"),
         ("[machine]\npositions = [[0, 0]]", r"positions expects \[x, y, cores\]"),
@@ -354,6 +360,26 @@ def test_descriptions_that_are_none(text: str, message: str, tmp_path: Path) -> 
         load_device(tmp_path / "bad.toml")
     with pytest.raises(OptionError, match="unknown device 'loihi3'"):
         load_device("loihi3")
+    with pytest.raises(OptionError, match=r"there is no file 'loihi3\.toml'"):
+        load_device("loihi3.toml")
+
+
+@pytest.mark.parametrize("name", ["boards", "neurons_per_core", "chips", "cores_per_chip"])
+def test_machines_of_nothing(name: str) -> None:
+    with pytest.raises(OptionError, match=f"{name} expects a whole number of at least 1, got 0"):
+        load_device(f"loihi2{{{name}=0}}")
+    with pytest.raises(OptionError, match="at most 4,096 chips"):
+        load_device("loihi2{chips=99999}")
+
+
+def test_a_machine_like_another_takes_its_costs(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    own = 'synapse = {value = 1.0, unit = "J", source = "measured", year = 2026}'
+    path.write_text(f'[machine]\nlike = "spinnaker1"\n[costs]\n{own}\n')
+    mine, other = load_device(path).costs, load_device("spinnaker1").costs
+    assert mine["synapse"].low == 1.0 and mine["step"] == other["step"]
+    path.write_text('[machine]\nlike = "spinnaker1"\ncosts_of = "none"\n')
+    assert load_device(path).costs == {} and load_device(path).target == "spinnaker"
 
 
 NETWORK = """
