@@ -45,6 +45,27 @@ def _vpdpbusd(
     return code.intrinsic(f"llvm.x86.avx512.vpdpbusd.{width}", arguments, total.type)
 
 
+def vnni_words_512(code: Code, total: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`vpdpwssd` of AVX-512 VNNI on 32 numbers of 16 bits."""
+    return _vpdpwssd(code, total, a, b, "512")
+
+
+def vnni_words_256(code: Code, total: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`vpdpwssd` of AVX-VNNI on 16 numbers of 16 bits."""
+    return _vpdpwssd(code, total, a, b, "256")
+
+
+def _vpdpwssd(code: Code, total: SSAValue, a: SSAValue, b: SSAValue, width: str) -> SSAValue:
+    arguments = [total, code.bits(a, total.type), code.bits(b, total.type)]
+    return code.intrinsic(f"llvm.x86.avx512.vpdpwssd.{width}", arguments, total.type)
+
+
+def multiply_words_256(code: Code, total: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`vpmaddwd` of AVX2 on 16 numbers of 16 bits."""
+    words = [code.bits(register, vector(i16, 16)) for register in (a, b)]
+    return code.add(total, code.intrinsic("llvm.x86.avx2.pmadd.wd", words, vector(i32, 8)))
+
+
 def multiply_add_256(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
     """`vpmaddubsw`, then `vpmaddwd` by ones, of AVX2. No sum reaches where the first saturates."""
     ones = code.constant(1, vector(i16, 16))
@@ -107,6 +128,8 @@ class Recipe:
         matrices: whether AMX multiplies what has enough rows (`matrix_tile`).
         pairs: sums of two such products in each int16, where `dot` takes more than one
             multiplication (`narrow_tile`).
+        words: total + Σ of two products of signed numbers of 16 bits, in each int32, if there is an
+            instruction for it.
     """
 
     name: str
@@ -119,6 +142,12 @@ class Recipe:
     sums: int
     matrices: bool = False
     pairs: Pairs | None = None
+    words: Dot | None = None
+
+    @property
+    def whole_bytes(self) -> bool:
+        """Whether `dot` is exact for all bytes, codes up to 255 too."""
+        return self.words is not None and self.pairs is None
 
     @property
     def lanes(self) -> int:
@@ -143,9 +172,11 @@ def _recipe(
     *,
     matrices: bool = False,
     pairs: Pairs | None = None,
+    words: Dot | None = None,
 ) -> Recipe:
     needed = frozenset(features.split())
-    return Recipe(name, needed, width, dot, recode, gemv_rows, tile_rows, sums, matrices, pairs)
+    sizes = gemv_rows, tile_rows, sums
+    return Recipe(name, needed, width, dot, recode, *sizes, matrices, pairs, words)
 
 
 _AVX512 = "avx avx2 avx512f avx512bw avx512vl avx512dq avx512vnni"
@@ -153,11 +184,26 @@ _GFNI = f"{_AVX512} gfni avx512vbmi"
 _AMX = f"{_GFNI} amx-tile amx-int8"
 
 RECIPES: tuple[Recipe, ...] = (
-    _recipe("amx", _AMX, 64, vnni_512, recode_affine, 4, 6, 24, matrices=True),
-    _recipe("avx512vnni-gfni", _GFNI, 64, vnni_512, recode_affine, 4, 6, 24),
-    _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24),
-    _recipe("avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8),
-    _recipe("avx2", "avx avx2", 32, multiply_add_256, recode_bits, 2, 4, 8, pairs=pairs_256),
+    _recipe(
+        "amx", _AMX, 64, vnni_512, recode_affine, 4, 6, 24, matrices=True, words=vnni_words_512
+    ),
+    _recipe("avx512vnni-gfni", _GFNI, 64, vnni_512, recode_affine, 4, 6, 24, words=vnni_words_512),
+    _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24, words=vnni_words_512),
+    _recipe(
+        "avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8, words=vnni_words_256
+    ),
+    _recipe(
+        "avx2",
+        "avx avx2",
+        32,
+        multiply_add_256,
+        recode_bits,
+        2,
+        4,
+        8,
+        pairs=pairs_256,
+        words=multiply_words_256,
+    ),
     _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 4),
 )
 """Best first; the last runs everywhere."""

@@ -17,6 +17,8 @@ from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORK
 from ..kernels.code import POINTER
 from ..linalg.signature import ARGUMENT_ATTRIBUTE
 from . import arena
+from .dot_code import DotWriter
+from .dots import DotStep
 from .loops import LoopWriter
 from .nests import Access, shape_of
 from .program import KernelStep, Program, Step
@@ -103,9 +105,10 @@ class Assembly:
         nest = step.nest
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
-        name = self._names.get((shape_of(nest), step.plan))
+        key = (shape_of(nest), step.plan, step.kind)
+        name = self._names.get(key)
         if name is None:
-            name = self._names[shape_of(nest), step.plan] = f"loops_{len(self._names)}"
+            name = self._names[key] = f"loops_{len(self._names)}"
             self.functions.append(self._nest(name, step))
         places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]
         writer.call(name, *places, writer.size(Size.of(0, 1)))
@@ -123,7 +126,10 @@ class Assembly:
         )
         pointers = dict(zip(accesses, writer.arguments, strict=False))
         places = dict(zip(tables, writer.arguments[len(accesses) : -1], strict=True))
-        LoopWriter(writer, nest, step.plan, pointers, places, write_reduction).write()
+        if isinstance(step, DotStep):
+            DotWriter(writer, step, self.program.recipe, pointers, places).write()
+        else:
+            LoopWriter(writer, nest, step.plan, pointers, places, write_reduction).write()
         attributes = [{"llvm.noalias": UnitAttr()} if a in nest.writes else {} for a in accesses]
         return writer.finish(attributes=attributes)
 

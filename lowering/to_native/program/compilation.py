@@ -30,8 +30,9 @@ from . import (
     trit_constants,
 )
 from .assembly import Assembly
+from .dots import use_dots
 from .fusion import fuse
-from .narrowing import narrow_constants
+from .narrowing import narrow_constants, narrow_tensors
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
@@ -90,6 +91,8 @@ class Compilation:
         fuse(program)
         trit_constants.pack_trits(program)
         narrow_constants(program.steps)
+        narrow_tensors(program)
+        use_dots(program)
         functions, constants = Assembly(program, outputs).write()
         self.held = [
             (name, buffer.offset.at(0) + 8 * place)

@@ -1,7 +1,8 @@
-"""Constants of small integers in small types: the int8 weights of integer models, above all.
+"""Small integers in small types: the int8 weights and activations of integer models, above all.
 
-Sums are of 32 bits, and so are the weights in front of them in the IR. Loops widen what they read
-to the types of their bodies. Not here: tensors that something else than loops reads.
+Sums are of 32 bits, and so are the factors in front of them in the IR. Loops widen what they read
+to the types of their bodies, and narrow what they store. Not here: tensors that something else than
+loops touches.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from xdsl.dialects.builtin import i8, i16, i32
 
 from ....dialects.elements import numpy_dtype
 from ....runtime.native.abi.interface import ALIGNMENT
-from .program import Step
+from .intervals import intervals_of
+from .program import Program, Step
 from .repetition import LoopStep
+from .short_bodies import shorten
 from .structured import NestStep
-from .views import Buffer
+from .views import UI8, Buffer
 
 
 def narrow_constants(steps: Sequence[Step]) -> None:
@@ -43,6 +46,29 @@ def _narrow(buffer: Buffer, content: NDArray[Any]) -> None:
         if kind.min <= low and high <= kind.max and kind.bits < 8 * content.itemsize:
             buffer.element, buffer.content = element, content.astype(kind.dtype)
             return
+
+
+def narrow_tensors(program: Program) -> None:
+    """Give tensors that only loops touch the smallest type that holds all their integers."""
+    nests = [step for step in program.steps if isinstance(step, NestStep)]
+    if any(isinstance(step, LoopStep) for step in program.steps):
+        return
+    elsewhere = {
+        view.buffer
+        for step in program.steps
+        if not isinstance(step, NestStep)
+        for view in (*step.reads, *step.writes)
+    }
+    known = intervals_of(nests)
+    shorten(nests, known)
+    for buffer, (low, high) in known.items():
+        if buffer.place != "workspace" or buffer in elsewhere or buffer.element not in (i16, i32):
+            continue
+        for element in (UI8, i8, i16):
+            kind = np.iinfo(numpy_dtype(element).name)
+            if kind.min <= low and high <= kind.max:
+                buffer.element = element
+                break
 
 
 def _flat(steps: Sequence[Step]) -> Iterator[Step]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ _LEAST_CHANNELS = 8
 Maps = Sequence[Sequence[AffineExpr]]
 
 
-@dataclass
+@dataclass(eq=False)
 class NestStep(Step):
     """A nest of loops, with how it shall run.
 
@@ -44,6 +44,11 @@ class NestStep(Step):
     nest: Nest
     plan: Schedule
     given: Nest | None = None
+
+    @property
+    def kind(self) -> Hashable:
+        """What its code depends on besides."""
+        return None
 
     @property
     def reads(self) -> Sequence[View]:

@@ -8,24 +8,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import IntegerType, i8
+from xdsl.dialects.builtin import IntegerType, Signedness, i8
 from xdsl.ir import Attribute
 
 from ....dialects.elements import numpy_dtype
-from ..llvm.types import converted
+from ..llvm.types import converted, width
 from .sizes import ONE, ZERO, Size, product
 
 Place = Literal["input", "output", "constant", "workspace", "step"]
 
 
+UI8 = IntegerType(8, Signedness.UNSIGNED)
+"""Bytes without a sign, as narrow integers stand in memory."""
+
+
 def stored(element: Attribute) -> Attribute:
     """The type that an element has in memory: a byte for a truth value, i16 for a bf16."""
-    kind = converted(element)
+    kind = IntegerType(width(element)) if has_no_sign(element) else converted(element)
     return i8 if kind == IntegerType(1) else kind
+
+
+def has_no_sign(element: Attribute) -> bool:
+    """Whether an integer in memory is one without a sign, which only narrow ones say."""
+    if not isinstance(element, IntegerType):
+        return False
+    return cast("IntegerType[int]", element).signedness.data == Signedness.UNSIGNED
 
 
 def element_bytes(element: Attribute) -> int:

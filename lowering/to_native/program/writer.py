@@ -34,7 +34,7 @@ from ..llvm.convert_math import rules_for
 from ..llvm.types import converted, element, lanes, like
 from ..llvm.walk import Rule
 from .sizes import Size
-from .views import stored
+from .views import has_no_sign, stored
 
 
 @cache
@@ -143,12 +143,15 @@ class Writer(Code):
         self, address: SSAValue, element: Attribute, kind: Attribute, width: int | None
     ) -> SSAValue:
         """One element, or `width` in a row, as values of `kind` in the body of a loop."""
-        return self._loaded(self.load(address, wide_type(stored(element), width)), kind)
+        value = self.load(address, wide_type(stored(element), width))
+        return self._loaded(value, element, kind)
 
-    def _loaded(self, value: SSAValue, kind: Attribute) -> SSAValue:
+    def _loaded(self, value: SSAValue, element: Attribute, kind: Attribute) -> SSAValue:
         """What was loaded as a value of a body: truth values are bytes, integers may be narrow."""
         wanted = like(value.type, converted(kind))
-        return value if value.type == wanted else self.resize(value, wanted)
+        if value.type == wanted:
+            return value
+        return self.resize(value, wanted, unsigned=has_no_sign(element))
 
     def storable(self, value: SSAValue, element: Attribute) -> SSAValue:
         """A value of a body as it is stored."""
@@ -173,7 +176,7 @@ class Writer(Code):
             result = self.insert(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
             if lane + 1 < width:
                 address = self.at(address, stride, kind)
-        return self._loaded(result, type)
+        return self._loaded(result, element, type)
 
     def scatter(self, value: SSAValue, address: SSAValue, stride: SSAValue, width: int) -> None:
         """Store the lanes of a vector `stride` elements apart."""

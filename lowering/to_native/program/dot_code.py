@@ -1,0 +1,115 @@
+"""Code of sums of products of small integers: a tile of sums in registers, then what follows them.
+
+In the innermost loop the weights of a few outputs are loaded once for all places, neighbouring
+factors of a place are spread over a vector, and every sum takes a group of products more. Not here:
+how factors lie in memory (`dots`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.dialects.builtin import i16, i32
+from xdsl.ir import SSAValue
+
+from ..kernels.recipes import Recipe
+from ..llvm.types import vector
+from .dots import DotStep
+from .loops import LoopWriter
+from .nests import Access
+from .views import View, stored
+from .writer import Writer
+
+_BYTES = 4
+"""Products that an instruction adds where factors are bytes."""
+
+
+class DotWriter(LoopWriter):
+    """Writes one step."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        step: DotStep,
+        recipe: Recipe,
+        pointers: Mapping[Access, SSAValue],
+        tables: Mapping[View, SSAValue],
+    ) -> None:
+        super().__init__(writer, step.nest, step.plan, pointers, tables, lambda _: None)
+        assert step.dots is not None
+        self._dots = step.dots
+        self._recipe = recipe
+
+    def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
+        """Factors are read in the innermost loop alone."""
+
+    def _begin(self, argument: SSAValue, output: int, j: int | None, c: int | None) -> None:
+        """Sums begin where they are added up."""
+
+    def _tile(self) -> None:
+        """Whole vectors of sums, of which the last outputs may be void."""
+        nest, writer, lanes = self.nest, self.writer, self.plan.lanes
+        image, weights = nest.reads[self._dots.image], nest.reads[self._dots.weights]
+        places = [self.address(image, j, None) for j in self.rows]
+        start = nest.starts[0]
+        assert start is not None
+        keys = [(j, c) for j in self.rows for c in range(len(self.pieces))]
+        first = [writer.literal(start, lanes)] * len(keys)
+        sums, _ = self._taps(0, places, self.address(weights, None, None), first)
+        self.store([{key: self._cut(key[1], s) for key, s in zip(keys, sums, strict=True)}])
+
+    def _cut(self, c: int, total: SSAValue) -> SSAValue:
+        """The sums of a piece."""
+        width = self.pieces[c].width
+        if width is None:
+            return self.writer.lane(total, 0)
+        if width == self.plan.lanes:
+            return total
+        return self.writer.shuffle(total, total, range(width))
+
+    def _taps(
+        self, depth: int, places: Sequence[SSAValue], weights: SSAValue, sums: Sequence[SSAValue]
+    ) -> tuple[list[SSAValue], SSAValue]:
+        """The loops over factors from `depth` on: the sums, and where the next weights stand."""
+        taps, writer = self._dots.taps, self.writer
+        if depth == len(taps):
+            return self._products(places, weights, sums)
+        count, step = taps[depth]
+        kind = stored(self.nest.reads[self._dots.image].view.element)
+        if count == 1:
+            return self._taps(depth + 1, places, weights, sums)
+        with writer.loop(0, count, 1, [*sums, weights]) as turn:
+            moved = writer.mul(turn.index, step)
+            *so_far, at = turn.values
+            here = [writer.at(place, moved, kind) for place in places]
+            results, at = self._taps(depth + 1, here, at, so_far)
+            turn.values = [*results, at]
+        *results, at = turn.values
+        return results, at
+
+    def _products(
+        self, places: Sequence[SSAValue], weights: SSAValue, sums: Sequence[SSAValue]
+    ) -> tuple[list[SSAValue], SSAValue]:
+        """One group of products more for all sums."""
+        writer, lanes, group = self.writer, self.plan.lanes, self._dots.group
+        columns = range(len(self.pieces))
+        known = [self._weights(weights, c) for c in columns]
+        dot = self._recipe.dot if group == _BYTES else self._recipe.words
+        assert dot is not None
+        rest, results = iter(sums), list[SSAValue]()
+        for place in places:
+            factors = writer.splat(writer.load(place, i32), lanes)
+            results += [dot(writer, next(rest), factors, values) for values in known]
+        kind = self.nest.reads[self._dots.weights].view.element
+        return results, writer.at(weights, self.plan.columns * lanes * group, kind)
+
+    def _weights(self, weights: SSAValue, c: int) -> SSAValue:
+        """A group of weights for a vector of outputs."""
+        writer, lanes, group = self.writer, self.plan.lanes, self._dots.group
+        kind = self.nest.reads[self._dots.weights].view.element
+        values = writer.load(
+            writer.at(weights, c * lanes * group, kind), vector(kind, lanes * group)
+        )
+        if group != _BYTES:
+            values = writer.resize(values, vector(i16, lanes * group))
+        return writer.bits(values, vector(i32, lanes))

@@ -1,0 +1,283 @@
+"""Sums of products of small integers by the instructions that add several products at once.
+
+Loops whose factors stand in memory as bytes or 16 bits, one of them known, become tiles of places
+and outputs: a few neighbouring factors of a place are spread over a vector, and meet as many
+weights of each output. Not here: which integers are small (`narrowing`), the code (`dot_code`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from ....ir.arrays import Array
+from ..kernels.recipes import Recipe
+from .nests import Access, Nest, simplified
+from .program import Program
+from .schedule import Schedule
+from .sizes import ZERO, Size
+from .structured import NestStep
+from .views import UI8, has_no_sign
+
+_LEAST_OUTPUTS, _LEAST_TERMS = 4, 4
+_MOST_ROWS, _MOST_COLUMNS = 14, 4
+_TURN = 0.5
+"""What a turn of the innermost loop costs beside products and loads, in cycles."""
+_SLACK = 64
+"""Elements that may be read past the end of a tensor, where weights are 0."""
+
+
+@dataclass(frozen=True)
+class Dots:
+    """How a tile is summed.
+
+    Attributes:
+        image: the argument of the body whose access says where the first factor lies.
+        weights: the argument that stands for the weights of a tile.
+        taps: loops of the sum, the outermost first: their sizes, and elements from one factor to
+            the next; the last goes `group` elements further each time.
+        group: products that one instruction adds to a sum.
+    """
+
+    image: SSAValue
+    weights: SSAValue
+    taps: tuple[tuple[int, int], ...]
+    group: int
+
+
+@dataclass(eq=False)
+class DotStep(NestStep):
+    """Loops around tiles that are summed by `dots`; its nest has the parallel loops alone."""
+
+    dots: Dots | None = None
+
+    @property
+    def kind(self) -> Hashable:
+        """What its code depends on besides."""
+        return None if self.dots is None else (self.dots.taps, self.dots.group)
+
+
+class _Terms(NamedTuple):
+    """What a nest multiplies: the image, and weights [outs, taps…] with the taps of both."""
+
+    image: SSAValue
+    weights: SSAValue
+    values: Array
+    taps: list[tuple[int, int]]
+    outs: int
+    """The loop over outputs."""
+
+
+def use_dots(program: Program) -> None:
+    """Put steps of their own in the place of sums of small products."""
+    if program.recipe.words is None:
+        return
+    found = {
+        step: terms
+        for step in program.steps
+        if isinstance(step, NestStep) and (terms := _terms(step)) is not None
+    }
+    for step, terms in found.items():
+        _widen(program, step, terms)
+    program.steps[:] = [
+        _step(program, step, found[step]) if isinstance(step, NestStep) and step in found else step
+        for step in program.steps
+    ]
+
+
+def _terms(step: NestStep) -> _Terms | None:
+    """The factors of a nest that is a sum of products of small integers with known ones."""
+    if step.given is None or len(step.nest.writes) != 1:
+        return None
+    nest = simplified(step.given)
+    factors = _factors(nest)
+    if factors is None or not nest.reductions or nest.starts[0] is None:
+        return None
+    image, weights = factors
+    x, w = nest.reads[image], nest.reads[weights]
+    if x.view.buffer.place != "workspace" or x.view.buffer.element not in (i8, i16, UI8):
+        return None
+    outs = [d for d in range(len(nest.sizes)) if w.depends_on(d) and nest.parallel[d]]
+    if len(outs) != 1 or x.depends_on(outs[0]) or not all(x.depends_on(d) for d in nest.reductions):
+        return None
+    taps = [(nest.sizes[d].number, x.strides[d].number, d) for d in nest.reductions]
+    known = [(n, stride, d) for n, stride, d in taps if n is not None and stride is not None]
+    known.sort(key=lambda tap: -tap[1])
+    count = nest.sizes[outs[0]].number
+    if len(known) < len(taps) or known[-1][1] != 1 or count is None or count < _LEAST_OUTPUTS:
+        return None
+    values = _values(w, [count, *(n for n, _, _ in known)], [outs[0], *(d for *_, d in known)])
+    if values is None or not -(1 << 15) <= values.min() <= values.max() < 1 << 15:
+        return None
+    merged = _merged([(n, stride) for n, stride, _ in known])
+    if int(np.prod([n for n, _ in merged])) < _LEAST_TERMS:
+        return None
+    return _Terms(image, weights, values.reshape(count, *(n for n, _ in merged)), merged, outs[0])
+
+
+def _factors(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
+    """The arguments that a body multiplies and adds up in 32 bits: an image, and what is known."""
+    total = nest.results()[0].owner
+    so_far = nest.output_arguments()[0]
+    if not isinstance(total, arith.AddiOp) or total.result.type != i32:
+        return None
+    products = [v.owner for v in total.operands if v is not so_far]
+    if len(products) != 1 or not isinstance(products[0], arith.MuliOp):
+        return None
+    arguments = [_widened(v) for v in products[0].operands]
+    image = [v for v in arguments if v in nest.reads and _content(nest.reads[v]) is None]
+    weights = [v for v in arguments if v in nest.reads and _content(nest.reads[v]) is not None]
+    if len(image) != 1 or len(weights) != 1 or len(nest.reads) != 2:
+        return None
+    return image[0], weights[0]
+
+
+def _widened(value: SSAValue) -> SSAValue:
+    """What a value is made of by sign extension, if it is."""
+    return value.owner.input if isinstance(value.owner, arith.ExtSIOp) else value
+
+
+def _content(a: Access) -> Array | None:
+    return a.view.buffer.content
+
+
+def _values(w: Access, sizes: Sequence[int], loops: Sequence[int]) -> Array | None:
+    """Known integers in the order of loops."""
+    content, start = _content(w), w.offset.number
+    strides = [w.strides[d].number for d in loops]
+    if content is None or start is None or None in strides:
+        return None
+    if start + sum((n - 1) * (s or 0) for n, s in zip(sizes, strides, strict=True)) >= content.size:
+        return None
+    steps = [(stride or 0) * content.itemsize for stride in strides]
+    return np.array(np.lib.stride_tricks.as_strided(content[start:], sizes, steps))
+
+
+def _merged(taps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Loops over what lies in a row as one."""
+    result: list[tuple[int, int]] = []
+    for count, stride in reversed(taps):
+        if result and stride == result[0][0] * result[0][1]:
+            result[0] = (count * result[0][0], result[0][1])
+        else:
+            result.insert(0, (count, stride))
+    return result
+
+
+def _widen(program: Program, step: NestStep, terms: _Terms) -> None:
+    """Let an image stand in 16 bits where its bytes have no instruction."""
+    assert step.given is not None
+    buffer = step.given.reads[terms.image].view.buffer
+    if buffer.element == i8 or not _are_bytes(terms.values) or not program.recipe.whole_bytes:
+        buffer.element = i16
+
+
+def _are_bytes(values: Array) -> bool:
+    return bool(values.min() >= -128 and values.max() <= 127)
+
+
+def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
+    """The step in the place of a nest."""
+    assert step.given is not None
+    nest, recipe = simplified(step.given), program.recipe
+    x, write = nest.reads[terms.image], nest.writes[0]
+    buffer = x.view.buffer
+    group = 4 if has_no_sign(buffer.element) else 2
+    keep = [d for d, parallel in enumerate(nest.parallel) if parallel]
+    outs, places = keep.index(terms.outs), [d for d in keep if d != terms.outs]
+    rows = min(
+        (d for d in places if x.depends_on(d)),
+        key=lambda d: abs(x.strides[d].number or 1 << 40),
+        default=None,
+    )
+    count = terms.values.shape[0]
+    tile = best_tile(recipe, 1 if rows is None else nest.sizes[rows].number, count)
+    packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
+    view = program.constant(packed, i8 if _are_bytes(packed) else i16)
+    taps = [*terms.taps]
+    taps[-1] = (-(-taps[-1][0] // group), group)
+    each = packed.size // (-(-count // (recipe.lanes * tile[1])) * recipe.lanes * tile[1])
+    body = Block(arg_types=[i32, i32, i32])
+    Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[2]))
+
+    def cut(a: Access) -> Access:
+        return replace(a, strides=tuple(a.strides[d] for d in keep))
+
+    strides = tuple(Size.of(each) if d == terms.outs else ZERO for d in keep)
+    behind = nest.behind
+    if behind is not None:
+        behind = replace(behind, reads={v: cut(a) for v, a in behind.reads.items()})
+    own = Nest(
+        tuple(nest.sizes[d] for d in keep),
+        (True,) * len(keep),
+        {body.args[0]: cut(x), body.args[1]: Access(view, ZERO, strides, panels=True)},
+        (cut(write),),
+        nest.starts,
+        body,
+        {},
+        tuple(range(len(keep))),
+        behind,
+    )
+    buffer.count = buffer.count + Size.of(_SLACK)
+    place = None if rows is None else keep.index(rows)
+    outer = tuple(d for d in range(len(keep)) if d not in (outs, place))
+    plan = Schedule(
+        outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), ("columns", "outer", "rows")
+    )
+    dots = Dots(body.args[0], body.args[1], tuple(taps), group)
+    result = DotStep(own, plan, None, dots)
+    result.location = step.location
+    return result
+
+
+def packed_weights(values: Array, width: int, group: int) -> Array:
+    """Weights [outs, taps…] in panels of `width` outputs: taps, then outputs, then a group of taps.
+
+    Outputs and the last taps are filled up by zeros.
+    """
+    outs, *outer, last = values.shape
+    rest = int(np.prod(outer))
+    padded = np.zeros((-(-outs // width) * width, rest, -(-last // group) * group), np.int16)
+    padded[:outs, :, :last] = values.reshape(outs, rest, last)
+    panels = padded.reshape(-1, width, rest, padded.shape[2] // group, group)
+    return panels.transpose(0, 2, 3, 1, 4).reshape(-1)
+
+
+def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
+    """Places of a tile, and vectors of outputs of each, that need the fewest instructions.
+
+    Args:
+        recipe: the instruction set.
+        places: in a row, of which some make a tile; `None` if that is not known.
+        outs: outputs.
+    """
+    vectors, registers = -(-outs // recipe.lanes), 32 if recipe.width == 64 else 16
+
+    def cost(tile: tuple[int, int]) -> float:
+        rows, columns = tile
+        many = rows * 8 if places is None else places
+        total = 0.0
+        for height, times in ((rows, many // rows), (many % rows, 1)):
+            for width, again in ((columns, vectors // columns), (vectors % columns, 1)):
+                if height and width:
+                    # One product or one load in a cycle; a sum takes four.
+                    turn = max(height * width, height + width, 4)
+                    total += times * again * (turn + _TURN)
+        return total
+
+    tiles = [
+        (rows, columns)
+        for columns in range(1, min(vectors, _MOST_COLUMNS) + 1)
+        for rows in range(1, _MOST_ROWS + 1)
+        if rows * columns + columns + 1 <= registers
+    ]
+    return min(tiles, key=lambda tile: (cost(tile), tile))

@@ -1,0 +1,127 @@
+"""Integers of 64 bits in the bodies of loops that 32 bits hold: half as many registers.
+
+Rescaling is 64 bits wide in the IR; but for one product, its numbers are not. Bounds that no number
+reaches go. Not here: which numbers there are (`intervals`), what stands in memory (`narrowing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from .intervals import Interval, Values, interval, values_behind, values_in
+from .structured import NestStep
+from .views import Buffer
+
+_BITS = 32
+_LOW, _HIGH = -(1 << 31), (1 << 31) - 1
+_SAME = arith.AddiOp | arith.SubiOp | arith.MuliOp | arith.ShRSIOp | arith.ShLIOp
+_BOUNDS = arith.MaxSIOp | arith.MinSIOp
+
+
+def shorten(steps: Sequence[NestStep], known: Mapping[Buffer, Interval]) -> None:
+    """Compute in 32 bits what they hold.
+
+    Args:
+        steps: loops.
+        known: what stands in their tensors.
+    """
+    for step in steps:
+        nest = step.nest
+        if nest.behind is not None:
+            _Shortening(nest.behind.body, values_behind(nest, known)).run()
+        elif not nest.reductions:
+            _Shortening(nest.body, values_in(nest, known)).run()
+
+
+class _Shortening:
+    """Rewrites one body."""
+
+    def __init__(self, body: Block, values: Values) -> None:
+        self._body = body
+        self._values = dict(values)
+        self._short: dict[SSAValue, SSAValue] = {}
+        """For values of 64 bits, the same in 32."""
+
+    def run(self) -> None:
+        """Rewrite op by op; what nothing needs any more goes."""
+        for op in list(self._body.ops):
+            self._rewrite(op)
+        for op in reversed(list(self._body.ops)):
+            if op.results and not any(list(result.uses) for result in op.results):
+                self._body.erase_op(op)
+
+    def _fits(self, value: SSAValue) -> bool:
+        found = interval(value, self._values)
+        return found is not None and found[0] >= _LOW and found[1] <= _HIGH
+
+    def _can_be_short(self, op: Operation) -> bool:
+        """Whether 32 bits hold all that an op takes and gives, and can be shifted so far."""
+        if isinstance(op, arith.ShRSIOp | arith.ShLIOp):
+            by = interval(op.operands[1], self._values)
+            if by is None or by[0] < 0 or by[1] >= _BITS:
+                return False
+        return all(self._fits(v) for v in (*op.operands, *op.results))
+
+    def _rewrite(self, op: Operation) -> None:
+        if isinstance(op, _BOUNDS) and (kept := self._unbounded(op)) is not None:
+            if op.result in self._short or kept in self._short:
+                self._short[op.result] = self._short[kept]
+            op.result.replace_all_uses_with(kept)
+            return
+        if isinstance(op, arith.ExtSIOp) and op.result.type == i64:
+            source = op.input
+            if source.type != i32:
+                source = self._insert(op, arith.ExtSIOp(source, i32))
+            self._short[op.result] = source
+        elif isinstance(op, arith.ConstantOp) and op.result.type == i64:
+            number = interval(op.result, self._values)
+            if number is not None and self._fits(op.result):
+                short = arith.ConstantOp(IntegerAttr(number[0], i32))
+                self._short[op.result] = self._insert(op, short)
+        elif isinstance(op, _SAME | _BOUNDS) and op.result.type == i64:
+            if self._can_be_short(op):
+                operands = [self._shortened(op, v) for v in op.operands]
+                short = type(op).create(
+                    operands=operands, result_types=[i32], properties=dict(op.properties)
+                )
+                self._short[op.result] = self._insert(op, short)
+        elif isinstance(op, arith.CmpiOp) and op.lhs.type == i64:
+            if all(self._fits(v) for v in op.operands):
+                for position, value in enumerate(op.operands):
+                    op.operands[position] = self._shortened(op, value)
+        elif isinstance(op, arith.TruncIOp) and op.input in self._short:
+            source = self._short[op.input]
+            if op.result.type == i32:
+                op.result.replace_all_uses_with(source)
+            else:
+                op.operands[0] = source
+
+    def _unbounded(self, op: arith.MaxSIOp | arith.MinSIOp) -> SSAValue | None:
+        """The operand that an op gives in any case."""
+        a, b = (interval(v, self._values) for v in op.operands)
+        if a is None or b is None:
+            return None
+        if isinstance(op, arith.MinSIOp):
+            a, b = b, a
+        # Now `a` is that of the first operand where it is the larger, or the smaller, of both.
+        if a[0] >= b[1]:
+            return op.operands[0]
+        return op.operands[1] if b[0] >= a[1] else None
+
+    def _shortened(self, op: Operation, value: SSAValue) -> SSAValue:
+        """A value of 64 bits in 32."""
+        known = self._short.get(value)
+        if known is None:
+            known = self._short[value] = self._insert(op, arith.TruncIOp(value, i32))
+        return known
+
+    def _insert(self, op: Operation, new: Operation) -> SSAValue:
+        """Put an op in front of another one."""
+        Builder(InsertPoint.before(op)).insert(new)
+        return new.results[0]

@@ -1,0 +1,147 @@
+"""Convolutions and products of small integers, then rescaling, against sums in 64 bits."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.stages import run_stages
+from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.target import native_stages
+from triton_dsl.runtime.native.processor import host_features
+
+pytest.importorskip("llvmlite")
+
+Array = NDArray[Any]
+RUNNABLE = [recipe.name for recipe in RECIPES if recipe.features <= host_features()]
+
+
+class Case(NamedTuple):
+    """A convolution of int8 and what rescales its sums."""
+
+    image: tuple[int, int, int]
+    weight: tuple[int, int, int, int]
+    zero: int = -128
+    strides: tuple[int, int] = (1, 1)
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    shift: int = 38
+    most: int = 127
+    """Of the weights."""
+
+
+CASES = {
+    "3x3": Case((8, 9, 7), (24, 8, 3, 3), padding=(1, 1, 1, 1)),
+    "signed": Case((8, 9, 7), (24, 8, 3, 3), zero=0, padding=(1, 0, 1, 2)),
+    "nine bits": Case((8, 6, 6), (17, 8, 3, 2), zero=100, padding=(0, 1, 2, 1)),
+    "one channel": Case((1, 12, 10), (64, 1, 10, 4), strides=(2, 2), padding=(4, 1, 5, 1)),
+    "three channels": Case((3, 11, 12), (16, 3, 3, 3), strides=(2, 3), padding=(1, 1, 0, 0)),
+    "five channels": Case((5, 8, 6), (33, 5, 2, 3), dilation=(2, 1)),
+    "one place": Case((70, 1, 1), (100, 70, 1, 1)),
+    "1x1": Case((64, 7, 7), (130, 64, 1, 1)),
+    "1x1 with a stride": Case((16, 9, 9), (20, 16, 1, 1), strides=(2, 2)),
+    "groups": Case((12, 6, 6), (24, 4, 3, 3), groups=3),
+    "depthwise": Case((20, 8, 8), (20, 1, 3, 3), groups=20, padding=(1, 1, 1, 1)),
+    "weights of nine bits": Case((4, 6, 5), (8, 4, 3, 3), most=255),
+    "great sums": Case((256, 4, 4), (8, 256, 3, 3), shift=40),
+    "small shift": Case((8, 5, 5), (8, 8, 1, 1), shift=31),
+}
+
+
+def _text(case: Case) -> tuple[str, tuple[int, ...]]:
+    c, h, w = case.image
+    o, i, kh, kw = case.weight
+    (sh, sw), (dh, dw), p = case.strides, case.dilation, case.padding
+    high = (h + p[0] + p[2] - dh * (kh - 1) - 1) // sh + 1
+    wide = (w + p[1] + p[3] - dw * (kw - 1) - 1) // sw + 1
+    x, y = f"tensor<?x{c}x{h}x{w}x", f"tensor<?x{o}x{high}x{wide}x"
+    listed = [", ".join(map(str, values)) for values in (case.strides, p, case.dilation)]
+    return (
+        f"""
+func.func @forward(%x: {x}i8>) -> {y}i8> {{
+  %zero = tensor.constant dense<{case.zero}> : tensor<i32>
+  %wide = tensor.convert %x : ({x}i8>) -> {x}i32>
+  %c = tensor.sub %wide, %zero : ({x}i32>, tensor<i32>) -> {x}i32>
+  %w = tensor.parameter "w" : tensor<{o}x{i}x{kh}x{kw}xi32>
+  %b = tensor.parameter "b" : tensor<{o}xi32>
+  %s = tensor.conv %c, %w, %b {{strides = array<i64: {listed[0]}>,
+       padding = array<i64: {listed[1]}>, dilation = array<i64: {listed[2]}>, groups = {case.groups} : i64}}
+       : ({x}i32>, tensor<{o}x{i}x{kh}x{kw}xi32>, tensor<{o}xi32>) -> {y}i32>
+  %m = tensor.parameter "m" : tensor<{o}xi32>
+  %shift = tensor.constant dense<{case.shift}> : tensor<i32>
+  %to = tensor.constant dense<-7> : tensor<i8>
+  %y = tensor.requantize %s, %m, %shift, %to {{axis = 1 : i64, low = -128 : i64, high = 127 : i64}}
+       : ({y}i32>, tensor<{o}xi32>, tensor<i32>, tensor<i8>) -> {y}i8>
+  func.return %y : {y}i8>
+}}
+""",
+        (o, high, wide),
+    )
+
+
+def _expected(case: Case, x: Array, values: dict[str, Array]) -> Array:
+    top, left, bottom, right = case.padding
+    pads = ((0, 0), (0, 0), (top, bottom), (left, right))
+    padded = np.pad(x.astype(np.float64) - case.zero, pads)
+    image, weight = torch.from_numpy(padded), torch.from_numpy(values["w"].astype(np.float64))
+    sums = functional.conv2d(
+        image, weight, None, case.strides, (0, 0), case.dilation, case.groups
+    ).numpy()
+    total = sums.astype(np.int64) + values["b"][:, None, None]
+    scaled = (
+        total * values["m"][:, None, None].astype(np.int64) + (1 << (case.shift - 1))
+    ) >> case.shift
+    return np.clip(scaled - 7, -128, 127).astype(np.int8)
+
+
+def _module(case: Case) -> tuple[Any, dict[str, Array]]:
+    random = np.random.default_rng(sum(case.weight))
+    outs = case.weight[0]
+    values = {
+        "w": random.integers(-case.most, case.most + 1, case.weight).astype(np.int32),
+        "b": random.integers(-1000, 1000, outs).astype(np.int32),
+        "m": random.integers(1 << 20, (1 << 31) - 1, outs).astype(np.int32),
+    }
+    module = parse_module(_text(case)[0])
+    attach_store(module, ParameterStore.of(dict(values)))
+    return module, values
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE)
+@pytest.mark.parametrize("name", CASES)
+def test_sums_are_exact(name: str, recipe: str) -> None:
+    case = CASES[name]
+    module, values = _module(case)
+    program = native_program(module, {"recipe": recipe})
+    random = np.random.default_rng(0)
+    for batch in (1, 3):
+        x = random.integers(-128, 128, (batch, *case.image)).astype(np.int8)
+        np.testing.assert_array_equal(program(x), _expected(case, x, values))
+    extreme = np.where(random.integers(0, 2, (2, *case.image)), 127, -128).astype(np.int8)
+    np.testing.assert_array_equal(program(extreme), _expected(case, extreme, values))
+
+
+@pytest.mark.parametrize(
+    ("name", "recipe", "instruction"),
+    [
+        ("3x3", "avx512vnni", "vpdpbusd.512"),
+        ("nine bits", "avx512vnni", "vpdpwssd.512"),
+        ("3x3", "avxvnni", "vpdpbusd.256"),
+        ("3x3", "avx2", "pmadd.wd"),
+        ("one channel", "avx512vnni", "vpdpbusd.512"),
+    ],
+)
+def test_instructions(name: str, recipe: str, instruction: str) -> None:
+    module, _ = _module(CASES[name])
+    run_stages(module, native_stages(f"recipe={recipe}"), verify=False)
+    assert instruction in str(module)
