@@ -75,7 +75,8 @@ func.func @forward(%x: {x}i8>) -> {y}i8> {{
   %w = tensor.parameter "w" : tensor<{o}x{i}x{kh}x{kw}xi32>
   %b = tensor.parameter "b" : tensor<{o}xi32>
   %s = tensor.conv %c, %w, %b {{strides = array<i64: {listed[0]}>,
-       padding = array<i64: {listed[1]}>, dilation = array<i64: {listed[2]}>, groups = {case.groups} : i64}}
+       padding = array<i64: {listed[1]}>, dilation = array<i64: {listed[2]}>,
+       groups = {case.groups} : i64}}
        : ({x}i32>, tensor<{o}x{i}x{kh}x{kw}xi32>, tensor<{o}xi32>) -> {y}i32>
   %m = tensor.parameter "m" : tensor<{o}xi32>
   %shift = tensor.constant dense<{case.shift}> : tensor<i32>
