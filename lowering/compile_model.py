@@ -122,6 +122,7 @@ def compile_model(
     weights: str | Weights | None = None,
     trainable: bool = False,
     example_inputs: ExampleInputs | None = None,
+    rounding: str | None = None,
 ) -> Any:
     """Compile a model: a file, a PyTorch module, or IR.
 
@@ -136,6 +137,7 @@ def compile_model(
         weights: of a `.tri` program or IR: a weights file or a `state_dict`.
         trainable: keep float latents of ternary weights (see `lowering.from_tri.import_tri`).
         example_inputs: of a PyTorch module (see `lowering.from_torch.from_torch`).
+        rounding: of a TFLite file: whose integers (see `lowering.from_tflite.from_tflite`).
 
     Returns:
         A `CompiledModel` for a target; whatever `optimize` of a `BackendBase` gives.
@@ -156,12 +158,17 @@ def compile_model(
             weights=weights,
             trainable=trainable,
             example_inputs=example_inputs,
+            rounding=rounding,
         )
         artifact = compile_to_target(module, backend, options)
         return CompiledModel(backend, module.clone(), artifact, options)
     if backend in backends and not issubclass(backends[backend], BackendBase):
         module = import_model(
-            source_file, layer=layer, weights=weights, example_inputs=example_inputs
+            source_file,
+            layer=layer,
+            weights=weights,
+            example_inputs=example_inputs,
+            rounding=rounding,
         )
         return backends[backend](**options).compile(module)
     if backend in backends:

@@ -33,7 +33,7 @@ class FrontEnd:
     Attributes:
         read: gives the model in a file as IR; called with its path and with `options` by name. Or
             where it stands: `package.module:function`.
-        options: which of `layer`, `weights`, `trainable` and `dt` it takes.
+        options: which of `layer`, `weights`, `trainable`, `dt` and `rounding` it takes.
         reads_text: whether `read` takes the text of a file, a `str`, in place of its path too.
         source: an engine that is not ours for such files, called with the path; or where it stands.
             `None` where there is none.
@@ -72,6 +72,7 @@ BUILT_IN = {
     ".pt2": FrontEnd(f"{__package__}.from_torch.pt2_file:from_pt2"),
     ".tflite": FrontEnd(
         f"{__package__}.from_tflite:from_tflite",
+        frozenset({"rounding"}),
         source=f"{__package__}.sources.tflite:TFLiteSource",
     ),
 }

@@ -38,6 +38,7 @@ def import_model(
     weights: str | Weights | None = None,
     trainable: bool = False,
     dt: float | None = None,
+    rounding: str | None = None,
     example_inputs: ExampleInputs | None = None,
     input_shape: Sequence[int] | None = None,
     dynamic: DynamicSizes | None = None,
@@ -51,6 +52,8 @@ def import_model(
         weights: of a `.tri` program or IR: a weights file or a `state_dict`.
         trainable: of a `.tri` program: keep float latents (see `from_tri.import_tri`).
         dt: of a NIR graph: seconds in a step.
+        rounding: of a TFLite file: whose integers, `reference`, `xnnpack` or `once` (see
+            `from_tflite.from_tflite`).
         example_inputs: of an `nn.Module` (see `from_torch.from_torch`).
         input_shape: in its place, of the one input, of floats.
         dynamic: the free sizes of an `nn.Module`; by default the first axis, the batch.
@@ -65,7 +68,10 @@ def import_model(
     """
     if isinstance(weights, str):
         weights = Path(weights)
-    wanted = {"layer": layer, "weights": weights, "trainable": trainable or None, "dt": dt}
+    wanted = {
+        "layer": layer, "weights": weights, "trainable": trainable or None, "dt": dt,
+        "rounding": rounding,
+    }  # fmt: skip
     options = {name: value for name, value in wanted.items() if value is not None}
     is_file = isinstance(model, str | Path)
     if is_file or isinstance(model, ModuleOp):
@@ -121,14 +127,18 @@ def _said(model: Model) -> str:
     return f"'{model}'" if isinstance(model, str | Path) else "IR"
 
 
+_OWNERS = {"dt": "a .nir graph", "rounding": "a .tflite file"}
+"""What takes an option that no other kind of model has."""
+
+
 def _check(options: Iterable[str], taken: frozenset[str], what: str) -> None:
     """Refuse options that a front end does not take."""
     wrong = sorted(set(options) - taken)
     if wrong:
         names = " or ".join(f"'{name}'" for name in wrong)
-        owner = "a .nir graph" if wrong == ["dt"] else "a .tri program"
+        owner = _OWNERS.get(wrong[0], "a .tri program")
         raise OptionError(
             f"{what} takes no {names}; {owner} does"
-            if wrong == ["dt"] or "weights" in taken
+            if wrong[0] in _OWNERS or "weights" in taken
             else f"{what} has its own weights and layers, and takes no {names}"
         )

@@ -61,6 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--layer", metavar="NAME", help="entry layer of a .tri program")
     parser.add_argument("--dt", type=float, metavar="SECONDS", help="step of a .nir graph")
     parser.add_argument(
+        "--rounding", metavar="NAME", help="whose integers of a .tflite file: reference, xnnpack"
+    )
+    parser.add_argument(
         "-p", "--passes", default="", metavar="PIPELINE", help="passes to run first: 'free-batch'"
     )
     parser.add_argument(

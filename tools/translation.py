@@ -44,6 +44,7 @@ def run(arguments: Namespace) -> int:
         layer=arguments.layer,
         trainable=arguments.trainable,
         dt=arguments.dt,
+        rounding=arguments.rounding,
     )
     apply_passes(module, arguments.passes)
     if arguments.to_ir:

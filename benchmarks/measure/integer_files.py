@@ -1,7 +1,7 @@
 """Integer models that come in and leave: bytes, times and results, beside the file that came.
 
-A TFLite file runs in LiteRT and as our ONNX in ONNX Runtime; an ONNX file comes back as ONNX. Both
-become native objects.
+A TFLite file runs in LiteRT and as our ONNX in ONNX Runtime, in each of `FORMS`; an ONNX file comes
+back as ONNX. Both become native objects.
 """
 
 from __future__ import annotations
@@ -24,23 +24,37 @@ HEADS = ("file, B", "ONNX, B", "of file", "time there, µs", "as ONNX, µs", "ra
          "largest difference", "object, B", "of file")  # fmt: skip
 
 
+FORMS: dict[str, dict[str, Any]] = {
+    "reference": {},
+    "xnnpack": {"rounding": "xnnpack"},
+    "xnnpack, int8-weights": {
+        "rounding": "xnnpack",
+        "backend_options": {"int8_weights": "always"},
+    },
+}
+"""Of a TFLite file: arguments of `compile_model` for ONNX; the last is for processors with VNNI."""
+
+
 def integer_table(paths: Sequence[Path], threads: int, turns: int) -> Table:
-    """A row a file: sizes, times of the fastest round, and how far results are apart."""
+    """A row a file and form: sizes, times of the fastest round, how far results are apart."""
     table = Table(title="Integer models that come in and leave", title_justify="left")
     table.add_column("file")
+    table.add_column("form")
     for head in HEADS:
         table.add_column(head, justify="right")
     for path in paths:
-        table.add_row(path.name, *_row(path, threads, turns))
+        forms = FORMS if path.suffix == ".tflite" else {"": {}}
+        for form, arguments in forms.items():
+            table.add_row(path.name, form, *_row(path, arguments, threads, turns))
     return table
 
 
-def _row(path: Path, threads: int, turns: int) -> list[str]:
+def _row(path: Path, arguments: dict[str, Any], threads: int, turns: int) -> list[str]:
     size, x = path.stat().st_size, _input(path)
     with TemporaryDirectory() as folder:
         file, code = Path(folder, "model.onnx"), Path(folder, "model.o")
         try:
-            compile_model(path, backend="onnx").save(file)
+            compile_model(path, "onnx", **arguments).save(file)
         except TritonError as error:
             return [str(size), str(error).splitlines()[0]]
         before, after = (runner(p, x, threads) for p in (path, file))
@@ -51,8 +65,9 @@ def _row(path: Path, threads: int, turns: int) -> list[str]:
         cells = [str(size), str(file.stat().st_size), f"{file.stat().st_size / size:.2f}"]
         cells += [f"{time:.0f}" for time in fastest]
         cells += [f"{fastest[1] / fastest[0]:.2f}", f"{difference:.3g}"]
+        rounding = arguments.get("rounding")
         try:
-            compile_model(path, backend="native").save(code)
+            compile_model(path, backend="native", rounding=rounding).save(code)
         except TritonError as error:
             return [*cells, str(error).splitlines()[0]]
         return [*cells, str(code.stat().st_size), f"{code.stat().st_size / size:.2f}"]

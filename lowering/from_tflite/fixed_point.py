@@ -87,6 +87,8 @@ def rescaled_in_floats(
     element: Attribute,
     bounds: tuple[int, int],
     axis: int = 1,
+    *,
+    added: np.floating | None = None,
 ) -> SSAValue:
     """clamp(round(float32(x)·factor) + zero), halves to even, as XNNPACK does.
 
@@ -99,12 +101,15 @@ def rescaled_in_floats(
         element: of the result.
         bounds: of the result, zero point included.
         axis: of x.
+        added: float32, to the product before it is rounded.
     """
     if factors.size == 1:
         scale = e.known(factors.reshape(()))
     else:
         scale = e.along(e.known(factors), axis, e.rank(x))
     scaled = e.add(tensor.MulOp(e.convert(x, f32), scale))
+    if added is not None:
+        scaled = e.add(tensor.AddOp(scaled, e.known(np.asarray(added, np.float32))))
     return _stepped(e, scaled, np.float32(1), zero, element, bounds)
 
 

@@ -91,14 +91,19 @@ def _scaled_sum(is_mean: bool) -> Rule:
         if is_mean:
             axes = _axes(e, node, len(sizes))
             (count,) = static([product([sizes[axis] for axis in axes])], "sizes")
-        sums, perm = reduced(e, node, _centred(e, x, scales), "ReduceSum"), None
+        in_floats = is_mean and has_float_kernel(e, node.element)
+        raw = Quantization(scales.scale, np.zeros(1, np.int64), scales.axis)
+        wide = _centred(e, x, raw if in_floats else scales)
+        sums, perm = reduced(e, node, wide, "ReduceSum"), None
         if (before := e.permuted(sums)) is not None:
             sums, perm = before
         bounds = grid_range(node.element)
         factor = np.float64(scales.scale[0] / result.scale[0])
-        if is_mean and has_float_kernel(e, node.element):
+        if in_floats:
+            # XNNPACK adds both zero points before it rounds.
             real = scales.scale[0] / (result.scale[0] * np.float32(count))
-            scaled = rescaled_in_floats(e, sums, real, result.zero, node.element, bounds)
+            added = np.float32(result.zero) - np.float32(scales.zero * count) * real
+            scaled = rescaled_in_floats(e, sums, real, 0, node.element, bounds, added=added)
         elif not is_mean or e.rounding == "once":
             scaled = rescaled(e, sums, factor / max(count, 1), result.zero, node.element)
         else:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def source_of(
-    model: Source | str | Path | bytes | ModelProto | nn.Module, *, dt: float | None = None
+    model: Source | str | Path | bytes | ModelProto | nn.Module,
+    *,
+    dt: float | None = None,
+    rounding: str | None = None,
 ) -> Source:
     """An engine for what a program was imported from.
 
@@ -25,6 +28,7 @@ def source_of(
         given: a path; the bytes of an ONNX or TFLite file; an `onnx.ModelProto`; an `nn.Module`
             whose `forward` takes tensors; or a `Source`.
         dt: of a NIR graph: seconds in a step.
+        rounding: of a TFLite model: with `xnnpack` those kernels run it.
 
     Raises:
         OptionError: none of these.
@@ -50,4 +54,5 @@ def source_of(
     if home is None:
         return NoEngine(f"'{model}' has no other engine than the interpreter")
     source: Callable[..., Source] = resolve_name(home) if isinstance(home, str) else home
-    return source(model) if dt is None else source(model, dt=dt)
+    wanted = {"dt": dt, "rounding": rounding}
+    return source(model, **{name: value for name, value in wanted.items() if value is not None})

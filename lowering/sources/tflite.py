@@ -35,18 +35,19 @@ class TFLiteSource(Source):
     """A TFLite model.
 
     Args:
-        given: a path, or the bytes of a file.
+        model: a path, or the bytes of a file.
+        rounding: as in `from_tflite`; with `xnnpack` those kernels are the first that run it.
 
     Raises:
         SourceError: no TFLite model.
     """
 
-    def __init__(self, model: bytes | Path) -> None:
+    def __init__(self, model: bytes | Path, rounding: str = "reference") -> None:
         self.model = read_model(model)
         self.data = model if isinstance(model, bytes) else model.read_bytes()
         self.size = len(self.data)
         self.engine = "none"
-        self._kernels: str | None = None
+        self._kernels: str | None = "XNNPACK" if rounding == "xnnpack" else None
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """See `Source.run`."""

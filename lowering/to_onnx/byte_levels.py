@@ -7,7 +7,9 @@ reads falls away with the graph's unused nodes.
 from __future__ import annotations
 
 import numpy as np
+from xdsl.ir import SSAValue
 
+from ...dialects import tensor
 from .byte_weights import SHIFT
 from .graph import Array, Element, element_of_array
 from .onnx_writer import Writer
@@ -42,3 +44,9 @@ def signed(e: Writer, name: str) -> str:
     result = e.same(less, Element.INT8)
     e.unsigned[result] = name
     return result
+
+
+def read_as_levels(value: SSAValue) -> bool:
+    """Whether all that reads a tensor of bytes takes its levels less their zero point."""
+    readers = [use.operation for use in value.uses]
+    return bool(readers) and all(isinstance(op, tensor.ConvertOp) for op in readers)

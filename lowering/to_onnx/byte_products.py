@@ -28,15 +28,13 @@ from ..to_tflite.integer_patterns import (
     weighted,
 )
 from .byte_levels import centred, levels, signed, unsigned
+from .byte_steps import BYTES, factor_of, rescaled_sums, with_offsets, within
 from .byte_weights import SHIFT, store
-from .graph import Array, Element
+from .graph import Array, Attributes, Element
 from .integer import FLOAT_EXACT
 from .linear import window_attributes
 from .onnx_writer import Writer
 from .rescaling import Steps, factors_of, offsets_of, scales_of, steps_of
-
-BYTES = (-128, 127)
-"""The bounds of the levels."""
 
 
 def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
@@ -51,7 +49,9 @@ def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
     low, high = _reach(layer, channels)
     if max(-low.min(initial=0), high.max(initial=0)) >= 1 << 30:
         return False
-    steps = steps_of(lambda sums: _rescaled(scaled, sums), low, high, scaled.bounds, scaled.zero)
+    steps = steps_of(
+        lambda sums: rescaled_sums(scaled, sums), low, high, scaled.bounds, scaled.zero
+    )
     both = scales_of(steps)
     if both is None:
         made = _in_floats(e, layer, steps, scaled, max(-low.min(), high.max()))
@@ -102,23 +102,6 @@ def _channels(layer: Weighted) -> int:
     return layer.weight.shape[0 if isinstance(layer.op, tensor.ConvOp) else 1]
 
 
-def _rescaled(scaled: Rescaled, sums: Array) -> Array:
-    """The arithmetic of a rescaling, sums [channels, n]."""
-    m = scaled.multipliers.reshape(-1, 1).astype(np.int64)
-    exponent = scaled.exponents.reshape(-1, 1).astype(np.int64)
-    if scaled.twice:
-        left, right = np.maximum(exponent, 0), np.maximum(-exponent, 0)
-        part = (sums * m + (np.int64(1) << (30 - left))) >> (31 - left)
-        part = np.clip(part, -(1 << 31), (1 << 31) - 1)
-        moved = part - ((part < 0) & (right > 0))
-        half = np.where(right > 0, np.int64(1) << np.maximum(right - 1, 0), 0)
-        steps = (moved + half) >> right
-    else:
-        shift = 31 - exponent
-        steps = (sums * m + (np.int64(1) << (shift - 1))) >> shift
-    return np.clip(steps + scaled.zero, *scaled.bounds)
-
-
 def _reach(layer: Weighted, channels: int) -> tuple[Array, Array]:
     """The least and the greatest sum of each channel."""
     weight = layer.weight.astype(np.int64)
@@ -137,36 +120,23 @@ def _in_floats(
     The offset is subtracted: ONNX Runtime would make a sum a part of the product.
     """
     op, channels = layer.op, len(steps.sums)
-    if not isinstance(op, tensor.ConvOp) or reach > FLOAT_EXACT:
+    if reach > FLOAT_EXACT:
         return None
-    found = offsets_of(steps, np.broadcast_to(_factors(scaled), channels))
+    found = offsets_of(steps, np.broadcast_to(factor_of(scaled), channels))
     if found is None or reach + np.abs(found.centre).max() > FLOAT_EXACT:
         return None
     x = centred(e, e.value(layer.x), layer.zero)
-    name = op.weight.name_hint or "weight"
+    name = op.operands[1].name_hint or "weight"
     bias = (0 if layer.bias is None else layer.bias.astype(np.int64)) - found.centre
     inputs = [
         x, e.cast(e.constant(layer.weight, name), Element.FLOAT),
         e.constant(bias.astype(np.float32), f"{name}.bias"),
     ]  # fmt: skip
-    sums = e.node("Conv", inputs, Element.FLOAT, **window_attributes(op))
-    zero = np.array(found.zero + SHIFT, np.uint8)
-    exact = Element.DOUBLE if found.scale.dtype == np.float64 else Element.FLOAT
-    places = [1] * (layer.weight.ndim - 2)
-    less = e.constant(-found.offset.reshape(-1, *places), f"{name}.offset")
-    sums = e.cast(sums, exact)
-    if found.of_sign:
-        less = e.apply("Mul", [e.apply("Sign", [sums]), less])
-    steps_away = e.apply("Sub", [sums, less])
-    if exact is Element.DOUBLE:
-        scale = e.constant(found.scale.reshape(-1, *places), f"{name}.scale")
-        rounded = e.apply("Round", [e.apply("Div", [steps_away, scale])])
-        made = levels(e, e.cast(rounded, Element.FLOAT), zero)
-        return _clipped(e, made, scaled)
-    zeros = e.constant(np.full(channels, zero), "zero_points")
-    inputs = [steps_away, e.constant(found.scale, f"{name}.scale"), zeros]
-    made = e.call("", "QuantizeLinear", inputs, Element.UINT8, {"axis": 1})
-    return _clipped(e, made, scaled)
+    if isinstance(op, tensor.ConvOp):
+        sums = e.node("Conv", inputs, Element.FLOAT, **window_attributes(op))
+    else:
+        sums = e.node("Gemm", inputs, Element.FLOAT)
+    return within(e, with_offsets(e, sums, found, layer.weight.ndim - 2), scaled.bounds)
 
 
 def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
@@ -177,21 +147,31 @@ def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
     added = None if scaled is None else scaled.source.owner
     if scaled is None or not isinstance(added, tensor.AddOp | tensor.SubOp):
         return False
-    sides = [_side(value) for value in (added.lhs, added.rhs)]
-    if sides[0] is None or sides[1] is None or scaled.multipliers.size != 1:
+    sides = [side for value in (added.lhs, added.rhs) if (side := _side(value)) is not None]
+    if len(sides) < 2 or scaled.multipliers.size != 1:
         return False
     sign = 1 if isinstance(added, tensor.AddOp) else -1
-    table = _rescaled(scaled, sides[0].terms.reshape(-1, 1) + sign * sides[1].terms)
-    about = np.array([sides[0].factor, sign * sides[1].factor]) * float(_factors(scaled)[0])
+    table = rescaled_sums(scaled, sides[0].terms.reshape(-1, 1) + sign * sides[1].terms)
+    about = np.array([sides[0].factor, sign * sides[1].factor]) * float(factor_of(scaled)[0])
     found = factors_of(table, scaled.zero, (sides[0].zero, sides[1].zero), about)
     if found is None:
         return False
-    terms = [
-        e.apply("Mul", [centred(e, e.value(side.x), side.zero), e.scalar(factor, Element.FLOAT)])
-        for side, factor in zip((sides[0], sides[1]), found, strict=True)
-    ]
+    pairs = list(
+        zip(sides, (e.scalar(factor, Element.FLOAT) for factor in found.factors), strict=True)
+    )
+    if found.joined:
+        terms = [
+            e.node("DequantizeLinear", [unsigned(e, e.value(side.x)), factor, point], Element.FLOAT)
+            for side, factor in pairs
+            for point in [e.constant(np.array(side.zero + SHIFT, np.uint8), "zero_point")]
+        ]
+    else:
+        terms = [
+            e.apply("Mul", [centred(e, e.value(side.x), side.zero), factor])
+            for side, factor in pairs
+        ]
     sums = levels(e, e.apply("Add", terms), np.array(scaled.zero + SHIFT, np.uint8))
-    e.bind(op.result, signed(e, _clipped(e, sums, scaled)))
+    e.bind(op.result, signed(e, within(e, sums, scaled.bounds)))
     return True
 
 
@@ -216,31 +196,19 @@ def _side(value: SSAValue) -> _Side | None:
         return _Side(x, zero, terms, number)
     if part.zero or part.multipliers.size != 1:
         return None
-    return _Side(x, zero, _rescaled(part, terms), float(_factors(part)[0]) * number)
-
-
-def _factors(scaled: Rescaled) -> Array:
-    """What a rescaling multiplies by, about."""
-    return np.ldexp(scaled.multipliers.astype(np.float64), scaled.exponents - 31)
-
-
-def _clipped(e: Writer, name: str, scaled: Rescaled | Scaled) -> str:
-    """UINT8 levels within bounds."""
-    if scaled.bounds == BYTES:
-        return name
-    low, high = (e.constant(np.array(b + SHIFT, np.uint8), "bound") for b in scaled.bounds)
-    return e.node("Clip", [name, low, high], Element.UINT8)
+    return _Side(x, zero, rescaled_sums(part, terms), float(factor_of(part)[0]) * number)
 
 
 def _convolved(
     e: Writer, layer: Weighted, scales: Array, shifts: Array, scaled: Rescaled | Scaled
 ) -> str:
     """QLinearConv in UINT8: scales, and what is added to the bias, one a channel."""
-    x, op = unsigned(e, e.value(layer.x)), layer.op
-    weight, attributes = layer.weight, {}
+    op, weight, attributes = layer.op, layer.weight, {}
     if isinstance(op, tensor.ConvOp):
-        attributes = window_attributes(op)
+        source, attributes = _unpadded(layer, op)
+        x = unsigned(e, e.value(source))
     else:
+        x = unsigned(e, e.value(layer.x))
         x, weight = e.pixels.get(x) or e.unsqueeze(x, [2, 3]), weight.T[:, :, None, None]
     name = op.operands[1].name_hint or "weight"
     stored = store(e.graph, name, np.ascontiguousarray(weight), 0)
@@ -253,9 +221,21 @@ def _convolved(
         e.constant(stored.zero_point, "weight_zero_point"),
         one, e.constant(zeros[1], "zero_point"), e.constant(bias.astype(np.int32), f"{name}.bias"),
     ]  # fmt: skip
-    made = _clipped(e, e.call("", "QLinearConv", inputs, Element.UINT8, attributes), scaled)
+    made = within(e, e.call("", "QLinearConv", inputs, Element.UINT8, attributes), scaled.bounds)
     if isinstance(op, tensor.ConvOp):
         return made
     rows = e.apply("Squeeze", [made], rest=[e.indices([2, 3], "axes")])
     e.pixels[rows] = made
     return rows
+
+
+def _unpadded(layer: Weighted, op: tensor.ConvOp) -> tuple[SSAValue, Attributes]:
+    """The image and the window of a convolution; pads of zeros before it are the operator's own."""
+    attributes, pad = window_attributes(op), layer.x.owner
+    if not isinstance(pad, tensor.PadToOp) or pad.value.value.data != layer.zero:
+        return layer.x, attributes
+    low, high = (pads.get_values() for pads in (pad.low, pad.high))
+    if any((*low[:2], *high[:2])):
+        return layer.x, attributes
+    pads = [a + b for a, b in zip(op.padding.get_values(), (*low[2:], *high[2:]), strict=True)]
+    return pad.operand, {**attributes, "pads": pads}

@@ -34,7 +34,7 @@ class ByteWeight:
 
 
 def store(graph: Graph, name: str, levels: Array, axis: int) -> ByteWeight:
-    """Put a weight into a graph, in the form that is exact on every processor.
+    """Put a weight into a graph, in the form that is exact on every processor that it is for.
 
     Args:
         graph: where to.
@@ -43,7 +43,7 @@ def store(graph: Graph, name: str, levels: Array, axis: int) -> ByteWeight:
         axis: that of the output channels.
     """
     zero = np.array(0, np.int8)
-    if not fits(levels, axis):
+    if not (graph.may_saturate or fits(levels, axis)):
         zero = np.array(SHIFT, np.uint8)
         levels = (levels.astype(np.int16) + SHIFT).astype(np.uint8)
     return ByteWeight(graph.add_constant(levels, f"{name}.levels"), zero)

@@ -10,6 +10,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
 from ...dialects.ternary.types import is_trit
+from .byte_means import byte_pool
 from .graph import Element, element_type
 from .onnx_writer import Rule, Writer
 
@@ -248,6 +249,8 @@ def convert(e: Writer, op: tensor.ConvertOp) -> None:
     element = element_type(tensor_type(op.result).element_type)
     if is_trit(tensor_type(op.operand)):
         e.bind(op.result, e.trits(op.operand, element))
+        return
+    if byte_pool(e, op):
         return
     e.bind(op.result, saturating_cast(e, e.value(op.operand), element))
 

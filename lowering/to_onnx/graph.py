@@ -124,9 +124,15 @@ class Port:
 
 @dataclass
 class Graph:
-    """Nodes in order, initialisers by name, and the element type of every value."""
+    """Nodes in order, initialisers by name, and the element type of every value.
+
+    Attributes:
+        opset: the version of the default operator set.
+        may_saturate: whether weights are INT8 also where pairs of products saturate without VNNI.
+    """
 
     opset: int
+    may_saturate: bool = False
     nodes: list[Node] = field(default_factory=list[Node])
     initializers: dict[str, Array] = field(default_factory=dict[str, Array])
     inputs: list[Port] = field(default_factory=list[Port])
@@ -142,6 +148,7 @@ class Graph:
         """An empty body of one of the nodes: it sees the values of this graph, and shares names."""
         return Graph(
             self.opset,
+            self.may_saturate,
             initializers=self.initializers,
             elements=self.elements,
             _uses=self._uses,

@@ -16,7 +16,11 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import axes_behind
 from . import pairs
+from .byte_levels import centred, read_as_levels, signed
+from .byte_means import byte_mean
 from .byte_products import byte_product, byte_sum, float_product
+from .byte_steps import within
+from .byte_weights import SHIFT
 from .elementwise import clip
 from .graph import Array, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
@@ -39,6 +43,13 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
     native = element is Element.INT8 or (element is Element.INT16 and e.opset >= 21)
     info = np.iinfo(element.dtype)
+    if element is Element.INT8 and not (scale_shape or zero_shape) and read_as_levels(op.result):
+        point = constant_of(op.zero_point)
+        if point is not None:
+            zero = e.constant((point.astype(np.int16) + SHIFT).astype(np.uint8), "zero_point")
+            made = e.node("QuantizeLinear", [x, scale, zero], Element.UINT8)
+            e.bind(op.result, signed(e, within(e, made, (low, high))))
+            return
     if native and scale_shape == zero_shape and (low, high) == (info.min, info.max):
         attributes = {"axis": axis} if scale_shape else {}
         inputs = [x, scale, zero]
@@ -61,7 +72,9 @@ def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
     wide = Element.FLOAT if e.element(x) in (Element.INT8, Element.INT16) else Element.INT64
     known = constant_of(op.zero_point)
-    if known is None or known.any():
+    if known is not None and known.size == 1 and x in e.unsigned:
+        x = centred(e, x, int(known.reshape(-1)[0]))
+    elif known is None or known.any():
         shift = e.cast(zero, wide)
         shift = e.along_axis(shift, tensor_type(op.zero_point).get_shape(), axis, rank)
         x = e.apply("Sub", [e.cast(x, wide), shift])
@@ -84,7 +97,7 @@ class Rescaling:
 
 def requantize(e: Writer, op: tensor.RequantizeOp) -> None:
     """QLinearConv with the product before it, else see `rescale`."""
-    if byte_product(e, op) or byte_sum(e, op):
+    if byte_product(e, op) or byte_sum(e, op) or byte_mean(e, op):
         return
     rescaling = Rescaling(
         op.multiplier,

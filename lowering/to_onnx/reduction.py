@@ -11,7 +11,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from .graph import Element
-from .integer import DOUBLE_EXACT
+from .integer import DOUBLE_EXACT, FLOAT_EXACT
 from .kernels import compute_type
 from .linear import pool_attributes
 from .onnx_writer import Inexpressible, Rule, Writer, result_of
@@ -37,6 +37,10 @@ def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
     if op_type == "ReduceSum" and not e.element(x).is_float:
         shape = tensor_type(op.operand).get_shape()
         terms = prod(DYNAMIC_TERMS if shape[a] == DYNAMIC else shape[a] for a in axes)
+        if terms * e.magnitudes.greatest(op.operand) <= FLOAT_EXACT:
+            floats = reduce_axes(e, "ReduceSum", e.cast(x, Element.FLOAT), axes, keepdims)
+            e.bind(op.result, e.whole(floats, e.element(x)))
+            return
         e.bind(op.result, sum_integers(e, x, axes, keepdims, terms))
         return
     if e.element(x) is Element.INT64 and op_type != "ReduceProd":

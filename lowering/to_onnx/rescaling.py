@@ -10,7 +10,8 @@ Nothing is assumed of the search: numbers are taken if they have every step.
   may have the sign of the sum; in float64 where float32 has too few bits. LiteRT rounds twice
   (`lowering.from_tflite.fixed_point`), which is as if each sum were up to one more in size: no
   whole number in the bias does that.
-- `factors_of`: round(float32(a·α) + float32(b·β)) + zero point, for two bytes less their zeros.
+- `factors_of`: round(float32(a·α) + float32(b·β)) + zero point, for two bytes less their zeros; all
+  pairs of bytes are compared, and also what the kernel makes of it that these operators become.
 """
 
 from __future__ import annotations
@@ -192,7 +193,21 @@ def _has(steps: Steps, reached: Array, scale: Array, shift: int) -> Array:
     return (right | ~reached).all(axis=1)
 
 
-def factors_of(table: Array, zero: int, zeros: tuple[int, int], about: Array) -> Array | None:
+@dataclass(frozen=True)
+class Factors:
+    """Of two bytes less their zeros.
+
+    Attributes:
+        factors: float32, two.
+        joined: whether the kernel that ONNX Runtime joins the operators to gives the same, in each
+            of its forms.
+    """
+
+    factors: Array
+    joined: bool
+
+
+def factors_of(table: Array, zero: int, zeros: tuple[int, int], about: Array) -> Factors | None:
     """Two float32 factors with which the sum of two bytes gives a table.
 
     Args:
@@ -203,13 +218,56 @@ def factors_of(table: Array, zero: int, zeros: tuple[int, int], about: Array) ->
     """
     a, b = ((np.arange(-128, 128) - z).astype(np.float32) for z in zeros)
     nearest, low, high = about.astype(np.float32), table.min(), table.max()
+    found: Factors | None = None
     for distance in range(4):
         for moves in np.ndindex(2 * distance + 1, 2 * distance + 1):
             ulps = np.array(moves, np.int32) - distance
             if np.abs(ulps).max() != distance:
                 continue
-            alpha, beta = (nearest.view(np.int32) + ulps).view(np.float32)
-            sums = np.rint(a[:, None] * alpha + b[None, :] * beta) + zero
-            if np.array_equal(np.clip(sums, low, high), table):
-                return np.array([alpha, beta], np.float32)
-    return None
+            factors = (nearest.view(np.int32) + ulps).view(np.float32)
+            sums = np.rint(a[:, None] * factors[0] + b[None, :] * factors[1]) + zero
+            if not np.array_equal(np.clip(sums, low, high), table):
+                continue
+            if _joined(table, zero, zeros, factors):
+                return Factors(factors, True)
+            found = found or Factors(factors, False)
+    return found
+
+
+LEAST = 2.0**-10
+"""The least factor of such a sum; ARM's kernel takes others than from 2^-14 to 2^8 otherwise."""
+
+
+def _joined(table: Array, zero: int, zeros: tuple[int, int], factors: Array) -> bool:
+    """Whether all forms of `MlasQLinearAdd` give the table, in UINT8.
+
+    On x86 floats, whose products may be fused with the sums or not; on ARM multipliers of 22 bits
+    and halves away from zero.
+    """
+    if not ((factors >= LEAST) & (factors < 2.0**8)).all():
+        return False
+    bytes_, low, high = np.arange(256), table.min(), table.max()
+    points = [z + 128 for z in zeros]
+    parts = [
+        np.float32(part)
+        for part in (
+            np.float32(factors[0] * np.float32(points[0])) + np.float64(factors[1]) * points[1],
+            np.float64(factors[0]) * points[0] + np.float32(factors[1] * np.float32(points[1])),
+            np.float32(factors[0] * np.float32(points[0]))
+            + np.float32(factors[1] * np.float32(points[1])),
+        )
+    ]
+    exact = [np.float64(f) * bytes_ for f in factors]
+    sides = [exact[0][:, None], exact[1][None, :]]
+    for fixed in {np.float32(np.float32(zero + 128) - part) for part in parts}:
+        for kind in (np.float32, np.float64):  # a product of its own is rounded, a fused one not
+            for first, second in (sides, sides[::-1]):
+                inner = (np.float64(fixed) + first.astype(kind)).astype(np.float32)
+                sums = (np.float64(inner) + second.astype(kind)).astype(np.float32)
+                if not np.array_equal(np.clip(np.rint(sums) - 128, low, high), table):
+                    return False
+    shift = 21 - (int(np.frexp(factors.max())[1]) - 1)
+    whole = np.rint(np.ldexp(factors.astype(np.float64), shift)).astype(np.int64)
+    total = (bytes_ - points[0])[:, None] * whole[0] + (bytes_ - points[1])[None, :] * whole[1]
+    steps = (total - (total < 0) + (1 << (shift - 1))) >> shift
+    return np.array_equal(np.clip(steps + zero, low, high), table)

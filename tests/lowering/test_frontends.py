@@ -216,6 +216,7 @@ def test_options_that_a_model_does_not_take(tmp_path: Path) -> None:
         (ir_file(tmp_path), {"trainable": True}, "takes no 'trainable'"),
         (ir(), {"input_shape": (1, 6)}, "belong to a PyTorch module; IR is a program"),
         (tri_file(tmp_path), {"example_inputs": X}, "belong to a PyTorch module"),
+        (onnx_file(tmp_path), {"rounding": "xnnpack"}, "'rounding'; a .tflite file does"),
         (layer, {"layer": "Dense"}, "a PyTorch module has its own weights and layers"),
         (layer, {}, "needs input_shape or example_inputs"),
         (7, {"input_shape": (1, 6)}, "expected a path, IR or an nn.Module as the model, got int"),

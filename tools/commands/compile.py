@@ -23,6 +23,7 @@ def compile(options: Compile) -> None:
             layer=options.layer,
             trainable=options.trainable,
             dt=options.dt,
+            rounding=options.rounding,
         )
         apply_passes(module, options.passes)
         artifact = compile_told(

@@ -36,6 +36,14 @@ Dt = Annotated[
     float | None,
     typer.Option("--dt", metavar="SECONDS", help="Seconds in a step, of a .nir graph."),
 ]
+Rounding = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Whose integers a .tflite file has: reference, xnnpack or once.",
+        show_default="reference",
+    ),
+]
 Passes = Annotated[
     str,
     typer.Option(
@@ -93,6 +101,7 @@ class Compile:
     weights: Weights = None
     layer: Layer = None
     dt: Dt = None
+    rounding: Rounding = None
     passes: Passes = ""
     trainable: Annotated[
         bool,
@@ -243,6 +252,7 @@ class Verify:
     random_weights: RandomWeights = False
     layer: Layer = None
     dt: Dt = None
+    rounding: Rounding = None
     passes: Passes = ""
     samples: Samples = 16
     seed: Seed = 0

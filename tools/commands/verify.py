@@ -21,6 +21,7 @@ from .options import Verify
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from xdsl.dialects.builtin import ModuleOp
 
     from ..layer_results import LayerReport
 
@@ -61,8 +62,8 @@ def verify(options: Verify) -> None:
 
     with progress() as bar, use_device(options.device, options.provider, tuned=False):
         bar.add_task(f"Verifying {file}", total=None)
-        imported = import_model(file, weights=options.weights, layer=options.layer, dt=options.dt)
-        file_source = source_of(file, dt=options.dt)
+        imported = _imported(options)
+        file_source = source_of(file, dt=options.dt, rounding=options.rounding)
         if changes_results(options.passes):
             # What was imported is held against its source, what the passes made against itself.
             rows = [*rows_of("", [], file_source), *rows_of(options.passes, options.target, None)]
@@ -82,6 +83,16 @@ def verify(options: Verify) -> None:
             note("triton", f"{', '.join(names)}: {text}")
     if not all(row.agrees for row in rows):
         raise typer.Exit(1)
+
+
+def _imported(options: Verify) -> ModuleOp:
+    return import_model(
+        options.file,
+        weights=options.weights,
+        layer=options.layer,
+        dt=options.dt,
+        rounding=options.rounding,
+    )
 
 
 def comparison_table(title: str, rows: Sequence[Comparison], of: str = "target") -> Table:
@@ -131,7 +142,7 @@ def _verify_layers(options: Verify) -> None:
     with progress() as bar:
         task = bar.add_task(f"Verifying {file}", total=None)
         module, arrays = prepare(
-            import_model(file, weights=options.weights, layer=options.layer, dt=options.dt),
+            _imported(options),
             passes=options.passes,
             inputs=options.inputs,
             samples=options.samples,
@@ -165,7 +176,7 @@ def _verify_neurons(options: Verify, target: str) -> None:
     with progress() as bar:
         bar.add_task(f"Verifying {options.file}", total=None)
         module, arrays = prepare(
-            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
+            _imported(options),
             passes=options.passes,
             inputs=options.inputs,
             samples=options.samples,

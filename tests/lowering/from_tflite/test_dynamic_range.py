@@ -75,5 +75,5 @@ def test_floats_are_products_by_the_real_weights(bench: Any) -> None:
 def test_an_unknown_choice_is_refused(rich: bytes) -> None:
     with pytest.raises(OptionError, match="dynamic_range 'integers' or 'floats'"):
         from_tflite(rich, dynamic_range="both")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(OptionError, match="rounding 'reference' or 'once'"):
+    with pytest.raises(OptionError, match="rounding 'reference' or 'xnnpack' or 'once'"):
         from_tflite(rich, rounding="twice")  # pyright: ignore[reportArgumentType]

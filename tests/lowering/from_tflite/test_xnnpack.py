@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,27 @@ def test_networks(bench: Any, name: str) -> None:
 def test_other_roundings_are_refused() -> None:
     with pytest.raises(OptionError, match="'reference' or 'xnnpack' or 'once', got 'up'"):
         from_tflite(b"", rounding="up")  # type: ignore[arg-type]
+
+
+def test_commands_take_a_rounding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compared with LiteRT on the kernels that are asked for; with others bytes differ."""
+    from triton_dsl.lowering.sources.tflite import TFLiteSource
+    from triton_dsl.tools.cli import main
+
+    file, out = FOLDER / "excitation.int8.tflite", tmp_path / "m.onnx"
+    assert main(["compile", str(file), "--rounding", "xnnpack", "-t", "onnx", "-o", str(out)]) == 0
+    assert "QLinearConv" in out.read_bytes().decode("latin-1")
+    line = ["verify", str(file), "-t", "onnx", "--samples", "2", "--rounding"]
+    capsys.readouterr()
+    assert main([*line, "xnnpack", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert "XNNPACK" in rows[0]["engine"]
+    assert all(row["agrees"] for row in rows)
+    assert main([*line, "up"]) == 2
+    assert "expected rounding 'reference'" in capsys.readouterr().err
+    data = (FOLDER / "mobilenet.int8.tflite").read_bytes()
+    x = np.random.default_rng(0).integers(-128, 128, (64, 32, 32, 3)).astype(np.int8)
+    shape = from_tflite(data).body.block.first_op.body.block.args[0].type.get_shape()  # type: ignore[union-attr]
+    x = np.resize(x, (64, *shape[1:]))
+    kernels = [TFLiteSource(data, rounding).run([x])[0] for rounding in ("reference", "xnnpack")]
+    assert (kernels[0] != kernels[1]).any()

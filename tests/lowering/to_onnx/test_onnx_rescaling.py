@@ -110,4 +110,4 @@ def test_numbers_that_no_float_has_are_not_found() -> None:
     table = np.arange(256)[:, None] * np.ones((1, 256)) - 128
     assert factors_of(table, 0, (0, 0), np.array([1.0, 0.5])) is None
     found = factors_of(table, 0, (0, 0), np.array([1.0, 0.0]))
-    assert found is not None and found.tolist() == [1.0, 0.0]
+    assert found is not None and found.factors.tolist() == [1.0, 0.0]
