@@ -69,6 +69,11 @@ class VerilogOptions(TargetOptions):
     observer: Literal["minmax", "percentile", "entropy", "mse"] | None = option(
         None, "how ranges follow from `calibration`, by default minmax; see the pass `calibrate`"
     )
+    inputs: str | None = option(
+        None,
+        "what float inputs without a quantiser hold: NAME:TYPE*SCALE, several with `;` between; "
+        "int2 to int8, uint1 to uint8 or bipolar",
+    )
     timesteps: int | None = option(
         None, "steps of a sample, where a spiking program does not say how many"
     )
@@ -229,12 +234,13 @@ def _search_options(options: VerilogOptions) -> str:
 
 def _before_folding(options: VerilogOptions) -> list[Stage]:
     steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
+    stated = "" if options.inputs is None else f'{{inputs="{options.inputs}"}}'
     quantized = _quantization(options)
     return [
         Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
         *([Stage("quantize", quantized)] if quantized else []),
         Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
-        Stage("thresholds", "streamline,canonicalize,cse,dce"),
+        Stage("thresholds", f"streamline{stated},canonicalize,cse,dce"),
         Stage("trains", _TRAINS.format(options=steps)),
         Stage("integers", "expose-integers"),
     ]

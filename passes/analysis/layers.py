@@ -112,7 +112,11 @@ def _build(op: Layer, fields: dict[str, Any]) -> InferredOp:
 
 
 def as_ternary(
-    op: PlainLayer, trits: SSAValue, scale: SSAValue | None, bias: SSAValue | None
+    op: PlainLayer,
+    trits: SSAValue,
+    scale: SSAValue | None = None,
+    bias: SSAValue | None = None,
+    input: SSAValue | None = None,
 ) -> TernaryLayer:
     """The op that computes what `op` does with trits for its weight, not inserted.
 
@@ -121,10 +125,12 @@ def as_ternary(
         trits: in the shape of its weight.
         scale: one number, or one an output channel.
         bias: one number an output channel; only where the weight is one matrix.
+        input: in the place of its own.
     """
+    input = input_of(op) if input is None else input
     if isinstance(op, tensor.ConvOp):
         return ternary.ConvOp(
-            op.input,
+            input,
             trits,
             strides=op.strides.get_values(),
             padding=op.padding.get_values(),
@@ -133,8 +139,6 @@ def as_ternary(
             scale=scale,
             bias=bias,
         )
-    if isinstance(op, tensor.LinearOp):
-        return ternary.LinearOp(op.input, trits, scale=scale, bias=bias)
-    if _is_linear(op.lhs, op.rhs):
-        return ternary.LinearOp(op.lhs, trits, scale=scale, bias=bias)
-    return ternary.MatmulOp(op.lhs, trits, scale=scale)
+    if isinstance(op, tensor.LinearOp) or _is_linear(op.lhs, op.rhs):
+        return ternary.LinearOp(input, trits, scale=scale, bias=bias)
+    return ternary.MatmulOp(input, trits, scale=scale)

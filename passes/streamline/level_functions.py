@@ -164,6 +164,34 @@ def affine(table: Array, low: int) -> tuple[Array, Array] | None:
     return (scale, offset) if close.all() and (scale != 0).all() else None
 
 
+def with_common_step(
+    grids: Sequence[LevelGrid], *, offsets: bool
+) -> tuple[float, list[int], list[int]]:
+    """A step that all grids are whole multiples of.
+
+    Args:
+        grids: with scales above 0.
+        offsets: whether their offsets must become that of the first one.
+
+    Returns:
+        The step; what to multiply the integers of each grid by; what to add to them then.
+
+    Raises:
+        NoFunctionError: there is none that is at most `LEVELS` times finer.
+    """
+    scales = np.array([grid.scale for grid in grids])
+    apart = np.array([grid.offset - grids[0].offset if offsets else 0.0 for grid in grids])
+    for divisor in range(1, LEVELS + 1):
+        step = float(scales.min()) / divisor
+        factors, shifts = np.rint(scales / step), np.rint(apart / step)
+        if factors.max() > LEVELS or np.abs(shifts).max() >= 2**24:
+            break
+        close = np.abs(factors * step - scales) <= _CLOSE * scales
+        if close.all() and (np.abs(shifts * step - apart) <= 1e-4 * step).all():
+            return step, factors.astype(int).tolist(), shifts.astype(int).tolist()
+    raise NoFunctionError("its operands have scales or offsets without a common step")
+
+
 def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:
     """Step, lowest value and number of steps of the evenly spaced levels that values lie on."""
     levels = np.unique(values.astype(np.float64))

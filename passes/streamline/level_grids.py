@@ -16,6 +16,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ..analysis.compile_time import literal, literal_value
+from ..analysis.layers import is_layer, rebuilt, weight_of
 from ..analysis.replacement import insert_before
 from .input_quantizers import quantizer
 from .level_functions import (
@@ -23,33 +24,39 @@ from .level_functions import (
     LevelGrid,
     NoFunctionError,
     affine,
+    channels_on,
     columns,
     uniform_levels,
 )
-from .level_products import with_signs
+from .level_products import weight_channel, with_signs
+from .stated_inputs import StatedInput
 
 
 class LevelGrids:
-    """The functions found so far, their grids, and the ops added for them.
+    """The functions found so far and their grids.
 
     Attributes:
         module: takes large constants.
         anchor: the op that is being visited; ops go before it.
         functions: what values are, as functions of integers.
-        added: the ops.
+        results: values of integer type that are those of the program.
     """
 
     def __init__(self, module: ModuleOp, anchor: Operation) -> None:
         self.module = module
         self.anchor = anchor
         self.functions: dict[SSAValue, LevelFunction] = {}
-        self.added: list[Operation] = []
+        self.results: dict[SSAValue, SSAValue] = {}
         self._grids: dict[SSAValue, LevelGrid] = {}
+
+    def move_to(self, anchor: Operation) -> None:
+        """Make what is asked for from here on anew, before another op."""
+        self.anchor = anchor
+        self._grids.clear()
 
     def add(self, op: Operation) -> SSAValue:
         """Insert `op` for the op being visited."""
         insert_before(self.anchor, op)
-        self.added.append(op)
         return op.results[0]
 
     def constant(self, key: str, values: Array, element: Attribute) -> SSAValue:
@@ -89,6 +96,41 @@ class LevelGrids:
             self._grids[value] = self._quantized(function) if quantized else self._counted(function)
         return self._grids[value]
 
+    def spaced(self, value: SSAValue) -> LevelGrid:
+        """A value that is the same scale·integer + offset in all channels, however many it takes.
+
+        Raises:
+            NoFunctionError: it is no such value, and has not few levels either.
+        """
+        function = self.functions.get(value)
+        if function is not None and function.bounds is not None:
+            table = function.table()
+            fitted = affine(table[:, :1], function.bounds[0])
+            if fitted is not None and (table == table[:, :1]).all() and fitted[0][0] > 0:
+                return LevelGrid(
+                    function.root, float(fitted[0][0]), float(fitted[1][0]), function.bounds
+                )
+        return self.grid(value)
+
+    def stated(self, argument: SSAValue, form: StatedInput) -> None:
+        """An argument that holds what the user says."""
+        low, high = form.low, form.high
+        shift = -128 - low if high > 127 else 0
+        step = 2 * form.scale if form.of_sign else form.scale
+        real = self.add(tensor.SignOp(argument)) if form.of_sign else argument
+        root = self._quantized_by(
+            real, 1.0 if form.of_sign else form.scale, shift, (low + shift, high + shift)
+        )
+        offset = (-form.scale if form.of_sign else 0.0) - shift * step
+        self.enter(argument, LevelGrid(root, step, offset, (low + shift, high + shift)))
+
+    def _quantized_by(
+        self, real: SSAValue, scale: float, zero: int, bounds: tuple[int, int]
+    ) -> SSAValue:
+        point = self.constant("input.scale", np.array(scale, np.float32), f32)
+        shift = self.constant("input.zero_point", np.array(zero, _type(zero)), i8)
+        return self.add(tensor.QuantizeOp(real, point, shift, low=bounds[0], high=bounds[1]))
+
     def _quantized(self, function: LevelFunction) -> LevelGrid:
         """A float argument that a function takes to few levels: one `quantize`."""
         bits = np.arange(0, 1 << 32, 1 << 16, dtype=np.uint64).astype(np.uint32)
@@ -96,7 +138,9 @@ class LevelGrids:
         values = columns(function.at(points))
         uniform = uniform_levels(values)
         if values.shape[1] != 1 or uniform is None or (np.diff(values[:, 0]) < 0).any():
-            raise NoFunctionError("it is no quantised input")
+            raise NoFunctionError(
+                "its input is no quantised value: it needs a quantiser of at most 8 bits before it"
+            )
         step, lowest, number = uniform
 
         def counts(x: Array) -> Array:
@@ -107,11 +151,9 @@ class LevelGrids:
             raise NoFunctionError("no quantisation gives the same levels")
         scale, zero, of_sign = fitting
         low = 0 if number <= 127 else -128
-        point = self.constant("input.scale", np.array(scale, np.float32), f32)
-        shift = self.constant("input.zero_point", np.array(zero + low, _type(zero + low)), i8)
         real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
-        quantize = tensor.QuantizeOp(real, point, shift, low=low, high=low + number)
-        return LevelGrid(self.add(quantize), step, lowest - low * step, (low, low + number))
+        root = self._quantized_by(real, scale, zero + low, (low, low + number))
+        return LevelGrid(root, step, lowest - low * step, (low, low + number))
 
     def _counted(self, function: LevelFunction) -> LevelGrid:
         """What a function makes of integers, as the number of thresholds that they reach."""
@@ -146,22 +188,23 @@ class LevelGrids:
     ) -> tuple[SSAValue, Array, int]:
         """The sums with some channels negated; counts for them, and the least sum."""
         assert function.bounds is not None
-        product = function.root.owner
-        if not isinstance(product, ternary.FusedOp) or len(falling) == 1:
-            raise NoFunctionError("its values fall")
         most = max(abs(bound) for bound in function.bounds)
         points = np.arange(-most, most + 1)
         values = np.zeros((len(points), counts.shape[1]), np.int64)
         places = np.clip(points - function.bounds[0], 0, len(counts) - 1)
         values = np.where(falling, counts[places[::-1]], counts[places])
-        weight = literal_value(product.weight)
+        signs = np.where(falling, -1, 1)
+        product = function.root.owner
+        if not is_layer(product):
+            vector = channels_on(function.value, channel_of(function), signs.astype(np.int32))[0]
+            factor = self.constant("signs", vector, i32)
+            return self.add(tensor.MulOp(self.wide(function.root), factor)), values, -most
+        weight = literal_value(weight_of(product))
         assert weight is not None
-        channel = 0 if isinstance(product, ternary.ConvOp) else 1
-        owner = product.weight.owner
-        key = owner.key.data if isinstance(owner, ternary.ParameterOp) else "weight"
-        signed = with_signs(weight, channel, np.where(falling, -1, 1))
-        trits = self.constant(f"{key}.signed", signed, ternary.trit)
-        return self.add(product.rebuild(weight=trits)), values, -most
+        signed = with_signs(weight, weight_channel(product), signs)
+        key = f"{weight_key(weight_of(product))}.signed"
+        known = self.constant(key, signed, tensor_type(weight_of(product)).element_type)
+        return self.add(rebuilt(product, weight=known)), values, -most
 
     def centred(self, grid: LevelGrid) -> LevelGrid:
         """Integers whose 0 is the real number 0, for products that pad with it."""
@@ -195,9 +238,16 @@ def plain(
     return LevelFunction(root, bounds, entry, lift, entry)
 
 
+def weight_key(weight: SSAValue) -> str:
+    """What to call what is made of a weight."""
+    owner = weight.owner
+    named = isinstance(owner, tensor.ParameterOp | ternary.ParameterOp)
+    return owner.key.data if named else "weight"
+
+
 def channel_of(function: LevelFunction) -> int:
     """The axis along which a function differs."""
-    shape = function.lift(np.array([0])).shape
+    shape = function.at(np.array([0])).shape
     (axis,) = [axis for axis, size in enumerate(shape) if size != 1] or [1]
     return axis
 

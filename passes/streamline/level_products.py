@@ -1,49 +1,137 @@
-"""Products with trits of values on a grid: what their integer sums stand for."""
+"""Products of values on a grid with weights on a grid: what their integer sums stand for."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from xdsl.ir import Operation
 
 from ...dialects import ternary
 from ...dialects.parameters import Array
 from ..analysis.compile_time import literal_value
-from ..analysis.layers import TernaryLayer, channel_axis
+from ..analysis.layers import Layer, channel_axis, is_conv, is_ternary, weight_of
 from .level_functions import Bounds, NoFunctionError, channels_on
+
+MOST_WEIGHT = 255
+"""Weights of 8 bits, whatever their zero point."""
+
+_EXACT = 2.5e-7
+"""How far, relatively, an f32 may lie from scale·integer that was rounded twice."""
+
+
+@dataclass(frozen=True)
+class WeightGrid:
+    """A weight as scale·integers.
+
+    Attributes:
+        integers: in the shape of the weight, int64.
+        scale: one number, or one an output channel.
+    """
+
+    integers: Array
+    scale: Array
+
+    def matrix(self, channel: int) -> Array:
+        """The integers as [channels, inputs], for the axis of the channels."""
+        return np.moveaxis(self.integers, channel, 0).reshape(self.integers.shape[channel], -1)
+
+    @property
+    def is_ternary(self) -> bool:
+        """Whether the integers are trits."""
+        return int(np.abs(self.integers).max(initial=0)) <= 1
+
+
+def weight_channel(op: Layer) -> int:
+    """The axis of a layer's weight that holds the output channels."""
+    return 0 if is_conv(op) else 1
+
+
+def weight_grid(op: Layer) -> WeightGrid:
+    """The weight of a layer as integers of at most 8 bits and their scale.
+
+    Raises:
+        NoFunctionError: it is not known, or its numbers are no multiples of such a scale.
+    """
+    values = literal_value(weight_of(op))
+    if values is None:
+        raise NoFunctionError("its weight is not known")
+    if is_ternary(op):
+        return WeightGrid(values.astype(np.int64), np.ones(1))
+    channel = weight_channel(op)
+    wide = values.astype(np.float64)
+    rows = np.moveaxis(wide, channel, 0).reshape(wide.shape[channel], -1)
+    step = _step(rows)
+    steps = [step] if step is not None else [_step(row) for row in rows]
+    scale = np.array([0.0 if each is None else each for each in steps])
+    if (scale == 0).any():
+        raise NoFunctionError("its weights are not on few, evenly spaced levels")
+    shape = [1] * wide.ndim
+    shape[channel] = scale.size
+    return WeightGrid(np.rint(wide / scale.reshape(shape)).astype(np.int64), scale)
+
+
+def _step(values: Array) -> float | None:
+    """The number that values are whole multiples of, `MOST_WEIGHT` at most; 1 for zeros alone."""
+    levels = np.unique(np.abs(values))
+    if not np.isfinite(levels).all() or len(levels) > MOST_WEIGHT + 1:
+        return None
+    if not levels.any():
+        return 1.0
+    least = float(np.diff(levels, prepend=0.0)[levels > 0].min())
+    for divisor in range(1, MOST_WEIGHT + 1):
+        most = round(float(levels[-1]) / least * divisor)
+        if most > MOST_WEIGHT:
+            return None
+        step = float(levels[-1]) / most
+        if (np.abs(np.rint(levels / step) * step - levels) <= _EXACT * levels).all():
+            return step
+    return None
 
 
 def sum_bounds(matrix: Array, bounds: Bounds) -> Bounds:
-    """The least and the greatest sum of a row of trits [channels, inputs] with such inputs."""
+    """The least and the greatest sum of a row of integers [channels, inputs] with such inputs.
+
+    Raises:
+        NoFunctionError: it has no 32 bits.
+    """
     low, high = bounds
-    ups, downs = (matrix > 0).sum(axis=1), (matrix < 0).sum(axis=1)
+    ups, downs = np.maximum(matrix, 0).sum(axis=1), np.maximum(-matrix, 0).sum(axis=1)
     # Padding puts zeros in the place of inputs.
     least, most = min(low, 0), max(high, 0)
-    return int((ups * least - downs * most).min()), int((ups * most - downs * least).max())
+    ends = int((ups * least - downs * most).min()), int((ups * most - downs * least).max())
+    if max(-ends[0], ends[1]) >= 2**31:
+        raise NoFunctionError("its sums have no 32 bits")
+    return ends
 
 
-def real_sums(points: Array, matrix: Array, scale: float, offset: float) -> Array:
-    """What sums stand for, [points, channels], for inputs scale·integer + offset."""
+def real_sums(points: Array, matrix: Array, scale: Array, offset: Array) -> Array:
+    """What sums stand for, [points, channels], for scales of the sums and an input's offset.
+
+    Args:
+        points: sums of integers, [points].
+        matrix: the integers of the weight, [channels, inputs].
+        scale: of the sums, one or one a channel.
+        offset: what each integer of the weight adds, for an input that is not 0 at its integer 0.
+    """
     fixed = offset * matrix.sum(axis=1, dtype=np.float64)
     real = scale * points.astype(np.float64)[:, None] + fixed
     return real.astype(np.float32)
 
 
-def finished(op: Operation, real: Array) -> Array:
+def finished(op: Layer, real: Array) -> Array:
     """The optional steps of a product after its sums.
 
     Raises:
         NoFunctionError: their numbers are not known, or they are integers.
     """
-    assert isinstance(op, TernaryLayer)
-    axis = channel_axis(op)
-    if op.scale is not None:
-        real = real * _vector(op, "scale", axis)
-    if isinstance(op, ternary.MatmulOp):
+    for name in ("scale", "bias"):
+        if getattr(op, name, None) is not None:
+            vector = _vector(op, name)
+            real = real * vector if name == "scale" else real + vector
+    if not isinstance(op, ternary.FusedOp):
         return real
     if op.thresholds is not None or op.multiplier is not None:
         raise NoFunctionError("it counts thresholds already")
-    if op.bias is not None:
-        real = real + _vector(op, "bias", axis)
     if op.activation.data != "none":
         real = np.maximum(real, np.float32(0))
     if op.activation.data == "relu6":
@@ -51,15 +139,17 @@ def finished(op: Operation, real: Array) -> Array:
     return real
 
 
-def _vector(op: TernaryLayer, name: str, axis: int) -> Array:
+def _vector(op: Layer, name: str) -> Array:
     values = literal_value(getattr(op, name))
     if values is None:
         raise NoFunctionError(f"its {name} is not known")
-    return channels_on(op.result, axis, values) if values.size > 1 else values.reshape(())
+    return (
+        channels_on(op.result, channel_axis(op), values) if values.size > 1 else values.reshape(())
+    )
 
 
 def with_signs(weight: Array, channel: int, signs: Array) -> Array:
-    """A weight with the trits of some channels negated."""
+    """A weight with the integers of some channels negated."""
     shape = [1] * weight.ndim
     shape[channel] = signs.size
     return (weight * signs.reshape(shape)).astype(weight.dtype)

@@ -7,33 +7,28 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f32
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
+from xdsl.utils.hints import isa
 
-from ...dialects import tensor, ternary
+from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.parameters import Array
 from ...dialects.shapes import is_float
 from ...dialects.traits import SelectsElements, has
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import is_literal, literal_value
-from ..analysis.layers import channel_axis, input_of, is_layer, is_ternary, weight_of
+from ..analysis.layers import is_layer
 from ..analysis.replacement import erase_unused
-from ..requantize.integer_forms import interval
-from .level_functions import (
-    LevelFunction,
-    LevelGrid,
-    NoFunctionError,
-    channels_on,
-    columns,
-    is_step,
-)
+from . import level_rules
+from .level_functions import LevelFunction, NoFunctionError, is_step
 from .level_grids import LevelGrids, plain
-from .level_products import finished, real_sums, sum_bounds
 from .level_results import integer_result
+from .stated_inputs import StatedInput, stated_inputs
+
+STAYS = "streamline.stays"
+"""The attribute of an op that stays on floats: why."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +36,11 @@ class StreamlinePass(ModulePass):
     """Compute a network of few-bit activations in integers alone.
 
     Networks trained with quantisers in float (qonnx's `Quant` and `BipolarQuant`, Brevitas) have a
-    few values an activation. Between two products with trits, whatever leads element by element
-    from the sums to these values (scales, biases, normalisations, activations, rounding) is a
-    function of one integer for each channel. It is evaluated at every integer that a sum can be, by
-    the reference interpreter, and becomes a `tensor.multi_threshold` (Umuroglu and Jahre 2017,
-    arXiv 1709.04060; FINN). Channels whose values decrease get the negated weights.
+    few values an activation, and weights of at most 8 bits. Between two products, whatever leads
+    element by element from the sums to these values (scales, biases, normalisations, activations,
+    rounding) is a function of one integer for each channel. It is evaluated at every integer that a
+    sum can be, by the reference interpreter, and becomes a `tensor.multi_threshold` (Umuroglu and
+    Jahre 2017, arXiv 1709.04060; FINN). Channels whose values decrease get the negated weights.
 
         %y = ternary.linear %x, %w : tensor<?x4xf32>, … -> tensor<?x8xf32>      // %x of -1 and 1
         %n = tensor.batch_norm %y, … : …
@@ -55,201 +50,172 @@ class StreamlinePass(ModulePass):
         %s = ternary.linear %q, %w2 : tensor<?x4xi8>, … -> tensor<?x8xi32>      // %q of 0 and 1
         %a = tensor.multi_threshold %s, %t : (tensor<?x8xi32>, tensor<8x1xi32>) -> tensor<?x8xi8>
 
-    An argument that is only quantised becomes a `tensor.quantize`, of its `tensor.sign` where the
-    only step is at 0; results that are sums a `tensor.dequantize`. An offset that is no fraction of
-    a step, with a divisor of at most 256, is rounded to 2^-17 of a step.
+    Weights that are a scale times trits become trits, others i32. Sums, concatenations and means
+    of activations on different grids are those of a grid that holds both. An argument that is only
+    quantised becomes a `tensor.quantize`, of its `tensor.sign` where the only step is at 0; results
+    that are sums a `tensor.dequantize`. An offset that is no fraction of a step, with a divisor of
+    at most 256, is rounded to 2^-17 of a step.
     Values between are the same, but where float sums themselves were rounded (scales that are no
     powers of two).
 
-    All or nothing: where a result depends on an op that has no such form, the program stays as it
-    is. Weights must be literals with values; run `fold-constants` before.
+    An op that has no such form stays on floats, between a `tensor.dequantize` and the next
+    quantiser, and its attribute `streamline.stays` says why. Weights must be literals with values;
+    run `fold-constants` before.
+
+    Raises:
+        OptionError: `inputs` names no argument, or says no type.
     """
 
     name = "streamline"
     approximate: ClassVar[bool] = True
 
+    inputs: str | None = None
+    """What float arguments hold, where no quantiser says it: `x:int8*0.5`, several with `;`
+    between. A type is `int2` to `int8`, `uint1` to `uint8`, or `bipolar` for -1 and 1; behind `*`
+    stands the scale, 1 by default. Other values are rounded to the nearest of these."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")
+        stated = stated_inputs(self.inputs, function)
         if len(function.body.blocks) == 1:
-            _Streamlining(op, function.body.block).run()
+            _Streamlining(op, function.body.block, stated).run()
 
 
 class _Streamlining:
-    """The functions found so far, and the ops added for them."""
+    """Which rule each op gets, and what of the program stays."""
 
-    def __init__(self, module: ModuleOp, block: Block) -> None:
+    def __init__(self, module: ModuleOp, block: Block, stated: dict[SSAValue, StatedInput]) -> None:
         self.block = block
         self.levels = LevelGrids(module, next(iter(block.ops)))
-        self.functions = self.levels.functions
-        self.results: dict[SSAValue, SSAValue] = {}
+        self.stated = stated
+        self.reasons: dict[Operation, str] = {}
+        """Of ops without a rule; empty where that follows from another."""
 
     def run(self) -> None:
-        """Replace the results of the program, if all of them have an integer form."""
+        """Compute what has an integer form in integers."""
         before = list(self.block.ops)
-        returned = before[-1]
         floats = [op for op in before if is_layer(op) and is_float(tensor_type(op.results[0]))]
-        if not isinstance(returned, ReturnOp) or not floats:
+        if not isinstance(before[-1], ReturnOp) or not floats:
             return
         for argument in self.block.args:
-            self._argument(argument)
-        done = False
-        try:
-            for op in before[:-1]:
-                self.levels.anchor = op
+            if argument in self.stated:
+                self.levels.stated(argument, self.stated[argument])
+            else:
+                self._floats(argument)
+        for op in before[:-1]:
+            self.levels.anchor = op
+            if not is_literal(op):
                 self._visit(op)
-            self.levels.anchor = returned
-            new_values = [
-                self.results.get(value) or integer_result(self.levels, value)
-                for value in returned.operands
-            ]
-            for index, value in enumerate(new_values):
-                returned.operands[index] = value
-            done = True
-        except NoFunctionError:
-            pass
-        erase_unused(
-            [op for op in self.block.ops if op is not returned] if done else self.levels.added
-        )
+        self._replace(before)
+        erase_unused([op for op in self.block.ops if op is not before[-1]])
 
-    def _argument(self, argument: SSAValue) -> None:
-        if isinstance(argument.type, TensorType) and argument.type.element_type == f32:
-            rank = argument.type.get_num_dims()
-            self.functions[argument] = plain(argument, argument, None, rank)
+    def _floats(self, value: SSAValue) -> None:
+        """A value of which nothing is known: what comes of it may be quantised."""
+        if isinstance(value.type, TensorType) and value.type.element_type == f32:
+            rank = value.type.get_num_dims()
+            self.levels.functions[value] = plain(value, value, None, rank)
 
     def _visit(self, op: Operation) -> None:
-        if is_literal(op):
-            return
         try:
-            if is_layer(op) and is_float(tensor_type(op.results[0])):
-                self._product(op)
-            elif isinstance(op, tensor.DequantizeOp) and op.input not in self.functions:
-                self._dequantized(op)
-            elif has(op, SelectsElements) and len(op.operands) == len(op.results) == 1:
-                self._moved(op)
-            elif isinstance(op, tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp):
-                self._mean(op)
-            elif isinstance(op, tensor.ArgmaxOp):
-                self._argmax(op)
-            elif is_step(op):
-                self._step(op)
-        except NoFunctionError:
-            return
+            self._rule(op)
+        except NoFunctionError as error:
+            self.reasons[op] = str(error)
+            for result in op.results:
+                self._floats(result)
 
-    def _step(self, op: Operation) -> None:
-        functions = [self.functions[v] for v in op.operands if v in self.functions]
-        unknown = [v for v in op.operands if v not in self.functions and literal_value(v) is None]
-        if not functions or unknown:
-            return
+    def _rule(self, op: Operation) -> None:
+        levels = self.levels
+        known = [value for value in op.operands if value in levels.functions]
+        if isinstance(op, tensor.DequantizeOp) and not known:
+            level_rules.dequantized(levels, op)
+        elif not known:
+            raise NoFunctionError("it computes with values that are no floats of few levels")
+        elif is_layer(op):
+            level_rules.product(levels, op)
+        elif isinstance(op, tensor.ConcatenateOp):
+            level_rules.joined(levels, op)
+        elif len(op.operands) == 1 and (has(op, SelectsElements) or isinstance(op, tensor.PadToOp)):
+            level_rules.moved(levels, op)
+        elif isinstance(op, level_rules.Reduction):
+            level_rules.reduced(levels, op)
+        elif isinstance(op, tensor.AvgPoolOp):
+            level_rules.pooled(levels, op)
+        elif isinstance(op, tensor.ArgmaxOp):
+            level_rules.largest(levels, op)
+        elif is_step(op):
+            self._step(op, known)
+        else:
+            raise NoFunctionError("it has no form on integers")
+
+    def _step(self, op: Operation, known: list[SSAValue]) -> None:
+        functions = [self.levels.functions[value] for value in known]
+        if any(v not in known and literal_value(v) is None for v in op.operands):
+            raise NoFunctionError("an operand is no float of few levels, nor known")
         if len({function.root for function in functions}) == 1:
-            self.functions[op.results[0]] = functions[0].then(op, functions[1:])
-        elif isinstance(op, tensor.AddOp):
-            self._sum(op)
+            made = functions[0].then(op, functions[1:])
+            if made.bounds is None and _many_channels(made):
+                raise NoFunctionError("")
+            self.levels.functions[op.results[0]] = made
+        elif isinstance(op, tensor.AddOp | tensor.SubOp):
+            level_rules.added(self.levels, op)
+        else:
+            raise NoFunctionError("it combines values that change, other than by a sum")
 
-    def _sum(self, op: tensor.AddOp) -> None:
-        """The sum of two activations of the same step."""
-        a, b = self.levels.grid(op.lhs), self.levels.grid(op.rhs)
-        same = tensor_type(op.lhs).get_shape() == tensor_type(op.rhs).get_shape()
-        if not same or not np.isclose(a.scale, b.scale, rtol=1e-6):
-            return
-        total = self.levels.add(tensor.AddOp(self.levels.wide(a.root), self.levels.wide(b.root)))
-        bounds = (a.bounds[0] + b.bounds[0], a.bounds[1] + b.bounds[1])
-        self.levels.enter(op.result, LevelGrid(total, a.scale, a.offset + b.offset, bounds))
+    def _replace(self, before: list[Operation]) -> None:
+        """Let what is returned, and what stays on floats for it, take integers where there are."""
+        given = set(before)
+        needed: set[SSAValue] = set()
+        for op in reversed(before):
+            if not (isinstance(op, ReturnOp) or any(result in needed for result in op.results)):
+                continue
+            reason = self.reasons.get(op)
+            if reason and is_float_op(op):
+                op.attributes[STAYS] = StringAttr(reason)
+            self.levels.move_to(op)
+            for index, value in enumerate(op.operands):
+                integers = self._integers(value)
+                if integers is not None:
+                    op.operands[index] = integers
+                needed.update(_sources(op.operands[index], given))
 
-    def _dequantized(self, op: tensor.DequantizeOp) -> None:
-        scale, zero = literal_value(op.scale), literal_value(op.zero_point)
-        if scale is None or zero is None or scale.size != 1 or zero.size != 1:
-            return
-        step = float(scale.reshape(-1)[0])
-        offset = -step * float(zero.reshape(-1)[0])
-        self.levels.enter(op.result, LevelGrid(op.input, step, offset, interval(op.input)))
-
-    def _moved(self, op: Operation) -> None:
-        (operand,) = op.operands
-        function = self.functions.get(operand)
-        if function is None:
-            return
-        if function.bounds is None:
-            root = self.levels.add(op.clone({operand: function.root}))
-            rank = tensor_type(op.results[0]).get_num_dims()
-
-            def lift(points: Array) -> Array:
-                values = columns(function.at(points))
-                if values.shape[1] != 1:
-                    raise NoFunctionError("channels of an input differ")
-                return values.reshape(-1, *[1] * (rank - 1))
-
-            moved = LevelFunction(root, None, op.results[0], lift, op.results[0])
-            self.functions[op.results[0]] = moved
-            return
-        grid = self.levels.grid(operand)
-        root = self.levels.add(_with_operand(op, operand, grid.root))
-        self.levels.enter(op.results[0], LevelGrid(root, grid.scale, grid.offset, grid.bounds))
-
-    def _mean(self, op: tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp) -> None:
-        grid = self.levels.grid(op.operand)
-        rank = tensor_type(op.operand).get_num_dims()
-        axes, keep = list(range(2, rank)), True
-        if isinstance(op, tensor.ReduceMeanOp):
-            axes = [axis % rank for axis in op.axes.get_values()]
-            keep = bool(op.keepdims.value.data)
-        count = int(np.prod([tensor_type(op.operand).get_shape()[axis] for axis in axes]))
-        if count < 1 or 0 in axes:
-            return
-        total = self.levels.add(
-            tensor.ReduceSumOp(self.levels.wide(grid.root), axes, keepdims=keep)
-        )
-        bounds = (grid.bounds[0] * count, grid.bounds[1] * count)
-        self.levels.enter(op.result, LevelGrid(total, grid.scale / count, grid.offset, bounds))
-
-    def _argmax(self, op: tensor.ArgmaxOp) -> None:
-        function = self.functions.get(op.operand)
-        if function is None:
-            return
-        table = function.table()
-        if (table == table[:, :1]).all() and (np.diff(table[:, 0]) > 0).all():
-            self.results[op.result] = self.levels.add(_with_operand(op, op.operand, function.root))
-
-    def _product(self, op: Operation) -> None:
-        assert is_layer(op)
-        weight = literal_value(weight_of(op))
-        if weight is None or not is_ternary(op) or input_of(op) not in self.functions:
-            return
-        grid = self.levels.grid(input_of(op))
-        padded = isinstance(op, ternary.ConvOp) and any(op.padding.get_values())
-        if padded:
-            grid = self.levels.centred(grid)
-        product = (
-            op.rebuild(
-                input=grid.root, scale=None, bias=None, thresholds=None, activation="none",
-                sparsity=None,
-            )
-            if isinstance(op, ternary.FusedOp)
-            else ternary.LinearOp(grid.root, weight_of(op))
-        )  # fmt: skip
-        sums = self.levels.add(product)
-        axis = channel_axis(op)
-        channel = 0 if isinstance(op, ternary.ConvOp) else 1
-        matrix = np.moveaxis(weight, channel, 0).reshape(weight.shape[channel], -1)
-        base = 0.0 if padded else grid.offset
-
-        def lift(points: Array) -> Array:
-            real = real_sums(points, matrix, grid.scale, base)
-            laid_out = channels_on(op.result, axis, real[0]).shape[1:]
-            return finished(op, real.reshape(len(points), *laid_out))
-
-        bounds = sum_bounds(matrix, grid.bounds)
-        entry = LevelFunction(sums, bounds, op.result, lift, op.result)
-        entry.at(np.array([0]))
-        self.functions[op.result] = entry
+    def _integers(self, value: SSAValue) -> SSAValue | None:
+        if value in self.levels.results:
+            return self.levels.results[value]
+        if isinstance(value.owner, tensor.DequantizeOp):
+            return None
+        try:
+            return integer_result(self.levels, value)
+        except NoFunctionError:
+            return None
 
 
-def _with_operand(op: Operation, old: SSAValue, new: SSAValue) -> Operation:
-    """A copy of `op` on integers."""
-    copy = op.clone({old: new})
-    element = tensor_type(new).element_type
-    for result in copy.results:
-        type = tensor_type(result)
-        if is_float(type):
-            new_type = TensorType(element, type.get_shape())
-            Rewriter.replace_value_with_new_type(result, new_type)
-    return copy
+def _sources(value: SSAValue, given: set[Operation]) -> set[SSAValue]:
+    """The values of the program that a value is made of by ops that were added."""
+    found: set[SSAValue] = set()
+    seen: set[SSAValue] = set()
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        owner = value.owner
+        if isinstance(owner, Operation) and owner not in given:
+            waiting += owner.operands
+        else:
+            found.add(value)
+    return found
+
+
+def _many_channels(function: LevelFunction) -> bool:
+    """Whether floats are taken to other values in each channel, so that no one quantiser does."""
+    try:
+        return function.at(np.zeros(1, np.float32)).size != 1
+    except NoFunctionError:
+        return True
+
+
+def is_float_op(op: Operation) -> bool:
+    """Whether an op takes or gives a tensor of floats."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    return any(isa(type, TensorType) and is_float(type) for type in types)

@@ -133,7 +133,7 @@ class _Choice:
         rng = self.rng
         if self.integers:
             return Quant(rng.choice([1, 2, 3, 4, 8]), True, rng.random() < 0.5)
-        return Quant(rng.choice([1, 2, 2]), True, True, 2.0 ** rng.randint(-3, 0))
+        return Quant(rng.choice([1, 2, 2, 3, 4, 8]), True, True, 2.0 ** rng.randint(-3, 0))
 
     def window(self, least: int = 1) -> tuple[Sizes, Sizes, Sizes]:
         """Kernel, strides and pads that fit the image."""

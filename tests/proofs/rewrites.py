@@ -29,7 +29,7 @@ from triton_dsl.passes.requantize import (
 )
 from triton_dsl.passes.requantize.integer_builder import IntegerBuilder
 from triton_dsl.passes.skip_zeros import channel_paths
-from triton_dsl.passes.streamline import level_grids, streamline
+from triton_dsl.passes.streamline import level_grids, level_rules, streamline
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
@@ -218,9 +218,10 @@ def _limits() -> list[type[Operation]]:
 
 def _streamline() -> list[str]:
     return [
-        *(op.name for op in selecting() if op not in (tensor.ConcatenateOp, tensor.SplitOp)),
+        *(op.name for op in (*selecting(), tensor.PadToOp) if op is not tensor.ConcatenateOp),
         *_methods(vars(streamline)["_Streamlining"]),
         *_methods(level_grids.LevelGrids),
+        *(name for name in _own_functions(level_rules) if name not in NO_REWRITES),
         "integer_result",
     ]
 
@@ -229,6 +230,12 @@ def _methods(kind: type) -> list[str]:
     """The methods of a class, but for those that are listed as no rewrites."""
     found = [name for name, value in vars(kind).items() if inspect.isfunction(value)]
     return [name for name in found if name not in NO_REWRITES]
+
+
+def _own_functions(module: Any) -> list[str]:
+    """The functions that a module defines itself."""
+    found = inspect.getmembers(module, inspect.isfunction)
+    return [name for name, value in found if value.__module__ == module.__name__]
 
 
 def _functions(module: Any) -> list[str]:
@@ -243,6 +250,7 @@ NO_REWRITES = {
     *("run", "_try", "integers", "_integers", "combination", "_combination", "_same_shape"),
     *("plus", "literal", "reach", "_reach"),
     # `streamline`: which rule an op gets; ops and notes about values.
-    *("_argument", "_visit", "add", "constant", "wide", "enter", "grid"),
+    *("_floats", "_visit", "_rule", "_integers", "add", "constant", "wide", "enter", "grid"),
+    *("move_to", "_quantized_by", "_with_operand"),
 }
 """Methods that only choose a rule, take notes or insert an op that they are given."""

@@ -12,7 +12,7 @@ from pytest import MonkeyPatch
 from triton_dsl.dialects import tensor
 from triton_dsl.passes.requantize import requantize, requantize_fusion
 from triton_dsl.passes.requantize.integer_builder import IntegerBuilder
-from triton_dsl.passes.streamline import level_grids, streamline
+from triton_dsl.passes.streamline import level_grids, level_rules, streamline
 
 from . import test_canonicalize, test_fuse_linear, test_merge_rescaling, test_skip_zeros
 from . import test_requantize as of_requantize
@@ -80,18 +80,25 @@ def test_the_programs_need_every_rule_of_requantize(monkeypatch: MonkeyPatch) ->
 
 def test_the_programs_need_every_rule_of_streamline(monkeypatch: MonkeyPatch) -> None:
     rules = Rules(monkeypatch)
-    owners = vars(streamline)["_Streamlining"], level_grids.LevelGrids, streamline
+    owners = vars(streamline)["_Streamlining"], level_grids.LevelGrids, streamline, level_rules
     for owner, name in product(owners, rewrites_of("streamline")):
         if name.rpartition(": ")[2] in vars(owner):
             rules.watch(owner, name.rpartition(": ")[2])
     of_streamline.test_steps_between_products_are_counted(0.03125, 0.5, 3.0)
     of_streamline.test_channels_that_fall_get_negated_weights()
-    of_streamline.test_sums_of_two_activations()
+    of_streamline.test_weights_of_several_bits([0.25, 0.5])
+    of_streamline.test_sums_of_two_activations(tensor.AddOp, 0.5)
+    of_streamline.test_activations_side_by_side()
     of_streamline.test_the_largest_sum()
     of_streamline.test_means(of_streamline.mean_of_rows, [1, 2])
+    of_streamline.test_means(of_streamline.mean_of_windows, [1, 1, 2, 1])
+    of_streamline.test_channels_that_are_moved()
+    of_streamline.test_stated_arguments("uint8")
+    of_streamline.test_what_has_no_form_stays_between_integers()
     of_streamline.test_pads_of_convolutions_are_the_number_0(3.0)
     of_streamline.test_moves("tensor.flatten")
     of_streamline.test_quantised_arguments("signs")
+    of_streamline.test_arguments_that_are_moved_before("halves")
     assert rules.missed("streamline") == set()
 
 

@@ -22,7 +22,7 @@ from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.shapes import is_float
 from triton_dsl.passes.analysis.layers import is_layer
-from triton_dsl.passes.streamline.streamline import StreamlinePass
+from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass
 
 from .equivalence import all_values, arguments_of, changed, enumerate_all, prove, results_on
 from .programs import program, tensor_of
@@ -84,9 +84,9 @@ def on_bytes(body: Body, *shapes: Sequence[int], scale: float = 0.5) -> ModuleOp
     return program([tensor_of(i8, shape) for shape in shapes], whole)
 
 
-def streamlined(before: ModuleOp) -> ModuleOp:
+def streamlined(before: ModuleOp, inputs: str | None = None) -> ModuleOp:
     """The module after the pass, without products of floats."""
-    after = changed(before, lambda m: StreamlinePass().apply(Context(), m))
+    after = changed(before, lambda m: StreamlinePass(inputs=inputs).apply(Context(), m))
     assert not any(is_layer(op) and is_float(tensor_type(op.result)) for op in after.walk())
     return after
 
@@ -121,7 +121,7 @@ def rows(names: Any) -> list[str]:
     return [f"streamline: {name}" for name in names]
 
 
-COUNTED = rows(["_dequantized", "_product", "_step", "_counted", "integer_result"])
+COUNTED = rows(["dequantized", "product", "_step", "_counted", "integer_result"])
 
 
 @proves(COUNTED, by="enumeration")
@@ -161,17 +161,71 @@ def test_channels_that_fall_get_negated_weights() -> None:
     same(body, [1, 2])
 
 
-@proves(rows(["_sum"]), by="enumeration")
-def test_sums_of_two_activations() -> None:
+def times_floats(insert: Any, x: SSAValue, scale: Any, outputs: int = 2) -> SSAValue:
+    """A product of the last axis with whole numbers times a scale, as floats."""
+    inputs = tensor_type(x).get_shape()[-1]
+    weight = np.resize([3, -7, 0, 2, 5, -1, 127], (inputs, outputs)) * np.asarray(scale)
+    return insert(tensor.LinearOp(x, known(insert, weight.astype(np.float32))))
+
+
+@proves(rows(["_integer_product"]), by="enumeration")
+@pytest.mark.parametrize("scale", [0.25, [0.25, 0.5], [[0.25, 0.0], [0.25, 0.5]]], ids=str)
+def test_weights_of_several_bits(scale: Any) -> None:
+    """One scale, one a channel, and weights that are a scale times trits."""
+
     def body(insert: Any, x: SSAValue) -> SSAValue:
-        first = levels(insert, times(insert, x))
-        second = levels(insert, times(insert, x), scale=0.125, bias=0.5)
-        return times(insert, levels(insert, insert(tensor.AddOp(first, second)), scale=0.5))
+        hidden = levels(insert, times_floats(insert, x, scale), most=15.0)
+        trits = np.resize([0.5, -0.5, 0.0], (2, 3)).astype(np.float32)
+        last = insert(tensor.MatmulOp(hidden, known(insert, trits)))
+        return times_floats(insert, levels(insert, last, scale=0.5), scale=0.125)
+
+    after = same(body, [1, 2])
+    assert sum(isinstance(op, ternary.FusedOp) for op in after.walk()) == 1
+
+
+def test_convolutions_with_weights_of_several_bits_and_falling_channels() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        weight = known(insert, (np.resize([3, -6, 1, 4], (2, 1, 2, 1)) / 8).astype(np.float32))
+        bias = known(insert, [0.5, -1.25])
+        hidden = insert(tensor.ConvOp(x, weight, bias, padding=(1, 0, 0, 0)))
+        return convolved(insert, levels(insert, hidden, scale=[0.25, -0.5]), (1, 1))
+
+    same(body, [1, 1, 2, 1])
+
+
+def two_activations(insert: Any, x: SSAValue, step: float) -> list[SSAValue]:
+    """On steps of 1, and of `step` from elsewhere on."""
+    first = levels(insert, times(insert, x))
+    second = levels(insert, times(insert, x), scale=0.125, bias=0.5)
+    scaled = insert(tensor.MulOp(second, known(insert, step)))
+    return [first, insert(tensor.AddOp(scaled, known(insert, -1.5 * step)))]
+
+
+@proves(rows(["added", "_joint"]), by="enumeration")
+@pytest.mark.parametrize("kind", [tensor.AddOp, tensor.SubOp])
+@pytest.mark.parametrize("step", [1.0, 0.5, 0.75])
+def test_sums_of_two_activations(kind: Any, step: float) -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        total = insert(kind(*two_activations(insert, x, step)))
+        return times(insert, levels(insert, total, scale=0.5))
 
     same(body, [1, 2])
 
 
-@proves(rows(["_argmax"]), by="enumeration")
+@proves(rows(["joined", "_joined_channels", "_side_by_side", "spaced"]), by="enumeration")
+def test_activations_side_by_side() -> None:
+    """Also sums that take more values than an activation."""
+
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        whole = insert(tensor.ConcatenateOp(two_activations(insert, x, 0.5), 1))
+        sums = times(insert, whole)
+        both = insert(tensor.ConcatenateOp([sums, times(insert, x)], 1))
+        return times(insert, levels(insert, both, scale=0.0625))
+
+    same(body, [1, 2])
+
+
+@proves(rows(["largest"]), by="enumeration")
 def test_the_largest_sum() -> None:
     def body(insert: Any, x: SSAValue) -> SSAValue:
         return insert(tensor.ArgmaxOp(two_products(insert, x)))
@@ -189,9 +243,26 @@ def mean_of_images(insert: Any, x: SSAValue) -> SSAValue:
     return times(insert, insert(tensor.FlattenOp(pooled)))
 
 
-@proves(rows(["_mean"]), by="enumeration")
+def sum_of_rows(insert: Any, x: SSAValue) -> SSAValue:
+    shifted = insert(tensor.AddOp(levels(insert, times(insert, x)), known(insert, -0.5)))
+    return times(insert, insert(tensor.ReduceSumOp(shifted, [1], keepdims=True)))
+
+
+def mean_of_windows(insert: Any, x: SSAValue) -> SSAValue:
+    hidden = levels(insert, convolved(insert, x, (1, 1)))
+    pooled = insert(tensor.AvgPoolOp(hidden, (2, 1), (1, 1), (1, 0, 0, 0)))
+    return convolved(insert, levels(insert, pooled, scale=0.5), (1, 1))
+
+
+@proves(rows(["reduced", "pooled"]), by="enumeration")
 @pytest.mark.parametrize(
-    ("body", "shape"), [(mean_of_rows, [1, 2]), (mean_of_images, [1, 1, 2, 1])]
+    ("body", "shape"),
+    [
+        (mean_of_rows, [1, 2]),
+        (sum_of_rows, [1, 2]),
+        (mean_of_images, [1, 1, 2, 1]),
+        (mean_of_windows, [1, 1, 2, 1]),
+    ],
 )
 def test_means(body: Body, shape: Any) -> None:
     same(body, shape)
@@ -214,21 +285,28 @@ def test_pads_of_convolutions_are_the_number_0(most: float) -> None:
     same(body, [1, 1, 2, 1])
 
 
+def second_half(insert: Any, x: SSAValue) -> SSAValue:
+    insert(pieces := tensor.SplitOp(x, 1, [1, 1]))
+    return pieces.results[1]
+
+
 MOVES: dict[str, tuple[Body, list[int]]] = {
     "tensor.expand": (op(tensor.ExpandOp, [3, 2]), [1, 2]),
     "tensor.flatten": (op(tensor.FlattenOp), [1, 2, 1]),
     "tensor.max_pool": (op(tensor.MaxPoolOp, (2, 1), (1, 1), (1, 0, 0, 0)), [1, 1, 2, 1]),
+    "tensor.pad_to": (op(tensor.PadToOp, (0, 1), (0, 1)), [1, 2]),
     "tensor.permute": (op(tensor.PermuteOp, (1, 0)), [1, 2]),
     "tensor.reduce_max": (op(tensor.ReduceMaxOp, [1], keepdims=True), [1, 2]),
     "tensor.reduce_min": (op(tensor.ReduceMinOp, [1], keepdims=True), [1, 2]),
     "tensor.reshape_to": (op(tensor.ReshapeToOp, [2, 1]), [1, 2]),
     "tensor.slice": (op(tensor.SliceOp, [0, 1], [1, 2], [1, 1]), [1, 2]),
+    "tensor.split": (second_half, [1, 2]),
     "tensor.squeeze": (op(tensor.SqueezeOp, [1]), [1, 1, 2]),
     "tensor.unsqueeze": (op(tensor.UnsqueezeOp, [1]), [1, 2]),
 }
 
 
-@proves(rows([*MOVES, "_moved"]), by="enumeration")
+@proves(rows([*MOVES, "moved"]), by="enumeration")
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(name: str) -> None:
     """Of int8 before a product, and of counted levels between two."""
@@ -242,6 +320,32 @@ def test_moves(name: str) -> None:
 
     if name not in ("tensor.squeeze", "tensor.flatten") or len(shape) == 3:
         same(between, shape)
+
+
+@proves(rows(["_permuted"]), by="enumeration")
+def test_channels_that_are_moved() -> None:
+    """Sums whose channels have factors of their own stand on another axis when they are rounded."""
+
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        scaled = insert(tensor.MulOp(times(insert, x), known(insert, [0.25, -0.5])))
+        turned = insert(tensor.PermuteOp(scaled, (0, 2, 1)))
+        return times(insert, levels(insert, turned, scale=0.5))
+
+    same(body, [1, 1, 2])
+
+
+@proves(rows(["_replace"]), by="enumeration")
+def test_what_has_no_form_stays_between_integers() -> None:
+    """A product of two activations: it takes and gives floats, and says why."""
+
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        both = insert(tensor.MulOp(*two_activations(insert, x, 1.0)))
+        return two_products(insert, levels(insert, both, scale=2.0, bias=1.0), scale=0.5)
+
+    after = same(body, [1, 2])
+    (stays,) = [op for op in after.walk() if STAYS in op.attributes]
+    assert isinstance(stays, tensor.MulOp)
+    assert "combines values that change" in str(stays.attributes[STAYS])
 
 
 # Arguments of floats.
@@ -288,6 +392,18 @@ def test_quantised_arguments(name: str) -> None:
     enumerate_all(before, streamlined(before), [grid])
 
 
+@proves(rows(["stated"]), by="enumeration")
+@pytest.mark.parametrize("kind", ["int2", "int8", "uint1", "uint8", "bipolar"])
+def test_stated_arguments(kind: str) -> None:
+    """Without a quantiser: all that the user says two arguments hold."""
+    before = on_floats(lambda insert, x: two_products(insert, x, scale=0.5), [1, 2])
+    ends = {"int2": (-2, 1), "int8": (-128, 127), "uint1": (0, 1), "uint8": (0, 255)}
+    whole = [-1, 1] if kind == "bipolar" else range(ends[kind][0], ends[kind][1] + 1)
+    grid = np.array(list(product(whole, repeat=2)), np.float32).reshape(-1, 1, 2) * 0.25
+    enumerate_all(before, streamlined(before, f"x:{kind}*0.25"), [grid.astype(np.float32)])
+
+
+@proves(rows(["_moved_floats"]), by="enumeration")
 @pytest.mark.parametrize("name", QUANTISERS)
 def test_arguments_that_are_moved_before(name: str) -> None:
     quantiser, points = QUANTISERS[name]

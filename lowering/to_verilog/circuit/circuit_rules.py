@@ -231,9 +231,10 @@ FLOATS = "floating point"
 """Why ops on floats have no circuit."""
 
 FLOATS_HINT = (
-    "to make a float network integer, give the target samples of its inputs, "
-    "'verilog{calibration=samples.npz}', or run before: triton-opt FILE -o integer.mlir -p "
-    f"'{integer_pipeline('samples.npz')}' (docs/quantization.md)"
+    "where an input has no quantiser but holds few values, say which: "
+    "'verilog{inputs=\"NAME:int8*0.5\"}'; to make a float network integer, give the target samples "
+    "of its inputs, 'verilog{calibration=samples.npz}', or run before: triton-opt FILE -o "
+    f"integer.mlir -p '{integer_pipeline('samples.npz')}' (docs/quantization.md)"
 )
 """What helps."""
 

@@ -26,12 +26,14 @@ from ....dialects.shapes import DYNAMIC, AnyTensor
 from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....ir.printing import value_name
+from ....ir.value_names import argument_names
 from ....passes.adder_graph import InputRange
 from ....passes.adder_graph.graph import width_of
 from ....passes.adder_graph.optimize_adder_graph import input_range
 from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.expose_integers import QUANTIZED
+from ....passes.streamline.streamline import STAYS
 from .arithmetic import end_of, packed, plain, unpacked
 from .arrays import array_of
 from .circuit import Circuit
@@ -88,18 +90,26 @@ class Conversion:
             UnsupportedError: names each op and why.
         """
         problems: list[tuple[str, str, str]] = []
+        between: list[tuple[str, str, str]] = []
         for op in self.function.body.walk():
             if is_literal(op) or isinstance(op, func.ReturnOp):
                 continue
             reason = self.refusal(op)
             if reason is not None:
-                problems.append((op.name, location_text(op), reason))
-        for argument in self.function.args:
+                why = op.attributes.get(STAYS)
+                if reason == FLOATS and isinstance(why, StringAttr):
+                    problems.append((op.name, location_text(op), f"{FLOATS}: {why.data}"))
+                else:
+                    listed = between if reason == FLOATS else problems
+                    listed.append((op.name, location_text(op), reason))
+        floats = bool(between) or any(reason.startswith(f"{FLOATS}:") for _, _, reason in problems)
+        # Where it is known which ops have no integer form, the others follow from them.
+        problems = problems or between
+        for name, argument in zip(argument_names(self.function), self.function.args, strict=True):
             reason = self._misfit(argument)
             if reason is not None:
-                problems.append(("func.func", location_text(self.function), reason))
+                problems.append(("func.func", location_text(self.function), f"'{name}': {reason}"))
         if problems:
-            floats = any(reason == FLOATS for _, _, reason in problems)
             raise UnsupportedError("verilog", problems, hint=FLOATS_HINT if floats else "")
 
     def refusal(self, op: Operation) -> str | None:

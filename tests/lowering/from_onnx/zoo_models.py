@@ -156,6 +156,59 @@ def residual(weight_bits: int = 2, activation_bits: int = 3, seed: int = 0) -> A
     return g.model(["N", 3, 6, 6], x)
 
 
+def activation(g: Graph, x: str, channels: int, bits: int, scale: float) -> str:
+    """A normalisation, relu and a quantiser without sign."""
+    x = g.node("Relu", g.norm(x, channels, 2.5))
+    return g.quant(x, bits, scale, signed=False, narrow=False)
+
+
+def convolution(
+    g: Graph, x: str, sizes: tuple[int, int, int], bits: int, scale: float, stride: int = 1
+) -> str:
+    """A convolution that keeps the size, or halves it: inputs, outputs, kernel."""
+    inputs, outputs, kernel = sizes
+    weight = g.weight((outputs, inputs, kernel, kernel), bits, scale)
+    pads = [kernel // 2] * 4
+    return g.node("Conv", x, weight, kernel_shape=[kernel] * 2, pads=pads, strides=[stride, stride])
+
+
+def several_bits(seed: int = 0) -> Any:
+    """Weights of 4, 3 and 6 bits, activations of 3 and 4."""
+    g = Graph(seed)
+    x = g.quant("x", 8, 2.0**-6)
+    x = g.quant(g.norm(convolution(g, x, (2, 6, 3), 4, 0.13), 6, 2.0), 3, 0.25)
+    x = activation(g, convolution(g, x, (6, 8, 3), 3, 0.21, 2), 8, 4, 0.25)
+    x = g.node("Reshape", x, g.constant(np.array([-1, 72])))
+    bias = g.constant(g.rng.normal(0, 1, 4))
+    return g.model(["N", 2, 6, 6], g.node("Gemm", x, g.weight((4, 72), 6, 0.03), bias, transB=1))
+
+
+def unet(seed: int = 0) -> Any:
+    """Channels last outside; halved, and doubled again beside what was before."""
+    g = Graph(seed)
+    x = g.node("Transpose", g.quant("x", 4, 0.25), perm=[0, 3, 1, 2])
+    a = activation(g, convolution(g, x, (2, 4, 3), 3, 0.21), 4, 3, 0.5)
+    b = activation(g, convolution(g, a, (4, 6, 3), 3, 0.21, 2), 6, 3, 0.5)
+    none, sizes = g.constant(np.zeros(0)), g.constant(np.array([1.0, 1.0, 2.0, 2.0]))
+    up = g.node("Resize", b, none, sizes, mode="nearest", nearest_mode="floor",
+                coordinate_transformation_mode="asymmetric")  # fmt: skip
+    x = g.node("Concat", up, a, axis=1)
+    x = activation(g, convolution(g, x, (10, 4, 3), 3, 0.21), 4, 3, 0.5)
+    x = convolution(g, x, (4, 3, 1), 3, 0.21)
+    return g.model(["N", 6, 6, 2], g.node("Transpose", x, perm=[0, 2, 3, 1]))
+
+
+def averaged(seed: int = 0) -> Any:
+    """Two activations on different steps are added; means of windows and of the image."""
+    g = Graph(seed)
+    x = activation(g, convolution(g, g.quant("x", 6, 2.0**-4), (3, 6, 3), 4, 0.13), 6, 4, 0.25)
+    y = activation(g, convolution(g, x, (6, 6, 3), 3, 0.21), 6, 4, 0.125)
+    x = g.node("AveragePool", g.node("Add", x, y), kernel_shape=[2, 2], strides=[2, 2])
+    x = g.node("GlobalAveragePool", g.quant(x, 4, 0.25, signed=False, narrow=False))
+    x = g.node("Reshape", x, g.constant(np.array([-1, 6])))
+    return g.model(["N", 3, 6, 6], g.node("MatMul", x, g.weight((6, 4), 4, 0.1)))
+
+
 MODELS = {
     "tfc_1w1a": lambda: tfc(1, 1),
     "tfc_1w2a": lambda: tfc(1, 2),
@@ -165,5 +218,8 @@ MODELS = {
     "cnv_2w2a": lambda: cnv(2, 2),
     "mobilenet_2w4a": mobilenet,
     "residual_2w3a": residual,
+    "several_bits": several_bits,
+    "unet_3w3a": unet,
+    "averaged_4w4a": averaged,
 }
 """Each makes a model; the input `x` has a free batch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +12,23 @@ from fuzz.quantised_networks import Network, Product, Quant, computed, onnx_mode
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.ir import Block
 
+from triton_dsl.dialects import tensor
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import dense_constant
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import is_float
+from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.passes.analysis.layers import is_layer
 from triton_dsl.passes.streamline.input_quantizers import quantizer
-from triton_dsl.passes.streamline.streamline import StreamlinePass
+from triton_dsl.passes.streamline.level_functions import NoFunctionError
+from triton_dsl.passes.streamline.level_products import weight_grid
+from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass
 
 
 def streamlined(module: ModuleOp) -> ModuleOp:
@@ -128,34 +135,99 @@ def test_no_float_product_is_left() -> None:
     assert kept[-1] == "tensor.dequantize"
 
 
-@pytest.mark.parametrize(
-    "last",
-    [
-        "%y = tensor.softmax %p : (tensor<?x4xf32>) -> tensor<?x4xf32>",
-        "%y = tensor.exp %p : (tensor<?x4xf32>) -> tensor<?x4xf32>",
-    ],
-)
-def test_all_or_nothing(last: str) -> None:
-    """A result that no sum gives leaves the program as it was."""
+@pytest.mark.parametrize("last", ["softmax", "exp"])
+def test_what_has_no_integers_takes_floats_of_them(last: str) -> None:
     text = f"""func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {{
-      %s = tensor.sign %x : (tensor<?x6xf32>) -> tensor<?x6xf32>
+      %zero = tensor.constant dense<0.0> : tensor<f32>
+      %c = tensor.compare %x, %zero {{predicate = "ge"}}
+         : (tensor<?x6xf32>, tensor<f32>) -> tensor<?x6xi1>
+      %s = tensor.convert %c : (tensor<?x6xi1>) -> tensor<?x6xf32>
       %w = ternary.constant {[1, -1] * 12} : tensor<6x4x!ternary.trit>
       %p = ternary.linear %s, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
-      {last}
+      %y = tensor.{last} %p : (tensor<?x4xf32>) -> tensor<?x4xf32>
       func.return %y : tensor<?x4xf32>
     }}"""
     module = parse_module(text)
-    assert str(streamlined(module)) == str(module)
+    made = streamlined(module)
+    assert float_layers(made) == 0
+    x = np.random.default_rng(0).normal(size=(20, 6)).astype(np.float32)
+    np.testing.assert_array_equal(run_module(made, [x])[0], run_module(module, [x])[0])
+    reasons = [op.attributes[STAYS] for op in made.walk() if STAYS in op.attributes]
+    assert len(reasons) == (last == "softmax")
+
+
+FLOAT_INPUT = f"""func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {{
+  %w = ternary.constant {[1, -1] * 12} : tensor<6x4x!ternary.trit>
+  %p = ternary.linear %x, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
+  func.return %p : tensor<?x4xf32>
+}}"""
 
 
 def test_a_float_input_that_nobody_quantises_stays() -> None:
-    text = f"""func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {{
-      %w = ternary.constant {[1, -1] * 12} : tensor<6x4x!ternary.trit>
-      %p = ternary.linear %x, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
-      func.return %p : tensor<?x4xf32>
-    }}"""
-    module = parse_module(text)
-    assert str(streamlined(module)) == str(module)
+    made = streamlined(parse_module(FLOAT_INPUT))
+    (layer,) = [op for op in made.walk() if is_layer(op)]
+    assert "needs a quantiser" in str(layer.attributes.pop(STAYS))
+    assert str(made) == str(parse_module(FLOAT_INPUT))
+
+
+def test_an_input_may_be_stated() -> None:
+    module = parse_module(FLOAT_INPUT)
+    made = module.clone()
+    StreamlinePass(inputs="x:int4*0.5").apply(Context(), made)
+    assert float_layers(made) == 0
+    x = np.random.default_rng(1).integers(-8, 8, (9, 6)).astype(np.float32) * np.float32(0.5)
+    np.testing.assert_array_equal(run_module(made, [x])[0], run_module(module, [x])[0])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("y:int8", "no argument is called 'y'; there are x"),
+        ("x", "'' is no type"),
+        ("x:int9", "'int9' is no type"),
+        ("x:int1", "'int1' is no type"),
+        ("x:int8*0", "is no type"),
+        ("x:int8*1e99", "is no type"),
+        ("x:int8*-1", "is no type"),
+    ],
+)
+def test_what_is_stated_wrongly_is_an_error(inputs: str, message: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(message)):
+        StreamlinePass(inputs=inputs).apply(Context(), parse_module(FLOAT_INPUT))
+
+
+WEIGHTS = st.integers(-127, 127)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    integers=st.lists(WEIGHTS, min_size=12, max_size=12),
+    scales=st.lists(st.floats(2.0**-12, 4.0, width=32), min_size=4, max_size=4),
+    shared=st.booleans(),
+)
+@example(integers=[2, 5] * 6, scales=[0.1] * 4, shared=True)
+@example(integers=[0] * 12, scales=[0.1] * 4, shared=False)
+@example(integers=[127, -126] * 6, scales=[0.1, 0.3, 1 / 3, 2.0], shared=False)
+def test_scales_of_weights_are_found(integers: Any, scales: Any, shared: bool) -> None:
+    """Whole numbers times a scale, one or one a channel, rounded to f32: what comes back."""
+    whole = np.reshape(integers, (3, 4))
+    scale = np.float32(scales[0]) if shared else np.array(scales, np.float32)
+    values = whole.astype(np.float32) * scale
+    block = Block(arg_types=[TensorType(f32, [1, 3])])
+    block.add_op(weight := dense_constant(values, f32))
+    block.add_op(layer := tensor.LinearOp(block.args[0], weight.result))
+    grid = weight_grid(layer)
+    assert np.abs(grid.integers).max() <= 127
+    np.testing.assert_allclose(grid.integers * grid.scale, values, rtol=3e-7)
+
+
+def test_weights_of_any_size_are_on_no_grid() -> None:
+    values = np.random.default_rng(0).normal(size=(8, 8)).astype(np.float32)
+    block = Block(arg_types=[TensorType(f32, [1, 8])])
+    block.add_op(weight := dense_constant(values, f32))
+    block.add_op(layer := tensor.LinearOp(block.args[0], weight.result))
+    with pytest.raises(NoFunctionError, match="evenly spaced"):
+        weight_grid(layer)
 
 
 @settings(max_examples=40, deadline=None)

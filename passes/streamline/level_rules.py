@@ -1,0 +1,298 @@
+"""For each op of a network with few-bit activations, what it makes of integers on grids.
+
+Every rule notes the function of the result and adds the ops that compute its integers. Not here:
+which rule an op gets, and what is kept where none holds (`streamline`); the grids (`level_grids`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import Array
+from ...dialects.shapes import DYNAMIC, is_float
+from ..analysis.compile_time import literal_value
+from ..analysis.layers import (
+    Layer,
+    as_ternary,
+    channel_axis,
+    input_of,
+    rebuilt,
+    weight_of,
+)
+from ..requantize.integer_forms import interval
+from .level_functions import (
+    LevelFunction,
+    LevelGrid,
+    NoFunctionError,
+    channels_on,
+    columns,
+    with_common_step,
+)
+from .level_grids import LevelGrids, weight_key
+from .level_products import (
+    WeightGrid,
+    finished,
+    real_sums,
+    sum_bounds,
+    weight_channel,
+    weight_grid,
+)
+
+Reduction = tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp | tensor.ReduceSumOp
+
+
+def product(levels: LevelGrids, op: Layer) -> None:
+    """A layer whose input and weight are on grids: a product of integers."""
+    weight = weight_grid(op)
+    grid = levels.grid(input_of(op))
+    padded = isinstance(op, ternary.ConvOp | tensor.ConvOp) and any(op.padding.get_values())
+    if padded:
+        grid = levels.centred(grid)
+    matrix = weight.matrix(weight_channel(op))
+    bounds = sum_bounds(matrix, grid.bounds)
+    sums = levels.add(_integer_product(levels, op, grid, weight))
+    axis = channel_axis(op)
+    base = weight.scale * (0.0 if padded else grid.offset)
+
+    def lift(points: Array) -> Array:
+        real = real_sums(points, matrix, grid.scale * weight.scale, base)
+        laid_out = channels_on(op.result, axis, real[0]).shape[1:]
+        return finished(op, real.reshape(len(points), *laid_out))
+
+    entry = LevelFunction(sums, bounds, op.result, lift, op.result)
+    entry.at(np.array([0]))
+    levels.functions[op.result] = entry
+
+
+def _integer_product(
+    levels: LevelGrids, op: Layer, grid: LevelGrid, weight: WeightGrid
+) -> Operation:
+    """The sums of `op` on integers: of trits where the weight has no other, else in i32."""
+    if isinstance(op, ternary.FusedOp):
+        return op.rebuild(
+            input=grid.root, scale=None, bias=None, thresholds=None, activation="none",
+            sparsity=None,
+        )  # fmt: skip
+    if isinstance(op, ternary.MatmulOp):
+        return ternary.LinearOp(grid.root, weight_of(op))
+    key = f"{weight_key(weight_of(op))}.levels"
+    if weight.is_ternary:
+        trits = levels.constant(key, weight.integers.astype(np.int8), ternary.trit)
+        return as_ternary(op, trits, input=grid.root)
+    integers = levels.constant(key, weight.integers.astype(np.int32), i32)
+    options = {"bias": None} if not isinstance(op, tensor.MatmulOp) else {}
+    return rebuilt(op, input=levels.wide(grid.root), weight=integers, **options)
+
+
+def added(levels: LevelGrids, op: tensor.AddOp | tensor.SubOp) -> None:
+    """The sum or difference of two values on grids."""
+    if tensor_type(op.lhs).get_shape() != tensor_type(op.rhs).get_shape():
+        raise NoFunctionError("its operands have different shapes")
+    (a, b), _ = _joint(levels, [levels.spaced(op.lhs), levels.spaced(op.rhs)], offsets=False)
+    first, second = levels.wide(a.root), levels.wide(b.root)
+    if isinstance(op, tensor.AddOp):
+        bounds = (a.bounds[0] + b.bounds[0], a.bounds[1] + b.bounds[1])
+        total, offset = levels.add(tensor.AddOp(first, second)), a.offset + b.offset
+    else:
+        bounds = (a.bounds[0] - b.bounds[1], a.bounds[1] - b.bounds[0])
+        total, offset = levels.add(tensor.SubOp(first, second)), a.offset - b.offset
+    levels.enter(op.result, LevelGrid(total, a.scale, offset, bounds))
+
+
+def joined(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
+    """Values side by side: on one grid, or channels each with a function of its own."""
+    try:
+        grids, bounds = _joint(levels, [levels.spaced(value) for value in op.inputs], offsets=True)
+    except NoFunctionError:
+        _joined_channels(levels, op)
+        return
+    whole = _side_by_side(levels, op, [grid.root for grid in grids])
+    levels.enter(op.result, LevelGrid(whole, grids[0].scale, grids[0].offset, bounds))
+
+
+def _joined_channels(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
+    """Functions of one integer a channel, side by side along the axis of the channels."""
+    functions = [levels.functions.get(value) for value in op.inputs]
+    known = [function for function in functions if function is not None]
+    axis = op.axis.value.data % tensor_type(op.result).get_num_dims()
+    counts = [tensor_type(value).get_shape()[axis] for value in op.inputs]
+    bounds = [function.bounds for function in known if function.bounds is not None]
+    if len(bounds) < len(functions) or axis == 0 or DYNAMIC in counts:
+        raise NoFunctionError("its operands are no integers that stand side by side")
+
+    def lift(points: Array) -> Array:
+        parts: list[Array] = []
+        for function, count in zip(known, counts, strict=True):
+            values = function.at(points)
+            if values.size != len(points) * values.shape[axis]:
+                raise NoFunctionError("channels of its operands stand on other axes")
+            wanted = [count if a == axis else size for a, size in enumerate(values.shape)]
+            parts.append(np.broadcast_to(values, wanted))
+        return np.concatenate(parts, axis)
+
+    whole = _side_by_side(levels, op, [function.root for function in known])
+    ends = min(low for low, _ in bounds), max(high for _, high in bounds)
+    entry = LevelFunction(whole, ends, op.result, lift, op.result)
+    entry.at(np.array([0]))
+    levels.functions[op.result] = entry
+
+
+def _side_by_side(
+    levels: LevelGrids, op: tensor.ConcatenateOp, roots: Sequence[SSAValue]
+) -> SSAValue:
+    if len({tensor_type(root).element_type for root in roots}) > 1:
+        roots = [levels.wide(root) for root in roots]
+    return levels.add(tensor.ConcatenateOp(roots, op.axis.value.data))
+
+
+def _joint(
+    levels: LevelGrids, grids: Sequence[LevelGrid], *, offsets: bool
+) -> tuple[list[LevelGrid], tuple[int, int]]:
+    """Grids with the same scale, and with the same offset if asked for; the bounds of all."""
+    step, factors, shifts = with_common_step(grids, offsets=offsets)
+    made: list[LevelGrid] = []
+    for grid, factor, shift in zip(grids, factors, shifts, strict=True):
+        root = grid.root
+        if factor != 1:
+            number = levels.constant("grid.factor", np.array(factor, np.int32), i32)
+            root = levels.add(tensor.MulOp(levels.wide(root), number))
+        if shift:
+            number = levels.constant("grid.shift", np.array(shift, np.int32), i32)
+            root = levels.add(tensor.AddOp(levels.wide(root), number))
+        low, high = (factor * bound + shift for bound in grid.bounds)
+        made.append(LevelGrid(root, step, grid.offset - step * shift, (low, high)))
+    return made, (min(g.bounds[0] for g in made), max(g.bounds[1] for g in made))
+
+
+def dequantized(levels: LevelGrids, op: tensor.DequantizeOp) -> None:
+    """Integers of the program with one scale and zero point."""
+    scale, zero = literal_value(op.scale), literal_value(op.zero_point)
+    if scale is None or zero is None or scale.size != 1 or zero.size != 1:
+        raise NoFunctionError("its scale and zero point are not one known number each")
+    step = float(scale.reshape(-1)[0])
+    offset = -step * float(zero.reshape(-1)[0])
+    levels.enter(op.result, LevelGrid(op.input, step, offset, interval(op.input)))
+
+
+def moved(levels: LevelGrids, op: Operation) -> None:
+    """Elements of one operand in other places."""
+    (operand,) = op.operands
+    function = levels.functions[operand]
+    if function.bounds is None:
+        _moved_floats(levels, op, function)
+        return
+    if isinstance(op, tensor.PermuteOp) and op.perm.get_values()[0] == 0:
+        _permuted(levels, op, function)
+        return
+    grid = levels.spaced(operand)
+    if isinstance(op, tensor.PadToOp):
+        if op.value.value.data:
+            raise NoFunctionError("it pads with another number than 0")
+        grid = levels.centred(grid)
+    copy = levels.add(_with_operand(op, operand, grid.root)).owner
+    assert isinstance(copy, Operation)
+    low, high = grid.bounds
+    bounds = (min(low, 0), max(high, 0)) if isinstance(op, tensor.PadToOp) else grid.bounds
+    for result, root in zip(op.results, copy.results, strict=True):
+        levels.enter(result, LevelGrid(root, grid.scale, grid.offset, bounds))
+
+
+def _moved_floats(levels: LevelGrids, op: Operation, function: LevelFunction) -> None:
+    """A function of floats, of the floats in other places."""
+    if isinstance(op, tensor.PadToOp) or len(op.results) != 1:
+        raise NoFunctionError("it moves floats that nobody quantised before")
+    (result,) = op.results
+    root = levels.add(op.clone({function.value: function.root}))
+    rank = tensor_type(result).get_num_dims()
+
+    def lift(points: Array) -> Array:
+        values = columns(function.at(points))
+        if values.shape[1] != 1:
+            raise NoFunctionError("channels of an input differ")
+        return values.reshape(-1, *[1] * (rank - 1))
+
+    levels.functions[result] = LevelFunction(root, None, result, lift, result)
+
+
+def _permuted(levels: LevelGrids, op: tensor.PermuteOp, function: LevelFunction) -> None:
+    """A function of each channel, whose axis stands in another place."""
+    root = levels.add(_with_operand(op, op.operand, function.root))
+
+    def lift(points: Array) -> Array:
+        return function.at(points).transpose(op.perm.get_values())
+
+    levels.functions[op.result] = LevelFunction(root, function.bounds, op.result, lift, op.result)
+
+
+def reduced(levels: LevelGrids, op: Reduction) -> None:
+    """A sum or a mean over axes whose sizes are known: a sum of integers."""
+    grid = levels.spaced(op.operand)
+    shape = tensor_type(op.operand).get_shape()
+    axes, keep = list(range(2, len(shape))), True
+    if not isinstance(op, tensor.GlobalAvgPoolOp):
+        axes = [axis % len(shape) for axis in op.axes.get_values()]
+        keep = bool(op.keepdims.value.data)
+    count = prod(shape[axis] for axis in axes)
+    if 0 in axes or any(shape[axis] in (0, DYNAMIC) for axis in axes):
+        raise NoFunctionError("it sums over an axis whose size is not known")
+    total = levels.add(tensor.ReduceSumOp(levels.wide(grid.root), axes, keepdims=keep))
+    bounds = (grid.bounds[0] * count, grid.bounds[1] * count)
+    summed = isinstance(op, tensor.ReduceSumOp)
+    scale, offset = grid.scale if summed else grid.scale / count, grid.offset
+    levels.enter(op.result, LevelGrid(total, scale, offset * (count if summed else 1), bounds))
+
+
+def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
+    """Means of windows: a convolution with ones, channel by channel."""
+    padding, kernel = op.padding.get_values(), op.kernel.get_values()
+    channels = tensor_type(op.operand).get_shape()[1]
+    if channels == DYNAMIC:
+        raise NoFunctionError("its number of channels is not known")
+    grid = levels.spaced(op.operand)
+    if any(padding):
+        if not op.count_include_pad.value.data:
+            raise NoFunctionError("pads that are left out make means of different counts")
+        grid = levels.centred(grid)
+    ones = np.ones((channels, 1, *kernel), np.int8)
+    total = levels.add(
+        ternary.ConvOp(
+            grid.root,
+            levels.constant("window", ones, ternary.trit),
+            strides=op.strides.get_values(),
+            padding=padding,
+            dilation=[1] * len(kernel),
+            groups=channels,
+        )
+    )
+    count = prod(kernel)
+    bounds = sum_bounds(np.ones((1, count)), grid.bounds)
+    levels.enter(op.result, LevelGrid(total, grid.scale / count, grid.offset, bounds))
+
+
+def largest(levels: LevelGrids, op: tensor.ArgmaxOp) -> None:
+    """The place of the largest value, where integers rise with the values."""
+    function = levels.functions[op.operand]
+    table = function.table()
+    if not ((table == table[:, :1]).all() and (np.diff(table[:, 0]) > 0).all()):
+        raise NoFunctionError("the largest of its values is not that of their integers")
+    levels.results[op.result] = levels.add(_with_operand(op, op.operand, function.root))
+
+
+def _with_operand(op: Operation, old: SSAValue, new: SSAValue) -> Operation:
+    """A copy of `op` on integers."""
+    copy = op.clone({old: new})
+    element = tensor_type(new).element_type
+    for result in copy.results:
+        type = tensor_type(result)
+        if is_float(type):
+            new_type = TensorType(element, type.get_shape())
+            Rewriter.replace_value_with_new_type(result, new_type)
+    return copy

@@ -1,0 +1,61 @@
+"""Networks with float quantisers as circuits: inputs that are stated, and what is refused why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import OptionError, UnsupportedError
+from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.targets import compile_to_target
+
+from ..from_onnx.zoo_models import Graph, activation
+
+
+def network(middle: str | None = None, bits: int = 3) -> ModuleOp:
+    """Two dense layers on inputs without a quantiser, and an op between."""
+    g = Graph(3)
+    x = activation(g, g.node("MatMul", "x", g.weight((12, 8), bits, 0.2)), 8, 3, 0.5)
+    if middle is not None:
+        x = g.quant(g.node(middle, x), 3, 0.125, signed=False, narrow=False)
+    return from_onnx(g.model(["N", 12], g.node("MatMul", x, g.weight((8, 3), bits, 0.2))))
+
+
+@pytest.mark.parametrize("stated", ["int4*0.5", "uint3", "bipolar*0.25"])
+def test_inputs_may_be_stated(stated: str, require_tool: Callable[[str, str], str]) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    module = network()
+    values = {"int4*0.5": np.arange(-8, 8) / 2, "uint3": np.arange(8)}
+    rng = np.random.default_rng(0)
+    x = rng.choice(values.get(stated, np.array([-0.25, 0.25])), (5, 12)).astype(np.float32)
+    _, (got,), _ = run_target(module, f'verilog{{inputs="x:{stated}"}}', [x])
+    np.testing.assert_allclose(got, run_module(module, [x])[0], atol=1e-5)
+
+
+def test_the_layer_that_needs_a_quantiser_is_named() -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        compile_to_target(network(), "verilog")
+    message = str(refused.value)
+    assert "cannot express 2 operation(s)" in message
+    assert re.search(r'tensor.matmul at "matmul_1".*needs a quantiser', message)
+    assert 'inputs="NAME:int8*0.5"' in str(refused.value.hint)
+
+
+def test_the_op_between_is_named_alone() -> None:
+    with pytest.raises(UnsupportedError) as refused:
+        compile_to_target(network("Softmax"), 'verilog{inputs="x:int4"}')
+    message = str(refused.value)
+    assert "cannot express 1 operation(s)" in message
+    assert "tensor.softmax" in message
+    assert "no form on integers" in message
+
+
+def test_an_unknown_input_is_an_error() -> None:
+    with pytest.raises(OptionError, match="no argument is called 'pixels'; there are x"):
+        compile_to_target(network(), 'verilog{inputs="pixels:int8"}')
