@@ -6,6 +6,8 @@ stand here; the one that compares what a module computes is `runtime.equivalence
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -121,8 +123,10 @@ class PrintIR(Instrument):
         before: names of passes before which to print; `None` for all.
         after: names of passes after which to print; `None` for all.
         on_change: print after a pass only if the text changed.
+        on_failure: print after a pass that failed.
         options: how to print.
         stream: where to; standard error by default.
+        folder: where to instead, in files `builtin_module_NAME/INDEX_PASS.mlir`.
     """
 
     def __init__(
@@ -131,20 +135,29 @@ class PrintIR(Instrument):
         before: Collection[str] | None = (),
         after: Collection[str] | None = (),
         on_change: bool = False,
+        on_failure: bool = False,
         options: PrintOptions | None = None,
         stream: TextIO | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._before = before
         self._after = after
         self._on_change = on_change
         self._options = options
+        self._on_failure = on_failure
         self._stream = stream
+        self._folder = folder
+        self._index = -1
         self._last = ""
 
     def start(self, module: ModuleOp) -> None:
+        name = "no-symbol-name" if module.sym_name is None else module.sym_name.data
+        self._module = re.sub(r"[^\w.-]", "_", name)
+        self._index = -1
         self._last = module_text(module, self._options) if self._on_change else ""
 
     def before(self, module: ModuleOp, rest: Sequence[ModulePass]) -> None:
+        self._index += 1
         if self._before is None or rest[0].name in self._before:
             self._print("Before", rest[0], module_text(module, self._options))
 
@@ -157,12 +170,19 @@ class PrintIR(Instrument):
         self._last = text
 
     def failed(self, module: ModuleOp, rest: Sequence[ModulePass], error: BaseException) -> None:
-        if self._after is None or rest[0].name in self._after:
+        if self._on_failure or self._after is None or rest[0].name in self._after:
             self._print("After", rest[0], module_text(module, self._options), " Failed")
 
     def _print(self, when: str, current: ModulePass, text: str, suffix: str = "") -> None:
         heading = f"// -----// IR Dump {when} {type(current).__name__}{suffix} ({current.name})"
-        print(f"{heading} //----- //\n{text}", file=self._stream or sys.stderr)
+        if self._folder is None:
+            print(f"{heading} //----- //\n{text}", file=self._stream or sys.stderr)
+            return
+        folder = self._folder / f"builtin_module_{self._module}"
+        folder.mkdir(parents=True, exist_ok=True)
+        mark = {"Before": ".before", "After": ""}[when] + suffix.strip().lower()
+        path = folder / f"{self._index}_{current.name}{mark}.mlir"
+        path.write_text(f"{heading} //----- //\n{text}", encoding="utf-8")
 
 
 class Timing(Instrument):
@@ -182,9 +202,16 @@ class Timing(Instrument):
     def after(self, module: ModuleOp, rest: Sequence[ModulePass]) -> None:
         self.record(rest[0].name, perf_counter() - self._start)
 
-    def report(self, total: float) -> str:
-        """The table; `total` seconds include what no row names."""
+    def report(self, total: float, *, as_json: bool = False) -> str:
+        """The table, or MLIR's JSON; `total` seconds include what no row names."""
         rows = [*self.rows, ("Rest", max(total - sum(s for _, s in self.rows), 0.0))]
+        if as_json:
+            entries = [
+                {"wall": {"duration": s, "percentage": 100 * s / total if total else 0.0},
+                 "name": name}
+                for name, s in [*rows, ("Total", total)]
+            ]  # fmt: skip
+            return json.dumps(entries, indent=1)
         rule = f"===-{'-' * 72}-==="
         lines = [rule, "... Execution time report ...".center(80).rstrip(), rule]
         lines += [f"  Total Execution Time: {total:.4f} seconds", ""]
@@ -228,6 +255,8 @@ class CrashReproducer(Instrument):
     Args:
         path: the file to write.
         save: writes a module and its parameters: `save(module, path, to_text)`.
+        local: keep the failing pass alone of the pipeline.
+        always: write before the first pass too, so that there is a file without a failure.
     """
 
     def __init__(
@@ -236,7 +265,11 @@ class CrashReproducer(Instrument):
         save: Callable[[ModuleOp, Path, Callable[[ModuleOp], str]], None],
         *,
         verify_each: bool = True,
+        local: bool = False,
+        always: bool = False,
     ) -> None:
+        self._local = local
+        self._always = always
         self.path = path
         self.outcome = ""
         """What became of the file, for the user; empty while no pass has failed."""
@@ -245,15 +278,20 @@ class CrashReproducer(Instrument):
         self._module: ModuleOp | None = None
 
     def before(self, module: ModuleOp, rest: Sequence[ModulePass]) -> None:
-        self._module = module.clone()
+        if not self._always:
+            self._module = module.clone()
+        elif not self.outcome:
+            self._write(module, rest)
 
     def failed(self, module: ModuleOp, rest: Sequence[ModulePass], error: BaseException) -> None:
-        if self._module is None:
-            return
-        resources = reproducer_text(rest, verify_each=self._verify_each)
+        if self._module is not None:
+            self._write(self._module, rest[:1] if self._local else rest)
+
+    def _write(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
+        resources = reproducer_text(passes, verify_each=self._verify_each)
         options = PrintOptions(generic=True)
         try:
-            self._save(self._module, self.path, lambda m: module_text(m, options) + resources)
+            self._save(module, self.path, lambda m: module_text(m, options) + resources)
         except (OSError, TritonError) as problem:
             self.outcome = f"no reproducer was written: {problem}"
         else:

@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..dialects.registry import parse_module, verify_module
-from ..ir.errors import OptionError, PassError, SourceError, TritonError
+from ..ir.errors import OptionError, PassError, SourceError, TritonError, VerifyError
 from ..ir.instrument import (
     CrashReproducer,
     Instrument,
@@ -40,7 +40,15 @@ from ..passes.universe import everything
 from .console import error as print_error
 from .console import guarded, warn_unsaved
 from .opt_arguments import add_arguments, normalise
-from .opt_reading import check_roundtrip, decode, is_comment, with_hint, without_reproducer
+from .opt_loading import loaded_files, passes_of
+from .opt_reading import (
+    check_roundtrip,
+    decode,
+    is_comment,
+    with_hint,
+    with_source_line,
+    without_reproducer,
+)
 
 if TYPE_CHECKING:
     from ..lowering.module_file import ModuleFile
@@ -59,6 +67,7 @@ class TritonOptMain(xDSLOptMain):
         self.exit_code = 0
         self._arguments = list(arguments)
         self._first_line = 1
+        self._text = ""
         self._timing = Timing()
         self._statistics = Statistics()
         super().__init__("Run passes on IR, check them and print the result.", self._arguments)
@@ -69,6 +78,8 @@ class TritonOptMain(xDSLOptMain):
 
     def register_all_passes(self) -> None:
         self.available_passes.update(everything().all_passes)
+        for path in loaded_files(self._arguments):
+            self.available_passes.update(passes_of(path, self.available_passes))
 
     def register_all_targets(self) -> None:
         self.available_targets.update(everything().all_targets)
@@ -108,7 +119,8 @@ class TritonOptMain(xDSLOptMain):
         """Run the pipeline under the instruments that the options ask for."""
         semantics = self._semantics_check()
         reproducer = self._reproducer()
-        asked = [reproducer, *self._printers(), semantics, self._verifier()]
+        whole = self._whole_reproducer()
+        asked = [whole, reproducer, *self._printers(), semantics, self._verifier()]
         instruments = [instrument for instrument in asked if instrument is not None]
         if self.args.mlir_pass_statistics:
             instruments.append(self._statistics)
@@ -117,8 +129,9 @@ class TritonOptMain(xDSLOptMain):
         try:
             run_passes(self.ctx, prog, self.pipeline.passes, instruments)
         finally:
-            if reproducer is not None and reproducer.outcome:
-                print(f"{TOOL}: note: {reproducer.outcome}", file=sys.stderr)
+            for written in (whole, reproducer):
+                if written is not None and written.outcome:
+                    print(f"{TOOL}: note: {written.outcome}", file=sys.stderr)
         if semantics is not None:
             self._report_semantics(semantics)
 
@@ -159,7 +172,9 @@ class TritonOptMain(xDSLOptMain):
             if self.args.mlir_pass_statistics:
                 print(self._statistics.report(), file=sys.stderr)
             if self.args.time_passes:
-                print(self._timing.report(perf_counter() - start), file=sys.stderr)
+                as_json = self.args.mlir_output_format == "json"
+                report = self._timing.report(perf_counter() - start, as_json=as_json)
+                print(report, file=sys.stderr)
         for problem in problems:
             print_error(TOOL, problem)
         if self.args.shrink:
@@ -176,30 +191,46 @@ class TritonOptMain(xDSLOptMain):
             or args.describe_dialect is not None
         ):
             return False
+        from xdsl.universe import Universe
+
         from . import opt_describe
 
+        # With the passes of --load.
+        universe = Universe(
+            all_dialects=everything().all_dialects, all_passes=dict(self.available_passes)
+        )
         if args.list_passes:
-            opt_describe.list_passes(everything(), json=args.json)
+            opt_describe.list_passes(universe, json=args.json)
         elif args.show_dialects:
-            opt_describe.show_dialects(everything(), json=args.json)
+            opt_describe.show_dialects(universe, json=args.json)
         elif args.describe_pass is not None:
-            opt_describe.describe_pass(everything(), args.describe_pass, json=args.json)
+            opt_describe.describe_pass(universe, args.describe_pass, json=args.json)
         else:
-            opt_describe.describe_dialect(everything(), args.describe_dialect, json=args.json)
+            opt_describe.describe_dialect(universe, args.describe_dialect, json=args.json)
         return True
 
     def _process(self, output: ModuleFile | None) -> list[str]:
         """Parse, transform and print each part of the input; what `--verify-diagnostics` found."""
         chunks, extension = self.prepare_input()
         problems: list[str] = []
+        failed = 0
         for index, (chunk, offset) in enumerate(chunks):
             if index and output is None:
                 sys.stdout.write(SEPARATOR)
             with chunk:
                 if self.args.verify_diagnostics:
                     problems += self._process_checked(chunk, extension, offset, output)
-                else:
+                    continue
+                try:
                     self._process_chunk(chunk, extension, offset, output)
+                except TritonError as error:
+                    if not self.args.split_input_file:
+                        raise
+                    failed += 1
+                    print_error(TOOL, str(error))
+        if failed:
+            unwritten = "" if output is None else "; nothing is written"
+            raise SourceError(f"{failed} part(s) of the input failed{unwritten}")
         return problems
 
     def _process_chunk(
@@ -217,7 +248,15 @@ class TritonOptMain(xDSLOptMain):
                 output.add_text("")
             return
         if not self.args.disable_verify:
-            verify_module(module)
+            try:
+                verify_module(module)
+            except VerifyError as error:
+                place = (self.get_input_name(), self._text, self._first_line)
+                raise VerifyError(with_source_line(str(error), *place)) from None
+        if self.args.weights is not None:
+            from ..lowering.weights import attach_weights
+
+            attach_weights(module, Path(self.args.weights))
         if self.args.verify_roundtrip:
             with self._timed("Round trip"):
                 check_roundtrip(module, self._parse, self.ctx)
@@ -252,6 +291,7 @@ class TritonOptMain(xDSLOptMain):
             if pipeline is None:
                 raise SourceError(f"{self.get_input_name()}: error: the file holds no reproducer")
             self._use_pipeline(pipeline)
+        self._text = text
         if is_comment(text):
             return ModuleOp([])
         with self._timed("Parser"):
@@ -315,10 +355,15 @@ class TritonOptMain(xDSLOptMain):
         every_after = args.mlir_print_ir_after_all or args.print_between_passes
         before = None if args.mlir_print_ir_before_all else args.mlir_print_ir_before
         after = None if every_after else args.mlir_print_ir_after
-        changed = args.mlir_print_ir_after_change
-        if before == [] and after == [] and not changed:
-            return []
-        return [PrintIR(before=before, after=after, on_change=changed, options=options)]
+        changed, failure = args.mlir_print_ir_after_change, args.mlir_print_ir_after_failure
+        tree = args.mlir_print_ir_tree_dir
+        if before == [] and after == [] and not changed and not failure:
+            if tree is None:
+                return []
+            after = None
+        folder = None if tree is None else Path(tree)
+        return [PrintIR(before=before, after=after, on_change=changed, on_failure=failure,
+                        options=options, folder=folder)]  # fmt: skip
 
     def _verifier(self) -> Instrument | None:
         if self.args.disable_verify:
@@ -331,7 +376,16 @@ class TritonOptMain(xDSLOptMain):
         from ..lowering.module_file import save_module
 
         path = Path(self.args.pass_pipeline_crash_reproducer)
-        return CrashReproducer(path, save_module, verify_each=self.args.verify_each)
+        local = self.args.local_reproducer
+        return CrashReproducer(path, save_module, verify_each=self.args.verify_each, local=local)
+
+    def _whole_reproducer(self) -> CrashReproducer | None:
+        if self.args.generate_reproducer is None:
+            return None
+        from ..lowering.module_file import save_module
+
+        path = Path(self.args.generate_reproducer)
+        return CrashReproducer(path, save_module, verify_each=self.args.verify_each, always=True)
 
     def _semantics_check(self) -> SemanticsCheck | None:
         if self.args.verify_semantics is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from ..ir.errors import OptionError
@@ -71,6 +71,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "passes are accepted; --list-passes names the passes",
     )  # fmt: skip
     group.add_argument(
+        "-w", "--weights", metavar="FILE",
+        help="weights of the program: .safetensors, .npz, .pt or .pth, for passes that read them",
+    )  # fmt: skip
+    group.add_argument(
+        "--load", action="append", default=[], metavar="FILE.py",
+        help="run this file of Python and take the passes that it defines",
+    )  # fmt: skip
+    group.add_argument(
         "--dump-pass-pipeline", action="store_true", help="print the parsed pipeline on stderr"
     )
     group.add_argument(
@@ -81,8 +89,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="verify the IR after each pass (default), or after the last one alone",
     )  # fmt: skip
     group.add_argument(
-        "--pass-pipeline-crash-reproducer", metavar="FILE",
+        "--mlir-pass-pipeline-crash-reproducer", "--pass-pipeline-crash-reproducer",
+        dest="pass_pipeline_crash_reproducer", metavar="FILE",
         help="when a pass fails, write the IR before it and the rest of the pipeline to FILE",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-pass-pipeline-local-reproducer", dest="local_reproducer", action="store_true",
+        help="let that pipeline be the failing pass alone",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-generate-reproducer", dest="generate_reproducer", metavar="FILE",
+        help="write such a file of the whole pipeline, whether it fails or not",
     )  # fmt: skip
     group.add_argument(
         "--run-reproducer", action="store_true", help="run the pipeline that a reproducer holds"
@@ -101,6 +118,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--mlir-print-ir-after-change", action="store_true",
         help="print the IR after every pass that changed it on stderr",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-print-ir-after-failure", action="store_true",
+        help="print the IR after a pass that failed on stderr",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-print-ir-tree-dir", metavar="DIR",
+        help="print to files of this folder instead, one a module and pass",
+    )  # fmt: skip
+    group.add_argument(
+        "--mlir-output-format", choices=("text", "json"), default="text",
+        help="how --mlir-timing reports (default: text)",
     )  # fmt: skip
     group.add_argument(
         "--mlir-timing", "--time-passes", dest="time_passes", action="store_true",
@@ -152,6 +181,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="as --print-debuginfo",
     )  # fmt: skip
     group.add_argument(
+        "--mlir-print-local-scope", action="store_true",
+        help="for mlir-opt's scripts: attributes, types and locations stand inline here always",
+    )  # fmt: skip
+    group.add_argument(
         "--upstream-names", action="store_true",
         help="print the generic form with names that mlir-opt --allow-unregistered-dialect, IREE "
         "and viewers read; triton-opt reads it back",
@@ -185,13 +218,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def normalise(
-    arguments: Sequence[str], options: Collection[str], passes: Collection[str]
+    arguments: Sequence[str],
+    options: Mapping[str, argparse.Action],
+    passes: Collection[str],
 ) -> list[str]:
     """The arguments as argparse takes them.
 
     As MLIR's tools do, take long options with one dash too (`-pass-pipeline=…`), and passes as
     options (`--cse`, `--ternarize="rule=twn"`), which run in the order given. `--verify-semantics`
-    does without its number.
+    does without its number, and switches take `=true` and `=false`.
 
     Raises:
         OptionError: passes as options beside a pipeline.
@@ -203,8 +238,13 @@ def normalise(
         argument = rest.pop(0)
         name, equals, value = argument.partition("=")
         if _SINGLE_DASH.fullmatch(argument) and "-" + name in options:
-            argument = "-" + argument
-        elif name.startswith("--") and name not in options and name[2:] in passes:
+            argument, name = "-" + argument, "-" + name
+        if name in options and options[name].nargs == 0 and value in ("true", "false"):
+            no = f"--no-{name[2:]}"
+            if value == "true" or no in options:
+                result.append(name if value == "true" else no)
+            continue
+        if name.startswith("--") and name not in options and name[2:] in passes:
             as_options.append(f"{name[2:]}{{{value}}}" if equals else name[2:])
             continue
         result.append(f"{argument}=3" if argument == "--verify-semantics" else argument)

@@ -79,6 +79,20 @@ def with_hint(message: str, context: Context) -> str:
     return first + line_break + rest
 
 
+def with_source_line(message: str, name: str, text: str, first_line: int) -> str:
+    """A message about a place of the input with the line and a caret, as those of the parser."""
+    place = re.match(re.escape(name) + r":(\d+):(\d+): error: [^\n]*\Z", message)
+    lines = text.split("\n")
+    if place is None or not 0 <= (index := int(place[1]) - first_line) < len(lines):
+        return message
+    line, column = lines[index].rstrip(), int(place[2]) - 1
+    padding = "".join("\t" if c == "\t" else " " for c in line[:column])
+    shown = "".join(
+        c if c.isprintable() or c == "\t" else "\N{REPLACEMENT CHARACTER}" for c in line
+    )
+    return f"{message}\n  {shown}\n  {padding}^"
+
+
 def check_roundtrip(module: ModuleOp, parse: Callable[[str], ModuleOp], context: Context) -> None:
     """Print the module in each form, read it, and compare the texts.
 
