@@ -42,7 +42,6 @@ import numpy as np
 from measure.convs import conv_runs, expected_conv
 from measure.ggml import I2_S, TQ2_0, ggml
 from measure.peers import Floats, Make, Trits, installed_peers, runs_of
-from measure.roofs import dot_rate, read_bandwidth, reader
 from measure.rounds import Contender, Figure, Run, contenders, figures, plot, show, take_turns
 from xdsl.dialects.builtin import ModuleOp
 
@@ -54,6 +53,7 @@ from triton_dsl.lowering.to_native.callables import native_linear, native_progra
 from triton_dsl.lowering.to_native.kernels.kernel import kernel_module
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.object_code import compile_object
+from triton_dsl.lowering.to_native.roofs import dot_rate, read_bandwidth, reader
 from triton_dsl.runtime.native.abi.linear import KINDS, Precision
 from triton_dsl.runtime.native.cache import ObjectCache
 from triton_dsl.runtime.native.jit import load

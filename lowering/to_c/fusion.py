@@ -19,10 +19,10 @@ from ..to_native.program.program import Program, Step
 from ..to_native.program.repetition import LoopStep
 from ..to_native.program.sizes import ZERO, Size
 from ..to_native.program.structured import NestStep, add_copy
-from ..to_native.program.views import Buffer
+from ..to_native.program.views import Buffer, holder
 from .nests import number
 from .products import IMAGE, PLACE, ProductStep
-from .steps import Behind, SumStep, holder
+from .steps import Behind, SumStep
 
 
 def fuse(program: Program, outputs: Sequence[Buffer]) -> None:

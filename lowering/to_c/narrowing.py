@@ -16,8 +16,7 @@ from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Step
 from ..to_native.program.repetition import LoopStep
 from ..to_native.program.structured import NestStep
-from ..to_native.program.views import Buffer
-from .steps import holder
+from ..to_native.program.views import Buffer, holder
 
 _WIDEST = 64
 _TYPES: Sequence[tuple[Attribute, int]] = ((i8, 8), (i16, 16))

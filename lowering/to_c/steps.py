@@ -8,12 +8,7 @@ from dataclasses import dataclass
 from ..to_native.program.nests import Access
 from ..to_native.program.program import Step
 from ..to_native.program.structured import NestStep
-from ..to_native.program.views import Buffer, View
-
-
-def holder(view: View) -> Buffer:
-    """The buffer that a view looks at; of one step of a run that of the run."""
-    return view.buffer if view.buffer.run is None else holder(view.buffer.run)
+from ..to_native.program.views import View
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Program, Step
 from ..to_native.program.repetition import LoopStep
 from ..to_native.program.structured import NestStep
-from ..to_native.program.views import Buffer, View
+from ..to_native.program.views import Buffer, View, holder
 from .expressions import c_type, literal
 from .library import Library
 from .nests import NestWriter, number, touched
 from .products import IMAGE, PLACE, FiredStep, ProductStep, Window
-from .steps import SumStep, holder
+from .steps import SumStep
 
 _ALIGNMENT = 8
 """Bytes: what the widest element needs."""

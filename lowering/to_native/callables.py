@@ -8,6 +8,7 @@ float32 activations float32.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import StringAttr
 
 from ...dialects.parameters import store_of
 from ...ir.errors import OptionError
@@ -37,6 +39,8 @@ from .kernels.kernel import fingerprint, kernel_module
 from .kernels.parallel import call_functions
 from .kernels.recipes import Recipe, recipe_for
 from .object_code import compile_object, compiled_library
+from .program import TRACE_ATTRIBUTE
+from .program.trace import Trace
 from .source_digest import PROGRAM, source_digest
 from .target import NativeOptions, NativeTarget
 
@@ -90,12 +94,45 @@ def program_content(
     )
 
 
+def traced_program(
+    module: ModuleOp, options: NativeOptions, batch: int
+) -> tuple[NativeProgram, Trace]:
+    """A program that times its steps, and what they do for a batch; compiled at each call.
+
+    Raises:
+        OptionError: no steps can be timed on this machine; or see `native_program`.
+        PassError, UnsupportedError, BackendError: see `native_program`.
+    """
+    work = _lowered(module, options, batch)
+    note = work.attributes[TRACE_ATTRIBUTE]
+    assert isinstance(note, StringAttr)
+    program = load_program(_assembled(work), held=store_of(module).read)
+    return program, Trace.from_json(note.data)
+
+
 def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
+    return _assembled(_lowered(module, options))
+
+
+def _lowered(module: ModuleOp, options: NativeOptions, traced: int = 0) -> ModuleOp:
+    """A program in the `llvm` dialect; traced for a batch, unless that is 0."""
     target, work = NativeTarget(), module.clone()
     target.prepare(work, options)
+    stages = target.stages(options)
+    if traced:
+        stages = [
+            replace(stage, pipeline=stage.pipeline.replace("{", f"{{trace={traced} ", 1))
+            if stage.name == "memory"
+            else stage
+            for stage in stages
+        ]
     # LLVM checks what becomes of it; checks after each pass would take a third of the time.
-    run_stages(work, target.stages(options), verify=False)
+    run_stages(work, stages, verify=False)
     check_lowered(work)
+    return work
+
+
+def _assembled(work: ModuleOp) -> bytes:
     interface = noted_interface(work)
     work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
     code = compile_object(work, (FORWARD, WORKSPACE_BYTES, ARRAYS))

@@ -188,6 +188,8 @@ class NativeProgram:
     Attributes:
         interface: what it takes and gives.
         threads: most threads that a call uses.
+        constants: what it reads, uint8; of a traced program the times of its last call too. Nothing
+            where they are in the code.
     """
 
     def __init__(
@@ -223,14 +225,14 @@ class NativeProgram:
         self._workspace_bytes = functions.workspace_bytes
         self._arrays = functions.arrays
         self._fixed: tuple[int, ...] = ()
+        self.constants = aligned(0 if constants is None else constants.size)
         if constants is not None:
-            self._constants = aligned(constants.size)
-            self._constants[:] = constants.view(np.uint8).reshape(-1)
-            self._fixed = (address_of(self._constants),)
+            self.constants[:] = constants.view(np.uint8).reshape(-1)
+            self._fixed = (address_of(self.constants),)
             self._held = dict(held or {})
             for name, offset in interface.held:
                 address = address_of(self._held[name])
-                self._constants[offset : offset + 8].view(np.int64)[0] = address
+                self.constants[offset : offset + 8].view(np.int64)[0] = address
         self._dtypes = [dtype_named(tensor.dtype) for tensor in interface.inputs]
         self._output_dtypes = [dtype_named(tensor.dtype) for tensor in interface.outputs]
         self._strides = [

@@ -197,6 +197,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         "check",
         "fmt",
         "run",
+        "profile",
         "energy",
         "verify",
         "info",

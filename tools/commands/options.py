@@ -520,8 +520,47 @@ class Energy:
     json: Json = False
 
 
+@dataclass(frozen=True)
+class Profile:
+    """Time each step of a native program beside what this machine allows, and other engines.
+
+    A step's bound is the larger of two times: of its arithmetic, and of reading its bytes.
+
+    Example: triton profile model.onnx --target native
+    """
+
+    file: Program
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="With options: 'native{recipe=avx2}'."
+        ),
+    ] = "native"
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    passes: Passes = ""
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    samples: Samples = 1
+    seed: Seed = 0
+    seconds: Annotated[
+        float, typer.Option(min=0.01, max=3600, help="How long to measure each engine.")
+    ] = 1.0
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other engines out.")] = False
+    json: Json = False
+
+
 COMMANDS = (
-    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Energy),
+    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Profile, Energy),
     *(Verify, Serve, Info, Devices, Doctor),
 )
 """In the order of the help."""

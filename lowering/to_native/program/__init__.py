@@ -33,6 +33,9 @@ INTERFACE_ATTRIBUTE = "native.interface"
 HELD_ATTRIBUTE = "native.held"
 """Arrays that are not the program's, and where in the constants their addresses shall stand."""
 
+TRACE_ATTRIBUTE = "native.trace"
+"""What the steps of a traced program do: `trace.Trace` as JSON."""
+
 
 @dataclass(frozen=True)
 class ConvertTernaryToLLVMPass(ModulePass):
@@ -67,6 +70,10 @@ class ConvertTernaryToLLVMPass(ModulePass):
     """`float32`: products of float activations with trits are as accurate as float32.
     `dynamic-int8`: each row of activations is rounded to int8 first."""
 
+    trace: int = 0
+    """A batch: the program times its steps on this machine, and the attribute `native.trace` says
+    what each does for that batch (`to_native.profiling`). 0: it does not."""
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise OptionError(
@@ -78,7 +85,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
         if INTERFACE_ATTRIBUTE in op.attributes:
             return
         recipe = _recipe(self.recipe)
-        compilation = Compilation(op, recipe, cast("Precision", self.precision))
+        batch = self.trace or None
+        compilation = Compilation(op, recipe, cast("Precision", self.precision), batch)
         functions = compilation.compile()
         for old in list(op.ops):
             op.body.block.erase_op(old)
@@ -90,6 +98,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
                 "recipe": StringAttr(recipe.name),
             }
         )
+        if compilation.trace is not None:
+            op.attributes[TRACE_ATTRIBUTE] = StringAttr(compilation.trace.to_json())
         if compilation.held:
             held = {name: IntegerAttr(offset, i64) for name, offset in compilation.held}
             op.attributes[HELD_ATTRIBUTE] = DictionaryAttr(held)

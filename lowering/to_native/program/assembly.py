@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES
@@ -26,6 +26,7 @@ from .reductions import write_reduction
 from .repetition import LoopStep
 from .sizes import ZERO, Size
 from .structured import NestStep
+from .trace import times_of
 from .views import Buffer, View, stored
 from .writer import Writer
 
@@ -35,18 +36,29 @@ NAME_ATTRIBUTE = "tensor.name"
 class Assembly:
     """Writes the functions of one program."""
 
-    def __init__(self, program: Program, outputs: Sequence[View]) -> None:
+    def __init__(
+        self, program: Program, outputs: Sequence[View], counter: str | None = None
+    ) -> None:
+        """Take a program that is planned.
+
+        Args:
+            program, outputs: what it does, and where its results stand.
+            counter: the intrinsic with which it is to time its steps, see `trace`.
+        """
         self.program = program
         self.outputs = outputs
+        self.times = None if counter is None else times_of(len(program.steps))
+        self.workspace = ZERO
+        self._counter = counter
         self.functions: list[llvm.FuncOp] = []
         self._names: dict[object, str] = {}
 
     def write(self) -> tuple[list[llvm.FuncOp], NDArray[np.uint8]]:
         """All functions, and the constants that they read."""
         constants = self._place_constants()
-        workspace = arena.plan(arena.lifetimes_of(self.program.steps))
+        self.workspace = arena.plan(arena.lifetimes_of(self.program.steps))
         main = self._main()
-        size = _workspace_function(workspace)
+        size = _workspace_function(self.workspace)
         return [*self.functions, main, size], constants
 
     def _place_constants(self) -> NDArray[np.uint8]:
@@ -56,6 +68,8 @@ class Assembly:
             for view in step.reads:
                 if view.buffer.place == "constant":
                     used[view.buffer] = None
+        if self.times is not None:
+            used[self.times.buffer] = None
         end = 0
         for buffer in used:
             buffer.offset = Size.of(end)
@@ -80,8 +94,16 @@ class Assembly:
 
         writer = Writer(FORWARD, [POINTER] * (inputs + outputs + 2), location=function.location)
         address = _Addresses(writer, writer.arguments[:-1], inputs)
-        self._run(writer, address, self.program.steps)
+        self._note_time(writer, address, 0)
+        for number, step in enumerate(self.program.steps, start=1):
+            self._run(writer, address, [step])
+            self._note_time(writer, address, number)
         return writer.finish(linkage="external", attributes=attributes)
+
+    def _note_time(self, writer: Writer, address: Callable[[View], SSAValue], number: int) -> None:
+        if self.times is not None and self._counter is not None:
+            now = writer.intrinsic(self._counter, [], i64)
+            writer.store(now, writer.at(address(self.times), number, i64))
 
     def _run(self, writer: Writer, address: _Addresses, steps: Sequence[Step]) -> None:
         for step in steps:

@@ -36,6 +36,7 @@ from .narrowing import narrow_constants, narrow_tensors
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
+from .trace import Trace, counter, facts_of
 from .writer import rules
 
 RULES: Mapping[type[Operation], Planner] = {
@@ -57,9 +58,12 @@ class Compilation:
         inputs, outputs: types of the tensors that go in and come out.
         held: names of arrays that are not the program's, and where in the constants the address of
             each shall stand.
+        trace: of its steps for the batch that is to be traced; `None` without one.
     """
 
-    def __init__(self, module: ModuleOp, recipe: Recipe, precision: Precision) -> None:
+    def __init__(
+        self, module: ModuleOp, recipe: Recipe, precision: Precision, batch: int | None = None
+    ) -> None:
         self._module = module
         self._copy = module.clone()
         self._recipe = recipe
@@ -68,7 +72,9 @@ class Compilation:
         self.inputs: list[Attribute] = [dense_type(value) for value in function.args]
         self.outputs: list[Attribute] = [dense_type(value) for value in results(function)]
         self.held: list[tuple[str, int]] = []
+        self.trace: Trace | None = None
         self._function = function
+        self._batch = batch
 
     def compile(self) -> list[Operation]:
         """The functions that take the place of the module's.
@@ -93,7 +99,14 @@ class Compilation:
         narrow_constants(program.steps)
         narrow_tensors(program)
         use_dots(program)
-        functions, constants = Assembly(program, outputs).write()
+        assembly = Assembly(program, outputs, None if self._batch is None else counter())
+        functions, constants = assembly.write()
+        if self._batch is not None and assembly.times is not None:
+            self.trace = Trace(
+                assembly.times.buffer.offset.at(0),
+                tuple(facts_of(program, step, self._batch) for step in program.steps),
+                constants.size + assembly.workspace.at(self._batch),
+            )
         self.held = [
             (name, buffer.offset.at(0) + 8 * place)
             for buffer, names in program.tables.items()

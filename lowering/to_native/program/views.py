@@ -171,3 +171,8 @@ def whole_view(buffer: Buffer, sizes: Sequence[Size], order: Sequence[int] | Non
         return View(buffer, tuple(sizes), row_major(sizes))
     steps = row_major([sizes[axis] for axis in order])
     return View(buffer, tuple(sizes), tuple(steps[order.index(a)] for a in range(len(sizes))))
+
+
+def holder(view: View) -> Buffer:
+    """The buffer that a view looks at; of one step of a run that of the run."""
+    return view.buffer if view.buffer.run is None else holder(view.buffer.run)

@@ -1,0 +1,193 @@
+"""Where the time of a native program goes, step by step, beside what this machine allows.
+
+A step can be no quicker than its arithmetic (`roofs.dot_rate`, `roofs.sum_rate`), and no quicker
+than reading its bytes from the memory that holds all of the program (`roofs.read_bandwidth`): the
+larger of both is its bound. Not here: what steps do (`program.trace`), other engines (`peers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...dialects.shapes import DYNAMIC
+from ...dialects.spike.types import dense_type
+from ...ir.arrays import Array
+from ...ir.interpreter import entry_function
+from ..options import parse_options
+from . import roofs
+from .callables import traced_program
+from .program.trace import StepFacts, Trace, Unit
+from .target import NativeOptions, NativeTarget
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ...runtime.native.bound import BoundProgram
+
+_LEAST_ROUNDS = 5
+_LEAST_BYTES, _MOST_BYTES = 1 << 14, 1 << 28
+_READ = 1 << 26
+"""Bytes that a measurement of bandwidth reads."""
+
+
+@dataclass(frozen=True)
+class StepProfile:
+    """A step of a program, or the steps of an op.
+
+    Attributes:
+        facts: what it does.
+        seconds: its shortest time.
+        compute, memory: seconds that its arithmetic and its bytes take at the least; `compute` is
+            `None` where nobody knows how much it computes. Sums of 32 bits are counted as such,
+            and may be quicker where their factors have 16.
+        bound: seconds that it takes at the least.
+    """
+
+    facts: StepFacts
+    seconds: float
+    compute: float | None
+    memory: float
+    bound: float
+
+    @property
+    def limit(self) -> Literal["compute", "memory"]:
+        """What the bound comes from."""
+        return "compute" if (self.compute or 0.0) > self.memory else "memory"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A program for one batch, on one thread, with everything in the nearest cache that holds it.
+
+    Attributes:
+        recipe: the instruction set.
+        batch: its size.
+        seconds: the shortest call.
+        steps: in order; those that take no time because the batch is empty too.
+        footprint: bytes of constants and workspace.
+        bandwidth: bytes a second at which so many are read.
+    """
+
+    recipe: str
+    batch: int
+    seconds: float
+    steps: tuple[StepProfile, ...]
+    footprint: int
+    bandwidth: float
+
+    def ops(self) -> list[StepProfile]:
+        """The steps that follow each other and come from one op, as one."""
+        groups = groupby(enumerate(self.steps), lambda item: item[1].facts.where or item[0])
+        return [_together([step for _, step in group]) for _, group in groups]
+
+
+def profile_program(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    options: Mapping[str, object] | None = None,
+    *,
+    seconds: float = 1.0,
+) -> Profile:
+    """Time the steps of a program on this machine.
+
+    Args:
+        module: IR with a public `@forward`, which stays as it is.
+        inputs: of `@forward`, in order; their contents matter to event-driven kernels alone.
+        options: of the target `native`, those that do not concern files.
+        seconds: how long to measure.
+
+    Raises:
+        OptionError: a wrong option, or steps cannot be timed on this machine.
+        PassError, UnsupportedError: the program cannot be compiled.
+        BackendError: llvmlite is missing, or inputs of a wrong number, shape or dtype.
+    """
+    chosen = parse_options(NativeOptions, NativeTarget.name, options or {})
+    batch = _batch(module, inputs)
+    program, trace = traced_program(module, chosen, batch)
+    bound = program.bind(*(np.ascontiguousarray(x) for x in inputs))
+    times = program.constants[trace.offset :][: 8 * (len(trace.steps) + 1)].view(np.int64)
+    least, whole = _measured(bound, times, seconds)
+    bandwidth = _bandwidth(trace)
+    steps = tuple(
+        _profiled(facts, float(time), bandwidth)
+        for facts, time in zip(trace.steps, least, strict=True)
+    )
+    return Profile(program.interface.recipe, batch, whole, steps, trace.footprint, bandwidth)
+
+
+def _profiled(facts: StepFacts, seconds: float, bandwidth: float) -> StepProfile:
+    compute, memory = _compute(facts), facts.bytes / bandwidth
+    return StepProfile(facts, seconds, compute, memory, max(compute or 0.0, memory))
+
+
+def _together(steps: Sequence[StepProfile]) -> StepProfile:
+    """Steps one after the other: their sums, under the name of the longest."""
+    longest = max(steps, key=lambda step: step.seconds).facts
+    operations = [step.facts.operations for step in steps]
+    compute = [step.compute for step in steps]
+    facts = StepFacts(
+        longest.what,
+        longest.where,
+        None if None in operations else sum(n for n in operations if n is not None),
+        longest.unit,
+        sum(step.facts.bytes for step in steps),
+    )
+    return StepProfile(
+        facts,
+        sum(step.seconds for step in steps),
+        None if None in compute else sum(time for time in compute if time is not None),
+        sum(step.memory for step in steps),
+        sum(step.bound for step in steps),
+    )
+
+
+def _batch(module: ModuleOp, inputs: Sequence[Array]) -> int:
+    """The one free size of a program, as its inputs have it; 1 without one."""
+    for argument, x in zip(entry_function(module, "forward").args, inputs, strict=False):
+        for size, given in zip(dense_type(argument).get_shape(), x.shape, strict=False):
+            if size == DYNAMIC:
+                return given
+    return 1
+
+
+def _measured(bound: BoundProgram, times: Array, seconds: float) -> tuple[Array, float]:
+    """The shortest seconds of each step, and of a call."""
+    bound()
+    first, start = int(times[-1]), perf_counter()
+    least = np.full(len(times) - 1, np.iinfo(np.int64).max)
+    whole, rounds, now = float("inf"), 0, start
+    while rounds < _LEAST_ROUNDS or now - start < seconds:
+        before = perf_counter()
+        bound()
+        now = perf_counter()
+        whole, rounds = min(whole, now - before), rounds + 1
+        np.minimum(least, np.diff(times), out=least)
+    counted = max(int(times[-1]) - first, 1)
+    return least * ((now - start) / counted), whole
+
+
+def _compute(facts: StepFacts) -> float | None:
+    return None if facts.operations is None else facts.operations / 2 / _rate(facts.unit)
+
+
+@cache
+def _rate(unit: Unit) -> float:
+    """Products, each added to a sum, of one thread in a second."""
+    return roofs.dot_rate() if unit == "bytes" else roofs.sum_rate(unit)
+
+
+def _bandwidth(trace: Trace) -> float:
+    size = 1 << max(trace.footprint - 1, 1).bit_length()
+    return _bandwidth_of(min(max(size, _LEAST_BYTES), _MOST_BYTES))
+
+
+@cache
+def _bandwidth_of(size: int) -> float:
+    return roofs.read_bandwidth(size, max(1, _READ // size))
