@@ -73,10 +73,11 @@ def _file(module: ModuleOp, target: str, source: Path | None) -> bytes:
 def _onnxruntime(
     module: ModuleOp, inputs: Sequence[Array], source: Path | None
 ) -> Generator[Callable[[], object]]:
-    from ..runtime.engines import open_session
+    from ..runtime.engines import open_session, run_session
 
     one = {"intra_op_num_threads": 1, "inter_op_num_threads": 1}
     session = open_session(_file(module, "onnx", source), configure=one)
+    run_session(session, inputs)  # tells what it refuses
     fed = {port.name: x for port, x in zip(session.get_inputs(), inputs, strict=True)}
     yield lambda: session.run(None, fed)
 
