@@ -180,7 +180,10 @@ def _compute(facts: StepFacts) -> float | None:
 @cache
 def _rate(unit: Unit) -> float:
     """Products, each added to a sum, of one thread in a second."""
-    return roofs.dot_rate() if unit == "bytes" else roofs.sum_rate(unit)
+    if unit in ("bytes", "i16"):
+        # A register holds half as many numbers of 16 bits.
+        return roofs.dot_rate() / (1 if unit == "bytes" else 2)
+    return roofs.sum_rate(unit)
 
 
 def _bandwidth(trace: Trace) -> float:

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Block
 from ....ir.errors import OptionError
 from ..llvm.types import converted
 from .convolutions import ConvVariant
+from .dots import DotStep
 from .nests import Nest
 from .products import LinearVariant
 from .program import KernelStep, Program, Step
@@ -31,7 +32,10 @@ from .sizes import Size, product
 from .structured import NestStep
 from .views import Buffer, View, element_bytes, holder, whole_view
 
-Unit = Literal["bytes", "f32", "f64", "i32", "i64"]
+Unit = Literal["bytes", "i16", "f32", "f64", "i32", "i64"]
+
+_DOTS: dict[int, Unit] = {4: "bytes", 2: "i16"}
+"""What is multiplied where an instruction adds so many products to a sum of 32 bits."""
 
 COUNTERS = {
     "x86_64": "llvm.readcyclecounter",
@@ -56,7 +60,8 @@ class StepFacts:
     Attributes:
         what: the kernel, or `loops`.
         where: the name of the op that it comes from, or its place in a file; empty without one.
-        operations: additions and multiplications, each counted; `None` where nobody knows.
+        operations: additions and multiplications, each counted; `None` where nobody knows. Of sums
+            of products by dot products of bytes or 16 bits, and of kernels, what follows is not.
         unit: on what; `bytes` for sums of products of bytes.
         bytes: that it reads or writes, each once, however often they are touched.
     """
@@ -145,6 +150,10 @@ def touched(views: Iterable[View], batch: int) -> int:
 
 
 def _work(program: Program, step: Step, batch: int) -> tuple[str, int | None, Unit]:
+    if isinstance(step, DotStep) and step.dots is not None:
+        depth = prod(count for count, _ in step.dots.taps) * step.dots.group
+        sums = product(step.nest.sizes).at(batch)
+        return "dots", 2 * sums * depth, _DOTS[step.dots.group]
     if isinstance(step, NestStep):
         return "loops", *_work_of_nest(step.nest, batch)
     if isinstance(step, LoopStep):

@@ -102,3 +102,28 @@ def test_rates_follow_the_width_of_numbers() -> None:
     assert roofs.dot_rate() > rates["f32"] / 4
     near, far = roofs.read_bandwidth(1 << 14, 1000), roofs.read_bandwidth(1 << 26)
     assert near > far
+
+
+INTEGERS = """
+func.func @forward(%x: tensor<?x6x9x10xi8>) -> tensor<?x16x7x8xi32> {
+  %w = tensor.parameter "w" : tensor<16x6x3x3xi32>
+  %i = tensor.convert %x : (tensor<?x6x9x10xi8>) -> tensor<?x6x9x10xi32>
+  %y = tensor.conv %i, %w {strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+       dilation = array<i64: 1, 1>, groups = 1 : i64}
+       : (tensor<?x6x9x10xi32>, tensor<16x6x3x3xi32>) -> tensor<?x16x7x8xi32>
+  func.return %y : tensor<?x16x7x8xi32>
+}
+"""
+
+
+def test_sums_of_small_integers_count_their_products() -> None:
+    rng = np.random.default_rng(0)
+    module = parse_module(INTEGERS)
+    weights = rng.integers(-128, 128, (16, 6, 3, 3)).astype(np.int32)
+    attach_store(module, ParameterStore.of({"w": weights}))
+    x = rng.integers(-128, 128, (2, 6, 9, 10)).astype(np.int8)
+    steps = profile_program(module, [x], seconds=0.02).steps
+    products = 2 * 16 * 7 * 8 * 6 * 3 * 3
+    operations = max(step.facts.operations or 0 for step in steps)
+    # Groups of products are filled up with zeros.
+    assert 2 * products <= operations <= 4 * products
