@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NoReturn, TypeAlias, cast
+from typing import NoReturn, Self, TypeAlias, cast
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -37,6 +37,13 @@ class InferredOp(IRDLOperation, ABC):
         Raises:
             ShapeError: the operands or properties do not fit together.
         """
+
+    def on(self, operands: Mapping[SSAValue, SSAValue]) -> Self:
+        """A copy on other operands, not inserted, whose results have the types that follow."""
+        copy = self.clone(dict(operands))
+        for result, type in zip(copy.results, copy.infer(), strict=True):
+            Rewriter.replace_value_with_new_type(result, type)
+        return copy
 
     def build_inferred(
         self,

@@ -8,7 +8,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i1
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ..dialects import spike, tensor
@@ -212,10 +211,8 @@ def _once(op: Operation) -> None:
         return
     one = spike.EncodeOp(encode.operand, "direct", 1)
     insert_before(op, one, encode)
-    copy = op.clone({op.operands[0]: one.result})
-    assert isinstance(copy, InferredOp)
-    for result, type in zip(copy.results, copy.infer(), strict=True):
-        Rewriter.replace_value_with_new_type(result, type)
+    assert isinstance(op, InferredOp)
+    copy = op.on({op.operands[0]: one.result})
     insert_before(op, copy, op)
     value: SSAValue = copy.results[0]
     if is_train(value):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,8 +45,7 @@ class Slices:
         return np.flatnonzero(self.population == population)
 
 
-@dataclass(frozen=True, eq=False)
-class Flows:
+class Flows(NamedTuple):
     """What goes from slice to slice, each pair of slices once for each projection.
 
     Attributes:
@@ -168,7 +168,7 @@ def _flow(part: Synapses, rates: Array, rows: Array, columns: Array) -> Flows:
     ways = part.connectivity
     ends = np.append(rows[1:], ways.sources)
     per_source = max(len(columns), ways.synapses // ways.sources, 1)
-    parts: list[tuple[Array, ...]] = []
+    parts: list[Flows] = []
     first = 0
     while first < len(rows):
         last = first + 1
@@ -180,42 +180,30 @@ def _flow(part: Synapses, rates: Array, rows: Array, columns: Array) -> Flows:
         axons = np.add.reduceat(reached, within, axis=0, dtype=np.int64)
         i, j = np.nonzero(axons)
         parts.append(
-            (
+            Flows(
                 i + first,
                 j,
                 np.add.reduceat(counted, within, axis=0, dtype=np.int64)[i, j],
                 axons[i, j],
                 np.add.reduceat(reached * rates[start:stop, None], within, axis=0)[i, j],
                 np.maximum.reduceat(counted, within, axis=0)[i, j],
+                np.full(len(i), ways.kernel_weights, np.int64),
             )
         )
         first = last
-    i, j, synapses, axons, spikes, longest = (
-        np.concatenate([part[column] for part in parts]) for column in range(6)
-    )
-    kernel = np.full(len(i), ways.kernel_weights, np.int64)
-    return Flows(i, j, synapses, axons, spikes, longest, kernel)
+    return Flows(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def _joined(
     synapses: Sequence[Synapses], flows: dict[str, Flows], names: dict[str, int], offsets: Array
 ) -> Flows:
     """The flows of all projections, between slices of all populations."""
-    whole = [flows[part.name] for part in synapses]
-    if not whole:
-        none = np.zeros(0, np.int64)
-        return Flows(none, none, none, none, np.zeros(0), none, none)
-    sources = [f.source + offsets[names[p.source]] for f, p in zip(whole, synapses, strict=True)]
-    targets = [f.target + offsets[names[p.target]] for f, p in zip(whole, synapses, strict=True)]
-    return Flows(
-        np.concatenate(sources),
-        np.concatenate(targets),
-        np.concatenate([f.synapses for f in whole]),
-        np.concatenate([f.axons for f in whole]),
-        np.concatenate([f.spikes for f in whole]),
-        np.concatenate([f.longest for f in whole]),
-        np.concatenate([f.kernel for f in whole]),
-    )
+    none = np.zeros(0, np.int64)
+    whole = [Flows(none, none, none, none, np.zeros(0), none, none)]
+    for part in synapses:
+        of, first, last = flows[part.name], offsets[names[part.source]], offsets[names[part.target]]
+        whole.append(of._replace(source=of.source + first, target=of.target + last))
+    return Flows(*map(np.concatenate, zip(*whole, strict=True)))
 
 
 def _loads(slices: Slices, flows: Flows, device: Device) -> Loads:

@@ -227,16 +227,19 @@ def _lines(network: LoihiNetwork, arrays: dict[str, Array]) -> Iterator[str]:
         yield f"{connection.name}.a_out{reached}.connect({connection.target}.a_in)"
 
 
+def _stored(p: Population, key: str, values: Array, arrays: dict[str, Array]) -> str:
+    """One number for all neurons as it is, or an array of them, which the script loads."""
+    if not values.ndim:
+        return f"{values}"
+    arrays[f"{p.name}.{key}"] = np.broadcast_to(values, p.shape).T.astype(np.int32)
+    return f'load("{p.name}.{key}")'
+
+
 def _sigma_delta(p: Population, options: SigmaDelta, arrays: dict[str, Array]) -> str:
     unit = 1 << options.shift
     if (p.threshold % unit).any() or (p.bias % unit).any():
         raise Inexpressible(f"'{p.name}' has a threshold or bias between multiples of {unit}")
-    bias = ""
-    if p.bias.any():
-        bias = f"bias={p.bias.reshape(-1)[0] // unit}, "
-        if p.bias.ndim:
-            arrays[f"{p.name}.bias"] = (p.bias // unit).T.astype(np.int32)
-            bias = f'bias=load("{p.name}.bias"), '
+    bias = f"bias={_stored(p, 'bias', p.bias // unit, arrays)}, " if p.bias.any() else ""
     mode = "RELU" if options.relu else "UNIT"
     return (
         f"{p.name} = SigmaDelta(shape={p.shape[::-1]}, vth={p.threshold // unit}, {bias}"
@@ -245,35 +248,24 @@ def _sigma_delta(p: Population, options: SigmaDelta, arrays: dict[str, Array]) -
     )
 
 
-def _neurons(population: Population, arrays: dict[str, Array]) -> str:
-    if population.sigma_delta is not None:
-        return _sigma_delta(population, population.sigma_delta, arrays)
-    mantissa, exponent = bias_parts(population)
-    p, kind = population, "LIF"
-    thresholds = f"vth={p.threshold}"
-    if p.threshold.ndim:
-        arrays[f"{p.name}.vth"] = np.broadcast_to(p.threshold, p.shape).T.astype(np.int32)
-        thresholds = f'vth=load("{p.name}.vth")'
+def _neurons(p: Population, arrays: dict[str, Array]) -> str:
+    if p.sigma_delta is not None:
+        return _sigma_delta(p, p.sigma_delta, arrays)
+    mantissa, exponent = bias_parts(p)
     if p.threshold_low is not None:
-        kind, thresholds = "TernaryLIF", f"vth_hi={p.threshold}, vth_lo={p.threshold_low}"
         if p.subtracts:
             raise Inexpressible(f"'{p.name}' subtracts thresholds from neurons that have two")
-    elif p.subtracts:
-        kind = "SubtractingLIF"
-    bias = ""
+        kind, thresholds = "TernaryLIF", f"vth_hi={p.threshold}, vth_lo={p.threshold_low}"
+    else:
+        kind = "SubtractingLIF" if p.subtracts else "LIF"
+        thresholds = f"vth={_stored(p, 'vth', p.threshold, arrays)}"
+    more = ""
     if mantissa.any():
-        bias = f", bias_mant={mantissa.reshape(-1)[0]}, bias_exp={exponent}"
-        if mantissa.ndim:
-            arrays[f"{p.name}.bias"] = mantissa.T.astype(np.int32)
-            bias = f', bias_mant=load("{p.name}.bias"), bias_exp={exponent}'
+        more = f", bias_mant={_stored(p, 'bias', mantissa, arrays)}, bias_exp={exponent}"
     if p.start.any():
-        bias += f", v={p.start}"
-        if p.start.ndim:
-            arrays[f"{p.name}.start"] = np.broadcast_to(p.start, p.shape).T.astype(np.int32)
-            bias = bias.replace(f"v={p.start}", f'v=load("{p.name}.start")')
-    shape = p.shape[::-1]
+        more += f", v={_stored(p, 'start', p.start, arrays)}"
     return (
-        f"{p.name} = {kind}(shape={shape}, du={p.du}, dv={p.dv}, {thresholds}{bias}, "
+        f"{p.name} = {kind}(shape={p.shape[::-1]}, du={p.du}, dv={p.dv}, {thresholds}{more}, "
         f'name="{p.name}")'
     )
 

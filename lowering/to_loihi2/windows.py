@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import InferredOp, tensor_type
@@ -105,10 +104,7 @@ class Windows:
         if value in self.entered or isinstance(op, spike.NeuronOp):
             return self.entered.get(value, value)
         assert isinstance(op, InferredOp)
-        clone = op.clone({op.operands[0]: self.heard(op.operands[0], builder)})
-        for result, type in zip(clone.results, clone.infer(), strict=True):
-            Rewriter.replace_value_with_new_type(result, type)
-        return builder.add(clone)
+        return builder.add(op.on({op.operands[0]: self.heard(op.operands[0], builder)}))
 
     def gated(
         self, current: SSAValue, values: Array, level: int, builder: Builder, key: str

@@ -17,7 +17,7 @@ from ...dialects.spike.network_graph import nodes, probes, projections
 from ...ir.arrays import Array
 from ..emission import Inexpressible
 from ..placement import Neurons, Synapses, Workload
-from ..placement.connectivity import Dense
+from ..placement.connectivity import Sparse
 from ..placement.run import Drive, active_steps, kept, spike_counts
 from .neurons import Cell, cell_of
 from .synapses import constant_of, synapse_list
@@ -161,9 +161,9 @@ class PyNNNetwork:
         for name in self.cells:
             key = f"{name}.{BIAS}"
             if f"{key}.target" in self.arrays:
-                mask = np.zeros((len(kinds), prod(self.shape(name))), np.bool_)
-                mask[self.arrays[f"{key}.source"], self.arrays[f"{key}.target"]] = True
-                listed.append(Synapses(key, BIAS, name, Dense(mask)))
+                ends = self.arrays[f"{key}.source"], self.arrays[f"{key}.target"]
+                ways = Sparse.of(*ends, len(kinds), prod(self.shape(name)))
+                listed.append(Synapses(key, BIAS, name, ways))
         if not listed:
             return work
         source = Neurons(BIAS, len(kinds), np.ones(len(kinds)), is_input=True)

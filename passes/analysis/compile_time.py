@@ -14,7 +14,6 @@ from typing import TypeGuard
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, UnrealizedConversionCastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 
 from ...dialects import interpret, tensor, ternary
@@ -121,10 +120,7 @@ def evaluate(op: InferredOp, operands: Sequence[Array]) -> tuple[Array, ...]:
         for value, array in zip(op.operands, operands, strict=True)
     }
     block = Block(arg_types=types.values())
-    clone = op.clone(dict(zip(types, block.args, strict=True)))
-    for result, type in zip(clone.results, clone.infer(), strict=True):
-        Rewriter.replace_value_with_new_type(result, type)
-    return interpret.evaluate(clone, operands)
+    return interpret.evaluate(op.on(dict(zip(types, block.args, strict=True))), operands)
 
 
 def derived_key(base: str, value: SSAValue) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from xdsl.dialects.builtin import TensorType, f64, i1
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from ...dialects import spike, tensor
 from ...dialects.inference import InferredOp, tensor_type
@@ -103,10 +102,7 @@ def _moved_worth(op: InferredOp, signal: Signal) -> list[Array] | None:
 def _as_f64(op: InferredOp, whole: Array) -> InferredOp:
     """The op on f64, of one sample."""
     block = Block(arg_types=[TensorType(f64, whole.shape)])
-    clone = op.clone({op.operands[0]: block.args[0]})
-    for result, type in zip(clone.results, clone.infer(), strict=True):
-        Rewriter.replace_value_with_new_type(result, type)
-    return clone
+    return op.on({op.operands[0]: block.args[0]})
 
 
 def _keeps_samples(op: InferredOp) -> bool:

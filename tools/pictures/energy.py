@@ -29,7 +29,7 @@ def energy(machines: Sequence[EnergyMetrics]) -> Figure:
         # Placed by numbers: a layout that is solved for differs in its last digits between runs.
         height = float(figure.get_figheight())
         names = [m.device.text for m in machines] + [n for m in apart for n in m.by_population]
-        left = min(0.5, max(0.2, 0.03 + 0.0075 * max(map(len, names))))
+        left = min(0.5, max(0.2, 0.04 + 0.0095 * max(map(len, names))))
         figure.subplots_adjust(left, 0.5 / height, 0.97, 1 - 0.4 / height, hspace=1.0)
         heights = [0.5 + 0.22 * n for n in sizes]
         axes = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=heights)[:, 0]
