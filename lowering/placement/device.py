@@ -1,26 +1,19 @@
 """Machines as data: what a board has and what things cost on it, each number with its source.
 
-A machine is a file of TOML: those of `devices/`, by name, or a user's, by path. `machine` says its
-form and where that is from, `numbers` limits and sizes (`NUMBERS` lists them), each a number or a
-table of `value`, `source` and `year`; `costs` joules, watts and seconds, see `costs`.
+Not here: the files that describe them (`device_file`).
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean, split_pipeline
-from .costs import Cost, read_costs
-
-FOLDER = Path(__file__).parent / "devices"
+from ...ir.pipeline import did_you_mean
+from .costs import Cost
 
 NUMBERS = {
     "boards": ("boards", "that can be joined"),
@@ -56,7 +49,6 @@ LEAST_ONE = ("boards", "neurons_per_core", "chips", "cores_per_chip")
 MOST_CHIPS = 4096
 """Of a board: the way between any two of them is kept."""
 
-GRIDS = ("rectangular", "hexagonal")
 _BOARDS_OF_TRIAD = np.array([[0, 0], [4, 8], [8, 4]])
 """Where the three boards of a triad of 12 by 12 chips stand (SpiNNakerTriadGeometry)."""
 
@@ -123,6 +115,14 @@ class Device:
         places = (corners[:, None] + self.positions[None]).reshape(-1, 2)
         return np.column_stack([np.repeat(np.arange(boards), len(self.positions)), places])
 
+    def steps(self, way: Array) -> tuple[Array, Array]:
+        """Steps along rows and along columns, of ways [..., 2] from router to router; on a
+        hexagonal grid, where a step may be both, all in the first."""
+        x, y = np.abs(way[..., 0]), np.abs(way[..., 1])
+        if self.grid == "hexagonal":
+            return np.where(way[..., 0] * way[..., 1] > 0, np.maximum(x, y), x + y), 0 * y
+        return x, y
+
     def with_constraints(self, constraints: Mapping[str, object]) -> Device:
         """The machine with other numbers, as `SpikingConfig.hardware_constraints` has them.
 
@@ -142,9 +142,9 @@ class Device:
                 raise OptionError(f"hardware_constraints: unknown limit '{name}'{hint}")
             if name == "device":
                 continue
-            number = _whole(f"hardware_constraints: {name}", value, int(name in LEAST_ONE))
+            number = whole(f"hardware_constraints: {name}", value, int(name in LEAST_ONE))
             if name == "chips":
-                _check_chips("hardware_constraints", number)
+                check_chips("hardware_constraints", number)
                 positions, cores = _resized(positions, cores, number)
             elif name == "cores_per_chip":
                 cores = np.full(len(cores), number + changed.get("reserved_cores_per_chip", 0))
@@ -155,158 +155,12 @@ class Device:
         return replace(self, text=_text(self.text, constraints), **kept)
 
 
-def device_names() -> list[str]:
-    """The machines that have a file here."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
-
-
-def device_text(device: str | Path, constraints: Mapping[str, object]) -> str:
-    """A machine and other numbers of it as one text, `loihi2{chips=4}`, as `load_device` reads it.
-
-    Raises:
-        OptionError: a number that is none; see `Device.with_constraints`.
-    """
-    return load_device(device).with_constraints(constraints).text
-
-
 def _text(text: str, constraints: Mapping[str, object]) -> str:
     name, _, words = text.partition("{")
     own = [] if not words else words.removesuffix("}").split()
     own += [f"{key}={value}" for key, value in constraints.items() if key != "device"]
     by_key = {word.partition("=")[0].replace("-", "_"): word for word in own}
     return f"{name}{{{' '.join(by_key.values())}}}" if by_key else name
-
-
-def load_device(device: str | Path | Device) -> Device:
-    """A machine by its name, or by the path of a file that describes one.
-
-    Args:
-        device: with other numbers of it behind the name, `loihi2{chips=4 neurons_per_core=64}`,
-            if need be; see `Device.with_constraints`.
-
-    Raises:
-        OptionError: no such machine or number, or no description of one.
-    """
-    if isinstance(device, Device):
-        return device
-    name, brace, words = str(device).partition("{")
-    if brace:
-        try:
-            options = split_pipeline(f"device{{{words}")[0].options
-        except OptionError:
-            example = "write for example 'loihi2{chips=4 neurons_per_core=64}'"
-            raise OptionError(f"'{device}' is no device with other numbers; {example}") from None
-        texts = {key.replace("-", "_"): ",".join(w.text for w in v) for key, v in options.items()}
-        numbers = {key: int(t) if t.isdecimal() else t for key, t in texts.items()}
-        return load_device(name).with_constraints(numbers)
-    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
-    if name.endswith(".toml") and not path.is_file():
-        raise OptionError(f"there is no file '{name}'")
-    if not path.is_file():
-        names = device_names()
-        known = f"; there are {', '.join(names)}, or give the path of a .toml file"
-        raise OptionError(f"unknown device '{name}'{did_you_mean(name, names) or known}")
-    try:
-        return _device(path.stem, name, _described(path.stem, path))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise OptionError(f"device '{path}': {error}") from None
-
-
-def _described(name: str, path: Path) -> Mapping[str, Any]:
-    """What a file says, with the layout, numbers and costs of the machine that it is like."""
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
-    machine = data.get("machine")
-    if not isinstance(machine, dict) or "like" not in machine:
-        return data
-    own = cast("dict[str, Any]", machine)
-    other = _named(f"device '{name}': like", own.pop("like"))
-    base = _described(other, FOLDER / f"{other}.toml")
-    own_alone = ("title", "source", "year")
-    layout = {key: value for key, value in base["machine"].items() if key not in own_alone}
-    numbers, costs = (
-        _table(f"device '{name}'", data.get(key, {}), key) for key in ("numbers", "costs")
-    )
-    return {
-        **data,
-        "machine": {**layout, **own},
-        "numbers": {**base["numbers"], **numbers},
-        "costs": costs if "costs_of" in own else {**base.get("costs", {}), **costs},
-    }
-
-
-def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
-    where = f"device '{name}'"
-    machine: Mapping[str, Any] = _table(where, data.get("machine"), "machine")
-    entries: Mapping[str, Any] = _table(where, data.get("numbers", {}), "numbers")
-    known = (
-        *("title", "grid", "shared", "chips", "columns", "cores", "core_columns"),
-        *("positions", "costs_of", "target", "source", "year"),
-    )
-    for entry, names in ((data, ("machine", "numbers", "costs")), (machine, known)):
-        for unknown in [key for key in entry if key not in names]:
-            hint = did_you_mean(unknown, names) or f"; there are {', '.join(names)}"
-            raise OptionError(f"{where}: unknown entry '{unknown}'{hint}")
-    for key, kind in (("title", str), ("target", str), ("grid", str), ("shared", bool)):
-        if not isinstance(machine.get(key, kind()), kind):
-            what = "a text" if kind is str else "true or false"
-            raise OptionError(f"{where}: {key} expects {what}, got {machine[key]!r}")
-    costs = read_costs(where, _table(where, data.get("costs", {}), "costs"))
-    if machine.get("costs_of", "none") != "none":
-        other = load_device(_named(f"{where}: costs_of", machine["costs_of"]))
-        costs = {key: cost.of(other.title) for key, cost in other.costs.items()} | costs
-    numbers, sources = dict[str, int](), {LAYOUT: _source(machine)}
-    for key, entry in entries.items():
-        if key not in NUMBERS:
-            hint = did_you_mean(key, NUMBERS) or f"; there are {', '.join(NUMBERS)}"
-            raise OptionError(f"{where}: unknown number '{key}'{hint}")
-        table = cast("Mapping[str, object]", entry) if isinstance(entry, dict) else {"value": entry}
-        numbers[key] = _whole(f"{where}: {key}", table.get("value"), int(key in LEAST_ONE))
-        sources[key] = _source(table)
-    grid: str = machine.get("grid", "rectangular")
-    if grid not in GRIDS:
-        raise OptionError(f"{where}: grid expects one of {', '.join(GRIDS)}, got '{grid}'")
-    positions, cores = _layout(where, machine)
-    title, shared, target = (
-        machine.get(key, default)
-        for key, default in (("title", name), ("shared", False), ("target", ""))
-    )
-    columns = _whole(f"{where}: core_columns", machine.get("core_columns", 0))
-    named = (name, text, title, target, grid, shared, positions, cores, columns)
-    device = Device(*named, numbers, sources, costs)
-    if device["neurons_per_core"] < 1:
-        raise OptionError(f"{where}: expects neurons_per_core of at least 1")
-    return device
-
-
-def _source(entry: Mapping[str, object]) -> str:
-    """Where an entry is from, and of which year."""
-    source, year = entry.get("source", "the user's file"), entry.get("year", "")
-    return f"{source} ({year})" if year else str(source)
-
-
-def _named(where: str, name: object) -> str:
-    """A machine of `FOLDER`."""
-    if not isinstance(name, str) or name not in device_names():
-        raise OptionError(f"{where} expects one of {', '.join(device_names())}")
-    return name
-
-
-def _layout(where: str, machine: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Places and cores of the chips of a board: `positions` [[x, y, cores], …], or a rectangle."""
-    if "positions" in machine:
-        try:
-            rows: Array = np.array(machine["positions"], np.int64)
-        except (TypeError, ValueError, OverflowError):
-            rows = np.zeros((0,), np.int64)
-        if rows.shape[1:] != (3,) or not len(rows) or rows.min() < 0:
-            raise OptionError(f"{where}: positions expects [x, y, cores] for each chip of a board")
-        _check_chips(where, len(rows))
-        return rows[:, :2], rows[:, 2].copy()
-    sizes = (("chips", 1), ("columns", 1), ("cores", None))
-    count, columns, cores = (_whole(f"{where}: {k}", machine.get(k, n), 1) for k, n in sizes)
-    _check_chips(where, count)
-    chip = np.arange(count)
-    return np.stack([chip % columns, chip // columns], 1), np.full(count, cores)
 
 
 def _resized(positions: Array, cores: Array, count: int) -> tuple[Array, Array]:
@@ -318,18 +172,14 @@ def _resized(positions: Array, cores: Array, count: int) -> tuple[Array, Array]:
     return np.stack([chip % columns, chip // columns], 1), np.full(count, cores.max())
 
 
-def _table(where: str, value: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise OptionError(f"{where}: expects a table [{name}]")
-    return cast("Mapping[str, Any]", value)
-
-
-def _check_chips(where: str, count: int) -> None:
+def check_chips(where: str, count: int) -> None:
+    """Refuse more chips of a board than are kept."""
     if count > MOST_CHIPS:
         raise OptionError(f"{where}: a board has at most {MOST_CHIPS:,} chips, got {count:,}")
 
 
-def _whole(what: str, value: object, least: int = 0) -> int:
+def whole(what: str, value: object, least: int = 0) -> int:
+    """A whole number, or an `OptionError`."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**62:
         raise OptionError(f"{what} expects a whole number of at least {least}, got {value!r}")
     return value

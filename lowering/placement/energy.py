@@ -15,7 +15,8 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
-from .device import Device, load_device
+from .device import Device
+from .device_file import load_device
 from .placement import Placement
 from .run import Drive
 
@@ -252,12 +253,7 @@ class _Events:
         self.events["message"][index] += sent.sum()
         core = int(self.cores[index])
         if core >= 0:
-            step: Array = self.routers - self.routers[core]
-            x: Array = np.abs(step[:, 0])
-            y: Array = np.abs(step[:, 1])
-            if self.device.grid == "hexagonal":
-                x = np.where(step[:, 0] * step[:, 1] > 0, np.maximum(x, y), x + y)
-                y = np.zeros_like(x)
+            x, y = self.device.steps(self.routers - self.routers[core])
             self.events["hop_x"][index] += sent @ x
             self.events["hop_y"][index] += sent @ y
 

@@ -13,7 +13,8 @@ from ...dialects.spike import NetworkOp
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError
 from .cores import Traffic, arranged, merged, packed, traffic
-from .device import Device, load_device
+from .device import Device
+from .device_file import load_device
 from .placement import Placement, Slice
 from .routing import Routing, route
 from .slicing import Flows, Loads, Slices, cut
@@ -166,12 +167,8 @@ class _Planner:
 
     def chip_distance(self, chips: Array) -> Array:
         """Steps between chips, as `chip_hops` counts them."""
-        step = chips[:, None, 1:] - chips[None, :, 1:]
-        x, y = np.abs(step[..., 0]), np.abs(step[..., 1])
-        hops = x + y
-        if self.device.grid == "hexagonal":
-            hops = np.where(step[..., 0] * step[..., 1] > 0, np.maximum(x, y), hops)
-        return hops * float(max(1, self.device["chip_hops"]))
+        x, y = self.device.steps(chips[:, None, 1:] - chips[None, :, 1:])
+        return (x + y) * float(max(1, self.device["chip_hops"]))
 
     def hops(self, chips: Array, places: Array, source: Array, target: Array) -> Array:
         """Steps from core to core: between their chips, or on the grid of one chip."""

@@ -1,1 +1,1 @@
-"""Machines by name, a file each; `lowering.placement.device` says what stands in one."""
+"""Machines by name, a file each; `lowering.placement.device_file` says what stands in one."""

@@ -28,7 +28,8 @@ from triton_dsl.lowering.placement import (
 )
 from triton_dsl.lowering.placement.connectivity import Dense
 from triton_dsl.lowering.placement.costs import COSTS
-from triton_dsl.lowering.placement.device import FOLDER, LAYOUT, NUMBERS
+from triton_dsl.lowering.placement.device import LAYOUT, NUMBERS
+from triton_dsl.lowering.placement.device_file import FOLDER
 from triton_dsl.runtime.spiking.config import SpikingConfig
 
 
@@ -350,6 +351,7 @@ def test_boards_have_their_cores() -> None:
         ("[machine]\ncore = 4", "unknown entry 'core'.*'cores'"),
         ("[machine]\ncores = 4\n[numbers]\nneurons = 3", "unknown number 'neurons'"),
         ("[machine]\npositions = [[0, 0]]", r"positions expects \[x, y, cores\]"),
+        ("[machine]\npositions = [[0, 0, 4], [0, 0, 4]]", "two chips at one place"),
         ("[machine]\ngrid = 'round'\ncores = 1", "grid expects one of rectangular, hexagonal"),
         ("[machine", "device '.*bad.toml'"),
     ],
