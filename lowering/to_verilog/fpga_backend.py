@@ -112,7 +112,7 @@ class FPGABackend(BackendBase):
         assert self.weights is not None
         module = module_from_elaborated(layer)
         attach_weights(module, self.weights)
-        options = {**self.options, "device": self.device.name, "form": "file"}
+        options = {**self.options, "device": self.device.part, "form": "file"}
         with TemporaryDirectory() as folder:
             samples = self.calibration
             if self.input_range is not None:

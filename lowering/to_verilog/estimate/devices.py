@@ -1,16 +1,17 @@
 """Devices that circuits are made for, and whether one fits.
 
-The numbers are those of the data sheets: DS890 (UltraScale+), DS891 (Zynq UltraScale+), DS180 (7
-series), DS190 (Zynq-7000), FPGA-DS-02012 (ECP5), FPGA-DS-02029 and FPGA-DS-02008 (iCE40). Not here:
-what a circuit takes (`estimate`).
+The numbers stand in `devices.toml`, each device with its source. Not here: what a circuit takes
+(`estimate`).
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
 
 from ....ir.errors import LoweringError, OptionError
 from ....ir.pipeline import did_you_mean
@@ -26,6 +27,7 @@ class Device:
     Attributes:
         name: what it is called here.
         part: the order number, with package and speed grade, as tools want it.
+        packages: the packages that it comes in, as order numbers have them.
         family: what it is built from.
         grade: whose delays it has.
         luts: look-up tables.
@@ -33,18 +35,21 @@ class Device:
         block_memories: in units of the family's block (`Family.block_bits`; of Xilinx the half of
             a block of 36 kbit).
         dsps: multipliers.
+        source: where the numbers are from.
         flags: for nextpnr.
         aliases: other names.
     """
 
     name: str
     part: str
+    packages: tuple[str, ...]
     family: FamilyName
     grade: Grade
     luts: int
     flip_flops: int
     block_memories: int
     dsps: int
+    source: str
     flags: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
 
@@ -58,56 +63,119 @@ class Device:
         """The bits of all its block memories, in units of 1024."""
         return self.block_memories * self.built_from.block_bits // 1024
 
+    def ordered(self, rest: str) -> Device | None:
+        """The device in the package and grade that `rest` of an order number says.
 
-# fmt: off
-DEVICES: tuple[Device, ...] = (
-    Device("xcvu9p", "xcvu9p-flga2104-2-e", "ultrascale+", "ultrascale+",
-           luts=1_182_240, flip_flops=2_364_480, block_memories=4_320, dsps=6_840),
-    Device("xczu3eg", "xczu3eg-sbva484-1-e", "ultrascale+", "ultrascale+",
-           luts=70_560, flip_flops=141_120, block_memories=432, dsps=360),
-    Device("xc7a35t", "xc7a35tcsg324-1", "7-series", "7-series",
-           luts=20_800, flip_flops=41_600, block_memories=100, dsps=90),
-    Device("xc7z020", "xc7z020clg400-1", "7-series", "7-series",
-           luts=53_200, flip_flops=106_400, block_memories=280, dsps=220),
-    Device("ecp5-25", "LFE5U-25F-6BG381C", "ecp5", "ecp5",
-           luts=24_288, flip_flops=24_288, block_memories=56, dsps=28,
-           flags=("--25k", "--package", "CABGA381", "--speed", "6"),
-           aliases=("lfe5u25f", "ecp525k", "ecp525f")),
-    Device("ecp5-85", "LFE5U-85F-6BG756C", "ecp5", "ecp5",
-           luts=83_640, flip_flops=83_640, block_memories=208, dsps=156,
-           flags=("--85k", "--package", "CABGA756", "--speed", "6"),
-           aliases=("lfe5u85f", "ecp585k", "ecp585f")),
-    Device("ice40-hx8k", "iCE40HX8K-CT256", "ice40", "ice40-hx",
-           luts=7_680, flip_flops=7_680, block_memories=32, dsps=0,
-           flags=("--hx8k", "--package", "ct256"), aliases=("hx8k",)),
-    Device("ice40-up5k", "iCE40UP5K-SG48", "ice40", "ice40-up",
-           luts=5_280, flip_flops=5_280, block_memories=30, dsps=8,
-           flags=("--up5k", "--package", "sg48"), aliases=("up5k",)),
-)
-# fmt: on
-"""The devices that are known."""
+        Args:
+            rest: what follows the device's name, in small letters and digits.
+
+        Returns:
+            `None` where it says no package or grade of this device. What is left out stays.
+        """
+        words = _words(self.family, rest)
+        own = _words(self.family, _rest(self.part, (self.name, *self.aliases)) or "")
+        if words is None or own is None or words["package"] not in (None, *self.packages):
+            return None
+        said = {key: words[key] or own[key] or "" for key in own}
+        if words["speed"] is not None:
+            said["temperature"] = words["temperature"] or ""
+        return replace(self, part=_part(self, said), flags=_flags(self, said))
+
+
+_ORDERS: Mapping[FamilyName, str] = {
+    "ultrascale+": r"(?P<package>[a-z]{4}\d{3,4})?"
+    r"((?P<speed>[123](?:l|lv|h|hv)?)(?P<temperature>[ceiqm])?)?",
+    "7-series": r"(?P<industrial>i?)(?P<package>[a-z]{3}\d{3})?((?P<speed>[123]l?)(?P<temperature>[ceiq])?)?",
+    "ecp5": r"(?P<speed>[678])?((?P<package>[bm]g\d{3})(?P<temperature>[ci])?)?",
+    "ice40": r"(?P<package>[a-z]{2,3}\d{2,3})?(?P<speed>)(?P<temperature>(?:itr|tr|i)?)",
+}
+"""What follows a device's name in an order number, without punctuation."""
+
+_NEXTPNR_PACKAGES = {"bg": "CABGA", "mg": "CSFBGA"}
+
+
+def _words(family: FamilyName, rest: str) -> dict[str, str | None] | None:
+    """Package, speed and temperature; `None` for what is left out, or for all."""
+    match = re.fullmatch(_ORDERS[family], rest)
+    return None if match is None else match.groupdict()
+
+
+def _part(device: Device, said: Mapping[str, str]) -> str:
+    """The order number as the tools of the maker write it."""
+    package, speed, temperature = said["package"], said["speed"], said["temperature"]
+    match device.family:
+        case "ultrascale+":
+            end = f"-{temperature}" if temperature else ""
+            return f"{device.name}-{package}-{speed[:1]}{speed[1:].upper()}{end}"
+        case "7-series":
+            return f"{device.name}{said['industrial']}{package}-{speed.upper()}{temperature}"
+        case "ecp5":
+            return f"LFE5U-{device.name[-2:]}F-{speed}{package.upper()}{temperature.upper()}"
+        case "ice40":
+            return f"iCE40{device.name.rpartition('-')[2].upper()}-{package.upper()}"
+
+
+def _flags(device: Device, said: Mapping[str, str]) -> tuple[str, ...]:
+    """What nextpnr wants to know."""
+    size, package = device.name.rpartition("-")[2], said["package"]
+    if device.family == "ecp5":
+        name = _NEXTPNR_PACKAGES[package[:2]] + package[2:]
+        return (f"--{size}k", "--package", name, "--speed", said["speed"])
+    return (f"--{size}", "--package", package) if device.family == "ice40" else ()
 
 
 def find_device(name: str) -> Device:
     """The device of that name: `xcvu9p`, `xc7a35tcsg324-1`, `ECP5-25`, `LFE5U-25F`, `hx8k`, ….
 
-    Package and speed grade behind the name do not matter; case and punctuation neither.
+    Package and speed grade behind the name are those of the result; case and punctuation do not
+    matter. Delays are those of the family's usual grade whatever the speed.
 
     Raises:
-        OptionError: there is none.
+        OptionError: there is none, or not in such a package or grade.
     """
-    wanted = _plain(name)
     for device in DEVICES:
-        names = (device.name, device.part, *device.aliases)
-        if any(wanted.startswith(_plain(known)) for known in names):
-            return device
+        rest = _rest(name, (device.name, *device.aliases))
+        if rest is None:
+            continue
+        ordered = device.ordered(rest)
+        if ordered is not None:
+            return ordered
+        raise OptionError(
+            f"device '{name}': '{rest}' is no package and grade of {device.name}, as in "
+            f"{device.part}; it comes in {', '.join(device.packages)}"
+        )
     known = [device.name for device in DEVICES]
     hint = did_you_mean(name.lower(), known) or f"; there are {', '.join(known)}"
     raise OptionError(f"unknown device '{name}'{hint}")
 
 
+def _rest(name: str, known: Sequence[str]) -> str | None:
+    """What follows a device's name in another, without punctuation; `None` if it is not of it."""
+    wanted = _plain(name)
+    for each in map(_plain, known):
+        if wanted.startswith(each):
+            return wanted[len(each) :]
+    return None
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _read_devices() -> tuple[Device, ...]:
+    text = files(f"{__package__}").joinpath("devices.toml").read_text(encoding="utf-8")
+    devices: list[Device] = []
+    for name, entry in tomllib.loads(text).items():
+        lists = {key: tuple(entry.pop(key, ())) for key in ("packages", "aliases")}
+        device = Device(name, grade=entry.pop("grade", entry["family"]), **lists, **entry)
+        ordered = device.ordered("")
+        assert ordered is not None
+        devices.append(ordered)
+    return tuple(devices)
+
+
+DEVICES: tuple[Device, ...] = _read_devices()
+"""The devices that are known, from `devices.toml`."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Sizes of small circuits that can be counted by hand."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,6 +186,49 @@ def test_devices_by_name(name: str, device: str) -> None:
     assert find_device(name).name == device
 
 
+@pytest.mark.parametrize(
+    ("name", "part", "flags"),
+    [
+        ("xcvu9p", "xcvu9p-flga2104-2-e", ""),
+        ("xcvu9p-flga2577-1-i", "xcvu9p-flga2577-1-i", ""),
+        ("XCVU9P-FLGA2104-2L-E", "xcvu9p-flga2104-2L-e", ""),
+        ("xck26-sfvc784-2LV-i", "xck26-sfvc784-2LV-i", ""),
+        ("xcu250", "xcu250-figd2104-2L-e", ""),
+        ("xc7z010clg225-2", "xc7z010clg225-2", ""),
+        ("xc7a35ticsg324-1L", "xc7a35ticsg324-1L", ""),
+        ("xc7k325tffg900", "xc7k325tffg900-2", ""),
+        ("lfe5u-45f", "LFE5U-45F-6BG381C", "--45k --package CABGA381 --speed 6"),
+        ("LFE5U-85F-8MG285I", "LFE5U-85F-8MG285I", "--85k --package CSFBGA285 --speed 8"),
+        ("ice40hx8k-cb132", "iCE40HX8K-CB132", "--hx8k --package cb132"),
+        ("up5k", "iCE40UP5K-SG48", "--up5k --package sg48"),
+    ],
+)
+def test_packages_and_grades_are_those_that_are_asked_for(name: str, part: str, flags: str) -> None:
+    device = find_device(name)
+    assert (device.part, " ".join(device.flags)) == (part, flags)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("xcvu9p-flga2576-1-i", r"'flga25761i' is no package .* comes in flga2104, flga2577"),
+        ("xcvu9p-flga2577-4-i", "is no package and grade of xcvu9p"),
+        ("xc7z010clg484-1", "comes in clg225, clg400"),
+        ("LFE5U-25F-6BG756C", "is no package and grade of ecp5-25"),
+        ("ecp5-2500", "is no package and grade of ecp5-25"),
+    ],
+)
+def test_packages_that_there_are_not_are_refused(name: str, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        find_device(name)
+
+
+def test_every_device_has_its_source_and_package() -> None:
+    for device in DEVICES:
+        assert device.source
+        assert find_device(device.part) == device == find_device(device.name)
+
+
 def test_unknown_devices_are_refused() -> None:
     with pytest.raises(OptionError, match=r"unknown device 'xczu3e'.*did you mean 'xczu3eg'"):
         find_device("xczu3e")
@@ -209,3 +253,13 @@ def test_what_does_not_fit_is_told_with_numbers() -> None:
 def test_empty_circuits_fit_everywhere(device: Any) -> None:
     assert all(need.fits for need in needs(Resources(), device))
     assert device.memory_kbits > 0
+
+
+def test_the_page_lists_every_device() -> None:
+    page = Path(__file__).parents[4] / "docs/targets/verilog.md"
+    rows = [line for line in page.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
+    for device in DEVICES:
+        (row,) = [row for row in rows if row.startswith(f"| `{device.name}` |")]
+        cells = [cell.strip().split()[0].replace(",", "") for cell in row.split("|")[3:7]]
+        numbers = (device.luts, device.flip_flops, device.memory_kbits, device.dsps)
+        assert cells == [str(number) for number in numbers]
