@@ -8,7 +8,7 @@ the neurons of the program as given.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,9 +38,11 @@ class EnergyAnalyzer:
 
     Args:
         device: a machine, its name, or the path of its file; see `placement.load_device`.
+        options: of the target that makes files for it.
     """
 
     device: str | Path | Device
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def analyze(
         self, program: ModuleOp | Drive, inputs: Sequence[Array] = (), function: str = "forward"
@@ -58,7 +60,9 @@ class EnergyAnalyzer:
             UnsupportedError: ops between spikes and neurons that are no synapses.
         """
         device = load_device(self.device)
-        run = program if isinstance(program, Drive) else driven(program, device, function)(inputs)
+        run = program
+        if not isinstance(run, Drive):
+            run = driven(run, device, function, self.options)(inputs)
         return energy_of(run, place(run.workload, device))
 
     def samples(
@@ -72,7 +76,7 @@ class EnergyAnalyzer:
             function: its name.
         """
         device = load_device(self.device)
-        run = driven(program, device, function)
+        run = driven(program, device, function, self.options)
         whole = run(inputs)
         placement, rows = place(whole.workload, device), list[Array]()
         axes = [int(has_time_first(value)) for value in entry_function(program, function).args]
@@ -83,7 +87,11 @@ class EnergyAnalyzer:
 
 
 def driven(
-    module: ModuleOp, device: Device, function: str = "forward", given: Driver | None = None
+    module: ModuleOp,
+    device: Device,
+    function: str = "forward",
+    options: Mapping[str, object] | None = None,
+    given: Driver | None = None,
 ) -> Driver:
     """What runs a program as the files for a machine have it, else as it is given.
 
@@ -91,6 +99,7 @@ def driven(
         module: a spiking program, which stays as it is.
         device: the machine; its `target` makes the files.
         function: the function; targets take `forward`.
+        options: of the target.
         given: what runs it as given, where that is known; by default `drive_of`.
     """
     given = given or partial(drive_of, module, function=function)
@@ -99,7 +108,7 @@ def driven(
     reason = "targets take @forward"
     if function == "forward":
         try:
-            run = driver(module, device.target, {"device": device.text})
+            run = driver(module, device.target, {**(options or {}), "device": device.text})
         except UnsupportedError as error:
             reason = f"{error.problems[0][0]} {error.problems[0][2]}"
         except (LoweringError, PassError) as error:
@@ -139,7 +148,7 @@ class ComparisonFramework:
         for device in map(load_device, self.devices):
             run = program
             if not isinstance(run, Drive):
-                run = driven(run, device, function, lambda _: given())(inputs)
+                run = driven(run, device, function, given=lambda _: given())(inputs)
             try:
                 found.append(energy_of(run, place(run.workload, device)))
             except LoweringError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from math import prod
 
@@ -57,7 +58,16 @@ def drive(
         network: what it is made of.
         work: of that.
         inputs: of `@forward`.
+
+    Warns:
+        UserWarning: numbers that are beyond what stands for the largest, and cut.
     """
+    for part, x in zip(network.inputs, inputs, strict=True):
+        unit, most = part.numbers or (np.inf, 1)
+        largest, held = np.abs(x).max(initial=0), float(unit) * most
+        if largest > held * (1 + 1e-6):
+            told = f"{part.name}: numbers up to {largest:g} are cut at {held:g}; compile with "
+            warnings.warn(f"{told}data=FILE or peak={largest:g}", stacklevel=2)
     heard = dict[SSAValue, Array]()
     said = dict[SSAValue, Array](zip(entry_function(module, "forward").args, inputs, strict=True))
 

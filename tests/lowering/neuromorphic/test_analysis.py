@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,48 @@ def test_loihi_is_told_by_its_files() -> None:
     assert of_part(energy, "synapse", "signed") >= (
         np.count_nonzero(edges, axis=(0, 1)).reshape(-1) @ synapses["far"]
     )
+
+
+def test_feedback_and_changes_are_told_by_their_files() -> None:
+    """Lava's spikes again, some signed and some graded, of populations that hear themselves."""
+    case = loaded(TESTS / "lowering" / "to_loihi2" / "feedback.py")
+    module, inputs = case.feedback(), case.inputs()
+    artifact = compile_to_target(module, "loihi2")
+    energy = EnergyAnalyzer("loihi2").analyze(module, inputs)
+    assert energy.refused == ""
+    assert told_slices(energy) == slices_of(artifact, "cores.json")
+    with np.load(case.RECORDED) as file:
+        first, other, out = (file[f"y{n}"] for n in range(3))
+    for name, spikes in (("s", first), ("n", other), ("out", out)):
+        assert of_part(energy, "spike", name) == np.count_nonzero(spikes) > 0
+    fired = {
+        name: np.count_nonzero(x, axis=(0, 1))
+        for name, x in (("x", inputs[0]), ("s", first), ("n", other))
+    }
+
+    def synapses(key: str) -> Array:
+        return np.count_nonzero(np.load(io.BytesIO(artifact.files[f"arrays/{key}.npy"])), axis=0)
+
+    heard = {"WX": "x", "WR": "s", "WB": "n"}
+    assert of_part(energy, "synapse", "s") == sum(
+        fired[source] @ synapses(key) for key, source in heard.items()
+    )
+    assert of_part(energy, "synapse", "n") == fired["s"] @ synapses("WU")
+
+
+def test_numbers_that_the_files_cut_are_told() -> None:
+    module = converted("subtract")
+    with pytest.warns(UserWarning, match=r"x: numbers up to 2 are cut at 1.*peak"):
+        cut = EnergyAnalyzer("loihi2").analyze(module, [IMAGES[:2] * 2 / IMAGES[:2].max()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        EnergyAnalyzer("loihi2").analyze(module, [IMAGES[:2]])
+        whole = EnergyAnalyzer("loihi2", {"peak": 2.0}).analyze(
+            module, [IMAGES[:2] * 2 / IMAGES[:2].max()]
+        )
+    assert whole.events["spike"].sum() > cut.events["spike"].sum()
+    with pytest.raises(OptionError, match="peek"):
+        EnergyAnalyzer("loihi2", {"peek": 2.0}).analyze(module, [IMAGES[:2]])
 
 
 def test_spinnaker_is_told_by_its_files() -> None:
