@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType
+from xdsl.dialects.builtin import BoolAttr, ModuleOp, TensorType, i8, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -17,6 +17,7 @@ from ..dialects.inference import tensor_type
 from ..dialects.parameters import dense_constant
 from ..dialects.shapes import DYNAMIC, ints
 from ..dialects.spike.types import dense_type
+from ..dialects.tensor.ordering import CumulativeOp
 from ..dialects.tensor.shape import SLICE_END
 from ..dialects.traits import Elementwise, TakesSamples, WorksAlong, has
 from ..ir.errors import LoweringError
@@ -157,6 +158,16 @@ def _is_plain(op: spike.DelayOp) -> bool:
     return plain and 0 < op.steps.value.data <= MOST_DELAY
 
 
+def _is_counted(op: Operation) -> bool:
+    """Whether an op encodes numbers that stay, each step by its number."""
+    return isinstance(op, spike.EncodeOp) and op.scheme.data not in ("delta", "direct")
+
+
+def _is_along_steps(op: Operation) -> bool:
+    """Whether an op adds up or multiplies the steps so far."""
+    return isinstance(op, CumulativeOp) and op.position == 0
+
+
 def _region(block: Block, excluded: set[Operation]) -> _Region | None:
     """Ops of a block that become one loop; `None` if there are none with neurons."""
     while True:
@@ -249,13 +260,15 @@ class _Region(StepWriter):
         for op in reversed(list(block.ops)):
             if op in self.excluded or not op.results or not self._is_run(op.results[0]):
                 continue
-            handed = isinstance(op, spike.ToTensorOp | spike.FromTensorOp | spike.DelayOp)
+            handed = isinstance(
+                op, spike.ToTensorOp | spike.FromTensorOp | spike.DelayOp | spike.EncodeOp
+            )
             if timed_operands(op) is not None and not handed:
-                if not isinstance(op, spike.EncodeOp):
-                    found.add(op)
+                found.add(op)
             elif has(op, Elementwise) or handed:
                 users = [use.operation for use in op.results[0].uses]
-                if users and found.issuperset(users) and any(map(self._is_run, op.operands)):
+                is_run = any(map(self._is_run, op.operands)) or _is_counted(op)
+                if users and found.issuperset(users) and is_run:
                     found.add(op)
         return found
 
@@ -280,6 +293,8 @@ class _Region(StepWriter):
             return all(dense_type(op.operands[i]).get_num_dims() == rank for i in steps)
         if has(op, TakesSamples) or is_layer(op):
             return steps == {0}
+        if _is_along_steps(op):
+            return steps == {0}
         along = op.get_trait(WorksAlong)
         if along is not None:
             rank = max(dense_type(v).get_num_dims() for v in (op.operands[0], op.results[0]))
@@ -293,6 +308,12 @@ class _Region(StepWriter):
             op.shape = ints([-2, *dense_type(op.result).get_shape()[1:]])
         if isinstance(op, spike.DelayOp) and _is_plain(op):
             self._late(op)
+            return
+        if isinstance(op, spike.EncodeOp) and _is_counted(op):
+            self._code(op)
+            return
+        if isinstance(op, CumulativeOp) and _is_along_steps(op):
+            self._running(op)
             return
         try:
             self.put(op)
@@ -312,8 +333,45 @@ class _Region(StepWriter):
             argument = self.argument(value.type)
             self.form.states.append(CarriedState(argument, None, value, has_time=True))
             value = argument
-        self.step[op.output] = value
-        self.kinds[op.output] = Kind.STEP
+        self._computed(op, value)
+
+    def _code(self, op: spike.EncodeOp) -> None:
+        """A step of a code, which is told how many steps came before."""
+        elapsed = self.argument(TensorType(i64, []))
+        one = dense_constant(np.asarray(1), i64)
+        after = tensor.AddOp(elapsed, one.result)
+        code = spike.EncodeOp(
+            self.in_step(op.operand),
+            op.scheme.data,
+            1,
+            start=op.start.value.data,
+            period=op.steps_in_period() if op.scheme.data in ("latency", "phase") else None,
+            threshold=None if op.threshold is None else op.threshold.value.data,
+            seed=None if op.seed is None else op.seed.value.data,
+            elapsed=elapsed,
+        )
+        self.form.block.add_ops([one, after, code])
+        self.form.states.append(CarriedState(elapsed, op.elapsed, after.result))
+        self._computed(op, code.result)
+
+    def _running(self, op: CumulativeOp) -> None:
+        """A sum or product of the steps so far."""
+        step = self.in_step(op.operand)
+        argument = self.argument(step.type)
+        after = op.STEP(argument, step)
+        self.form.block.add_op(after)
+        element = tensor_type(op.result).element_type
+        # What changes no number, not even -0.
+        start = np.asarray(op.START or -0.0).astype(numpy_dtype(element))
+        constant = dense_constant(start, element)
+        insert_before(op, constant)
+        self.form.states.append(CarriedState(argument, constant.result, after.result, True))
+        self._computed(op, after.result)
+
+    def _computed(self, op: Operation, step: SSAValue) -> None:
+        """Note what a step of the result of an op is."""
+        self.step[op.results[0]] = step
+        self.kinds[op.results[0]] = Kind.STEP
         self.inside.append(op)
 
     # What is left of runs
@@ -363,7 +421,11 @@ class _Region(StepWriter):
             is_step = self.kinds[value] is Kind.STEP
             if is_step and any(use.operation not in inside for use in value.uses):
                 self.form.stacked[value] = self.step[value]
-        loop = loop_of(self.form, {}, anchor)
+        # Where the loop reads no run, this one tells how many steps there are.
+        counted = dense_constant(np.zeros(self.steps, np.int8), i8)
+        if not self.form.slices:
+            insert_before(anchor, counted)
+        loop = loop_of(self.form, {}, anchor, counted.result)
         insert_before(anchor, loop)
         values: dict[SSAValue, SSAValue] = dict(zip(self.form.stacked, loop.outputs, strict=True))
         final = dict(zip(self.form.states, loop.final, strict=True))

@@ -90,6 +90,8 @@ class Written:
 
     def _source(self) -> str:
         before, calls = self.code
+        named = set(re.findall(r"\w+", "\n".join(calls)))
+        idle = [f"    (void){t.name};" for t in self.interface.inputs if t.name not in named]
         floats = "float" in before or "double" in before
         includes = [f'#include "{self.name}.h"', "", "#include <stdint.h>"]
         includes += ["#include <math.h>"] if floats else []
@@ -99,7 +101,7 @@ class Written:
             "\n".join(includes),
             "#ifdef __clang__\n#pragma STDC FP_CONTRACT OFF\n#endif" if floats else "",
             before,
-            "\n".join([self._prototype(), "{", *calls, "}"]),
+            "\n".join([self._prototype(), "{", *idle, *calls, "}"]),
         ]
         return "\n\n".join(filter(None, parts)) + "\n"
 

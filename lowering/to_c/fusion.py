@@ -19,10 +19,10 @@ from ..to_native.program.program import Program, Step
 from ..to_native.program.repetition import LoopStep
 from ..to_native.program.sizes import ZERO, Size
 from ..to_native.program.structured import NestStep, add_copy
-from ..to_native.program.views import Buffer, holder
+from ..to_native.program.views import Buffer
 from .nests import number
 from .products import IMAGE, PLACE, ProductStep
-from .steps import Behind, SumStep
+from .steps import Behind, SumStep, users
 
 
 def fuse(program: Program, outputs: Sequence[Buffer]) -> None:
@@ -41,7 +41,7 @@ def _fused(
         joined = None
         if isinstance(step, NestStep) and before is not None:
             y = before.writes[0].buffer
-            if y.place == "workspace" and y not in outputs and _users(every, y) == 2:
+            if y.place == "workspace" and y not in outputs and users(every, y) == 2:
                 joined = _joined(program, before, step)
         if joined is None:
             done.append(step)
@@ -62,17 +62,6 @@ def _joined(program: Program, before: Step, step: NestStep) -> Step | None:
     if isinstance(before, NestStep) and before.nest.reductions and len(before.nest.writes) == 1:
         return _behind_sums(before, step)
     return None
-
-
-def _users(steps: Sequence[Step], buffer: Buffer) -> int:
-    """How many steps touch a buffer."""
-    count = 0
-    for step in steps:
-        if isinstance(step, LoopStep):
-            count += _users(step.repeated, buffer)
-        else:
-            count += any(holder(view) is buffer for view in (*step.reads, *step.writes))
-    return count
 
 
 def _read(nest: Nest, buffer: Buffer, others: Sequence[Buffer]) -> Access | None:

@@ -5,7 +5,7 @@ Not here: constants, which are narrowed when they are written (`text`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i8, i16
@@ -14,9 +14,9 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialects.shapes import bit_width
 from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Step
-from ..to_native.program.repetition import LoopStep
 from ..to_native.program.structured import NestStep
 from ..to_native.program.views import Buffer, holder
+from .steps import flat
 
 _WIDEST = 64
 _TYPES: Sequence[tuple[Attribute, int]] = ((i8, 8), (i16, 16))
@@ -28,8 +28,8 @@ def narrow(steps: Sequence[Step]) -> None:
     Tensors that something else than loops touches keep theirs.
     """
     wide: set[Buffer] = set()
-    nests = [step.nest for step in _flat(steps) if isinstance(step, NestStep)]
-    for step in _flat(steps):
+    nests = [step.nest for step in flat(steps) if isinstance(step, NestStep)]
+    for step in flat(steps):
         for view in (*step.reads, *step.writes):
             if not isinstance(step, NestStep) or view.buffer.run is not None:
                 wide.add(holder(view))
@@ -86,14 +86,6 @@ class _Bits:
             # A state that a loop adds to holds whatever its type does.
             return min(_WIDEST, 1 + max(self._of(v, reads) for v in owner.operands))
         return _WIDEST
-
-
-def _flat(steps: Sequence[Step]) -> Iterator[Step]:
-    for step in steps:
-        if isinstance(step, LoopStep):
-            yield from _flat(step.repeated)
-        else:
-            yield step
 
 
 def _bits_of(number: int) -> int:

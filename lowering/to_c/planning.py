@@ -14,6 +14,7 @@ from ..to_native.program.program import Planner, Program
 from ..to_native.program.schedule import in_order
 from . import expressions, products
 from .fusion import fuse
+from .in_place import keep_in_place
 from .narrowing import narrow
 
 RULES: Mapping[type[Operation], Planner] = {
@@ -41,6 +42,7 @@ def planned(module: ModuleOp) -> Program:
     function = forward_of(module, TARGET)
     program = Program(RECIPES[-1], "float32", function, RULES, expressions.RULES, TARGET, in_order)
     outputs = plan_function(program, module)
+    keep_in_place(program.steps)
     narrow(program.steps)
     fuse(program, [view.buffer for view in outputs])
     return program

@@ -1,14 +1,34 @@
-"""Steps with others behind them, where sums are known. Not here: which are joined (`fusion`)."""
+"""What steps touch, and steps with others behind them. Not here: which are joined (`fusion`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..to_native.program.nests import Access
 from ..to_native.program.program import Step
+from ..to_native.program.repetition import LoopStep
 from ..to_native.program.structured import NestStep
-from ..to_native.program.views import View
+from ..to_native.program.views import Buffer, View, holder
+
+
+def flat(steps: Sequence[Step]) -> Iterator[Step]:
+    """Steps, with those of loops in the place of these."""
+    for step in steps:
+        if isinstance(step, LoopStep):
+            yield from flat(step.repeated)
+        else:
+            yield step
+
+
+def touched_by(step: Step) -> set[Buffer]:
+    """The buffers that a step reads or writes."""
+    return {holder(view) for view in (*step.reads, *step.writes)}
+
+
+def users(steps: Sequence[Step], buffer: Buffer) -> int:
+    """How many steps touch a buffer."""
+    return sum(buffer in touched_by(step) for step in flat(steps))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import ClassVar, Literal
 
 from xdsl.dialects.builtin import ModuleOp
 
+from ...dialects.tensor.ordering import CumulativeOp
 from ...ir.errors import OptionError
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -165,9 +166,14 @@ def loop_stages(
             stands in memory.
     """
     kept = f" keep={','.join(neurons)}" if neurons else ""
-    first = "fuse-steps,canonicalize,cse,dce," if fused else ""
+    whole = parts = decomposition(takes)
+    first = ""
+    if fused:
+        # Running sums stay until it is known which the loop keeps.
+        whole = decomposition(lambda op, type: issubclass(op, CumulativeOp) or takes(op, type))
+        first = f"fuse-steps,{parts},canonicalize,cse,dce,"
     return (
-        Stage("decompose", decomposition(takes)),
+        Stage("decompose", whole),
         Stage("simplify", "canonicalize,cse,dce"),
         Stage(
             "spikes",

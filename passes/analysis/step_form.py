@@ -295,10 +295,20 @@ def timed_operands(op: Operation) -> frozenset[int] | None:
 def _works_along_time(op: Operation) -> bool:
     """Whether a tensor op may take a step of its result from other steps of its operands."""
     match op:
-        case tensor.ConcatenateOp() | tensor.SplitOp() | tensor.ArgmaxOp():
+        case (
+            tensor.ConcatenateOp()
+            | tensor.SplitOp()
+            | tensor.ArgmaxOp()
+            | tensor.ArgminOp()
+            | tensor.CumsumOp()
+            | tensor.CumprodOp()
+            | tensor.TopKOp()
+            | tensor.GatherElementsOp()
+            | tensor.ScatterElementsOp()
+            | tensor.SoftmaxOp()
+            | tensor.LogSoftmaxOp()
+        ):
             return _is_first(op.axis.value.data, op.operands[0])
-        case tensor.SoftmaxOp() | tensor.LogSoftmaxOp():
-            return _is_first(op.axis.value.data, op.operand)
         case ReduceOp():
             return any(_is_first(axis, op.operand) for axis in op.axes.get_values())
         case tensor.PermuteOp():

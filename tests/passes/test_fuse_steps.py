@@ -26,6 +26,9 @@ Array = NDArray[Any]
 RNG = np.random.default_rng(5)
 WEIGHTS = {"w": (RNG.integers(-8, 9, (4, 4)) / 8).astype(np.float32)}
 
+SLOW = pytest.mark.slow
+FLAGS = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+
 NEURONS = (
     "lif {{beta = 0.75 : f64}}",
     "integrate_fire {{threshold = 0.5 : f64}}",
@@ -48,8 +51,8 @@ class Written:
         self.runs, self.trains, self.results = ["%x"], list[str](), list[tuple[str, str]]()
         for _ in range(self.random.randint(2, 12)):
             rules = (self.neuron, self.neuron, self.synapse, self.sum, self.scaled, self.whole,
-                     self.merged, self.counted, self.across, self.last, self.delayed,
-                     self.padded)  # fmt: skip
+                     self.running, self.coded, self.merged, self.counted, self.across, self.last,
+                     self.delayed, self.padded)  # fmt: skip
             self.random.choice(rules)()
         self.results.append((self.runs[-1], self.run))
         if self.trains:
@@ -105,8 +108,22 @@ class Written:
     def whole(self) -> None:
         """What no step can say."""
         x = self.random.choice(self.runs)
-        cumsum = f"tensor.cumsum {x} {{axis = 0 : i64}} : ({self.run}) -> {self.run}"
-        self.runs.append(self.add(cumsum))
+        softmax = f"tensor.softmax {x} {{axis = 0 : i64}} : ({self.run}) -> {self.run}"
+        self.runs.append(self.add(softmax))
+
+    def running(self) -> None:
+        """Sums and products of the steps so far, or of the neurons."""
+        x, axis = self.random.choice(self.runs), self.random.choice([0, 0, 2])
+        kind = self.random.choice(["cumsum", "cumprod"])
+        text = f"tensor.{kind} {x} {{axis = {axis} : i64}} : ({self.run}) -> {self.run}"
+        self.runs.append(self.add(text))
+
+    def coded(self) -> None:
+        """Numbers as spikes."""
+        scheme = self.random.choice(['"rate", seed = 3 : i64', '"regular"', '"phase"', '"latency"'])
+        start = self.random.choice(["", ", start = 2 : i64"])
+        text = f"{{scheme = {scheme}{start}, timesteps = {self.steps} : i64}}"
+        self.trains.append(self.add(f"spike.encode %c {text} : ({self.step}) -> {self.train}"))
 
     def merged(self) -> None:
         """Steps and samples as rows of one product."""
@@ -166,9 +183,17 @@ class Written:
         values = ", ".join(value for value, _ in self.results)
         types = ", ".join(type for _, type in self.results)
         body = "\n  ".join([*self.lines, f"func.return {values} : {types}"])
-        module = parse_module(f"func.func @forward(%x: {self.run}) -> ({types}) {{\n  {body}\n}}")
+        arguments = f"%x: {self.run}, %c: {self.step}"
+        module = parse_module(f"func.func @forward({arguments}) -> ({types}) {{\n  {body}\n}}")
         attach_store(module, ParameterStore.of(WEIGHTS))
         return module
+
+    def inputs(self, seed: int) -> list[Array]:
+        rng = np.random.default_rng(seed)
+        x = (rng.integers(-8, 13, (self.steps, self.batch, 4)) / 8).astype(np.float32)
+        if seed % 8 == 0:
+            x[rng.random(x.shape) < 0.1] = rng.choice([np.nan, np.inf, -0.0])
+        return [x, rng.random((self.batch, 4)).astype(np.float32)]
 
 
 def fused(module: ModuleOp) -> ModuleOp:
@@ -188,15 +213,24 @@ def neurons_outside(module: ModuleOp) -> list[str]:
 def test_a_loop_is_the_layers(seed: int) -> None:
     written = Written(seed)
     module = written.module()
-    rng = np.random.default_rng(seed)
-    x = (rng.integers(-8, 13, (written.steps, written.batch, 4)) / 8).astype(np.float32)
-    if seed % 8 == 0:
-        x[rng.random(x.shape) < 0.1] = rng.choice([np.nan, np.inf])
-    work = fused(module)
+    inputs, work = written.inputs(seed), fused(module)
     assert not neurons_outside(work)
-    for have, want in zip(run_module(work, [x]), run_module(module, [x]), strict=True):
+    for have, want in zip(run_module(work, inputs), run_module(module, inputs), strict=True):
         assert (have.dtype, have.shape) == (want.dtype, want.shape)
         np.testing.assert_array_equal(have, want)
+        np.testing.assert_array_equal(np.signbit(have), np.signbit(want))
+
+
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=SLOW) for n in range(5, 60))])
+def test_a_loop_in_c_is_the_layers(seed: int, require_tool: Callable[[str, str], str]) -> None:
+    """States in their places, what is needed at different times in one place."""
+    require_tool("cc", "apt-get install gcc")
+    written = Written(seed)
+    module, inputs = written.module(), written.inputs(seed)
+    c = LoadedC(compile_to_target(module, "c"), [*FLAGS, "-fPIC"])
+    digits = 2e-6 if "softmax" in str(module) else 0  # by the exponentials of the C library
+    for have, want in zip(c(*inputs), run_module(module, inputs), strict=True):
+        np.testing.assert_allclose(have.astype(np.float32), want.astype(np.float32), digits)
 
 
 def network(steps: int) -> ModuleOp:
@@ -221,6 +255,28 @@ func.func @forward(%x: {run}) -> tensor<1x4xf32> {{
 def test_one_loop_leaves_no_run() -> None:
     (scan,) = (op for op in fused(network(8)).walk() if isinstance(op, spike.ScanOp))
     assert not scan.outputs and len(scan.final) == 5
+
+
+def test_a_layer_more_needs_its_state_alone() -> None:
+    """What a step computes is forgotten behind it, and states are no copies."""
+    run, train = "tensor<6x1x100xf32>", "!spike.train<6x1x100>"
+    memory: list[int] = []
+    for layers in (2, 5):
+        text = "".join(
+            f"%s{n} = spike.lif %x{n} {{beta = 0.75 : f64}} : ({run}) -> {train}\n"
+            f"%x{n + 1} = spike.to_tensor %s{n} : ({train}) -> {run}\n"
+            for n in range(layers)
+        )
+        report: Any = compile_to_target(
+            parse_module(
+                f"func.func @forward(%x0: {run}) -> tensor<1x100xf32> {{\n{text}"
+                f"%y = tensor.reduce_sum %x{layers} {{axes = array<i64: 0>}} : ({run}) -> "
+                "tensor<1x100xf32>\nfunc.return %y : tensor<1x100xf32>\n}"
+            ),
+            "c",
+        ).manifest["report"]
+        memory.append(report["ram"]["memory"])
+    assert memory[1] - memory[0] == 3 * 400
 
 
 @pytest.mark.parametrize("steps", ["?", "1"])
@@ -263,10 +319,34 @@ func.func @forward(%x: {run}) -> tensor<1x1x2x2xf32> {{
     )
 
 
-@pytest.mark.parametrize(("of", "shape"), [(network, (1, 4)), (pooled, (1, 1, 4, 4))])
+def coded(steps: int) -> ModuleOp:
+    """Random spikes, whose running sums are counted where they reach a level."""
+    run, train = f"tensor<{steps}x1x4xf32>", f"!spike.train<{steps}x1x4>"
+    module = parse_module(f"""
+func.func @forward(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {{
+  %w = tensor.parameter "w" : tensor<4x4xf32>
+  %s = spike.encode %x {{scheme = "rate", seed = 9 : i64, timesteps = {steps} : i64}}
+    : (tensor<1x4xf32>) -> {train}
+  %i = spike.linear %s, %w : {train}, tensor<4x4xf32> -> {run}
+  %c = tensor.cumsum %i {{axis = 0 : i64}} : ({run}) -> {run}
+  %t = spike.lif %c {{beta = 0.5 : f64, threshold = 4.0 : f64}} : ({run}) -> {train}
+  %n = spike.to_tensor %t : ({train}) -> {run}
+  %y = tensor.reduce_sum %n {{axes = array<i64: 0>}} : ({run}) -> tensor<1x4xf32>
+  func.return %y : tensor<1x4xf32>
+}}
+""")
+    attach_store(module, ParameterStore.of(WEIGHTS))
+    return module
+
+
+@pytest.mark.parametrize(
+    ("of", "shape", "timed"),
+    [(network, (1, 4), True), (pooled, (1, 1, 4, 4), True), (coded, (1, 4), False)],
+)
 def test_memory_in_c_does_not_grow_with_the_steps(
     of: Callable[[int], ModuleOp],
     shape: tuple[int, ...],
+    timed: bool,
     require_tool: Callable[[str, str], str],
 ) -> None:
     require_tool("cc", "apt-get install gcc")
@@ -276,7 +356,8 @@ def test_memory_in_c_does_not_grow_with_the_steps(
         artifact = compile_to_target(module, "c")
         report: Any = artifact.manifest["report"]
         memory.append(report["ram"]["memory"])
-        x = (np.random.default_rng(steps).integers(-8, 13, (steps, *shape)) / 8).astype(np.float32)
+        size = (steps, *shape) if timed else shape
+        x = (np.random.default_rng(steps).integers(-8, 13, size) / 8).astype(np.float32)
         (found,), (wanted,) = LoadedC(artifact)(x), run_module(module, [x])
         np.testing.assert_array_equal(found, wanted)
     assert memory[0] == memory[1]

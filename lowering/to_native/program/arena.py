@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from ....runtime.native.abi.interface import ALIGNMENT
 from .program import Step
+from .repetition import LoopStep
 from .sizes import ZERO, Size
-from .views import Buffer
+from .views import Buffer, holder
 
 
 @dataclass(frozen=True)
@@ -29,18 +30,45 @@ class Lifetime:
 
 
 def lifetimes_of(steps: Sequence[Step]) -> list[Lifetime]:
-    """When the temporary buffers of a program are needed."""
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
-    for position, step in enumerate(steps):
-        buffers = [view.buffer for view in (*step.reads, *step.writes)]
-        if step.scratch is not None:
-            buffers.append(step.scratch)
-        for buffer in buffers:
+    """When the temporary buffers of a program are needed.
+
+    A loop needs those that hold something before it, behind it, or from one time to the next at all
+    times; others as if it ran once.
+    """
+    uses: dict[Buffer, list[tuple[int, bool]]] = {}
+    loops: list[tuple[int, int]] = []
+    _note(steps, 0, uses, loops)
+    found: list[Lifetime] = []
+    for buffer, own in uses.items():
+        first, last = own[0][0], own[-1][0]
+        for begin, end in loops:
+            inside = [read for position, read in own if begin <= position <= end]
+            if inside and (inside[0] or len(inside) < len(own)):
+                first, last = min(first, begin), max(last, end)
+        found.append(Lifetime(buffer, first, last))
+    return found
+
+
+def _note(
+    steps: Sequence[Step],
+    position: int,
+    uses: dict[Buffer, list[tuple[int, bool]]],
+    loops: list[tuple[int, int]],
+) -> int:
+    """Note which steps touch each temporary buffer, and whether they read it; the next position."""
+    for step in steps:
+        if isinstance(step, LoopStep):
+            begin, position = position, _note(step.repeated, position, uses, loops)
+            loops.append((begin, position - 1))
+            continue
+        touched = [(holder(view), True) for view in step.reads]
+        touched += [(holder(view), False) for view in step.writes]
+        touched += [] if step.scratch is None else [(step.scratch, False)]
+        for buffer, read in touched:
             if buffer.place == "workspace":
-                first.setdefault(buffer, position)
-                last[buffer] = position
-    return [Lifetime(b, first[b], last[b]) for b in first]
+                uses.setdefault(buffer, []).append((position, read))
+        position += 1
+    return position
 
 
 def plan(lifetimes: Sequence[Lifetime], alignment: int = ALIGNMENT) -> Size:
