@@ -69,6 +69,10 @@ def parse_target_spec(text: str) -> PassText:
         if len(parts) == 1 and parts[0].arguments is None:
             return parts[0]
         reason = f"expected one name with options, got {len(parts)}"
+        if len(parts) > 1:
+            named = " ".join(f"-t {part.name}" for part in parts)
+            hint = f"where several are taken, repeat the option: {named}"
+            raise OptionError(f"'{text}' is no target: {reason}; {hint}")
     raise OptionError(
         f"'{text}' is no target: {reason}; write for example 'pytorch{{class-name=Net}}'"
     )

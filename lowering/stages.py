@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -53,6 +54,9 @@ def run_stages(
         PassError: a pass refuses; the message names stage and pass.
         VerifyError: a pass leaves ill-formed IR.
     """
+    import logging  # not before something is compiled: it takes a part of the start
+
+    logger = logging.getLogger("triton_dsl")
     context = triton_context()
     available = everything().all_passes
     pipelines = [(stage, parse_pipeline(stage.pipeline, available)) for stage in stages]
@@ -60,11 +64,14 @@ def run_stages(
     instruments = [VerifyEach(ChangeVerifier())] if verify else []
     try:
         for stage, passes in pipelines:
+            start = perf_counter()
             try:
                 run_passes(context, module, passes, instruments)
             except TritonError as error:
                 error.args = (f"stage '{stage.name}': {error}", *error.args[1:])
                 raise
+            seconds = perf_counter() - start
+            logger.info("stage %s: %s, %.3f s", stage.name, stage.pipeline, seconds)
             if dump_stages is not None:
                 snapshots.append((stage.name, module.clone()))
         if verify:

@@ -16,7 +16,7 @@ from pkgutil import resolve_name
 import typer
 
 from .commands.options import COMMANDS
-from .console import guarded
+from .console import guarded, speak
 
 app = typer.Typer(
     name="triton",
@@ -57,14 +57,21 @@ def _root(  # pyright: ignore[reportUnusedFunction]
         False, "--version", help="Print the version and exit.", callback=_print_version,
         is_eager=True,
     ),
+    verbose: bool = typer.Option(
+        False, "--verbose", "-v", help="Log each stage with its time, on standard error."
+    ),
+    quiet: bool = typer.Option(
+        False, "--quiet", "-q", help="No notes, warnings or progress; errors and results alone."
+    ),
 ) -> None:  # fmt: skip
     del version
+    speak(quiet=quiet, verbose=verbose)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    return guarded("triton", lambda: _run(arguments))
+    return guarded("triton", lambda: _run(arguments), as_json="--json" in arguments)
 
 
 def _run(arguments: list[str]) -> int:

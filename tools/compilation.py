@@ -5,13 +5,12 @@ Not here: where the artefact is written.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..lowering.artifact import Artifact
 from ..lowering.targets import compile_to_target
-from .console import show, table
+from .console import show, table, warn
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,10 +66,10 @@ def warn_left_out(artifact: Artifact, tool: str) -> None:
     steps = [step for steps in _report(artifact).get("left_out") or () for step in steps]
     if steps:
         names = ", ".join(dict.fromkeys(step["op"] for step in steps))
-        print(
-            f"{tool}: warning: the circuit gives the integers of the logits, with their scale in "
-            f"the report; {names} is left to the receiver",
-            file=sys.stderr,
+        warn(
+            tool,
+            "the circuit gives the integers of the logits, with their scale in the report; "
+            f"{names} is left to the receiver",
         )
 
 
@@ -78,8 +77,8 @@ def warn_missed_clock(artifact: Artifact, tool: str) -> None:
     """One line where a circuit is slower, by the estimate, than the option `clock` asks for."""
     size = _report(artifact).get("estimate")
     if isinstance(size, dict) and not size.get("clock_reached", True):  # pyright: ignore[reportUnknownMemberType]
-        print(
-            f"{tool}: warning: the circuit reaches {size['clock_mhz']} MHz of "
-            f"{size['clock_goal_mhz']:g} MHz by the estimate; held back by {size['slowest']}",
-            file=sys.stderr,
+        warn(
+            tool,
+            f"the circuit reaches {size['clock_mhz']} MHz of {size['clock_goal_mhz']:g} MHz by "
+            f"the estimate; held back by {size['slowest']}",
         )

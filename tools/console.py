@@ -16,6 +16,27 @@ from ..ir.errors import TritonError
 if TYPE_CHECKING:
     from rich.table import Table
 
+_quiet = False
+
+
+def speak(*, quiet: bool, verbose: bool) -> None:
+    """How much is said on stderr besides errors and results, in this process.
+
+    Quietly neither notes, warnings nor progress; verbosely what the package logs: each stage with
+    its seconds.
+    """
+    global _quiet
+    _quiet = quiet
+    if verbose:
+        import logging
+
+        logger = logging.getLogger("triton_dsl")
+        logger.setLevel(logging.INFO)
+        if not logger.handlers:
+            handler = logging.StreamHandler()
+            handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
+            logger.addHandler(handler)
+
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout; keys sorted, numbers that JSON lacks as `null`."""
@@ -79,7 +100,8 @@ def progress() -> Any:
     from rich.progress import Progress
 
     console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=not console.is_terminal)
+    hidden = not console.is_terminal or _quiet
+    return Progress(console=console, transient=True, disable=hidden)
 
 
 def error(tool: str, message: str) -> None:
@@ -110,7 +132,7 @@ _STYLES = (
     (r"(?m)(?<=: )error:|^error:", "bold red"),
     (r"(?m)(?<=: )warning:|^warning:", "bold yellow"),
     (r"(?m)^help:", "bold cyan"),
-    (r"(?m)^note:", "bold blue"),
+    (r"(?m)(?<=: )note:|^note:", "bold blue"),
     (r"(?m)^ *\d* \|", "blue"),
     (r"(?m)(?<=\| )[ \t]*\^+$", "bold red"),
     (r"\[[EW]\d{4}\](?m:$)", "dim"),
@@ -119,16 +141,23 @@ _STYLES = (
 
 def note(tool: str, message: str) -> None:
     """One remark on stderr: something to know that is no error."""
-    print(f"{tool}: note: {message}", file=sys.stderr)
+    if not _quiet:
+        diagnose(f"{tool}: note: {message}")
+
+
+def warn(tool: str, message: str) -> None:
+    """One warning on stderr."""
+    if not _quiet:
+        diagnose(f"{tool}: warning: {message}")
 
 
 def warn_unsaved(tool: str, count: int) -> None:
     """One warning on stderr where the values of so many parameters end with the process."""
     if count:
-        print(
-            f"{tool}: warning: the values of {count} parameter(s) are in memory alone; "
+        warn(
+            tool,
+            f"the values of {count} parameter(s) are in memory alone; "
             "write to a file with -o to keep them",
-            file=sys.stderr,
         )
 
 
@@ -149,8 +178,12 @@ def open_streams() -> None:
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
-def guarded(tool: str, run: Callable[[], int], *, debug: bool = False) -> int:
+def guarded(
+    tool: str, run: Callable[[], int], *, debug: bool = False, as_json: bool = False
+) -> int:
     """The exit code of `run`, or of the one message for what it raised; never a traceback.
+
+    With `as_json` the message is a JSON document on standard output too, in place of the result.
 
     With `debug`, or the variable TRITON_DEBUG set, a traceback stands before the message. Garbage
     is looked for less often: classes and IR are made of cycles that live until the end, and looking
@@ -177,6 +210,9 @@ def guarded(tool: str, run: Callable[[], int], *, debug: bool = False) -> int:
             traceback.print_exc()
         code, message = _explained(wrong)
         error(tool, message)
+        if as_json:
+            kind = type(wrong).__name__
+            print_json({"error": {"kind": kind, "message": message, "exit_code": code}})
         return code
     finally:
         gc.set_threshold(*threshold)

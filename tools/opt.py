@@ -428,7 +428,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
     arguments = sys.argv[1:] if argv is None else list(argv)
     with _restored_globals():
-        return guarded(TOOL, lambda: _run(arguments), debug="--debug" in arguments)
+        return guarded(
+            TOOL,
+            lambda: _run(arguments),
+            debug="--debug" in arguments,
+            as_json="--json" in arguments,
+        )
 
 
 def _run(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ from ...ir.errors import BackendError, LoweringError, TritonError, first_line
 from ...ir.extras import install
 from ..comparison import BATCH, disagreement, products, sample_inputs
 from ..engine import ArtifactEngine
+from .first_remark import without_first_remark
 
 MOST_PRODUCTS = 2 * 10**9
 """As many multiplications the interpreter makes for a check, so that it takes a second at most."""
@@ -87,19 +88,21 @@ def _invoked(
     if reference:
         kernels = resolvers.BUILTIN_REF
     try:
-        interpreter: Any = Interpreter(
-            model_content=model,
-            num_threads=threads,
-            experimental_op_resolver_type=kernels,
-            experimental_preserve_all_tensors=keep,
-        )
+        with without_first_remark():
+            interpreter: Any = Interpreter(
+                model_content=model,
+                num_threads=threads,
+                experimental_op_resolver_type=kernels,
+                experimental_preserve_all_tensors=keep,
+            )
         ports = interpreter.get_input_details()
         if len(ports) != len(inputs):
             raise BackendError(f"the model takes {len(ports)} inputs, got {len(inputs)}")
         for port, array in zip(ports, inputs, strict=True):
             if tuple(port["shape"]) != array.shape:
                 interpreter.resize_tensor_input(port["index"], array.shape)
-        interpreter.allocate_tensors()
+        with without_first_remark():
+            interpreter.allocate_tensors()
         for port, array in zip(ports, inputs, strict=True):
             interpreter.set_tensor(port["index"], np.ascontiguousarray(array).reshape(array.shape))
         interpreter.invoke()
