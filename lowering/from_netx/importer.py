@@ -107,18 +107,8 @@ class _Writer:
             flat = tensor.ReshapeToOp(add(spike.ToTensorOp(value, i1)), [-2, -3, -1])
             value = add(spike.FromTensorOp(add(flat)))
         weight, gain = self._weight(layer)
-        synapse = (
-            spike.LinearOp(value, weight)
-            if dense
-            else spike.ConvOp(
-                value,
-                weight,
-                strides=layer.strides,
-                padding=(*layer.padding, *layer.padding),
-                dilation=layer.dilation,
-                groups=layer.groups,
-            )
-        )
+        kind = spike.LinearOp if dense else spike.ConvOp
+        synapse = kind(value, weight, **layer.window)
         current = self.builder.convert(add(synapse), i32)
         bias: float | SSAValue = 0.0
         if layer.bias is not None:

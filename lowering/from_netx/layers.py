@@ -7,9 +7,9 @@ order channels, height, width, and what its type needs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -48,9 +48,8 @@ class Layer:
         weight: whole numbers: [out, in], or [out, in / groups, kernel height, kernel width].
         bias: whole numbers, of each neuron or channel; `None` for 0.
         neuron: what its neurons are.
-        strides, padding, dilation: of a convolution, in the order height, width; else empty.
-        groups: of a convolution.
-        flat: whether what comes in is flattened before.
+        window: of a convolution `strides`, `padding` at both ends, `dilation`, each for height and
+            width, and `groups`, as `spike.conv` takes them; else empty.
     """
 
     name: str
@@ -59,11 +58,7 @@ class Layer:
     weight: Array
     bias: Array | None
     neuron: Neuron
-    strides: tuple[int, ...] = ()
-    padding: tuple[int, ...] = ()
-    dilation: tuple[int, ...] = ()
-    groups: int = 1
-    flat: bool = False
+    window: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,22 +209,17 @@ def _layer(
             raise group.fail(f"weight expects [{shape[0]}, {count}], got {list(weight.shape)}")
         bias = _bias(group, shape[0])
         weight = weight.reshape(shape[0], count)
-        return Layer(name, index, shape, weight, bias, numbers, flat=flat)
+        return Layer(name, index, shape, weight, bias, numbers)
     if before is None:
         raise group.fail("a convolution expects an input layer or convolution before it")
-    return _convolution(group, name, index, shape, weight, before, flat, numbers)
+    weight, window = _convolution(group, shape, weight, before, flat)
+    return Layer(name, index, shape, weight, _bias(group, shape[0]), numbers, window)
 
 
 def _convolution(
-    group: _Group,
-    name: str,
-    index: int,
-    shape: tuple[int, ...],
-    weight: Array,
-    before: tuple[int, ...],
-    flat: bool,
-    numbers: Neuron,
-) -> Layer:
+    group: _Group, shape: tuple[int, ...], weight: Array, before: tuple[int, ...], flat: bool
+) -> tuple[Array, Mapping[str, Any]]:
+    """The weight and the window of a convolution; see `Layer`."""
     if flat or len(before) != 3 or len(shape) != 3:
         raise group.fail(f"a convolution expects shapes [C, H, W], got {before} and {shape}")
     if weight.ndim == 5 and weight.shape[4] == 1:
@@ -252,19 +242,8 @@ def _convolution(
     )
     if sizes != shape[1:]:
         raise group.fail(f"shape expects [{shape[0]}, {sizes[0]}, {sizes[1]}], got {list(shape)}")
-    bias = _bias(group, shape[0])
-    return Layer(
-        name,
-        index,
-        shape,
-        weight,
-        bias,
-        numbers,
-        strides=strides,
-        padding=padding,
-        dilation=dilation,
-        groups=groups,
-    )
+    window = {"strides": strides, "padding": (*padding, *padding), "dilation": dilation}
+    return weight, {**window, "groups": groups}
 
 
 def _bias(group: _Group, count: int) -> Array | None:

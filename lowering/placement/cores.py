@@ -42,16 +42,21 @@ class Traffic:
         return self.other[within], self.spikes[within]
 
 
+def summed(
+    items: int, source: Array, target: Array, spikes: Array
+) -> tuple[tuple[Array, Array], Array]:
+    """Pairs of items, each once and in order, and the spikes between them."""
+    keys, place = np.unique(source * items + target, return_inverse=True)
+    return np.divmod(keys, max(1, items)), np.bincount(place, spikes, minlength=len(keys))
+
+
 def traffic(items: int, source: Array, target: Array, spikes: Array) -> Traffic:
     """Traffic between items, of pairs in any order; what stays within one is left out."""
     apart = source != target
-    source, target, spikes = source[apart], target[apart], spikes[apart]
-    keys = np.concatenate([source * items + target, target * items + source])
-    keys, place = np.unique(keys, return_inverse=True)
-    summed = np.bincount(place, np.concatenate([spikes, spikes]), minlength=len(keys))
-    rows = keys // max(1, items)
-    first = np.searchsorted(rows, np.arange(items + 1))
-    return Traffic(first, keys % max(1, items), summed)
+    ends = source[apart], target[apart]
+    both, back = np.concatenate(ends), np.concatenate(ends[::-1])
+    (rows, other), each = summed(items, both, back, np.tile(spikes[apart], 2))
+    return Traffic(np.searchsorted(rows, np.arange(items + 1)), other, each)
 
 
 def merged(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from ...dialects.spike import NetworkOp
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError
-from .cores import Traffic, arranged, merged, packed, traffic
+from .cores import Traffic, arranged, merged, packed, summed, traffic
 from .device import Device
 from .device_file import load_device
 from .placement import Placement, Slice
@@ -79,7 +78,7 @@ class _Planner:
         target = numbers[self.flows.target[within]]
         core = self.cores(source, target, self.flows.spikes[within])
         count = int(core.max(initial=-1)) + 1
-        pairs, spikes = _summed(core[source], core[target], self.flows.spikes[within], count)
+        pairs, spikes = summed(count, core[source], core[target], self.flows.spikes[within])
         between = traffic(count, *pairs, spikes)
         chips, chip, processor = self.chips(core, count, between)
         core_places = np.stack([chip, processor], 1)
@@ -262,23 +261,13 @@ def _prefixes(counts: Mapping[str, int], room: int) -> list[list[str]]:
     return parts
 
 
-def _summed(
-    source: Array, target: Array, spikes: Array, count: int
-) -> tuple[tuple[Array, Array], Array]:
-    """Pairs of cores, each once, and the spikes between them."""
-    keys, place = np.unique(source * count + target, return_inverse=True)
-    summed = np.bincount(place, spikes, minlength=len(keys))
-    return (keys // max(1, count), keys % max(1, count)), summed
-
-
 def _within(between: Traffic, own: Array, count: int) -> Traffic:
     """The traffic among some items alone, numbered anew."""
     number = np.full(count, -1, np.int64)
     number[own] = np.arange(len(own))
     rows = [between.row(item) for item in own.tolist()]
-    kept = [(number[other] >= 0) for other, _ in rows]
-    lengths = accumulate((int(keep.sum()) for keep in kept), initial=0)
-    others = [number[other[keep]] for (other, _), keep in zip(rows, kept, strict=True)]
-    spikes = [values[keep] for (_, values), keep in zip(rows, kept, strict=True)]
-    first = np.fromiter(lengths, np.int64)
-    return Traffic(first, np.concatenate(others), np.concatenate(spikes))
+    item = np.repeat(np.arange(len(own)), [len(other) for other, _ in rows])
+    other, spikes = (np.concatenate(column) for column in zip(*rows, strict=True))
+    kept = number[other] >= 0
+    first = np.searchsorted(item[kept], np.arange(len(own) + 1))
+    return Traffic(first, number[other[kept]], spikes[kept])
