@@ -85,7 +85,8 @@ class Device:
 _ORDERS: Mapping[FamilyName, str] = {
     "ultrascale+": r"(?P<package>[a-z]{4}\d{3,4})?"
     r"((?P<speed>[123](?:l|lv|h|hv)?)(?P<temperature>[ceiqm])?)?",
-    "7-series": r"(?P<industrial>i?)(?P<package>[a-z]{3}\d{3})?((?P<speed>[123]l?)(?P<temperature>[ceiq])?)?",
+    "7-series": r"(?P<industrial>i?)(?P<package>[a-z]{3}\d{3})?"
+    r"((?P<speed>[123]l?)(?P<temperature>[ceiq])?)?",
     "ecp5": r"(?P<speed>[678])?((?P<package>[bm]g\d{3})(?P<temperature>[ci])?)?",
     "ice40": r"(?P<package>[a-z]{2,3}\d{2,3})?(?P<speed>)(?P<temperature>(?:itr|tr|i)?)",
 }
