@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...runtime.native.abi.interface import Interface, TensorInterface
 from ...runtime.native.program import dtype_named
+from ..emission import Names
 from ..to_native.header import C_TYPES, NOTES, macro_prefix
 from ..to_native.program.program import Program
 from .ports import noted_ports
@@ -48,9 +49,11 @@ class Written:
         Raises:
             RefusedError: something has no form in C.
         """
-        names = [[t.name for t in ts] for ts in (interface.inputs, interface.outputs)]
-        source = Source(program, names[0], names[1])
+        inputs, outputs = _numbered(interface)
+        source = Source(program, inputs, outputs)
         code = source.write()
+        while name == "main" or re.search(rf"\b{name}\b", "\n".join([code[0], *code[1]])):
+            name += "_"
         report = {
             "flash": {"constants": sum(source.constants.values()), "of": source.constants},
             "ram": {
@@ -81,17 +84,20 @@ class Written:
             (f"{macro}_{role}_{n}", tensor) for role, ts in roles for n, tensor in enumerate(ts)
         ]
 
-    def _prototype(self) -> str:
+    def _prototype(self, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+        given = zip(self.interface.inputs, inputs, strict=True)
+        made = zip(self.interface.outputs, outputs, strict=True)
         arguments = [
-            *(f"const {C_TYPES[t.dtype]} *{t.name}" for t in self.interface.inputs),
-            *(f"{C_TYPES[t.dtype]} *{t.name}" for t in self.interface.outputs),
+            *(f"const {C_TYPES[t.dtype]} *{name}" for t, name in given),
+            *(f"{C_TYPES[t.dtype]} *{name}" for t, name in made),
         ]
         return f"void {self.name}({', '.join(arguments) or 'void'})"
 
     def _source(self) -> str:
         before, calls = self.code
+        inputs, outputs = _numbered(self.interface)
         named = set(re.findall(r"\w+", "\n".join(calls)))
-        idle = [f"    (void){t.name};" for t in self.interface.inputs if t.name not in named]
+        idle = [f"    (void){name};" for name in inputs if name not in named]
         floats = "float" in before or "double" in before
         includes = [f'#include "{self.name}.h"', "", "#include <stdint.h>"]
         includes += ["#include <math.h>"] if floats else []
@@ -101,13 +107,14 @@ class Written:
             "\n".join(includes),
             "#ifdef __clang__\n#pragma STDC FP_CONTRACT OFF\n#endif" if floats else "",
             before,
-            "\n".join([self._prototype(), "{", *idle, *calls, "}"]),
+            "\n".join([self._prototype(inputs, outputs), "{", *idle, *calls, "}"]),
         ]
         return "\n\n".join(filter(None, parts)) + "\n"
 
     def _header(self) -> str:
         guard = f"{macro_prefix(self.name)}_C_H"
         flash, ram = self.report["flash"]["constants"], self.report["ram"]["memory"]
+        tensors = (self.interface.inputs, self.interface.outputs)
         lines = [
             f"/* {self.name}: {_MADE}",
             " *",
@@ -129,7 +136,7 @@ class Written:
             'extern "C" {',
             "#endif",
             "",
-            f"{self._prototype()};",
+            f"{self._prototype(*([t.name for t in ts] for ts in tensors))};",
             "",
             "#ifdef __cplusplus",
             "}",
@@ -153,7 +160,8 @@ class Written:
 
     def _main(self) -> str:
         """An example that calls the function once."""
-        names = ", ".join(t.name for _, t in self._tensors)
+        free = Names((self.name, "i", "main", "printf"))
+        names = [free.new(t.name) for _, t in self._tensors]
         lines = [
             f"/* An example: {self.name} of zeros. */",
             f'#include "{self.name}.h"',
@@ -161,21 +169,28 @@ class Written:
             "#include <stdio.h>",
             "",
             *(
-                f"static {C_TYPES[t.dtype]} {t.name}[{macro}_ELEMENTS ? {macro}_ELEMENTS : 1];"
-                for macro, t in self._tensors
+                f"static {C_TYPES[t.dtype]} {name}[{macro}_ELEMENTS ? {macro}_ELEMENTS : 1];"
+                for name, (macro, t) in zip(names, self._tensors, strict=True)
             ),
             "",
             "int main(void)",
             "{",
-            f"    {self.name}({names});",
+            f"    {self.name}({', '.join(names)});",
         ]
-        for macro, tensor in self._tensors[len(self.interface.inputs) :]:
+        first = len(self.interface.inputs)
+        for name, (macro, _) in zip(names[first:], self._tensors[first:], strict=True):
             lines += [
                 f"    for (int i = 0; i < {macro}_ELEMENTS; i++) {{",
-                f'        printf("{tensor.name}[%d] = %g\\n", i, (double){tensor.name}[i]);',
+                f'        printf("{name}[%d] = %g\\n", i, (double){name}[i]);',
                 "    }",
             ]
         return "\n".join([*lines, "    return 0;", "}"]) + "\n"
+
+
+def _numbered(interface: Interface) -> tuple[list[str], list[str]]:
+    """What the code calls inputs and outputs, whose own names may be those of something in it."""
+    counts = len(interface.inputs), len(interface.outputs)
+    return [f"in{n}" for n in range(counts[0])], [f"out{n}" for n in range(counts[1])]
 
 
 def _bytes(tensor: TensorInterface) -> int:

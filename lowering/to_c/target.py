@@ -90,4 +90,4 @@ class CTarget(Target[COptions]):
             problem = ("builtin.module", location_text(module), str(error))
             raise UnsupportedError(self.name, [problem]) from None
         manifest = {"interface": interface.to_dict(), "report": written.report}
-        return Artifact(name, written.files(), manifest=manifest)
+        return Artifact(written.name, written.files(), manifest=manifest)

@@ -15,7 +15,8 @@ static int host(int operation, const void *argument)
 #ifdef __riscv
     register int a0 __asm__("a0") = operation;
     register const void *a1 __asm__("a1") = argument;
-    __asm__ volatile(".option push\n.option norvc\n.balign 16\nslli zero, zero, 0x1f\nebreak\n"
+    /* Aligned first: what fills may need instructions of two bytes. */
+    __asm__ volatile(".balign 16\n.option push\n.option norvc\nslli zero, zero, 0x1f\nebreak\n"
                      "srai zero, zero, 7\n.option pop"
                      : "+r"(a0)
                      : "r"(a1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.tools.verify import verify_module
 
+from .conftest import CHECKED
 from .programs import MIXED
 
 Array = NDArray[Any]
@@ -190,6 +193,38 @@ def test_names_of_c_are_left_alone(filled: Filled) -> None:
         "  func.return %y : tensor<2xf32>\n}"
     )
     assert "const float *int_" in compile_to_target(module, "c{name=while}").text("while_.h")
+
+
+@pytest.mark.parametrize("name", ["memory", "step1", "loops0", "inside", "x", "main"])
+@pytest.mark.parametrize("of", ["argument", "function"])
+def test_names_of_the_code_are_free(
+    name: str, of: str, tmp_path: Path, compiler: str, in_c: Callable[..., list[Array]]
+) -> None:
+    """Arguments and the function are called what the code calls something of its own."""
+    argument = name if of == "argument" else "x"
+    module = parse_module(
+        f"func.func @forward(%{argument}: tensor<6x1x4xf32>, %idle: tensor<2xf32>)"
+        " -> tensor<1x4xf32> {\n"
+        f"  %s = spike.lif %{argument} {{beta = 0.75 : f64}}"
+        " : (tensor<6x1x4xf32>) -> !spike.train<6x1x4>\n"
+        "  %t = spike.to_tensor %s : (!spike.train<6x1x4>) -> tensor<6x1x4xf32>\n"
+        "  %y = tensor.reduce_sum %t {axes = array<i64: 0>}"
+        " : (tensor<6x1x4xf32>) -> tensor<1x4xf32>\n"
+        "  func.return %y : tensor<1x4xf32>\n}"
+    )
+    options = {"name": name} if of == "function" else {}
+    inputs = [np.linspace(-1, 3, 24, dtype=np.float32).reshape(6, 1, 4), np.zeros(2, np.float32)]
+    (want,), (got,) = run_module(module, inputs), in_c(module, *inputs, **options)
+    assert want.any()
+    np.testing.assert_array_equal(got, want)
+    files = compile_to_target(module, "c", options).files
+    for file, content in files.items():
+        (tmp_path / file).write_bytes(content)
+    sources = sorted(file for file in files if file.endswith(".c"))
+    command = [compiler, *CHECKED, "-Wshadow", *sources, "-lm", "-o", "example"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./example"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "y[3] = 0" in done.stdout
 
 
 def test_a_sum_that_a_loop_reads_too_stays_in_memory(
