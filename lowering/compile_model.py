@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
+from ..ir.interpreter import entry_function
+from ..ir.notebook import html_table
 from ..ir.pipeline import did_you_mean
+from ..ir.value_names import argument_names, result_names
 from .artifact import write_artifact
 from .models import ExampleInputs, Model, import_model
 from .targets import compile_to_target, get_all_targets, get_target, read_options
@@ -50,7 +53,7 @@ class BackendBase(ABC):
         return compiled_model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CompiledModel:
     """What a built-in target makes of a model.
 
@@ -65,6 +68,34 @@ class CompiledModel:
     module: ModuleOp = field(repr=False)
     artifact: Artifact = field(repr=False)
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+
+    def __repr__(self) -> str:
+        files = ", ".join(f"{name}: {len(data):,} bytes" for name, data in self._files()[:3])
+        more = f", and {len(self._files()) - 3} more" if len(self._files()) > 3 else ""
+        (name, inputs, outputs) = self._signature()
+        takes = ", ".join(f"{n}: {t}" for n, t in inputs)
+        gives = ", ".join(t for _, t in outputs)
+        return f"CompiledModel({self.target!r}, {name}({takes}) -> {gives}; {files}{more})"
+
+    def _repr_html_(self) -> str:
+        name, inputs, outputs = self._signature()
+        rows: list[tuple[str, str, str | int]] = [
+            *(("input", n, t) for n, t in inputs),
+            *(("output", n, t) for n, t in outputs),
+            *(("file", n, len(data)) for n, data in self._files()),
+        ]
+        return html_table(f"{name} for {self.target}", ["", "name", "type or bytes"], rows)
+
+    def _files(self) -> list[tuple[str, bytes]]:
+        return list(self.artifact.files.items())
+
+    def _signature(self) -> tuple[str, list[tuple[str, str]], list[tuple[str, str]]]:
+        """The name, and the names and types of inputs and outputs."""
+        function = entry_function(self.module, "forward")
+        types = function.function_type
+        inputs = zip(argument_names(function), map(str, types.inputs), strict=True)
+        outputs = zip(result_names(function), map(str, types.outputs), strict=True)
+        return self.artifact.name, list(inputs), list(outputs)
 
     def save(self, path: str | Path) -> list[Path]:
         """Write the artefact to `path`; the files written.

@@ -157,6 +157,7 @@ def test_the_wheel_holds_every_source_file(tmp_path: Path) -> None:
             "ls-files",
             "-z",
             "*.py",
+            "*.json",
             "*.lark",
             "*.tri",
             "*.toml",
@@ -207,3 +208,11 @@ def test_the_wheel_holds_every_source_file(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(tmp_path / "site")},
     )
     assert done.stdout.split() == [str(tmp_path / "site/triton_dsl/__init__.py"), "ternarize"]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    lines = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "cff-version: 1.2.0"
+    assert f"version: {CONFIG['project']['version']}" in lines
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert CONFIG["project"]["version"] in changes

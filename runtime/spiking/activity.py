@@ -25,6 +25,7 @@ from ...dialects.spike.types import dense_type, is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import Observer, entry_function
 from ...ir.locations import location_text
+from ...ir.notebook import html_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,15 @@ class Activity:
     layers: tuple[LayerActivity, ...]
     synapses: tuple[SynapseActivity, ...]
     dt: float | None = None
+
+    def _repr_html_(self) -> str:
+        title = f"{self.spikes:,} spikes, {self.additions:,} additions (dense: {self.dense:,})"
+        rows = [
+            (layer.name, layer.op, layer.steps, layer.neurons, layer.spikes, layer.rate)
+            for layer in self.layers
+        ]
+        columns = ["layer", "op", "steps", "neurons", "spikes", "rate"]
+        return html_table(title, columns, rows)
 
     @property
     def spikes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,21 @@ def panels(count: int, height: float) -> tuple[Figure, list[Axes]]:
         BackendError: matplotlib is missing.
     """
     with plain_style():
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(WIDTH, 0.8 + height * count), layout="constrained")
+        figure = _figure_class()(figsize=(WIDTH, 0.8 + height * count), layout="constrained")
         grid = figure.subplots(count, 1, sharex=True, squeeze=False)
     return figure, list(grid[:, 0])
+
+
+@cache
+def _figure_class() -> type[Figure]:
+    """A figure that a notebook draws without a back end of matplotlib's for notebooks."""
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        def _repr_png_(self) -> bytes:
+            return picture_bytes(self, ".png")
+
+    return Picture
 
 
 def count_upwards(axis: Axes) -> None:
