@@ -52,6 +52,7 @@ PASSES = {
     "lower-network": "passes.network.lower_network:LowerNetworkPass",
     "lower-recurrent": "passes.lower_recurrent:LowerRecurrentPass",
     "merge-rescaling": "passes.requantize.merge_rescaling:MergeRescalingPass",
+    "multiply-integers": "lowering.to_native.multiply_integers:MultiplyIntegersPass",
     "normalize-weights": "passes.normalize_weights:NormalizeWeightsPass",
     "optimize-adder-graph": "passes.adder_graph.optimize_adder_graph:OptimizeAdderGraphPass",
     "quantize-activations": "passes.quantize_activations.quantize_activations:"

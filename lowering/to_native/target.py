@@ -143,7 +143,7 @@ def native_stages(options: str, spikes: str = "event", keep: str = "integers") -
     """The stages, with the options of the pass to memory, the form of spiking synapses, and which
     products with trits are kernels."""
     return (
-        *loop_stages(spikes, keep, KERNELS),
+        *loop_stages(spikes, keep, KERNELS, integers=True),
         Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),
         Stage(
             "llvm",
@@ -154,7 +154,12 @@ def native_stages(options: str, spikes: str = "event", keep: str = "integers") -
 
 
 def loop_stages(
-    spikes: str, keep: str, neurons: Collection[str], *, fused: bool = False
+    spikes: str,
+    keep: str,
+    neurons: Collection[str],
+    *,
+    fused: bool = False,
+    integers: bool = False,
 ) -> tuple[Stage, ...]:
     """The stages from whole tensors to loops over elements.
 
@@ -164,7 +169,10 @@ def loop_stages(
         neurons: the models that stay.
         fused: whether spiking layers share a loop over the steps (`fuse-steps`), so that no run
             stands in memory.
+        integers: whether bytes are multiplied in place of the floats that they stand for
+            (`multiply-integers`).
     """
+    products = "multiply-integers," if integers else ""
     kept = f" keep={','.join(neurons)}" if neurons else ""
     whole = parts = decomposition(takes)
     first = ""
@@ -182,7 +190,7 @@ def loop_stages(
         ),
         Stage(
             "fuse",
-            "fold-constants{keep-packed=true},fuse-linear,"
+            f"{products}fold-constants{{keep-packed=true}},fuse-linear,"
             "fold-constants{keep-packed=true},canonicalize,cse,dce",
         ),
         Stage(
