@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    NameLoc,
+    StringAttr,
+    UnknownLoc,
+)
 from xdsl.ir import Operation
 
 
@@ -22,6 +29,12 @@ def location_text(op: Operation) -> str:
             return str(location).removeprefix("loc(").removesuffix(")")
         current = current.parent_op()
     return "unknown"
+
+
+def location_name(op: Operation) -> str:
+    """What the source calls `op`, as ONNX calls its nodes; empty where it has no name for it."""
+    location = op.location
+    return location.desc.data if isinstance(location, NameLoc) else ""
 
 
 def error_at(op: Operation, message: str) -> str:

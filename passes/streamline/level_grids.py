@@ -8,6 +8,8 @@ values those are (`streamline`), and what is returned (`level_results`).
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -15,8 +17,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
+from ...ir.locations import location_name
 from ..analysis.compile_time import literal, literal_value
-from ..analysis.layers import is_layer, rebuilt, weight_of
+from ..analysis.layers import Layer, is_layer, rebuilt, weight_of
 from ..analysis.replacement import insert_before
 from .input_quantizers import quantizer
 from .level_functions import (
@@ -54,9 +57,9 @@ class LevelGrids:
         self.anchor = anchor
         self._grids.clear()
 
-    def add(self, op: Operation) -> SSAValue:
-        """Insert `op` for the op being visited."""
-        insert_before(self.anchor, op)
+    def add(self, op: Operation, source: Operation | None = None) -> SSAValue:
+        """Insert `op` for the op being visited, at the location of `source` if one is given."""
+        insert_before(self.anchor, op, source)
         return op.results[0]
 
     def constant(self, key: str, values: Array, element: Attribute) -> SSAValue:
@@ -202,9 +205,9 @@ class LevelGrids:
         weight = literal_value(weight_of(product))
         assert weight is not None
         signed = with_signs(weight, weight_channel(product), signs)
-        key = f"{weight_key(weight_of(product))}.signed"
+        key = f"{weight_key(product)}.signed"
         known = self.constant(key, signed, tensor_type(weight_of(product)).element_type)
-        return self.add(rebuilt(product, weight=known)), values, -most
+        return self.add(rebuilt(product, weight=known), product), values, -most
 
     def centred(self, grid: LevelGrid) -> LevelGrid:
         """Integers whose 0 is the real number 0, for products that pad with it."""
@@ -238,11 +241,13 @@ def plain(
     return LevelFunction(root, bounds, entry, lift, entry)
 
 
-def weight_key(weight: SSAValue) -> str:
-    """What to call what is made of a weight."""
-    owner = weight.owner
+def weight_key(op: Layer) -> str:
+    """What to call what is made of a layer's weight: as the source calls that, or the layer."""
+    owner = weight_of(op).owner
     named = isinstance(owner, tensor.ParameterOp | ternary.ParameterOp)
-    return owner.key.data if named else "weight"
+    key = owner.key.data if named else ""
+    made_up = re.fullmatch(r"(constant|weight|_?\d+)?(\.\d+)?", key) is not None
+    return (made_up and location_name(op)) or key or "weight"
 
 
 def channel_of(function: LevelFunction) -> int:

@@ -18,6 +18,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_float
+from ...ir.locations import location_name
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import (
     Layer,
@@ -83,7 +84,7 @@ def _integer_product(
         )  # fmt: skip
     if isinstance(op, ternary.MatmulOp):
         return ternary.LinearOp(grid.root, weight_of(op))
-    key = f"{weight_key(weight_of(op))}.levels"
+    key = f"{weight_key(op)}.levels"
     if weight.is_ternary:
         trits = levels.constant(key, weight.integers.astype(np.int8), ternary.trit)
         return as_ternary(op, trits, input=grid.root)
@@ -265,7 +266,7 @@ def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
     total = levels.add(
         ternary.ConvOp(
             grid.root,
-            levels.constant("window", ones, ternary.trit),
+            levels.constant(f"{location_name(op) or 'window'}.levels", ones, ternary.trit),
             strides=op.strides.get_values(),
             padding=padding,
             dilation=[1] * len(kernel),

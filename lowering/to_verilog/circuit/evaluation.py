@@ -12,21 +12,25 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
+from ....dialects import tensor, ternary
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
 from ....dialects.traits import MovesElements, has
 from ....ir.errors import UnsupportedError
-from ....ir.locations import location_text
-from ....passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
+from ....ir.locations import location_name, location_text
+from ....passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE, Product
 from ....passes.analysis.compile_time import literal_value
 from .circuit import Circuit
 from .circuit_rules import RULES, Signals, moved, numbers
 from .words import KEYWORDS
 
+_PRODUCTS = Product | ternary.AdderGraphOp | ternary.ConvOp | tensor.ConvOp
+"""What begins a layer."""
+
 
 class LayerNames:
-    """What the layers of a program are called: by their weights, or by whom they follow.
+    """What the layers of a program are called: by their weights or places, or by whom they follow.
 
     Args:
         inputs: the names of the program's arguments, which are no layers.
@@ -41,6 +45,8 @@ class LayerNames:
         weight = op.attributes.get(WEIGHT_ATTRIBUTE)
         if isinstance(weight, StringAttr):
             return layer_identifier(weight.data)
+        if isinstance(op, _PRODUCTS) and location_name(op):
+            return layer_identifier(location_name(op))
         known = [self._of[value] for value in op.operands if value in self._of]
         named = [name for name in known if name not in self._inputs]
         own = op.results[0].name_hint or op.name.rpartition(".")[2]
@@ -120,7 +126,7 @@ LONGEST_NAME = 64
 
 def layer_identifier(key: str) -> str:
     """The name of the layer whose weights have that key: `fc1` of `fc1.weight.trits`."""
-    for suffix in (".signed", ".integers", ".trits", ".weights", ".weight"):
+    for suffix in (".signed", ".levels", ".integers", ".trits", ".weights", ".weight"):
         key = key.removesuffix(suffix)
     return shortened(identifier(key), LONGEST_NAME)
 

@@ -59,3 +59,9 @@ def test_the_op_between_is_named_alone() -> None:
 def test_an_unknown_input_is_an_error() -> None:
     with pytest.raises(OptionError, match="no argument is called 'pixels'; there are x"):
         compile_to_target(network(), 'verilog{inputs="pixels:int8"}')
+
+
+def test_layers_are_called_as_the_nodes_of_the_source() -> None:
+    artifact = compile_to_target(network(), 'verilog{inputs="x:int2"}')
+    layers = artifact.manifest["report"]["layers"]
+    assert {"matmul_1", "matmul_6"} <= {layer["name"] for layer in layers}
