@@ -193,9 +193,14 @@ def with_common_step(
 
 
 def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:
-    """Step, lowest value and number of steps of the evenly spaced levels that values lie on."""
+    """Step, lowest value and number of steps of the evenly spaced levels that values lie on.
+
+    A single level gets a step above it that no value takes.
+    """
     levels = np.unique(values.astype(np.float64))
-    if not 2 <= len(levels) <= LEVELS:
+    if len(levels) == 1:
+        return abs(float(levels[0])) or 1.0, float(levels[0]), 1
+    if len(levels) > LEVELS:
         return None
     step = float(np.diff(levels).min())
     counts = (levels - levels[0]) / step

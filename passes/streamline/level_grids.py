@@ -172,42 +172,56 @@ class LevelGrids:
         if uniform is None:
             raise NoFunctionError("its values are not on few, evenly spaced levels")
         step, lowest, number = uniform
+        function = self.rising(function)
+        assert function.bounds is not None
+        table, low = function.table(), function.bounds[0]
         counts = np.rint((table.astype(np.float64) - lowest) / step).astype(np.int64)
-        root = function.root
-        falling = np.asarray((np.diff(counts, axis=0) < 0).any(axis=0))
-        if falling.any():
-            root, counts, low = self._negated(function, counts, falling)
-        if (np.diff(counts, axis=0) < 0).any():
-            raise NoFunctionError("its values rise and fall")
         asked = np.arange(1, number + 1)
         thresholds = low + np.stack([(counts < level).sum(axis=0) for level in asked], axis=1)
         known = self.constant("thresholds", thresholds.astype(np.int32), i32)
         axis = channel_of(function) if thresholds.shape[0] > 1 else 1
-        counted = self.add(tensor.MultiThresholdOp(self.wide(root), known, axis=axis))
+        counted = self.add(tensor.MultiThresholdOp(self.wide(function.root), known, axis=axis))
         return LevelGrid(counted, step, lowest, (0, number))
 
-    def _negated(
-        self, function: LevelFunction, counts: Array, falling: Array
-    ) -> tuple[SSAValue, Array, int]:
-        """The sums with some channels negated; counts for them, and the least sum."""
+    def rising(self, function: LevelFunction) -> LevelFunction:
+        """A function of integers that never falls: of negated ones in channels where it fell.
+
+        Raises:
+            NoFunctionError: a channel rises and falls.
+        """
         assert function.bounds is not None
-        most = max(abs(bound) for bound in function.bounds)
-        points = np.arange(-most, most + 1)
-        values = np.zeros((len(points), counts.shape[1]), np.int64)
-        places = np.clip(points - function.bounds[0], 0, len(counts) - 1)
-        values = np.where(falling, counts[places[::-1]], counts[places])
+        steps = np.diff(function.table().astype(np.float64), axis=0)
+        falling = np.asarray((steps < 0).any(axis=0))
+        if not falling.any():
+            return function
+        if ((steps > 0).any(axis=0) & falling).any():
+            raise NoFunctionError("its values rise and fall")
+        low, high = function.bounds
+        most = max(abs(low), abs(high))
         signs = np.where(falling, -1, 1)
+        along = channels_on(function.value, channel_of(function), signs)
+
+        def lift(points: Array) -> Array:
+            """Sums beyond the bounds, which there are not, as those at them."""
+            up, down = (function.at(np.clip(sign * points, low, high)) for sign in (1, -1))
+            return np.where(along < 0, down, up)
+
+        root = self._negated(function, signs)
+        return LevelFunction(root, (-most, most), function.value, lift, function.value)
+
+    def _negated(self, function: LevelFunction, signs: Array) -> SSAValue:
+        """The integers of a function, times -1 or 1 in each channel: by the weight of a layer."""
         product = function.root.owner
         if not is_layer(product):
             vector = channels_on(function.value, channel_of(function), signs.astype(np.int32))[0]
             factor = self.constant("signs", vector, i32)
-            return self.add(tensor.MulOp(self.wide(function.root), factor)), values, -most
+            return self.add(tensor.MulOp(self.wide(function.root), factor))
         weight = literal_value(weight_of(product))
         assert weight is not None
         signed = with_signs(weight, weight_channel(product), signs)
         key = f"{weight_key(product)}.signed"
         known = self.constant(key, signed, tensor_type(weight_of(product)).element_type)
-        return self.add(rebuilt(product, weight=known), product), values, -most
+        return self.add(rebuilt(product, weight=known), product)
 
     def centred(self, grid: LevelGrid) -> LevelGrid:
         """Integers whose 0 is the real number 0, for products that pad with it."""

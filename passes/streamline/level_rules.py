@@ -46,6 +46,7 @@ from .level_products import (
     weight_channel,
     weight_grid,
 )
+from .level_results import integer_result
 
 Reduction = tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp | tensor.ReduceSumOp
 
@@ -193,6 +194,9 @@ def moved(levels: LevelGrids, op: Operation) -> None:
     if isinstance(op, tensor.PermuteOp) and op.perm.get_values()[0] == 0:
         _permuted(levels, op, function)
         return
+    if isinstance(op, tensor.MaxPoolOp):
+        _pooled_channels(levels, op, function)
+        return
     grid = levels.spaced(operand)
     if isinstance(op, tensor.PadToOp):
         if op.value.value.data:
@@ -221,6 +225,14 @@ def _moved_floats(levels: LevelGrids, op: Operation, function: LevelFunction) ->
         return values.reshape(-1, *[1] * (rank - 1))
 
     levels.functions[result] = LevelFunction(root, None, result, lift, result)
+
+
+def _pooled_channels(levels: LevelGrids, op: tensor.MaxPoolOp, function: LevelFunction) -> None:
+    """The largest of values that rise with their integers, channel by channel."""
+    rising = levels.rising(function)
+    root = levels.add(_with_operand(op, op.operand, rising.root))
+    entry = LevelFunction(root, rising.bounds, op.result, rising.at, op.result)
+    levels.functions[op.result] = entry
 
 
 def _permuted(levels: LevelGrids, op: tensor.PermuteOp, function: LevelFunction) -> None:
@@ -279,12 +291,17 @@ def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
 
 
 def largest(levels: LevelGrids, op: tensor.ArgmaxOp) -> None:
-    """The place of the largest value, where integers rise with the values."""
+    """The place of the largest value, among integers with one scale."""
     function = levels.functions[op.operand]
-    table = function.table()
+    table, root = function.table(), function.root
     if not ((table == table[:, :1]).all() and (np.diff(table[:, 0]) > 0).all()):
-        raise NoFunctionError("the largest of its values is not that of their integers")
-    levels.results[op.result] = levels.add(_with_operand(op, op.operand, function.root))
+        real = integer_result(levels, op.operand).owner
+        assert isinstance(real, tensor.DequantizeOp)
+        scale = literal_value(real.scale)
+        if scale is None or scale.size != 1 or scale.reshape(-1)[0] <= 0:
+            raise NoFunctionError("its values have steps of different sizes")
+        root = real.input
+    levels.results[op.result] = levels.add(_with_operand(op, op.operand, root))
 
 
 def _with_operand(op: Operation, old: SSAValue, new: SSAValue) -> Operation:

@@ -93,6 +93,7 @@ def test_the_programs_need_every_rule_of_streamline(monkeypatch: MonkeyPatch) ->
     of_streamline.test_means(of_streamline.mean_of_rows, [1, 2])
     of_streamline.test_means(of_streamline.mean_of_windows, [1, 1, 2, 1])
     of_streamline.test_channels_that_are_moved()
+    of_streamline.test_largest_of_sums_with_factors_of_their_own()
     of_streamline.test_stated_arguments("uint8")
     of_streamline.test_what_has_no_form_stays_between_integers()
     of_streamline.test_pads_of_convolutions_are_the_number_0(3.0)

@@ -153,7 +153,7 @@ def test_results_with_a_factor_and_a_sum() -> None:
     same(body, [1, 2])
 
 
-@proves(rows(["_negated"]), by="enumeration")
+@proves(rows(["_negated", "rising"]), by="enumeration")
 def test_channels_that_fall_get_negated_weights() -> None:
     def body(insert: Any, x: SSAValue) -> SSAValue:
         return two_products(insert, x, scale=[0.125, -0.0625])
@@ -221,6 +221,29 @@ def test_activations_side_by_side() -> None:
         sums = times(insert, whole)
         both = insert(tensor.ConcatenateOp([sums, times(insert, x)], 1))
         return times(insert, levels(insert, both, scale=0.0625))
+
+    same(body, [1, 2])
+
+
+@proves(rows(["_pooled_channels"]), by="enumeration")
+def test_largest_of_sums_with_factors_of_their_own() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        hidden = convolved(insert, x, (1, 1))
+        scaled = insert(tensor.MulOp(hidden, shaped(insert, [0.25, -0.5], hidden)))
+        pooled = insert(tensor.MaxPoolOp(scaled, (2, 1), (1, 1)))
+        return convolved(insert, levels(insert, pooled, scale=0.5), (1, 1))
+
+    same(body, [1, 1, 2, 1])
+
+
+def test_activations_that_never_change() -> None:
+    same(lambda insert, x: two_products(insert, x, scale=2.0**-12), [1, 2])
+
+
+def test_the_largest_of_sums_with_a_bias() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        biased = insert(tensor.AddOp(two_products(insert, x), known(insert, [0.5, -1.25, 0.0])))
+        return insert(tensor.ArgmaxOp(biased))
 
     same(body, [1, 2])
 
