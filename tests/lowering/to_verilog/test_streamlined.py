@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,5 +64,6 @@ def test_an_unknown_input_is_an_error() -> None:
 
 def test_layers_are_called_as_the_nodes_of_the_source() -> None:
     artifact = compile_to_target(network(), 'verilog{inputs="x:int2"}')
-    layers = artifact.manifest["report"]["layers"]
+    report: Any = artifact.manifest["report"]
+    layers = report["layers"]
     assert {"matmul_1", "matmul_6"} <= {layer["name"] for layer in layers}
