@@ -192,7 +192,8 @@ def _refined(
 ) -> Array:
     """Moves to free room, and exchanges, as long as they gain and effort is left."""
     items, places = between.items, len(room)
-    if places == 1 or not items:
+    effort = EFFORT - items * places * places
+    if places == 1 or not items or effort <= 0:
         return place
     place = place.copy()
     rows = np.repeat(np.arange(items), np.diff(between.first))
@@ -201,7 +202,6 @@ def _refined(
     costs = pulls @ distance
     free = room - np.bincount(place, minlength=places)
     memory = space - np.bincount(place, size, minlength=places)
-    effort = EFFORT - items * places * places
     improved = True
     while improved and effort > 0:
         improved = False

@@ -21,6 +21,7 @@ from triton_dsl.lowering.placement import (
     Placement,
     Synapses,
     Workload,
+    cores,
     device_names,
     device_text,
     load_device,
@@ -209,6 +210,21 @@ def test_chips_take_what_belongs_together() -> None:
     crossing = [edge for edge in synapses if chips[edge.source] != chips[edge.target]]
     assert len(crossing) <= chains
     assert placement.traffic["between_chips"] == 256 * len(crossing)
+
+
+def test_no_effort_is_left_for_networks_that_are_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They stand where the first try puts them, without a table of all items and places."""
+    rng = np.random.default_rng(0)
+    work = network([rng.random((400, 600)) < 0.02, rng.random((600, 500)) < 0.02], inputs=False)
+    limits = {"neurons_per_core": 10, "boards": 1}
+    refined = place(work, "spinnaker1", constraints=limits)
+    monkeypatch.setattr(cores, "EFFORT", 0)
+    first = place(work, "spinnaker1", constraints=limits)
+    check(first, work)
+    assert first.traffic["hops"] > refined.traffic["hops"]
+    assert first.cores == refined.cores == 150
 
 
 def test_several_boards_and_their_limit() -> None:
