@@ -472,8 +472,9 @@ class Quantize:
 class Energy:
     """Estimate what a spiking program takes on neuromorphic machines, and beside them.
 
-    The program runs in the interpreter; its spikes, synapses and the way of each message between
-    cores are counted, times what they cost. Where sources differ both ends are told.
+    The program runs in the interpreter, for Loihi 2 and SpiNNaker as the files have it that are
+    compiled for them; its spikes, synapses and the way of each message between cores are counted,
+    times what they cost. Where sources differ both ends are told.
 
     Example: triton energy spiking.mlir -i digits.npz -d loihi2 -d spinnaker1
     """
