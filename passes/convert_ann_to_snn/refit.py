@@ -24,7 +24,7 @@ HELD_OUT = 5
 MOST_INPUTS = 4096
 """Synapses with more inputs to a sum keep their weights: the fit takes the cube of that."""
 
-MOST_ROWS = 150_000
+MOST_ROWS = 75_000
 """Convolutions are fitted on so many places, evenly spread over all."""
 
 AT_ONCE = 1024

@@ -25,7 +25,11 @@ from .trial import Trial
 Floats = NDArray[np.float64]
 
 SHARES = np.geomspace(0.15, 2.2, 12)
-"""The thresholds that are tried, as shares of nearly the greatest activation."""
+"""The thresholds that are tried, as shares of nearly the greatest activation: each third one, then
+those beside the best of these."""
+
+BETWEEN = float(SHARES[1] / SHARES[0])
+"""How many times one of them is the one before."""
 
 QUANTILE = 0.998
 """What nearly the greatest activation is."""
@@ -163,16 +167,22 @@ def search(
     channels = np.arange(len(top))
     candidates: list[tuple[Array, int, float]] = []
     costs: list[Floats] = []
+
+    def best_of(tried: list[tuple[Array, int, float]], found: list[Floats]) -> Array:
+        """The threshold that costs least, a channel."""
+        each = np.argmin(np.stack(found), axis=0)
+        return np.stack([theta for theta, _, _ in tried])[each, channels]
+
     for number in (1 << power for power in range(copies.bit_length())):
-        # Of several neurons a value, every second threshold will do.
-        shares = SHARES[:: min(2, number)]
-        tried = [(bounded(top * share), number, 0.0) for share in shares]
+        tried = [(bounded(top * share), number, 0.0) for share in SHARES[1::3]]
         found = [cost(*each) for each in tried]
+        near = best_of(tried, found)
+        finer = [(bounded(near * factor), number, 0.0) for factor in (1 / BETWEEN, BETWEEN)]
+        tried, found = tried + finer, found + [cost(*each) for each in finer]
         if signed and number == 1:
             # Neurons that leave out spikes do best with a threshold near that of all spikes.
-            best = np.argmin(np.stack(found), axis=0)
-            near = [bounded(top * shares[np.maximum(best - less, 0)]) for less in (0, 1)]
-            finer = [(theta, number, margin) for margin in MARGINS for theta in near]
+            near = best_of(tried, found)
+            finer = [(near / factor, number, m) for m in MARGINS for factor in (1, BETWEEN)]
             tried, found = tried + finer, found + [cost(*each) for each in finer]
         candidates, costs = candidates + tried, costs + found
     if bound is None and silent:

@@ -124,6 +124,12 @@ def test_values_that_matter_get_several_neurons(
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+def test_more_steps_are_nearer(filled: Filled) -> None:
+    """Where spikes cost nothing, no number of steps is worse than half as many."""
+    errors = [converted(filled, timesteps=t, signed=True, price=0)[1] for t in (2, 4, 8)]
+    assert errors[1] < errors[0] and errors[2] < errors[1]
+
+
 @pytest.mark.parametrize("options", [{"timesteps": 4}, {"timesteps": 1, "pools": "before"}])
 def test_one_neuron_says_a_value_elsewhere(filled: Filled, options: dict[str, Any]) -> None:
     module, _, _, _ = converted(filled, price=0, **options)

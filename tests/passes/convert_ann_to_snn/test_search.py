@@ -17,7 +17,12 @@ from triton_dsl.dialects.registry import parse_module, verify_module
 from triton_dsl.ir.errors import OptionError, PassError
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.passes.convert_ann_to_snn import ConvertAnnToSnnPass, convert
-from triton_dsl.passes.convert_ann_to_snn.search import information, sensitivity, simulate
+from triton_dsl.passes.convert_ann_to_snn.search import (
+    information,
+    search,
+    sensitivity,
+    simulate,
+)
 from triton_dsl.passes.convert_ann_to_snn.trial import Trial
 
 Filled = Callable[..., ModuleOp]
@@ -72,6 +77,48 @@ def test_importance_follows_the_gradients_of_the_log_probabilities(filled: Fille
     assert found[5] == 0
     assert np.corrcoef(np.log(found[:5]), np.log(expected[:5]))[0, 1] > 0.95
     np.testing.assert_allclose(found.sum(), expected.sum(), rtol=0.5)
+
+
+SEARCHED = """
+func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {
+  %w = tensor.parameter "w" : tensor<6x4xf32>
+  %i = spike.encode %x {scheme = "direct", timesteps = 1 : i64}
+      : (tensor<?x6xf32>) -> tensor<1x?x6xf32>
+  %h = tensor.relu %x : (tensor<?x6xf32>) -> tensor<?x6xf32>
+  %y = tensor.matmul %h, %w : (tensor<?x6xf32>, tensor<6x4xf32>) -> tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("price", [1e-5, 1e-3, 1e-2])
+def test_a_search_finds_nearly_the_least(filled: Filled, price: float) -> None:
+    """Staircases in float64 (Bu et al. 2022) at thresholds twice as dense cost little less."""
+    rng = np.random.default_rng(1)
+    w = rng.normal(size=(6, 4)).astype(np.float32)
+    block = entry_function(filled(SEARCHED, values={"w": w}), "forward").body.block
+    named = {op.name: op.results[0] for op in block.ops if op.results}
+    current, value = named["spike.encode"], named["tensor.relu"]
+    x = rng.gamma(0.7, 1.0, (800, 6)).astype(np.float32)
+    trial = Trial(block, [(x,)])
+    half = np.array(0.5)
+    found = search(
+        trial, value, current, 1, initial=half, price=price, bound=None, copies=16, live=[]
+    )
+    importance = sensitivity(trial, value, 1)
+
+    def cost(channel: int, theta: float, number: int) -> float:
+        y = x[:, channel].astype(np.float64)
+        s = np.clip(np.floor(y * number / theta + 0.5), 0, number)
+        left = np.mean((y - np.polyval(np.polyfit(s, y, 1), s)) ** 2) if s.std() > 0 else y.var()
+        return float(0.5 * importance[channel] * left + price * s.mean())
+
+    for channel in range(6):
+        thetas = np.quantile(x[:, channel], 0.998) * np.geomspace(0.15, 2.2, 24)
+        tried = [cost(channel, theta, n) for theta in thetas for n in (1, 2, 4, 8, 16)]
+        silent = 0.5 * importance[channel] * float(x[:, channel].var())
+        theta, number = (float(a.reshape(-1)[channel]) for a in (found.threshold, found.copies))
+        assert cost(channel, theta, int(number)) < 1.2 * min(*tried, silent)
 
 
 def test_information_is_that_of_sample_and_class() -> None:
