@@ -102,6 +102,8 @@ class Written:
         includes = [f'#include "{self.name}.h"', "", "#include <stdint.h>"]
         includes += ["#include <math.h>"] if floats else []
         includes += ["#include <string.h>"] if re.search("memcpy|memset", before) else []
+        if "__smlad" in before:
+            includes += ["#ifdef __ARM_FEATURE_SIMD32", "#include <arm_acle.h>", "#endif"]
         parts = [
             f"/* {self.name}: {_MADE} Compile it as C99 (-std=c99). */",
             "\n".join(includes),

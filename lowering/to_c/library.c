@@ -33,6 +33,50 @@ static int64_t inside(int64_t place, int64_t last)
     return place < 0 ? 0 : place > last ? last : place;
 }
 
+/* A sum of four products of bytes and another, by instructions of ARM for two at once. */
+static int32_t dot4(const int8_t *x, const int8_t *weights, int32_t sum)
+{
+#ifdef __ARM_FEATURE_SIMD32
+    uint32_t a, b, odd_a, odd_b;
+    memcpy(&a, x, sizeof a);
+    memcpy(&b, weights, sizeof b);
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(odd_a) : "r"(a));
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(odd_b) : "r"(b));
+    sum = __smlad(__sxtb16((int8x4_t)a), __sxtb16((int8x4_t)b), sum);
+    return __smlad((int16x2_t)odd_a, (int16x2_t)odd_b, sum);
+#else
+    return (int32_t)((uint32_t)sum + (uint32_t)(x[0] * weights[0] + x[1] * weights[1] +
+                                                x[2] * weights[2] + x[3] * weights[3]));
+#endif
+}
+
+/* Sums of products with bytes, modulo 2^32. */
+static int32_t dot_int8_t(const int8_t *x, const int8_t *weights, int32_t count)
+{
+    int32_t sum = 0, i = 0;
+    for (; i + 8 <= count; i += 8) {
+        sum = dot4(x + i + 4, weights + i + 4, dot4(x + i, weights + i, sum));
+    }
+    for (; i < count; i++) {
+        sum = (int32_t)((uint32_t)sum + (uint32_t)(x[i] * weights[i]));
+    }
+    return sum;
+}
+
+static int32_t dot_int16_t(const int16_t *x, const int8_t *weights, int32_t count)
+{
+    uint32_t sum = 0;
+    int32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        sum += (uint32_t)(x[i] * weights[i] + x[i + 1] * weights[i + 1] +
+                          x[i + 2] * weights[i + 2] + x[i + 3] * weights[i + 3]);
+    }
+    for (; i < count; i++) {
+        sum += (uint32_t)(x[i] * weights[i]);
+    }
+    return (int32_t)sum;
+}
+
 static float max_float(float a, float b)
 {
     return a > b || a != a ? a : b;

@@ -15,6 +15,9 @@ from ..to_native.program.sizes import Size
 from ..to_native.program.views import View
 from .expressions import c_type, constant, expression, literal
 
+_LEAST_PRODUCTS = 8
+"""Fewer products in a row are not worth a call."""
+
 
 def number(size: Size) -> int:
     """A size, all of which are known."""
@@ -53,6 +56,11 @@ def _live(nest: Nest) -> set[SSAValue]:
     return live
 
 
+def _widened(value: SSAValue) -> SSAValue:
+    """What was widened to a value, if it was."""
+    return value.owner.input if isinstance(value.owner, arith.ExtSIOp) else value
+
+
 class NestWriter:
     """Writes the loops of a nest.
 
@@ -63,6 +71,7 @@ class NestWriter:
         fixed: loops that stand elsewhere already, with the text of their index.
         scalars: variables that hold what accesses read.
         prefix: of all names, for loops within others.
+        stored: the type in C of what a view has in memory; by default nothing is known of it.
     """
 
     def __init__(
@@ -73,8 +82,10 @@ class NestWriter:
         fixed: Mapping[int, str] | None = None,
         scalars: Mapping[Access, str] | None = None,
         prefix: str = "",
+        stored: Callable[[View], str] = lambda view: "",
     ) -> None:
         self._nest = nest
+        self._stored = stored
         self._places = places
         self._tables = tables
         self._prefix = prefix
@@ -99,11 +110,16 @@ class NestWriter:
         for output, argument in enumerate(nest.output_arguments()):
             if with_sums or nest.read_back(output):
                 self._begin(output, argument)
-        self._open(nest.reductions)
-        self._body()
-        if with_sums:
-            self._next()
-            self._close(nest.reductions)
+        products = self._products() if with_sums else None
+        around = nest.reductions if products is None else nest.reductions[:-1]
+        self._open(around)
+        if products is not None:
+            self._line(products)
+        else:
+            self._body()
+            if with_sums:
+                self._next()
+        self._close(around)
         results = nest.output_arguments() if with_sums else nest.results()
         for a, value in zip(nest.writes, results, strict=True):
             if behind is not None:
@@ -133,14 +149,41 @@ class NestWriter:
                 self._depth -= 1
                 self._line("}")
 
-    def _element(self, a: Access) -> str:
-        """The element that an access is at."""
+    def _products(self) -> str | None:
+        """A sum of products with bytes that stand in a row, as a call; `None` if it is none."""
+        nest, (result, *more) = self._nest, self._nest.results()
+        (acc, *_), d = nest.output_arguments(), nest.reductions[-1]
+        sum_of = result.owner
+        if more or not isinstance(sum_of, arith.AddiOp) or c_type(result.type) != "int32_t":
+            return None
+        product = next((v.owner for v in sum_of.operands if v is not acc), None)
+        if acc not in sum_of.operands or not isinstance(product, arith.MuliOp):
+            return None
+        factors = [_widened(value) for value in product.operands]
+        reads = [nest.reads[value] for value in factors if value in nest.reads]
+        reads.sort(key=lambda a: self._stored(a.view) == "int8_t")
+        if (
+            len(reads) < 2
+            or any(number(a.strides[d]) != 1 or a not in self._places for a in reads)
+            or number(nest.sizes[d]) < _LEAST_PRODUCTS
+        ):
+            return None
+        kinds = [self._stored(a.view) for a in reads]
+        if kinds[0] not in ("int8_t", "int16_t") or kinds[1] != "int8_t":
+            return None
+        x, weights = (f"&{self._element(a, d)}" for a in reads)
+        name, size = self._names[acc], number(nest.sizes[d])
+        dot = f"dot_{kinds[0]}({x}, {weights}, {size})"
+        return f"{name} = (int32_t)((uint32_t){name} + (uint32_t){dot});"
+
+    def _element(self, a: Access, without: int | None = None) -> str:
+        """The element that an access is at; the first one of a loop."""
         if a in self._scalars:
             return self._scalars[a]
         terms = [
             self._index[d] if number(stride) == 1 else f"{self._index[d]} * {number(stride)}"
             for d, stride in enumerate(a.strides)
-            if number(stride)
+            if number(stride) and d != without
         ]
         return f"{self._places[a]}[{' + '.join(terms) or '0'}]"
 

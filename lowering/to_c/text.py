@@ -107,6 +107,9 @@ class Source:
             buffer = buffer.run.buffer
         return self._types.get(buffer) or c_type(buffer.element)
 
+    def _stored(self, view: View) -> str:
+        return self._type(view.buffer)
+
     def _pointer(self, view: View, type: str | None = None) -> str:
         """Where the first element of a view stands; as another type of the same width."""
         buffer = view.buffer
@@ -180,7 +183,8 @@ class Source:
 
     def _nest_call(self, step: NestStep) -> str:
         (places, tables), parameters = self._parameters(step.nest)
-        name = self._function("loops", parameters, NestWriter(step.nest, places, tables).write())
+        body = NestWriter(step.nest, places, tables, stored=self._stored).write()
+        name = self._function("loops", parameters, body)
         return f"{name}({', '.join(self._arguments(places, tables))});"
 
     def _sum_call(self, step: SumStep) -> str:
@@ -193,7 +197,7 @@ class Source:
             scalars = {step.read: name}
             return NestWriter(nest, more, others, step.behind.fixed, scalars, "then_").write()
 
-        body = NestWriter(sums, places, tables).write(behind)
+        body = NestWriter(sums, places, tables, stored=self._stored).write(behind)
         name = self._function("sums", [*parameters, *added], body)
         arguments = [*self._arguments(places, tables), *self._arguments(more, others)]
         return f"{name}({', '.join(arguments)});"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_c.products import pack
+from triton_dsl.runtime.boards.boards import Run
 
 Array = NDArray[Any]
 Filled = Callable[..., ModuleOp]
@@ -137,3 +143,56 @@ def test_weights_of_inputs_that_fire_are_added(
         train = rng.random((5, 2, 71)) < share
         (want,) = run_module(module, [train])
         np.testing.assert_allclose(in_c(module, train)[0], want, rtol=1e-5, atol=1e-5)
+
+
+def dense(ins: int, zero: int) -> ModuleOp:
+    """Bytes, from which a zero point is taken, times bytes."""
+    run, wide = f"tensor<1x{ins}xi8>", f"tensor<1x{ins}xi32>"
+    return parse_module(f"""
+func.func @forward(%x: {run}) -> tensor<1x37xi32> {{
+  %wide = tensor.convert %x : ({run}) -> {wide}
+  %zero = tensor.constant dense<{zero}> : tensor<i32>
+  %moved = tensor.sub %wide, %zero : ({wide}, tensor<i32>) -> {wide}
+  %w = tensor.parameter "w" : tensor<{ins}x37xi32>
+  %y = tensor.matmul %moved, %w : ({wide}, tensor<{ins}x37xi32>) -> tensor<1x37xi32>
+  func.return %y : tensor<1x37xi32>
+}}""")
+
+
+@pytest.mark.parametrize("zero", [0, 1, -128])
+@pytest.mark.parametrize("ins", [7, 8, 41, 130])
+def test_products_of_bytes_with_dsp_instructions_and_without(
+    ins: int,
+    zero: int,
+    in_c: Callable[..., list[Array]],
+    on_board: Callable[..., Run],
+    sanitized: Callable[..., list[bytes]],
+) -> None:
+    rng = np.random.default_rng(ins)
+    weights = rng.choice(np.arange(-128, 128), (ins, 37)).astype(np.int32)
+    weights[:, 0] = -128
+    module = dense(ins, zero)
+    attach_store(module, ParameterStore.of({"w": weights}))
+    inputs = rng.integers(-128, 128, (2, 1, ins)).astype(np.int8)
+    inputs[0] = -128
+    want = np.matmul(inputs.astype(np.int64) - zero, weights)
+    for x, y in zip(inputs, want, strict=True):
+        np.testing.assert_array_equal(in_c(module, x)[0], y)
+    artifact = compile_to_target(module, "c")
+    assert sanitized(artifact, [inputs[0]]) == [want[0].astype(np.int32).tobytes()]
+    plain = replace(
+        artifact,
+        files={
+            name: data.replace(b"__ARM_FEATURE_SIMD32", b"NONE")
+            for name, data in artifact.files.items()
+        },
+    )
+    counts: list[int] = []
+    for each in (artifact, plain):
+        run = on_board("cortex-m4", each, [inputs])
+        np.testing.assert_array_equal(run.outputs[0].reshape(want.shape), want)
+        counts.append(max(run.instructions))
+    code = artifact.files[f"{artifact.name}.c"]
+    assert (b"dot_int" in code) == (ins >= 8)
+    if ins == 130 and not zero:  # counted in steps of 40
+        assert counts[0] < 0.8 * counts[1]
