@@ -8,12 +8,15 @@ the graph (`importer`).
 from __future__ import annotations
 
 import inspect
+import io
 import itertools
+import logging
 import operator
 import re
+import sys
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -112,7 +115,8 @@ def export(
             warnings.filterwarnings("ignore", ".*_flat_weights.*were assigned", UserWarning)
             # It traces our own functions in the bodies of branches.
             warnings.filterwarnings("ignore", ".*`functools.lru_cache`-wrapped", UserWarning)
-            program = _traced(module, inputs, dimensions)
+            with _unprinted():
+                program = _traced(module, inputs, dimensions)
             roll_steps(program)
     except TritonError:
         raise
@@ -181,9 +185,37 @@ def _traced(
             program = trace()
     except TritonError:
         raise
-    except _FAILURES:
+    except _FAILURES as error:
+        if DATA_DEPENDENT_ERROR in str(error):
+            raise
         return trace()  # PyTorch's reason is about its own operators then
     return program if settled(program) else trace()
+
+
+DATA_DEPENDENT_ERROR = "data-dependent"
+"""In what PyTorch says of sizes and branches that depend on values."""
+
+
+@contextmanager
+def _unprinted() -> Generator[None]:
+    """Without the graph that `torch.export` prints on stderr where sizes depend on values.
+
+    What else is written there stands there when this ends.
+    """
+    log = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+    level, written, printed = log.level, io.StringIO(), ""
+    log.setLevel(logging.ERROR)
+    try:
+        with redirect_stderr(written):
+            yield
+    except Exception as error:
+        graph = getattr(error, "partial_fx_graph", None)
+        printed = "" if graph is None else f"{graph}\n"
+        raise
+    finally:
+        log.setLevel(level)
+        told = written.getvalue()
+        sys.stderr.write(told.replace(printed, "") if printed else told)
 
 
 _BOUND = re.compile(r"^  \w+ = Dim\('\w+'(, (min|max)=\d+)+\)$")
@@ -385,7 +417,7 @@ def _is_readable(program: ExportedProgram, has_rule: HasRule) -> bool:
             or becomes_scattered(program, node)
         ):
             return False
-    return all(has_rule(node) or node in written for node in _computed(program))
+    return all(has_rule(node) or node in written for node in computed(program))
 
 
 def _learns(node: Node) -> bool:
@@ -405,7 +437,7 @@ def _decomposed(
     for turn in range(_DECOMPOSITIONS):
         missing = {
             cast("OperatorBase", node.target)
-            for node in _computed(program)
+            for node in computed(program)
             if not has_rule(node) and operator_name(node) not in keep
             and not cast("FunctionSchema", schema_of(node)).is_mutable
         }  # fmt: skip
@@ -417,7 +449,7 @@ def _decomposed(
     return program
 
 
-def _computed(program: ExportedProgram) -> list[Node]:
+def computed(program: ExportedProgram) -> list[Node]:
     """The operators that depend on inputs, and not on parameters alone; not sizes."""
     import torch
 

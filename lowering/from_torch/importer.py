@@ -35,7 +35,18 @@ from .calls import (
     schema_of,
 )
 from .control_flow import write_out_bodies
-from .exporting import DynamicSizes, Exported, decomposed, export, is_statement, limits, readable
+from .exporting import (
+    DATA_DEPENDENT_ERROR,
+    DynamicSizes,
+    Exported,
+    computed,
+    decomposed,
+    export,
+    is_statement,
+    limits,
+    readable,
+)
+from .hopeless import hopeless
 from .in_place import is_written
 from .places import location, place_of
 from .rules_complex import is_complex
@@ -127,10 +138,13 @@ def _may_be_sizes(error: LoweringError) -> bool:
     """
     known = (*RULES, "output")
     if not isinstance(error, UnsupportedError):
-        return "data-dependent" not in str(error)
-    return all(
-        operator in known and DATA_DEPENDENT not in reason for operator, _, reason in error.problems
-    )
+        return DATA_DEPENDENT_ERROR not in str(error)
+    return not _is_of_values(error) and all(name in known for name, _, _ in error.problems)
+
+
+def _is_of_values(error: UnsupportedError) -> bool:
+    """Whether sizes depend on values, which no other reading of a module changes."""
+    return any(words in reason for _, _, reason in error.problems for words in DATA_DEPENDENT)
 
 
 def _program(
@@ -151,11 +165,12 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
             TorchWarning, stacklevel=4,
         )  # fmt: skip
     write_out_bodies(exported.program)
+    _refuse_hopeless(exported)
     exported = readable(name, exported, _has_rule, REFUSED)
     try:
         program = _Importer(exported, recognize_ternary).run(name)
     except UnsupportedError as problem:
-        if exported.is_decomposed:
+        if exported.is_decomposed or _is_of_values(problem):
             raise
         try:
             exported = decomposed(name, exported, _has_rule, REFUSED)
@@ -167,6 +182,28 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
     except VerifyException as error:
         raise VerifyError(f"{name}: {error}") from None
     return program
+
+
+def _refuse_hopeless(exported: Exported) -> None:
+    """Refuse what no decomposition helps before any is tried."""
+    nodes = hopeless(exported.program, computed(exported.program), _has_rule, REFUSED)
+    if nodes:
+        raise UnsupportedError(
+            "IR",
+            [(operator_name(node), _place(node), _reason(operator_name(node))) for node in nodes],
+        )
+
+
+def _reason(name: str) -> str:
+    """Why an operator without a rule is refused."""
+    return REFUSED.get(name) or _unmatched(name)
+
+
+def _place(node: Node) -> str:
+    """Where a node stands, for messages."""
+    path, file, line = place_of(node)
+    place = f"{file}:{line}" if file else "unknown location"
+    return f"'{path}' ({place})" if path else place
 
 
 def _has_rule(node: Node) -> bool:
@@ -269,7 +306,7 @@ class _Importer:
             return known
         rule = (COMPLEX if is_complex(node) else RULES).get(call.name)
         if rule is None:
-            raise ProblemError(REFUSED.get(call.name) or _unmatched(call.name))
+            raise ProblemError(_reason(call.name))
         result = rule(self.builder, call)
         if isinstance(result, SSAValue):
             return refined(result, call.sizes)
@@ -316,9 +353,7 @@ class _Importer:
         return Known(result, call.sizes, keys)
 
     def _fail(self, node: Node, name: str, reason: str) -> None:
-        path, file, line = place_of(node)
-        place = f"{file}:{line}" if file else "unknown location"
-        self.problems.append((name, f"'{path}' ({place})" if path else place, reason))
+        self.problems.append((name, _place(node), reason))
         self.failed.add(node)
 
     # Results.

@@ -78,12 +78,12 @@ def static(sizes: Sequence[Size], what: str = "sizes") -> list[int]:
     numbers = [size for size in sizes if not is_free(size)]
     if len(numbers) < len(sizes):
         if any(map(_depends_on_values, sizes)):
-            raise ProblemError(f"its {what} {show(sizes)} {DATA_DEPENDENT}")
+            raise ProblemError(f"its {what} {show(sizes)} {DATA_DEPENDENT[0]}")
         raise ProblemError(f"its {what} {show(sizes)} must be fixed; export them with fixed sizes")
     return numbers
 
 
-DATA_DEPENDENT = "depend on values"
+DATA_DEPENDENT = ("depend on values", "depends on values")
 """What messages say of sizes that no example fixes."""
 
 

@@ -1,0 +1,66 @@
+"""Operators of an exported graph that are refused whatever is done with them.
+
+Taking operators apart costs more than exporting, and a graph is read only when that is done: a
+refusal that is certain from the start should not wait for it. Not here: why one is refused
+(`torch_operators`), and how operators are taken apart (`exporting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from .calls import Call, nodes_of, operator_name, schema_of
+
+if TYPE_CHECKING:
+    from torch import FunctionSchema
+    from torch.export import ExportedProgram
+    from torch.fx import Node
+
+
+def hopeless(
+    program: ExportedProgram,
+    computed: Sequence[Node],
+    has_rule: Callable[[Node], bool],
+    refused: Collection[str],
+) -> list[Node]:
+    """What results hang on, has no rule, and stays as it is when operators are taken apart.
+
+    Args:
+        program: as it is exported.
+        computed: its operators that depend on inputs; others are computed while it is read, but
+            for those that are refused.
+        has_rule: which operators have a rule.
+        refused: operators that are never taken apart, by name without overload.
+    """
+    import torch
+
+    drawn = [node for node in nodes_of(program) if operator_name(node) in refused]
+    idle = {node for node in drawn if "train" in (call := Call.of(node)) and not call.flag("train")}
+    missing = [
+        node
+        for node in dict.fromkeys((*computed, *drawn))
+        if not has_rule(node)
+        and node not in idle
+        and not cast("FunctionSchema", schema_of(node)).is_mutable
+    ]
+    if not missing:
+        return []
+    known = cast("Mapping[object, object]", torch.export.default_decompositions())
+    needed = _needed(program)
+    return [
+        node
+        for node in missing
+        if node in needed and (operator_name(node) in refused or node.target not in known)
+    ]
+
+
+def _needed(program: ExportedProgram) -> set[Node]:
+    """The nodes that a result hangs on, or that change a tensor."""
+    needed: set[Node] = set()
+    for node in reversed(nodes_of(program)):
+        schema = schema_of(node)
+        changes = schema is not None and schema.is_mutable
+        if node.op == "output" or changes or any(user in needed for user in node.users):
+            needed.add(node)
+    return needed
