@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MAX_SOURCE_BYTES = 10 * 1024 * 1024
 """Size of the largest file that is read."""
 
+MAX_STANDING = 3
+"""Recoveries in a row at one token that report nothing new; then the token is left out."""
+
 MAX_DEPTH = 200
 """Nodes inside nodes: the longest path through the tree, which a recursive reader can follow."""
 
@@ -151,14 +154,22 @@ def _run(tokens: list[SourceToken], bag: DiagnosticBag) -> tuple[nodes.TopLevel,
 
     parser = _grammar().lark.parse_interactive()
     recovery = Recovery(parser, tokens, bag, _grammar().terminals)
-    position = 0
+    position = stuck = 0
     result: Any = None
     while position < len(tokens) and not bag.is_full:
         token = tokens[position]
         try:
             result = parser.feed_token(token)
         except UnexpectedToken:
+            before, count = position, bag.error_count
             position = recovery.recover(position)
+            # The layout's braces match the parser's; should they not, one is left out.
+            stands = position == before and bag.error_count == count
+            stuck = stuck + 1 if stands else 0
+            if stuck > MAX_STANDING:
+                if token.type == "$END":
+                    break
+                position += 1
             continue
         if token.repair is not None and not token.damaged:
             bag.add(token.repair)

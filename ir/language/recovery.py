@@ -478,5 +478,5 @@ class Recovery:
             return "did you mean '='?"
         if self._tokens[start].type == "NAME" and position == start + 1:
             nearest = nearest_name(str(self._tokens[start]), KEYWORDS)
-            return None if nearest is None else f"did you mean '{nearest}'?"
+            return None if nearest is None else f"write {nearest} for {self._tokens[start]}"
         return None

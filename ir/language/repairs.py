@@ -57,9 +57,26 @@ def repair(tokens: Tokens, start: int, position: int) -> Repair | None:
     """What the token at `position` is a habit of, in the item that begins at `start`."""
     for rule in _RULES:
         found = rule(tokens, start, position)
-        if found is not None:
+        if found is not None and _keeps_braces(tokens, start, found):
             return found
     return None
+
+
+def _keeps_braces(tokens: Tokens, start: int, found: Repair) -> bool:
+    """Whether as many braces open and close afterwards: the parser relies on the layout's."""
+
+    def depth(text: str) -> int:
+        return text.count("{") - text.count("}")
+
+    def depth_of(first: int, stop: int) -> int:
+        kinds = [token.type for token in tokens[first:stop]]
+        return kinds.count("LBRACE") - kinds.count("RBRACE")
+
+    more = sum(
+        depth(c.text if c.tokens is None else c.tokens) - depth_of(c.first, c.stop)
+        for c in found.changes
+    )
+    return more == 0 and (found.stop is None or depth_of(start, found.stop) == 0)
 
 
 def edits_of(tokens: Tokens, changes: Sequence[Change]) -> tuple[Edit, ...]:
@@ -498,6 +515,10 @@ def _power(tokens: Tokens, start: int, position: int) -> Repair | None:
     if not doubled and _kind(tokens, position) != "CARET":
         return None
     operator = position - 1 if doubled else position
+    ends = ("NAME", "INTEGER", "FLOAT", "RPAR", "RSQB")
+    begins = ("NAME", "INTEGER", "FLOAT", "LPAR", "LSQB", "MINUS")
+    if _kind(tokens, operator - 1) not in ends or _kind(tokens, position + 1) not in begins:
+        return None
     first = _operand_before(tokens, operator, start)
     stop = _operand_behind(tokens, position + 1)
     base = source_text(tokens, first, operator)

@@ -7,6 +7,7 @@ place, and `fix:` before a help that comes with edits of the source, `help:` bef
 import ast
 import re
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -65,6 +66,97 @@ def test_a_mistake(path: Path) -> None:
             # What is right now may show the next error, but never an error of syntax.
             assert same == []
             assert not [d for d in fixed if d.code.startswith("E01") and d not in found]
+
+
+_WORDS = [
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ":",
+    ",",
+    ";",
+    "=",
+    "==",
+    "**",
+    "++",
+    "+=",
+    "?",
+    ":=",
+    "->",
+    "=>",
+    "self.",
+    "torch.",
+    "x.relu()",
+    "if",
+    "else",
+    "elif",
+    "for",
+    "not",
+    "and",
+    "'",
+    '"',
+    "/*",
+    "0..3",
+    "8x4xf32>",
+    "tensor<",
+    "Tensor(",
+    "Tensor<f32>",
+    "True",
+    "None",
+    "print(x)",
+    "return",
+    "^",
+    "<",
+    ">",
+    "let",
+    "fn",
+    "layer",
+    "class",
+    "import",
+    "def",
+    "lambda",
+]
+FRAGMENTS = [
+    *_WORDS,
+    "\n",
+    "import torch\n",
+    "class A(B):\n",
+    "for (i=0;i<3;i++)",
+    "return a, b",
+    "(1, 2)",
+]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_mistakes_in_mistakes(seed: int) -> None:
+    """Whatever is mixed up, reading ends, each message has a code, and each fix ends its error."""
+    random = Random(seed)
+    sources = [path.read_text(encoding="utf-8") for path in FILES]
+    for _ in range(12):
+        source = random.choice(sources)
+        for _ in range(random.randint(1, 4)):
+            at = random.randrange(len(source) + 1)
+            gone = random.choice([0, 0, 1, 8])
+            source = source[:at] + random.choice(["", *FRAGMENTS]) + source[at + gone :]
+        for diagnostic in reported(source):
+            assert diagnostic.code, diagnostic.message
+            if diagnostic.fix:
+                fixed = reported(apply_fix(source, diagnostic.fix))
+                same = [(d.message, d.span) for d in fixed]
+                assert (diagnostic.message, diagnostic.span) not in same, source
+
+
+def test_a_class_within_brackets_ends() -> None:
+    """A repair that took one brace of two away would leave the parser where it is."""
+    source = (
+        "layer Net {\n    param w: Tensfor (i=0;i<3;i++)or[\n\n"
+        '    fn forward(x: Tensor[N, 8]) => Tensor["N, 4] {\n'
+        "        return relclass A(B):\nu(x @ w + b)\n    }\n}\n"
+    )
+    assert 0 < len(reported(source)) <= 20
 
 
 @pytest.mark.parametrize("code", codes.explanations())
