@@ -296,11 +296,11 @@ def _synapses(
     options = f'num_message_bits={connection.bits}, name="{name}"'
     exponent = f"weight_exp={weights.exponent}"
     window = connection.window
+    if window is not None and connection.delay > 1:
+        raise Inexpressible(f"'{name}' is a convolution with a delay of {connection.delay}")
     # Flat, neurons are in Lava's order.
     order = np.arange(prod(target)).reshape(target).T.reshape(-1)
     if window is not None and weights.exponent:
-        if connection.delay > 1:
-            raise Inexpressible(f"'{name}' is a convolution with a delay of {connection.delay}")
         ways = reach(connection, shape, target)
         source, neuron, tap = ways.entries(0, ways.sources)
         row = np.argsort(order)[neuron]
@@ -313,8 +313,6 @@ def _synapses(
         matrix = f"csr_matrix(({loaded}), {(len(order), ways.sources)})"
         return f"{name} = Sparse(weights={matrix}, {exponent}, {options})", True
     if window is not None:
-        if connection.delay > 1:
-            raise Inexpressible(f"'{name}' is a convolution with a delay of {connection.delay}")
         # Lava's axes are out, width, height, in, and it turns kernels round.
         arrays[name] = weights.mantissa[:, :, ::-1, ::-1].transpose(0, 3, 2, 1)
         sizes = ", ".join(
