@@ -97,8 +97,7 @@ class Compilation:
         fuse(program)
         trit_constants.pack_trits(program)
         narrow_constants(program.steps)
-        narrow_tensors(program)
-        use_dots(program)
+        use_dots(program, narrow_tensors(program))
         assembly = Assembly(program, outputs, None if self._batch is None else counter())
         functions, constants = assembly.write()
         if self._batch is not None and assembly.times is not None:

@@ -54,7 +54,15 @@ class DotWriter(LoopWriter):
         start = nest.starts[0]
         assert start is not None
         keys = [(j, c) for j in self.rows for c in range(len(self.pieces))]
-        first = [writer.literal(start, lanes)] * len(keys)
+        begun = [writer.literal(start, lanes)] * len(self.pieces)
+        if self._dots.starts is not None:
+            at = self.address(nest.reads[self._dots.starts], None, None)
+            wide = vector(i32, lanes)
+            begun = [
+                writer.add(value, writer.load(writer.at(at, c * lanes, i32), wide))
+                for c, value in enumerate(begun)
+            ]
+        first = [begun[c] for _, c in keys]
         sums, _ = self._taps(0, places, self.address(weights, None, None), first)
         self.store([{key: self._cut(key[1], s) for key, s in zip(keys, sums, strict=True)}])
 

@@ -7,7 +7,7 @@ weights of each output. Not here: which integers are small (`narrowing`), the co
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,17 +21,19 @@ from xdsl.rewriter import InsertPoint
 
 from ....ir.arrays import Array
 from ..kernels.recipes import Recipe
+from .intervals import Interval
 from .nests import Access, Nest, simplified
 from .program import Program
 from .schedule import Schedule
-from .sizes import ZERO, Size
+from .sizes import ONE, ZERO, Size
 from .structured import NestStep
-from .views import UI8, has_no_sign
+from .views import UI8, Buffer, has_no_sign
 
 _LEAST_OUTPUTS, _LEAST_TERMS = 4, 4
 _MOST_ROWS, _MOST_COLUMNS = 14, 4
 _TURN = 0.5
 """What a turn of the innermost loop costs beside products and loads, in cycles."""
+_MOST_BYTE = 255
 _SLACK = 64
 """Elements that may be read past the end of a tensor, where weights are 0."""
 
@@ -52,6 +54,8 @@ class Dots:
     weights: SSAValue
     taps: tuple[tuple[int, int], ...]
     group: int
+    starts: SSAValue | None
+    """What sums begin with, where that is not one number."""
 
 
 @dataclass(eq=False)
@@ -63,7 +67,8 @@ class DotStep(NestStep):
     @property
     def kind(self) -> Hashable:
         """What its code depends on besides."""
-        return None if self.dots is None else (self.dots.taps, self.dots.group)
+        dots = self.dots
+        return None if dots is None else (dots.taps, dots.group, dots.starts is None)
 
 
 class _Terms(NamedTuple):
@@ -77,24 +82,28 @@ class _Terms(NamedTuple):
     """The loop over outputs."""
 
 
-def use_dots(program: Program) -> None:
-    """Put steps of their own in the place of sums of small products."""
+def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
+    """Put steps of their own in the place of sums of small products.
+
+    Args:
+        program: whose tensors are narrow already.
+        known: what those can hold that only loops touch.
+    """
     if program.recipe.words is None:
         return
     found = {
         step: terms
         for step in program.steps
-        if isinstance(step, NestStep) and (terms := _terms(step)) is not None
+        if isinstance(step, NestStep) and (terms := _terms(step, known)) is not None
     }
-    for step, terms in found.items():
-        _widen(program, step, terms)
+    _fit_images(program, found, known)
     program.steps[:] = [
         _step(program, step, found[step]) if isinstance(step, NestStep) and step in found else step
         for step in program.steps
     ]
 
 
-def _terms(step: NestStep) -> _Terms | None:
+def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     """The factors of a nest that is a sum of products of small integers with known ones."""
     if step.given is None or len(step.nest.writes) != 1:
         return None
@@ -104,7 +113,7 @@ def _terms(step: NestStep) -> _Terms | None:
         return None
     image, weights = factors
     x, w = nest.reads[image], nest.reads[weights]
-    if x.view.buffer.place != "workspace" or x.view.buffer.element not in (i8, i16, UI8):
+    if x.view.buffer not in known or x.view.buffer.element not in (i8, i16, UI8):
         return None
     outs = [d for d in range(len(nest.sizes)) if w.depends_on(d) and nest.parallel[d]]
     if len(outs) != 1 or x.depends_on(outs[0]) or not all(x.depends_on(d) for d in nest.reductions):
@@ -173,12 +182,21 @@ def _merged(taps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return result
 
 
-def _widen(program: Program, step: NestStep, terms: _Terms) -> None:
-    """Let an image stand in 16 bits where its bytes have no instruction."""
-    assert step.given is not None
-    buffer = step.given.reads[terms.image].view.buffer
-    if buffer.element == i8 or not _are_bytes(terms.values) or not program.recipe.whole_bytes:
-        buffer.element = i16
+def _fit_images(
+    program: Program, found: Mapping[NestStep, _Terms], known: Mapping[Buffer, Interval]
+) -> None:
+    """Let images stand in bytes without a sign where all their products can take them, else in 16
+    bits."""
+    images: dict[Buffer, bool] = {}
+    for step, terms in found.items():
+        assert step.given is not None
+        buffer = step.given.reads[terms.image].view.buffer
+        low, high = known[buffer]
+        bytes_ = _are_bytes(terms.values) and high - min(low, 0) <= _MOST_BYTE
+        images[buffer] = images.get(buffer, program.recipe.whole_bytes) and bytes_
+    for buffer, in_bytes in images.items():
+        buffer.element = UI8 if in_bytes else i16
+        buffer.low = min(known[buffer][0], 0) if in_bytes else 0
 
 
 def _are_bytes(values: Array) -> bool:
@@ -206,20 +224,27 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
     taps = [*terms.taps]
     taps[-1] = (-(-taps[-1][0] // group), group)
     each = packed.size // (-(-count // (recipe.lanes * tile[1])) * recipe.lanes * tile[1])
-    body = Block(arg_types=[i32, i32, i32])
-    Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[2]))
+    body = Block(arg_types=[i32] * 4)
+    Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[3]))
 
     def cut(a: Access) -> Access:
         return replace(a, strides=tuple(a.strides[d] for d in keep))
 
     strides = tuple(Size.of(each) if d == terms.outs else ZERO for d in keep)
+    reads = {body.args[0]: cut(x), body.args[1]: Access(view, ZERO, strides, panels=True)}
+    if buffer.low:
+        begun = np.zeros(packed.size // each, np.int32)
+        sums = terms.values.reshape(count, -1).astype(np.int64).sum(axis=1)
+        begun[:count] = (buffer.low * sums).astype(np.int32)
+        along = tuple(ONE if d == terms.outs else ZERO for d in keep)
+        reads[body.args[2]] = Access(program.constant(begun, i32), ZERO, along)
     behind = nest.behind
     if behind is not None:
         behind = replace(behind, reads={v: cut(a) for v, a in behind.reads.items()})
     own = Nest(
         tuple(nest.sizes[d] for d in keep),
         (True,) * len(keep),
-        {body.args[0]: cut(x), body.args[1]: Access(view, ZERO, strides, panels=True)},
+        reads,
         (cut(write),),
         nest.starts,
         body,
@@ -233,7 +258,8 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
     plan = Schedule(
         outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), ("columns", "outer", "rows")
     )
-    dots = Dots(body.args[0], body.args[1], tuple(taps), group)
+    starts = body.args[2] if buffer.low else None
+    dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts)
     result = DotStep(own, plan, None, dots)
     result.location = step.location
     return result

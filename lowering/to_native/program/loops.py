@@ -279,8 +279,14 @@ class LoopWriter:
         writer, vector, width = self.writer, self.plan.vector, self.width(c)
         address, element = self.address(a, j, c), a.view.element
         if width is None or vector is None or self._between(a) == ONE:
-            return writer.load_element(address, element, kind, width)
-        return writer.gather(address, writer.size(a.strides[vector]), element, kind, width)
+            value = writer.load_element(address, element, kind, width)
+        else:
+            value = writer.gather(address, writer.size(a.strides[vector]), element, kind, width)
+        return self._raised(value, a.view)
+
+    def _raised(self, value: SSAValue, view: View) -> SSAValue:
+        """An element of what stands in memory for it."""
+        return self.writer.add(value, view.buffer.low) if view.buffer.low else value
 
     def set(self, value: SSAValue, j: int | None, c: int | None, known: SSAValue) -> None:
         """Say what a value of the body is in a part of the tile."""
@@ -361,8 +367,12 @@ class LoopWriter:
             place = writer.move(place, [(value, stride)], stored(view.element))
         kind = op.result.type
         if axis is None or width is None or view.strides[axis] == ONE:
-            return writer.load_element(place, view.element, kind, None if axis is None else width)
-        return writer.gather(place, writer.size(view.strides[axis]), view.element, kind, width)
+            wide = None if axis is None else width
+            value = writer.load_element(place, view.element, kind, wide)
+        else:
+            stride = writer.size(view.strides[axis])
+            value = writer.gather(place, stride, view.element, kind, width)
+        return self._raised(value, view)
 
     def store(self, results: Sequence[Mapping[tuple[int, int], SSAValue]]) -> None:
         """Store the results of the tile, one map for each output."""
@@ -378,7 +388,9 @@ class LoopWriter:
     def _put(self, a: Access, values: Mapping[tuple[int, int], SSAValue]) -> None:
         vector = self.plan.vector
         for (j, c), value in values.items():
-            known = self.writer.storable(value, a.view.element)
+            low = a.view.buffer.low
+            lowered = self.writer.sub(value, low) if low else value
+            known = self.writer.storable(lowered, a.view.element)
             address = self.address(a, j, None if self.plan.across else c)
             width = None if self.plan.across else self.width(c)
             if width is None or vector is None or a.strides[vector] == ONE:

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import i8, i16, i32
 
 from ....dialects.elements import numpy_dtype
 from ....runtime.native.abi.interface import ALIGNMENT
-from .intervals import intervals_of
+from .intervals import Interval, intervals_of
 from .program import Program, Step
 from .repetition import LoopStep
 from .short_bodies import shorten
@@ -48,11 +48,15 @@ def _narrow(buffer: Buffer, content: NDArray[Any]) -> None:
             return
 
 
-def narrow_tensors(program: Program) -> None:
-    """Give tensors that only loops touch the smallest type that holds all their integers."""
+def narrow_tensors(program: Program) -> dict[Buffer, Interval]:
+    """Give tensors that only loops touch the smallest type that holds all their integers.
+
+    Returns:
+        What those of which that is known can hold.
+    """
     nests = [step for step in program.steps if isinstance(step, NestStep)]
     if any(isinstance(step, LoopStep) for step in program.steps):
-        return
+        return {}
     elsewhere = {
         view.buffer
         for step in program.steps
@@ -61,14 +65,20 @@ def narrow_tensors(program: Program) -> None:
     }
     known = intervals_of(nests)
     shorten(nests, known)
-    for buffer, (low, high) in known.items():
-        if buffer.place != "workspace" or buffer in elsewhere or buffer.element not in (i16, i32):
+    own = {
+        buffer: found
+        for buffer, found in known.items()
+        if buffer.place == "workspace" and buffer not in elsewhere
+    }
+    for buffer, (low, high) in own.items():
+        if buffer.element not in (i16, i32):
             continue
         for element in (UI8, i8, i16):
             kind = np.iinfo(numpy_dtype(element).name)
             if kind.min <= low and high <= kind.max:
                 buffer.element = element
                 break
+    return own
 
 
 def _flat(steps: Sequence[Step]) -> Iterator[Step]:

@@ -55,6 +55,7 @@ class Buffer:
         number: of the input or output.
         content: what a constant holds, contiguous.
         offset: bytes from the start of the constants or the workspace, once that is planned.
+        low: what elements are above those that stand in memory.
         run: for a step, the steps of which a loop takes one after the other; time comes first.
     """
 
@@ -64,6 +65,7 @@ class Buffer:
     number: int = 0
     content: NDArray[np.generic] | None = None
     offset: Size = ZERO
+    low: int = 0
     run: View | None = None
 
     @property

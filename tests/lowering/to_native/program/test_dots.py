@@ -136,7 +136,8 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
     ("name", "recipe", "instruction"),
     [
         ("3x3", "avx512vnni", "vpdpbusd.512"),
-        ("nine bits", "avx512vnni", "vpdpwssd.512"),
+        ("nine bits", "avx512vnni", "vpdpbusd.512"),
+        ("weights of nine bits", "avx512vnni", "vpdpwssd.512"),
         ("3x3", "avxvnni", "vpdpbusd.256"),
         ("3x3", "avx2", "pmadd.wd"),
         ("one channel", "avx512vnni", "vpdpbusd.512"),
