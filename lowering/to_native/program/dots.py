@@ -231,7 +231,10 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
         return replace(a, strides=tuple(a.strides[d] for d in keep))
 
     strides = tuple(Size.of(each) if d == terms.outs else ZERO for d in keep)
-    reads = {body.args[0]: cut(x), body.args[1]: Access(view, ZERO, strides, panels=True)}
+    reads: dict[SSAValue, Access] = {
+        body.args[0]: cut(x),
+        body.args[1]: Access(view, ZERO, strides, panels=True),
+    }
     if buffer.low:
         begun = np.zeros(packed.size // each, np.int32)
         sums = terms.values.reshape(count, -1).astype(np.int64).sum(axis=1)
