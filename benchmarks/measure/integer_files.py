@@ -50,7 +50,7 @@ def integer_table(paths: Sequence[Path], threads: int, turns: int) -> Table:
 
 
 def _row(path: Path, arguments: dict[str, Any], threads: int, turns: int) -> list[str]:
-    size, x = path.stat().st_size, _input(path)
+    size, x = path.stat().st_size, sample_of(path)
     with TemporaryDirectory() as folder:
         file, code = Path(folder, "model.onnx"), Path(folder, "model.o")
         try:
@@ -73,7 +73,7 @@ def _row(path: Path, arguments: dict[str, Any], threads: int, turns: int) -> lis
         return [*cells, str(code.stat().st_size), f"{code.stat().st_size / size:.2f}"]
 
 
-def _input(path: Path) -> Array:
+def sample_of(path: Path) -> Array:
     """One sample for the first input, of all integers or of floats around 0."""
     if path.suffix == ".onnx":
         import onnxruntime as installed

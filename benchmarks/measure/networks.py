@@ -18,6 +18,9 @@ TERNARY = {"ternary 784x256": (784, 256), "ternary 1024x1024": (1024, 1024)}
 
 SHIPPED = ("resnet18", "mobilenet_v2", "vit_tiny", "keyword")
 
+SMALL = ("resnet8",)
+"""Networks of microcontrollers that tests have not."""
+
 NETWORKS = (*SHIPPED, *TERNARY)
 
 
@@ -32,11 +35,26 @@ def _shipped() -> Any:
     return module
 
 
-def network(name: str) -> Any:
-    """One of `NETWORKS` as an `nn.Module` in evaluation mode; the same weights each time."""
+def _resnet8() -> Any:
+    """ResNet-8 of MLPerf Tiny (Banbury et al. 2021, arXiv 2106.07597): images of CIFAR-10."""
     import torch
     from torch import nn
 
+    block, conv_norm = _shipped().BasicBlock, _shipped().conv_norm
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        blocks = (block(16, 16, 1), block(16, 32, 2), block(32, 64, 2))
+        ends = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+        return nn.Sequential(*conv_norm(3, 16, 3), nn.ReLU(), *blocks, *ends).eval()
+
+
+def network(name: str) -> Any:
+    """One of `NETWORKS` and `SMALL`: an `nn.Module` that evaluates, the same weights each time."""
+    import torch
+    from torch import nn
+
+    if name in SMALL:
+        return _resnet8()
     if name not in TERNARY:
         return _shipped().build(name)
     layer = nn.Linear(*TERNARY[name])
@@ -58,9 +76,11 @@ def small_network() -> tuple[Any, Any]:
 
 
 def example(name: str, batch: int) -> Any:
-    """Inputs of one of `NETWORKS`: a tensor of float32."""
+    """Inputs of one of `NETWORKS` and `SMALL`: a tensor of float32."""
     import torch
 
+    if name in SMALL:
+        return torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(1))
     if name not in TERNARY:
         return _shipped().inputs(name, batch)
     return torch.randn(batch, TERNARY[name][0], generator=torch.Generator().manual_seed(1))

@@ -50,7 +50,7 @@ func.func @forward(%x: tensor<?x70xi8>, %i: tensor<?x3x9x10xi8>, %f: tensor<?x4x
                    %s: !spike.train<6x?x37>, %h: tensor<?x11xf16>)
     -> (tensor<?x9xi8>, tensor<?x130xi32>, tensor<?x10x5x10xi8>, tensor<?x5x7x6xf32>,
         tensor<?x4x7x6xf32>, tensor<?x30xf32>, tensor<?x2000xf32>, tensor<?x21xi32>,
-        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>) {
+        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>, tensor<?x12x5x10xi8>) {
   %w = ternary.parameter "w" : tensor<70x130x!ternary.trit>
   %sums = ternary.matmul %x, %w : tensor<?x70xi8>, tensor<70x130x!ternary.trit>
           -> tensor<?x130xi32>
@@ -70,6 +70,17 @@ func.func @forward(%x: tensor<?x70xi8>, %i: tensor<?x3x9x10xi8>, %f: tensor<?x4x
         {strides = array<i64: 2, 1>, padding = array<i64: 1, 1, 1, 1>,
         dilation = array<i64: 1, 1>, groups = 1 : i64}
         : tensor<?x3x9x10xi8>, tensor<10x3x3x3x!ternary.trit> -> tensor<?x10x5x10xi8>
+
+  %offset = tensor.constant dense<-128> : tensor<i32>
+  %i32 = tensor.convert %i : (tensor<?x3x9x10xi8>) -> tensor<?x3x9x10xi32>
+  %image = tensor.sub %i32, %offset : (tensor<?x3x9x10xi32>, tensor<i32>) -> tensor<?x3x9x10xi32>
+  %wb = tensor.parameter "wb" : tensor<12x3x3x3xi32>
+  %sb = tensor.conv %image, %wb {strides = array<i64: 2, 1>, padding = array<i64: 1, 1, 1, 1>,
+        dilation = array<i64: 1, 1>, groups = 1 : i64}
+        : (tensor<?x3x9x10xi32>, tensor<12x3x3x3xi32>) -> tensor<?x12x5x10xi32>
+  %bytes = tensor.requantize %sb, %multiplier, %shift, %zero {axis = 1 : i64, low = -128 : i64,
+       high = 127 : i64} : (tensor<?x12x5x10xi32>, tensor<i32>, tensor<i32>, tensor<i8>)
+       -> tensor<?x12x5x10xi8>
 
   %wf = ternary.parameter "wf" : tensor<5x4x3x3x!ternary.trit>
   %cf = ternary.conv %f, %wf {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
@@ -101,10 +112,10 @@ func.func @forward(%x: tensor<?x70xi8>, %i: tensor<?x3x9x10xi8>, %f: tensor<?x4x
   %wide = tensor.convert %h : (tensor<?x11xf16>) -> tensor<?x11xf32>
   %halves = tensor.convert %wide : (tensor<?x11xf32>) -> tensor<?x11xi32>
   func.return %counts, %sums, %ci, %cf, %cd, %floats, %sparse, %trits, %fired, %potential,
-              %halves
+              %halves, %bytes
       : tensor<?x9xi8>, tensor<?x130xi32>, tensor<?x10x5x10xi8>, tensor<?x5x7x6xf32>,
         tensor<?x4x7x6xf32>, tensor<?x30xf32>, tensor<?x2000xf32>, tensor<?x21xi32>,
-        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>
+        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>, tensor<?x12x5x10xi8>
 }
 """
 
@@ -120,6 +131,7 @@ def program() -> ModuleOp:
         if name == "ws":
             trits[8:64] = 0
         arrays[name] = pack_trits(trits)
+    arrays["wb"] = rng.integers(-127, 128, (12, 3, 3, 3)).astype(np.int32)
     attach_store(module, ParameterStore.of(arrays))
     return module
 
