@@ -7,7 +7,7 @@ two bits (`abi.layouts`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from ....ir.arrays import Array
 from ....passes.analysis.replacement import replace_results
-from ..kernels.code import POINTER, Code
+from ..kernels.code import POINTER, Code, lanes
 from ..kernels.recipes import Recipe
 from ..llvm.types import vector
 from .program import KernelStep, Program, Step
@@ -28,6 +28,13 @@ from .structured import NestStep
 from .views import Buffer, whole_view
 
 _FIELDS = 4
+_LOOKUPS = (
+    ("avx512f", "llvm.x86.avx512.vpermilvar.ps.512"),
+    ("avx", "llvm.x86.avx.vpermilvar.ps.256"),
+)
+"""By what a processor must have, instructions that choose one of four floats for each lane."""
+_TABLE = [int(number) for number in np.array([-1, 0, 1, 0], np.float32).view(np.int32)]
+"""The bits of what each code stands for."""
 _NEAR = 1 << 20
 """Bytes of floats that a near cache holds; beyond, reading them costs more than making them."""
 _LEAST = 256
@@ -73,11 +80,12 @@ def _expanded(program: Program, buffer: Buffer, readers: Sequence[NestStep]) -> 
     assert buffer.content is not None
     group = _FIELDS * program.recipe.width
     groups = -(-buffer.content.size // group)
-    codes = program.constant(packed_codes(buffer.content, program.recipe.width), i8)
+    trits = buffer.content
     if 4 * buffer.content.size <= _NEAR and all(_converts(step, buffer) for step in readers):
         buffer.element = f32
         for step in readers:
             _take_floats(step, buffer)
+    codes = program.constant(packed_codes(trits, program.recipe, buffer.element), i8)
     buffer.place, buffer.content, buffer.count = "workspace", None, Size.of(groups * group)
     target = whole_view(buffer, [buffer.count])
     name = program.kernel(Expansion(buffer.element), "expand_trits")
@@ -118,13 +126,24 @@ def _take_floats(step: NestStep, buffer: Buffer) -> None:
     step.nest = replace(step.nest, reads=reads)
 
 
-def packed_codes(trits: Array, width: int) -> Array:
-    """Codes trit + 1: field f of byte b of a group is trit f·width + b of it; int8."""
-    padded = np.zeros(-(-trits.size // (_FIELDS * width)) * _FIELDS * width, np.uint8)
+def packed_codes(trits: Array, recipe: Recipe, element: Attribute) -> Array:
+    """Codes trit + 1 in groups of `_FIELDS` times a register; int8.
+
+    Field f of unit u of a group, counted in two bits, is trit f·units + u of it. Units are bytes
+    where trits become bytes, 32 bits where they become floats.
+    """
+    unit = _unit(element)
+    fields, units = 4 * unit, recipe.width // unit
+    padded = np.zeros(-(-trits.size // (fields * units)) * fields * units, np.uint32)
     padded[: trits.size] = trits.reshape(-1) + 1
-    fields = padded.reshape(-1, _FIELDS, width)
-    codes = sum(fields[:, f] << (2 * f) for f in range(_FIELDS))
-    return np.asarray(codes, np.uint8).reshape(-1).view(np.int8)
+    shifts = 2 * np.arange(fields, dtype=np.uint32)[:, None]
+    codes = np.bitwise_or.reduce(padded.reshape(-1, fields, units) << shifts, axis=1)
+    return codes.astype(f"<u{unit}").reshape(-1).view(np.int8)
+
+
+def _unit(element: Attribute) -> int:
+    """Bytes in which codes stand for trits as such elements."""
+    return 4 if element == f32 else 1
 
 
 def functions(program: Program) -> list[llvm.FuncOp]:
@@ -134,20 +153,34 @@ def functions(program: Program) -> list[llvm.FuncOp]:
 
 
 def _write(recipe: Recipe, element: Attribute, name: str) -> llvm.FuncOp:
-    width, lanes = recipe.width, recipe.lanes
     code = Code(name, [POINTER, POINTER, i64])
     codes, trits, groups = code.arguments
     with code.each(0, groups) as group:
-        words = code.load(code.at(codes, code.mul(group, width)), vector(i16, width // 2))
-        target = code.at(trits, code.mul(group, _FIELDS * width), element)
-        for f in range(_FIELDS):
-            field = code.bits(code.lshr(words, 2 * f) if f else words, vector(i8, width))
-            values = code.sub(code.and_(field, 3), 1)
-            if element == i8:
-                code.store(values, code.at(target, f * width))
-                continue
-            for start in range(0, width, lanes):
-                part = code.shuffle(values, values, range(start, start + lanes))
-                number = code.to_float(code.resize(part, vector(i32, lanes)))
-                code.store(number, code.at(target, f * width + start, f32))
+        source = code.at(codes, code.mul(group, recipe.width))
+        target = code.at(trits, code.mul(group, _FIELDS * recipe.width), element)
+        fields = _floats if element == f32 else _bytes
+        for place, values in enumerate(fields(code, recipe, source)):
+            code.store(values, code.at(target, place * lanes(values.type), element))
     return code.finish(linkage="internal")
+
+
+def _bytes(code: Code, recipe: Recipe, source: SSAValue) -> Iterator[SSAValue]:
+    width = recipe.width
+    words = code.load(source, vector(i16, width // 2))
+    for f in range(_FIELDS):
+        field = code.bits(code.lshr(words, 2 * f) if f else words, vector(i8, width))
+        yield code.sub(code.and_(field, 3), 1)
+
+
+def _floats(code: Code, recipe: Recipe, source: SSAValue) -> Iterator[SSAValue]:
+    """One field of each number a vector; x86 looks it up by its lowest two bits."""
+    count = recipe.lanes
+    numbers = code.load(source, vector(i32, count))
+    shuffle = next((s for feature, s in _LOOKUPS if feature in recipe.features), None)
+    for f in range(4 * _FIELDS):
+        field = code.lshr(numbers, 2 * f) if f else numbers
+        if shuffle is None:
+            yield code.to_float(code.sub(code.and_(field, 3), 1))
+            continue
+        table = code.bits(code.listed(_TABLE * (count // 4), numbers.type), vector(f32, count))
+        yield code.intrinsic(shuffle, [table, field], table.type)
