@@ -15,6 +15,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import is_float
+from ..analysis.compile_time import literal_value
 from .level_functions import LEVELS, NoFunctionError, affine, channels_on
 from .level_grids import LevelGrids, channel_of
 
@@ -39,6 +40,8 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
     table, low = function.table(), function.bounds[0]
     fitted = affine(table, low)
     root = grids.wide(function.root)
+    if fitted is None and isinstance(value.owner, tensor.ReluOp):
+        return _rectified(grids, value.owner)
     if fitted is None:
         grid = grids.grid(value)
         root, low = grids.wide(grid.root), grid.bounds[0]
@@ -56,6 +59,19 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
     shift = np.rint(offset * factor / scale)
     axis = channel_of(function) if fitted[1].size > 1 else 1
     return _dequantize(grids, root, scale / factor, shift.astype(np.int32), factor, axis)
+
+
+def _rectified(grids: LevelGrids, op: tensor.ReluOp) -> SSAValue:
+    """The larger of integers and 0, where they stand for more numbers than an activation has."""
+    real = integer_result(grids, op.operand).owner
+    assert isinstance(real, tensor.DequantizeOp)
+    scale = literal_value(real.scale)
+    if scale is None or (scale <= 0).any():
+        raise NoFunctionError("a result has a negative scale before its relu")
+    whole = grids.add(tensor.ReluOp(real.input))
+    return grids.add(
+        tensor.DequantizeOp(whole, real.scale, real.zero_point, axis=real.axis.value.data)
+    )
 
 
 def _refinement(offsets: Array, finest: int) -> int:

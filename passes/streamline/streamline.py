@@ -176,6 +176,8 @@ class _Streamlining:
                 integers = self._integers(value)
                 if integers is not None:
                     op.operands[index] = integers
+                elif isinstance(op, ReturnOp) and isinstance(value.owner, Operation):
+                    self.reasons.setdefault(value.owner, "as a result it is no integer and scale")
                 needed.update(_sources(op.operands[index], given))
 
     def _integers(self, value: SSAValue) -> SSAValue | None:

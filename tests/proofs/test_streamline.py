@@ -153,6 +153,14 @@ def test_results_with_a_factor_and_a_sum() -> None:
     same(body, [1, 2])
 
 
+def test_results_after_a_relu() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        biased = insert(tensor.AddOp(two_products(insert, x), known(insert, [0.5, -1.25, 0.0])))
+        return insert(tensor.ReluOp(biased))
+
+    same(body, [1, 2])
+
+
 @proves(rows(["_negated", "rising"]), by="enumeration")
 def test_channels_that_fall_get_negated_weights() -> None:
     def body(insert: Any, x: SSAValue) -> SSAValue:
