@@ -189,7 +189,10 @@ def moved(levels: LevelGrids, op: Operation) -> None:
     (operand,) = op.operands
     function = levels.functions[operand]
     if function.bounds is None:
-        _moved_floats(levels, op, function)
+        try:
+            _moved_integers(levels, op, levels.grid(operand))
+        except NoFunctionError:
+            _moved_floats(levels, op, function)
         return
     if isinstance(op, tensor.PermuteOp) and op.perm.get_values()[0] == 0:
         _permuted(levels, op, function)
@@ -197,12 +200,16 @@ def moved(levels: LevelGrids, op: Operation) -> None:
     if isinstance(op, tensor.MaxPoolOp):
         _pooled_channels(levels, op, function)
         return
-    grid = levels.spaced(operand)
+    _moved_integers(levels, op, levels.spaced(operand))
+
+
+def _moved_integers(levels: LevelGrids, op: Operation, grid: LevelGrid) -> None:
+    """Integers in other places, pads among them."""
     if isinstance(op, tensor.PadToOp):
         if op.value.value.data:
             raise NoFunctionError("it pads with another number than 0")
         grid = levels.centred(grid)
-    copy = levels.add(_with_operand(op, operand, grid.root)).owner
+    copy = levels.add(_with_operand(op, op.operands[0], grid.root)).owner
     assert isinstance(copy, Operation)
     low, high = grid.bounds
     bounds = (min(low, 0), max(high, 0)) if isinstance(op, tensor.PadToOp) else grid.bounds

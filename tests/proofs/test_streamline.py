@@ -337,7 +337,7 @@ MOVES: dict[str, tuple[Body, list[int]]] = {
 }
 
 
-@proves(rows([*MOVES, "moved"]), by="enumeration")
+@proves(rows([*MOVES, "moved", "_moved_integers"]), by="enumeration")
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(name: str) -> None:
     """Of int8 before a product, and of counted levels between two."""
@@ -435,6 +435,22 @@ def test_stated_arguments(kind: str) -> None:
 
 
 @proves(rows(["_moved_floats"]), by="enumeration")
+@pytest.mark.parametrize("name", QUANTISERS)
+def test_quantised_arguments_are_pooled_as_integers(name: str) -> None:
+    quantiser, points = QUANTISERS[name]
+
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        pooled = insert(tensor.MaxPoolOp(quantiser(insert, x), (2, 2), (1, 1), (1, 0, 0, 0)))
+        return convolved(insert, pooled, (1, 1))
+
+    before = on_floats(body, [1, 1, 2, 2])
+    after = streamlined(before)
+    (pool,) = [op for op in after.walk() if isinstance(op, tensor.MaxPoolOp)]
+    assert not is_float(tensor_type(pool.result))
+    grid = np.array(list(product(points, repeat=4)), np.float32).reshape(-1, 1, 1, 2, 2)
+    enumerate_all(before, after, [grid])
+
+
 @pytest.mark.parametrize("name", QUANTISERS)
 def test_arguments_that_are_moved_before(name: str) -> None:
     quantiser, points = QUANTISERS[name]
