@@ -6,13 +6,14 @@ Not here: pictures (`tools.pictures`), and tables of the command line (`tools.co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 
 def html_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], most: int = 50
 ) -> str:
     """A table as HTML; numbers to the right, all text escaped, rows beyond `most` counted."""
+    from html import escape  # with its table of entities, when something is shown
+
     cells = [list(row) for row in rows]
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in cells[:most])
@@ -26,4 +27,6 @@ def _cell(value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         text = f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
         return f'<td style="text-align:right">{text}</td>'
+    from html import escape
+
     return f"<td>{escape('' if value is None else str(value))}</td>"
