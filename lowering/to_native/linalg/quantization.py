@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f32, f64, i64
+from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from ....dialects import tensor
 from ....dialects.inference import tensor_type
+from ....dialects.shapes import bit_width
 from ....dialects.tensor.quantization import threshold_element
+from ....passes.analysis.compile_time import literal_value
 from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, dims, element, rank, zero
 from .linear import along
 from .scalars import Scalars
+
+_SHORT = 16
+"""Bits of integers whose differences an i32 holds."""
 
 
 def quantize(
@@ -45,14 +50,25 @@ def dequantize(
 ) -> SSAValue:
     """`tensor.dequantize`."""
     unsigned = q in builder.unsigned
+    wider = i32 if _fits(op) else i64
 
     def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
-        wide, start = (s.convert(v, i64, unsigned=unsigned) for v in (a, offset))
+        wide, start = (s.convert(v, wider, unsigned=unsigned) for v in (a, offset))
         return s.mul(s.convert(s.sub(wide, start), f32), factor)
 
     axis = op.axis.value.data
     vectors = [along(builder, v, rank(q), axis) for v in (scale, zero_point)]
     return builder.map([q, *vectors], body, f32)
+
+
+def _fits(op: tensor.DequantizeOp) -> bool:
+    """Whether an i32 holds every value less its zero point: an i64 is far slower."""
+    bits = bit_width(tensor_type(op.input).element_type)
+    if bits is None or bits <= _SHORT:
+        return bits is not None
+    zeros = literal_value(op.zero_point)
+    signed = not LinalgBuilder.is_unsigned_type(tensor_type(op.input).element_type)
+    return bits == 2 * _SHORT and signed and zeros is not None and not zeros.any()
 
 
 def rescale(
