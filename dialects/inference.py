@@ -38,7 +38,7 @@ class InferredOp(IRDLOperation, ABC):
             ShapeError: the operands or properties do not fit together.
         """
 
-    def on(self, operands: Mapping[SSAValue, SSAValue]) -> Self:
+    def on_operands(self, operands: Mapping[SSAValue, SSAValue]) -> Self:
         """A copy on other operands, not inserted, whose results have the types that follow."""
         copy = self.clone(dict(operands))
         for result, type in zip(copy.results, copy.infer(), strict=True):

@@ -212,7 +212,7 @@ def _once(op: Operation) -> None:
     one = spike.EncodeOp(encode.operand, "direct", 1)
     insert_before(op, one, encode)
     assert isinstance(op, InferredOp)
-    copy = op.on({op.operands[0]: one.result})
+    copy = op.on_operands({op.operands[0]: one.result})
     insert_before(op, copy, op)
     value: SSAValue = copy.results[0]
     if is_train(value):

@@ -104,7 +104,7 @@ class Windows:
         if value in self.entered or isinstance(op, spike.NeuronOp):
             return self.entered.get(value, value)
         assert isinstance(op, InferredOp)
-        return builder.add(op.on({op.operands[0]: self.heard(op.operands[0], builder)}))
+        return builder.add(op.on_operands({op.operands[0]: self.heard(op.operands[0], builder)}))
 
     def gated(
         self, current: SSAValue, values: Array, level: int, builder: Builder, key: str

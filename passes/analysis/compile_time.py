@@ -120,7 +120,7 @@ def evaluate(op: InferredOp, operands: Sequence[Array]) -> tuple[Array, ...]:
         for value, array in zip(op.operands, operands, strict=True)
     }
     block = Block(arg_types=types.values())
-    return interpret.evaluate(op.on(dict(zip(types, block.args, strict=True))), operands)
+    return interpret.evaluate(op.on_operands(dict(zip(types, block.args, strict=True))), operands)
 
 
 def derived_key(base: str, value: SSAValue) -> str:

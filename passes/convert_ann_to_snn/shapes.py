@@ -102,7 +102,7 @@ def _moved_worth(op: InferredOp, signal: Signal) -> list[Array] | None:
 def _as_f64(op: InferredOp, whole: Array) -> InferredOp:
     """The op on f64, of one sample."""
     block = Block(arg_types=[TensorType(f64, whole.shape)])
-    return op.on({op.operands[0]: block.args[0]})
+    return op.on_operands({op.operands[0]: block.args[0]})
 
 
 def _keeps_samples(op: InferredOp) -> bool:
