@@ -7,9 +7,11 @@ import pytest
 from op_examples import example_of, function_around
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
+from xdsl.irdl import IRDLOperation
 from xdsl.printer import Printer
 
 from triton_dsl.dialects import interpret, spike, tensor
+from triton_dsl.dialects.inference import InferredOp
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.ternary import Ternary
 
@@ -50,6 +52,16 @@ def test_the_example_round_trips(kind: type[Operation]) -> None:
     generic = StringIO()
     Printer(generic, print_generic_format=True).print_op(module)
     assert parse_module(generic.getvalue()).is_structurally_equivalent(module)
+
+
+@pytest.mark.parametrize("kind", OPERATIONS, ids=lambda kind: kind.name)
+def test_no_field_has_the_name_of_a_method(kind: type[Operation]) -> None:
+    """An operand called as a method of all ops would take its place, in that op alone."""
+    assert issubclass(kind, IRDLOperation)
+    definition = kind.get_irdl_definition()
+    fields = [name for name, _ in (*definition.operands, *definition.results)]
+    fields += definition.accessor_names
+    assert not {*fields} & {*vars(InferredOp), *vars(Operation)}
 
 
 @pytest.mark.parametrize("kind", OPERATIONS, ids=lambda kind: kind.name)
