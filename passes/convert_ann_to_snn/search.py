@@ -25,8 +25,8 @@ from .trial import Trial
 Floats = NDArray[np.float64]
 
 SHARES = np.geomspace(0.15, 2.2, 12)
-"""The thresholds that are tried, as shares of nearly the greatest activation: each third one, then
-those beside the best of these."""
+"""The thresholds that are tried, as shares of nearly the greatest activation: where spikes subtract
+their threshold each third one, then those beside the best of these."""
 
 BETWEEN = float(SHARES[1] / SHARES[0])
 """How many times one of them is the one before."""
@@ -174,11 +174,14 @@ def search(
         return np.stack([theta for theta, _, _ in tried])[each, channels]
 
     for number in (1 << power for power in range(copies.bit_length())):
-        tried = [(bounded(top * share), number, 0.0) for share in SHARES[1::3]]
+        # Where a spike takes all of the potential, costs have several valleys.
+        shares = SHARES[1::3] if subtracts else SHARES
+        tried = [(bounded(top * share), number, 0.0) for share in shares]
         found = [cost(*each) for each in tried]
-        near = best_of(tried, found)
-        finer = [(bounded(near * factor), number, 0.0) for factor in (1 / BETWEEN, BETWEEN)]
-        tried, found = tried + finer, found + [cost(*each) for each in finer]
+        if subtracts:
+            near = best_of(tried, found)
+            finer = [(bounded(near * factor), number, 0.0) for factor in (1 / BETWEEN, BETWEEN)]
+            tried, found = tried + finer, found + [cost(*each) for each in finer]
         if signed and number == 1:
             # Neurons that leave out spikes do best with a threshold near that of all spikes.
             near = best_of(tried, found)
