@@ -18,6 +18,7 @@ from .sizes import Size, Sizes, is_node, size_of, sizes_of, static
 
 if TYPE_CHECKING:
     from torch import FunctionSchema, SymInt, Tensor
+    from torch._ops import OpOverload
     from torch.export import ExportedProgram
     from torch.fx import Node
     from torch.fx.node import Argument
@@ -35,6 +36,14 @@ def operator_name(node: Node) -> str:
     """The operator that a node calls without its overload, such as `aten::add`."""
     schema = schema_of(node)
     return str(node.target) if schema is None else schema.name
+
+
+def is_composite(node: Node) -> bool:
+    """Whether PyTorch has the operator of a node, one with a schema, as calls of others alone."""
+    import torch
+
+    key = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage]
+    return cast("OpOverload", node.target).has_kernel_for_dispatch_key(key)
 
 
 def overload_name(node: Node) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from .calls import Call, nodes_of, operator_name, schema_of
+from .calls import Call, is_composite, nodes_of, operator_name, schema_of
 
 if TYPE_CHECKING:
     from torch import FunctionSchema
@@ -51,7 +51,8 @@ def hopeless(
     return [
         node
         for node in missing
-        if node in needed and (operator_name(node) in refused or node.target not in known)
+        if node in needed
+        and (operator_name(node) in refused or not (node.target in known or is_composite(node)))
     ]
 
 

@@ -10,9 +10,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from .calls import fake_tensor, is_tensor, nodes_of, operator_name, overload_name, schema_of
+from .calls import (
+    fake_tensor,
+    is_composite,
+    is_tensor,
+    nodes_of,
+    operator_name,
+    overload_name,
+    schema_of,
+)
 from .sizes import is_free, is_node, sizes_of
 from .standard_layers import FRESH
 
@@ -130,7 +138,7 @@ def _may_share(node: Node) -> bool:
 
     if node.target is operator.getitem and is_node(source := node.args[0]):
         return _may_share(source)
-    schema, target = schema_of(node), node.target
+    schema = schema_of(node)
     if isinstance(node.meta.get("val"), bool | int | float | torch.SymInt):
         return False
     if node.op != "call_function" or schema is None:
@@ -142,8 +150,7 @@ def _may_share(node: Node) -> bool:
         return not is_tensor(source) or fake_tensor(source).dtype == fake_tensor(node).dtype
     if any(value.alias_info is not None for value in schema.returns):
         return True
-    key = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage]
-    return cast("OpOverload", target).has_kernel_for_dispatch_key(key)
+    return is_composite(node)
 
 
 _MADE = frozenset(f"aten::{name}" for name in (
