@@ -75,7 +75,13 @@ class LevelGrids:
         return self.add(tensor.ConvertOp(value, i32))
 
     def enter(self, value: SSAValue, grid: LevelGrid) -> None:
-        """Note that `value` is on a grid."""
+        """Note that `value` is on a grid.
+
+        Raises:
+            NoFunctionError: its integers have no 32 bits, and would wrap around.
+        """
+        if max(-grid.bounds[0], grid.bounds[1]) >= 2**31:
+            raise NoFunctionError("its integers have no 32 bits")
         rank = tensor_type(value).get_num_dims()
         own = plain(grid.root, value, grid.bounds, rank)
         scale, offset = grid.scale, grid.offset

@@ -156,6 +156,26 @@ def test_what_has_no_integers_takes_floats_of_them(last: str) -> None:
     assert len(reasons) == 1
 
 
+def test_sums_that_would_wrap_around_stay_on_floats() -> None:
+    """Of 2^24 int8: the least needs 32 bits and a sign, as the largest of i32 has."""
+    size = 1 << 24
+    text = f"""func.func @forward(%x: tensor<?x{size}xi8>) -> tensor<?x1xf32> {{
+      %one = tensor.constant dense<1.0> : tensor<f32>
+      %zero = tensor.constant dense<0> : tensor<i8>
+      %f = tensor.dequantize %x, %one, %zero
+         : (tensor<?x{size}xi8>, tensor<f32>, tensor<i8>) -> tensor<?x{size}xf32>
+      %s = tensor.reduce_sum %f {{axes = array<i64: 1>, keepdims = true}}
+         : (tensor<?x{size}xf32>) -> tensor<?x1xf32>
+      %w = ternary.constant [1] : tensor<1x1x!ternary.trit>
+      %p = ternary.linear %s, %w : tensor<?x1xf32>, tensor<1x1x!ternary.trit> -> tensor<?x1xf32>
+      func.return %p : tensor<?x1xf32>
+    }}"""
+    made = streamlined(parse_module(text))
+    (total,) = [op for op in made.walk() if op.name == "tensor.reduce_sum"]
+    assert is_float(tensor_type(total.results[0]))
+    assert "no 32 bits" in str(total.attributes[STAYS])
+
+
 FLOAT_INPUT = f"""func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x4xf32> {{
   %w = ternary.constant {[1, -1] * 12} : tensor<6x4x!ternary.trit>
   %p = ternary.linear %x, %w : tensor<?x6xf32>, tensor<6x4x!ternary.trit> -> tensor<?x4xf32>
