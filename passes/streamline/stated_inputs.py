@@ -36,7 +36,7 @@ def stated_inputs(text: str | None, function: FuncOp) -> dict[SSAValue, StatedIn
     """What `text` says of the arguments of a function.
 
     Raises:
-        OptionError: it names no float argument, or says no type.
+        OptionError: it names no float argument, or one twice, or says no type.
     """
     if text is None:
         return {}
@@ -51,6 +51,8 @@ def stated_inputs(text: str | None, function: FuncOp) -> dict[SSAValue, StatedIn
             )
         if not isinstance(value.type, TensorType) or value.type.element_type != f32:
             raise OptionError(f"inputs: '{name.strip()}' is {value.type}, and no tensor of f32")
+        if value in stated:
+            raise OptionError(f"inputs: '{name.strip()}' is stated twice")
         stated[value] = _stated(form.strip())
     return stated
 

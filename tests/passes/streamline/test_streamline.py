@@ -204,6 +204,7 @@ def test_an_input_may_be_stated() -> None:
     [
         ("y:int8", "no argument is called 'y'; there are x"),
         ("x", "'' is no type"),
+        ("x:int4;x:uint3", "'x' is stated twice"),
         ("x:int9", "'int9' is no type"),
         ("x:int1", "'int1' is no type"),
         ("x:int8*0", "is no type"),
