@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i8
+from xdsl.dialects.builtin import f32, i8, i64
 from xdsl.ir import SSAValue
 
 from ..dialects import tensor, ternary
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import DYNAMIC, is_float
+from ..dialects.tensor.formula import Formula
 from ..dialects.tensor.shape import SLICE_END
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.storage import ui8
@@ -218,6 +219,19 @@ def _gather(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
     return builder.gather(operands[0], axis, operands[1])
 
 
+def _positions(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+    x = Formula(builder, operands[0])
+    (axis,) = ints((op.attributes["axis"],))
+    size = x.size(axis)
+    if size is not None:
+        return builder.numbers(np.arange(size), i64)
+    for other in range(x.rank):
+        x = x if other == axis else x.cut(other, 0, 1)
+    row, one = x.of(tensor.ReshapeToOp, shape=[-1]), Formula(builder, builder.number(1, i64))
+    ones = row.compare("eq", row).choose(one, one)
+    return (ones.of(tensor.CumsumOp, axis=0) - 1).value
+
+
 def _pool(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     kernel, stride = ints(op.attributes["kernel"]), ints(op.attributes["stride"])
     padding = ints(op.attributes["padding"]) * 2
@@ -289,9 +303,9 @@ def _quantization(builder: Builder, op: elaborated.Operation, operands: list[SSA
 
 
 _PLAIN = (
-    "abs", "add", "and", "div", "exp", "floor", "hard_swish", "log", "maximum", "minimum", "mod",
-    "mul", "neg", "not", "or", "relu", "relu6", "round", "sigmoid", "silu", "sqrt", "sub", "tanh",
-    "where",
+    "abs", "add", "and", "cos", "div", "exp", "floor", "hard_swish", "log", "maximum",
+    "minimum", "mod", "mul", "neg", "not", "or", "relu", "relu6", "round", "sigmoid", "silu",
+    "sin", "sqrt", "sub", "tanh", "where",
 )  # fmt: skip
 """Functions of the language that are an op of the same name, with the same operands."""
 
@@ -337,6 +351,7 @@ RULES: dict[str, Rule] = {
     "split": _split,
     "pad": simple(tensor.PadToOp, low="low", high="high", value="value"),
     "gather": _gather,
+    "positions": _positions,
     "max_pool2d": _pool,
     "avg_pool2d": _pool,
     "global_avg_pool2d": simple(tensor.GlobalAvgPoolOp),

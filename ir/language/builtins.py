@@ -41,7 +41,7 @@ Arithmetic and activation:
 
 | function | operands | attributes |
 | --- | --- | --- |
-| abs exp log sqrt round floor | x | |
+| abs exp log sqrt cos sin round floor | x | |
 | maximum minimum | x, y | |
 | where | condition, x, y | |
 | clamp hard_tanh | x | min max (float; None for `clamp` only: no bound) |
@@ -78,6 +78,7 @@ Shape, pooling, reduction:
 | split | x | sections (sizes) axis; results by `Projection` |
 | pad | x | low high (one an axis) value |
 | gather | x, indices | axis |
+| positions | x | axis |
 | max_pool2d | x | kernel stride padding (pairs) |
 | avg_pool2d | x | kernel stride padding (pairs) count_include_pad |
 | global_avg_pool2d | x | |

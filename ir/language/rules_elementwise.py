@@ -206,6 +206,8 @@ ELEMENTWISE = (
     Builtin("exp", "arithmetic", (X,), floating, "e to the power x.", math.exp),
     Builtin("log", "arithmetic", (X,), floating, "Natural logarithm.", math.log),
     Builtin("sqrt", "arithmetic", (X,), floating, "Square root.", whole_root),
+    Builtin("cos", "arithmetic", (X,), floating, "Cosine of an angle in radians.", math.cos),
+    Builtin("sin", "arithmetic", (X,), floating, "Sine of an angle in radians.", math.sin),
     Builtin("maximum", "arithmetic", Y_OPERAND, arithmetic, "The larger, element by element.", max),
     Builtin(
         "minimum", "arithmetic", Y_OPERAND, arithmetic, "The smaller, element by element.", min

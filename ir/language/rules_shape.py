@@ -397,6 +397,14 @@ def argmax(call: RuleCall) -> Result:
     return TensorType("dense", "int64", shape)
 
 
+def positions(call: RuleCall) -> Result:
+    """The places of an axis, counted from 0."""
+    x = call.dense("x")
+    if not x.rank:
+        call.fail("needs at least one axis", "x")
+    return TensorType("dense", "int64", (x.shape[call.axis("axis", x.rank)],))
+
+
 _TENSORS = Parameter("tensors", "tensors")
 _REDUCTION = (X, Parameter("axis", "ints", None), Parameter("keepdims", "bool", False))
 _POOL = (
@@ -468,6 +476,13 @@ SHAPE = (
         (X, Parameter("indices"), Parameter("axis", "int", 0)),
         gather,
         "Entries along an axis at integer indices.",
+    ),
+    Builtin(
+        "positions",
+        "shape",
+        (X, Parameter("axis", "int", -1)),
+        positions,
+        "0, 1, 2, … along an axis of x, as int64.",
     ),
     Builtin("max_pool2d", "pooling, reduction", _POOL, max_pool2d, "Largest of each window."),
     Builtin(

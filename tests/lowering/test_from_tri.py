@@ -123,6 +123,11 @@ M = RNG.standard_normal((5, 3)).astype(np.float32)
         ("return layer_norm(x)", F.layer_norm(T, (6,))),
         ("return squeeze(unsqueeze(x, 1), 1)", T),
         ("return round(x * 3) + floor(x)", (T * 3).round() + T.floor()),
+        ("return cos(x) * sin(x * 2)", T.cos() * (T * 2).sin()),
+        (
+            "return positions(x, axis=1) + unsqueeze(positions(x, axis=0), 1)",
+            torch.arange(3) + torch.arange(2)[:, None],
+        ),
         ("return exp(x) / sqrt(abs(x) + 1)", T.exp() / (T.abs() + 1).sqrt()),
     ],
 )

@@ -9,18 +9,21 @@ about calls. Not here: kernels (`to_native.kernels`), what an op means (`to_nati
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
     StringAttr,
     i64,
 )
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from ....ir.errors import BackendError, OptionError
@@ -28,6 +31,7 @@ from ....runtime.native.abi.linear import PRECISIONS, Precision
 from ....runtime.native.processor import host_features
 from ..kernels.recipes import RECIPES, Recipe, best_recipe, recipe_named
 from .compilation import Compilation
+from .sizes import Size
 
 INTERFACE_ATTRIBUTE = "native.interface"
 HELD_ATTRIBUTE = "native.held"
@@ -91,18 +95,24 @@ class ConvertTernaryToLLVMPass(ModulePass):
         for old in list(op.ops):
             op.body.block.erase_op(old)
         op.body.block.add_ops(functions)
-        op.attributes[INTERFACE_ATTRIBUTE] = DictionaryAttr(
-            {
-                "inputs": ArrayAttr(compilation.inputs),
-                "outputs": ArrayAttr(compilation.outputs),
-                "recipe": StringAttr(recipe.name),
-            }
-        )
+        noted: dict[str, Attribute] = {
+            "inputs": ArrayAttr(compilation.inputs),
+            "outputs": ArrayAttr(compilation.outputs),
+            "recipe": StringAttr(recipe.name),
+        }
+        if any(size.number is None for sizes in compilation.sizes for size in sizes):
+            noted["sizes"] = ArrayAttr(map(_polynomials, compilation.sizes))
+        op.attributes[INTERFACE_ATTRIBUTE] = DictionaryAttr(noted)
         if compilation.trace is not None:
             op.attributes[TRACE_ATTRIBUTE] = StringAttr(compilation.trace.to_json())
         if compilation.held:
             held = {name: IntegerAttr(offset, i64) for name, offset in compilation.held}
             op.attributes[HELD_ATTRIBUTE] = DictionaryAttr(held)
+
+
+def _polynomials(sizes: Iterable[Size]) -> Attribute:
+    """The factors of each size, the constant first."""
+    return ArrayAttr(DenseArrayBase.from_list(i64, size.coefficients or (0,)) for size in sizes)
 
 
 def _recipe(name: str | None) -> Recipe:

@@ -36,6 +36,7 @@ from .narrowing import narrow_constants, narrow_tensors
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
+from .sizes import Size
 from .trace import Trace, counter, facts_of
 from .writer import rules
 
@@ -56,6 +57,7 @@ class Compilation:
 
     Attributes:
         inputs, outputs: types of the tensors that go in and come out.
+        sizes: of those that come out; known once it is compiled.
         held: names of arrays that are not the program's, and where in the constants the address of
             each shall stand.
         trace: of its steps for the batch that is to be traced; `None` without one.
@@ -70,6 +72,7 @@ class Compilation:
         self._precision: Precision = precision
         function = forward_of(self._copy, "native")
         self.inputs: list[Attribute] = [dense_type(value) for value in function.args]
+        self.sizes: list[tuple[Size, ...]] = []
         self.outputs: list[Attribute] = [dense_type(value) for value in results(function)]
         self.held: list[tuple[str, int]] = []
         self.trace: Trace | None = None
@@ -94,6 +97,7 @@ class Compilation:
             blocked=not any(isinstance(op, ternary.ConvOp) for op in function.walk()),
         )
         outputs = plan_function(program, self._copy)
+        self.sizes = [view.sizes for view in outputs]
         fuse(program)
         trit_constants.pack_trits(program)
         narrow_constants(program.steps)

@@ -9,6 +9,7 @@ from xdsl.dialects.func import FuncOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.interface import note_interface, noted_interface
 from triton_dsl.lowering.to_native.rows import is_row_wise, work_of_row
 from triton_dsl.runtime.random_values import fill_parameters, random_inputs
@@ -117,6 +118,20 @@ def test_the_interface_tells_names_sizes_and_types() -> None:
     ],
 )
 def test_sizes_of_results_follow_from_the_batch(result: str, expression: str, shown: str) -> None:
-    module = program("x: Tensor[N, 4]", result, expression)
-    note_interface(module, "generic")
-    assert noted_interface(module).outputs[0].shown() == shown
+    compiled = native_program(program("x: Tensor[N, 4]", result, expression))
+    assert compiled.interface.outputs[0].shown() == shown
+
+
+def test_the_free_size_may_stand_anywhere() -> None:
+    """What a program does to the free size of an inner axis is known from its code."""
+    module = program(
+        "x: Tensor[2, N, 3], y: Tensor[2, 1, 3]",
+        "Tensor[2, 1 + N, 3]",
+        "concat([x, y], axis=1)",
+    )
+    compiled = native_program(module)
+    assert compiled.interface.outputs[0].shown() == "[2, batch + 1, 3]"
+    for count in (0, 1, 5):
+        x = np.arange(6 * count, dtype=np.float32).reshape(2, count, 3)
+        y = -np.ones((2, 1, 3), np.float32)
+        np.testing.assert_array_equal(compiled(x, y), np.concatenate([x, y], axis=1))
