@@ -27,12 +27,8 @@ HEADS = ("file, B", "ONNX, B", "of file", "time there, µs", "as ONNX, µs", "ra
 FORMS: dict[str, dict[str, Any]] = {
     "reference": {},
     "xnnpack": {"rounding": "xnnpack"},
-    "xnnpack, int8-weights": {
-        "rounding": "xnnpack",
-        "backend_options": {"int8_weights": "always"},
-    },
 }
-"""Of a TFLite file: arguments of `compile_model` for ONNX; the last is for processors with VNNI."""
+"""Of a TFLite file: arguments of `compile_model` for ONNX."""
 
 
 def integer_table(paths: Sequence[Path], threads: int, turns: int) -> Table:

@@ -29,7 +29,7 @@ from ..to_tflite.integer_patterns import (
 )
 from .byte_levels import centred, levels, signed, unsigned
 from .byte_steps import BYTES, factor_of, rescaled_sums, with_offsets, within
-from .byte_weights import SHIFT, store
+from .byte_weights import SHIFT, convolve, store
 from .graph import Array, Attributes, Element
 from .integer import FLOAT_EXACT
 from .linear import window_attributes
@@ -175,6 +175,10 @@ def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
     return True
 
 
+POINT: Attributes = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1}
+"""The window of a product of matrices."""
+
+
 class _Side(NamedTuple):
     """An operand of a sum: bytes, their zero point, what each becomes, and by about what factor."""
 
@@ -203,7 +207,7 @@ def _convolved(
     e: Writer, layer: Weighted, scales: Array, shifts: Array, scaled: Rescaled | Scaled
 ) -> str:
     """QLinearConv in UINT8: scales, and what is added to the bias, one a channel."""
-    op, weight, attributes = layer.op, layer.weight, {}
+    op, weight, attributes = layer.op, layer.weight, POINT
     if isinstance(op, tensor.ConvOp):
         source, attributes = _unpadded(layer, op)
         x = unsigned(e, e.value(source))
@@ -215,13 +219,11 @@ def _convolved(
     bias = shifts if layer.bias is None else layer.bias.astype(np.int64) + shifts
     one = e.scalar(1, Element.FLOAT)
     zeros = [np.array(z + SHIFT, np.uint8) for z in (layer.zero, scaled.zero)]
-    inputs = [
-        x, one, e.constant(zeros[0], "zero_point"),
-        stored.levels, e.constant(scales, f"{name}.scale"),
-        e.constant(stored.zero_point, "weight_zero_point"),
-        one, e.constant(zeros[1], "zero_point"), e.constant(bias.astype(np.int32), f"{name}.bias"),
-    ]  # fmt: skip
-    made = within(e, e.call("", "QLinearConv", inputs, Element.UINT8, attributes), scaled.bounds)
+    image = (x, one, e.constant(zeros[0], "zero_point"))
+    result = (one, e.constant(zeros[1], "zero_point"))
+    rest = (*result, e.constant(bias.astype(np.int32), f"{name}.bias"))
+    factors = e.constant(scales, f"{name}.scale")
+    made = within(e, convolve(e, image, (stored, factors), rest, attributes), scaled.bounds)
     if isinstance(op, tensor.ConvOp):
         return made
     rows = e.apply("Squeeze", [made], rest=[e.indices([2, 3], "axes")])

@@ -18,7 +18,7 @@ import numpy as np
 from ...passes.calibration.grids import Grid
 from ...passes.calibration.ranges import Range
 from ..integer_weights import symmetric
-from .byte_weights import store
+from .byte_weights import restore, store
 from .graph import Array, AttributeValue, Element, Graph, Node
 
 COMPUTED = ("Add", "Mul", "AveragePool", "GlobalAveragePool", "Concat")
@@ -204,15 +204,8 @@ class _Pairs:
             least = self._least(node)
             levels, scale = symmetric(self.graph.initializers[name], axis, self.bits, least)
             stored = store(self.graph, name, levels, axis)
-            zeros = np.broadcast_to(stored.zero_point, scale.shape)
-            inputs = [
-                stored.levels,
-                self.graph.add_constant(scale, f"{name}.scale"),
-                self.graph.add_constant(zeros, "zero_points"),
-            ]
-            restored = self._add(
-                "DequantizeLinear", inputs, Element.FLOAT, name, "restored", axis=axis
-            )
+            factors = (self.graph.add_constant(scale, f"{name}.scale"), scale.shape)
+            restored = restore(self.graph, stored, factors, axis, f"{name}.restored")
             self.weights[name, axis] = restored
         return self.weights[name, axis]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from xdsl.ir import Attribute
@@ -20,6 +20,8 @@ from ...ir.arrays import Array, Dtype
 
 AttributeValue: TypeAlias = int | float | str | Sequence[int]
 Attributes: TypeAlias = dict[str, AttributeValue]
+
+Int8Weights: TypeAlias = Literal["asked", "safe", "always"]
 
 DOMAIN = "triton_dsl"
 """The domain of our model-local functions."""
@@ -128,11 +130,11 @@ class Graph:
 
     Attributes:
         opset: the version of the default operator set.
-        may_saturate: whether weights are INT8 also where pairs of products saturate without VNNI.
+        int8_weights: where weights are INT8, see `byte_weights`.
     """
 
     opset: int
-    may_saturate: bool = False
+    int8_weights: Int8Weights = "asked"
     nodes: list[Node] = field(default_factory=list[Node])
     initializers: dict[str, Array] = field(default_factory=dict[str, Array])
     inputs: list[Port] = field(default_factory=list[Port])
@@ -148,7 +150,7 @@ class Graph:
         """An empty body of one of the nodes: it sees the values of this graph, and shares names."""
         return Graph(
             self.opset,
-            self.may_saturate,
+            self.int8_weights,
             initializers=self.initializers,
             elements=self.elements,
             _uses=self._uses,

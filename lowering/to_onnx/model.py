@@ -11,6 +11,7 @@ import numpy as np
 
 from ...ir.errors import BackendError, LoweringError
 from ...ir.extras import install
+from . import byte_functions
 from .graph import (
     DOMAIN,
     FOREIGN_DOMAIN,
@@ -46,7 +47,7 @@ IR_VERSIONS = {
 FILE_LIMIT = 1 << 31
 """Protocol buffers hold less than this many bytes in one message."""
 
-FUNCTIONS = ("ternary.unpack", "ternary.matmul", "spike.threefry")
+FUNCTIONS = ("ternary.unpack", "ternary.matmul", "spike.threefry", *byte_functions.TEXTS)
 """The model-local functions, each behind those it calls."""
 
 _LARGE = 1 << 20
@@ -257,6 +258,8 @@ def _function(name: str, opset: int) -> onnx.FunctionProto:
     """
     from onnx import AttributeProto, TensorProto, helper
 
+    if name in byte_functions.TEXTS:
+        return byte_functions.function(name, opset)
     make = helper.make_node
     ints, integer = AttributeProto.INTS, AttributeProto.INT
     attributes = ["shape", "count", "to"]

@@ -15,7 +15,7 @@ from ...dialects import ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ..integer_weights import symmetric
-from .byte_weights import ByteWeight, multiply, of_trits, store
+from .byte_weights import ByteWeight, multiply, of_trits, restore, store
 from .graph import Array, Element
 from .onnx_writer import Writer
 
@@ -71,10 +71,7 @@ def scaled_trits(e: Writer, weight: SSAValue, scale: SSAValue | None, axis: int)
     trits = of_trits(e.trits(weight, Element.INT8))
     step = e.scalar(1, Element.FLOAT) if scale is None else e.value(scale)
     shape = () if scale is None else tensor_type(scale).get_shape()
-    zero = e.constant(np.broadcast_to(trits.zero_point, shape), "zero_points")
-    attributes = {"axis": axis} if shape else {}
-    inputs = [trits.levels, step, zero]
-    return e.call("", "DequantizeLinear", inputs, Element.FLOAT, attributes)
+    return restore(e.graph, trits, (step, shape), axis, f"{e.hint}.restored")
 
 
 def _known(owner: object) -> Array | None:

@@ -19,7 +19,6 @@ from ..comparison import BATCH, LENGTH, difference
 from ..from_onnx import from_onnx
 from ..targets import compile_to_target
 from .engine import EXACT_BYTES, saturates
-from .graph import DOMAIN
 from .model import IR_VERSIONS, require_onnx
 
 Level = Literal["basic", "extended", "all"]
@@ -133,7 +132,7 @@ def _stored_bytes(source: Path) -> int:
 def _holds_trits(source: Path) -> bool:
     model = require_onnx().load(source, load_external_data=False)
     unpacked = any(node.op_type == "BitShift" for node in model.graph.node)
-    return unpacked or any(function.domain == DOMAIN for function in model.functions)
+    return unpacked or any(function.name.startswith("ternary.") for function in model.functions)
 
 
 def _compare(before: Path, after: Path) -> None:

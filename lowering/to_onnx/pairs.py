@@ -21,8 +21,8 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ...dialects.shapes import is_float
-from .byte_weights import SHIFT, store
-from .graph import Array, Element, element_type
+from .byte_weights import SHIFT, ByteWeight, dequantized, store
+from .graph import Array, Attributes, Element, element_type
 from .onnx_writer import Writer
 
 PRODUCTS = (tensor.ConvOp, tensor.LinearOp, tensor.MatmulOp)
@@ -43,7 +43,9 @@ def write_levels(e: Writer, op: tensor.QuantizeOp) -> bool:
         return False
     if not all(isinstance(use.operation, tensor.DequantizeOp) for use in op.result.uses):
         return False
-    e.bind(op.result, _node(e, op, "QuantizeLinear", e.value(op.input), Element.UINT8))
+    inputs, axis = _grid(e, op, e.value(op.input), Element.UINT8)
+    attributes: Attributes = {} if axis is None else {"axis": axis}
+    e.bind(op.result, e.call("", "QuantizeLinear", inputs, Element.UINT8, attributes))
     return True
 
 
@@ -52,23 +54,28 @@ def write_floats(e: Writer, op: tensor.DequantizeOp) -> bool:
     if not e.keeps_pairs or _known(op.zero_point) is None:
         return False
     if _is_stored(op.result):
-        name = _levels(e, op)
+        weight = _weight(e, op)
+        name = e.value(op.input) if weight is None else weight.levels
+        asks = weight is not None and weight.asks
     elif _is_pair(op.result):
-        name = e.value(op.input)
+        name, asks = e.value(op.input), False
     else:
         return False
-    e.bind(op.result, _node(e, op, "DequantizeLinear", name, e.element(name)))
+    inputs, axis = _grid(e, op, name, e.element(name))
+    wish = f"{e.hint}.dequantizelinear"
+    e.bind(op.result, dequantized(e.graph, inputs, axis, wish, asks=asks))
     return True
 
 
-def _node(
-    e: Writer,
-    op: tensor.QuantizeOp | tensor.DequantizeOp,
-    kind: str,
-    x: str,
-    stored: Element,
-) -> str:
-    """One half of a pair with integers of type `stored`, which may be those of the op plus 128."""
+def _grid(
+    e: Writer, op: tensor.QuantizeOp | tensor.DequantizeOp, x: str, stored: Element
+) -> tuple[list[str], int | None]:
+    """What one half of a pair reads, and the axis of its channels.
+
+    Args:
+        x: what is put on the grid, or stands on it.
+        stored: the type of the integers, which may be those of the op plus 128.
+    """
     zero, scale = _known(op.zero_point), e.value(op.scale)
     assert zero is not None
     shift = SHIFT if stored is Element.UINT8 and zero.dtype == np.int8 else 0
@@ -77,17 +84,16 @@ def _node(
     if shape and not tensor_type(op.scale).get_shape():
         scale = e.constant(np.broadcast_to(e.graph.initializers[scale], shape), "scales")
     inputs = [x, scale, e.constant(laid, "zero_points" if shape else "zero_point")]
-    element = Element.FLOAT if kind == "DequantizeLinear" else stored
-    return e.call("", kind, inputs, element, {"axis": op.axis.value.data} if shape else {})
+    return inputs, op.axis.value.data if shape else None
 
 
-def _levels(e: Writer, op: tensor.DequantizeOp) -> str:
-    """Stored integers; INT8 weights of products in the type that no processor saturates."""
+def _weight(e: Writer, op: tensor.DequantizeOp) -> ByteWeight | None:
+    """An INT8 weight of a product; `None` for other stored integers."""
     value, axis = op.input, _channels(op)
     levels = _known(value)
     if levels is None or levels.dtype != np.int8 or axis is None:
-        return e.value(value)
-    return store(e.graph, value.name_hint or "weight", levels, axis).levels
+        return None
+    return store(e.graph, value.name_hint or "weight", levels, axis)
 
 
 def _channels(op: tensor.DequantizeOp) -> int | None:

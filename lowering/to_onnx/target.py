@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from math import prod
 from typing import Literal, cast
 
 from xdsl.dialects import func
@@ -12,6 +13,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ...dialects import tensor, ternary
+from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
@@ -33,6 +35,7 @@ from ..emission import (
 from ..options import TargetOptions, option
 from ..stages import Stage
 from ..target import Target, source_hash
+from .byte_functions import ask
 from .calibrated import quantize_graph
 from .engine import self_check
 from .graph import Graph, Port, element_type
@@ -71,10 +74,10 @@ class OnnxOptions(TargetOptions):
         8,
         "of float weights with precision=int8 and dynamic-int8: 8, or 7 for faster kernels",
     )
-    int8_weights: Literal["safe", "always"] = option(
-        "safe",
-        "where weights of integer products are INT8: where no processor saturates; always: for "
-        "processors with VNNI, and ARM, where that is exact and up to 1.8 times as fast",
+    int8_weights: Literal["asked", "safe", "always"] = option(
+        "asked",
+        "where weights of integer products are INT8: where the processor that loads the file adds "
+        "them exactly, which a file of some size asks; safe: where all do; always: everywhere",
     )
     external_data: Literal["auto", "always"] = option(
         "auto", "put weights in a file beside the model: above `external-limit`, or always"
@@ -105,6 +108,10 @@ class OnnxOptions(TargetOptions):
                 f"target 'onnx': option 'external-limit' expects 0 to {FILE_LIMIT}, "
                 f"got {self.external_limit}"
             )
+
+
+ASKED_FROM = 8192
+"""So many weights take long enough, and are large enough beside the 1,000 bytes of a question."""
 
 
 class OnnxTarget(Target):
@@ -193,7 +200,9 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     Raises:
         UnsupportedError: names every op without a form.
     """
-    graph = Graph(options.opset, options.int8_weights == "always")
+    graph = Graph(options.opset, options.int8_weights)
+    if options.int8_weights == "asked" and not _is_worth_asking(function):
+        graph.int8_weights = "safe"
     writer = Writer(graph, options.form, options.precision, options.weight_bits)
     writer.keeps_pairs = options.precision == "float32" and has_pairs(function)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
@@ -219,9 +228,16 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     current: dict[str, str] = {}
     for value, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
         current[value] = graph.add_output(current.get(value, value), Port(name, element, sizes))
+    ask(graph)
     graph.drop_unused()
     share_weights(graph)
     return graph
+
+
+def _is_worth_asking(function: func.FuncOp) -> bool:
+    """Whether a program has weights enough for the functions that ask the processor."""
+    stored = [op for op in function.walk() if isinstance(op, tensor.ParameterOp)]
+    return sum(prod(tensor_type(op.result).get_shape()) for op in stored) >= ASKED_FROM
 
 
 def _ranges(writer: Writer) -> dict[str, Range]:

@@ -134,8 +134,9 @@ def test_networks(bench: Any, name: str, rounding: Rounding, most: int) -> None:
     shape = tuple(max(size, 1) for size in port.type.get_shape())
     values = np.random.default_rng(2).integers(-128, 128, shape).astype(np.int8)
     kinds = agrees(bench, data, [values], most, rounding)
-    assert kinds["QLinearConv"] + kinds["Conv"] + kinds["Gemm"] >= 6
-    assert rounding == "reference" or kinds["QLinearConv"] >= 6
+    integer = kinds["QLinearConv"] + kinds["int8.conv"]
+    assert integer + kinds["Conv"] + kinds["Gemm"] >= 6
+    assert rounding == "reference" or integer >= 6
     initializers = onnx.load_from_string(exported(data)).graph.initializer
     large = [i for i in initializers if np.prod(i.dims) > 64]
     assert large and all(i.data_type in (2, 3) for i in large)
@@ -207,7 +208,7 @@ def test_pads_are_those_of_the_convolution(bench: Any) -> None:
     values = random.integers(-128, 128, x.shape).astype(np.int8)
     kinds = agrees(bench, bench.file_of(graph), [values], 10, "xnnpack")
     assert kinds["Pad"] == 0
-    assert kinds["QLinearConv"] == 1
+    assert kinds["QLinearConv"] + kinds["int8.conv"] == 1
 
 
 def test_int8_weights_always(bench: Any) -> None:

@@ -118,7 +118,7 @@ def test_weights_have_a_scale_a_channel(tmp_path: Path) -> None:
     )
     stored = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
     levels, scale = stored["first.weight.levels"], stored["first.weight.scale"]
-    assert levels.dtype == np.uint8 and scale.shape == (48,)
+    assert levels.dtype == np.uint8 and scale.shape == (48,)  # too small to ask the processor
     levels = levels.astype(np.int16) - 128
     weight = model.first.weight.detach().numpy().T
     assert (np.abs(levels * scale - weight) <= scale * 0.5001).all()

@@ -32,6 +32,7 @@ from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.to_onnx.byte_weights import fits
 from triton_dsl.passes.calibration.ranges import Calibration, Range, record_ranges
 
@@ -40,6 +41,7 @@ Array = np.ndarray[Any, Any]
 HERE = Path(__file__)
 BYTES = (onnx.TensorProto.INT8, onnx.TensorProto.UINT8)
 PRODUCTS = ("MatMul", "Gemm", "Conv")
+PROVIDERS = ["CPUExecutionProvider"]
 
 SHAPES = {
     "linear": (24, 12),
@@ -121,6 +123,12 @@ def program(bench: Any, kind: str, weight: Array) -> tuple[ModuleOp, Array]:
     ranges: dict[SSAValue, Range] = {argument: Range(-1.0, 1.0), result: Range(-reach, reach)}
     record_ranges(function, ranges, Calibration("minmax", 8, 1))
     return module, x
+
+
+@pytest.fixture
+def small_files_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files of any size ask the processor."""
+    monkeypatch.setattr("triton_dsl.lowering.to_onnx.target.ASKED_FROM", 0)
 
 
 # Reading a file.
@@ -262,7 +270,8 @@ def test_sums_of_pairs_fit(
     bench: Any, precision: str, kind: str, opset: int, bits: int, data: Any
 ) -> None:
     module, x = program(bench, kind, weights(SHAPES[kind], data.draw))
-    made = bench.bytes_of(module, precision=precision, opset=opset, weight_bits=bits)
+    options = {"precision": precision, "opset": opset, "weight_bits": bits}
+    made = bench.bytes_of(module, **options, int8_weights="safe")
     found = list(products(made))
     assert found or (precision == "dynamic-int8" and len(SHAPES[kind]) == 4)
     for product in found:
@@ -387,6 +396,7 @@ options.intra_op_num_threads = 1
 options.log_severity_level = 3
 folder = sys.argv[1]
 for name in sys.argv[2:]:
+    options.optimized_model_filepath = f"{folder}/{name}.run.onnx"
     session = onnxruntime.InferenceSession(
         f"{folder}/{name}.onnx", options, providers=["CPUExecutionProvider"]
     )
@@ -410,7 +420,12 @@ def mixed_product() -> Any:
 
 @pytest.mark.parametrize(("processor", "saturates"), [("Haswell", True), ("IvyBridge", False)])
 def test_emitted_files_are_right_without_vnni(
-    bench: Any, require_tool: Any, tmp_path: Path, processor: str, saturates: bool
+    bench: Any,
+    require_tool: Any,
+    tmp_path: Path,
+    small_files_ask: None,
+    processor: str,
+    saturates: bool,
 ) -> None:
     """With AVX2 alone, where a product of mixed signs shows that pairs saturate; and without."""
     emulator = require_tool("qemu-x86_64", "apt install qemu-user")
@@ -431,7 +446,9 @@ def test_emitted_files_are_right_without_vnni(
         for kind, shape in SHAPES.items():
             weight = random.choice([-1, -0.9, 0.9, 1], shape).astype(np.float32)
             module, x = program(bench, kind, weight)
-            add(f"{precision} {kind}", bench.bytes_of(module, precision=precision), x)
+            for form in ("safe", "asked"):
+                made = bench.bytes_of(module, precision=precision, int8_weights=form)
+                add(f"{precision} {form} {kind}", made, x)
     trits = random.choice([-1, 0, 1], (256, 12)).astype(np.float32)
     module, x = program(bench, "trits", trits)
     add("fast", bench.bytes_of(module, form="fast"), x, run_module(module, [x])[0])
@@ -446,3 +463,65 @@ def test_emitted_files_are_right_without_vnni(
             assert error == (pytest.approx(1 - 32767 / (2 * 255 * 127)) if saturates else 0)
         else:
             assert error < 0.01, name
+    for name in wanted:
+        if name.startswith("int8") and "trit" not in name and "fast" not in name:
+            run = onnx.load(tmp_path / f"{name}.run.onnx").graph
+            kinds = {t.data_type for t in run.initializer if np.prod(t.dims) > 100}
+            stay = "asked" in name and not saturates
+            assert kinds == {onnx.TensorProto.INT8 if stay else onnx.TensorProto.UINT8}, name
+            assert "If" not in {node.op_type for node in run.node}, name
+
+
+def test_the_processor_at_hand_is_asked(bench: Any, tmp_path: Path, small_files_ask: None) -> None:
+    """A file keeps INT8 weights here exactly where a sum of pairs is right here."""
+    import onnxruntime
+
+    (tmp_path / "mixed.onnx").write_bytes(mixed_product().SerializeToString())
+    session = onnxruntime.InferenceSession(tmp_path / "mixed.onnx", providers=PROVIDERS)
+    (sums,) = session.run(None, {"x": np.full((8, 64), 255, np.uint8)})
+    exact = set(np.unique(sums)) == {64 * 255 * 127}
+    random = np.random.default_rng(0)
+    module, _ = program(bench, "conv", random.choice([-1, 0.9], (12, 8, 3, 3)).astype(np.float32))
+    made = bench.bytes_of(module, precision="int8")
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "run.onnx")
+    onnxruntime.InferenceSession(made, options, providers=PROVIDERS)
+    run = onnx.load(tmp_path / "run.onnx").graph
+    assert "If" not in {node.op_type for node in run.node}
+    (weight,) = [t.data_type for t in run.initializer if list(t.dims) == [12, 8, 3, 3]]
+    assert weight == (onnx.TensorProto.INT8 if exact else onnx.TensorProto.UINT8)
+    (stored,) = [t for t in onnx.load_from_string(made).graph.initializer if len(t.dims) == 4]
+    assert stored.data_type == onnx.TensorProto.INT8
+
+
+def test_what_was_asked_comes_in_again_without_the_question(
+    bench: Any, tmp_path: Path, small_files_ask: None
+) -> None:
+    random = np.random.default_rng(0)
+    for precision, kind in (("int8", "conv"), ("dynamic-int8", "linear")):
+        weight = random.choice([-1, 0.9], SHAPES[kind]).astype(np.float32)
+        module, x = program(bench, kind, weight)
+        made = bench.bytes_of(module, precision=precision)
+        assert "int8.exact" in {f.name for f in onnx.load_from_string(made).functions}
+        (tmp_path / "m.onnx").write_bytes(made)
+        read = from_onnx(tmp_path / "m.onnx")
+        kinds = [op.name for op in read.walk()]
+        assert kinds.count("tensor.conv") + kinds.count("tensor.matmul") == 1
+        found: Any = ReferenceEvaluator(onnx.load_from_string(made)).run(None, {"x": x})
+        limit = 1e-4 * np.abs(found[0]).max()
+        np.testing.assert_allclose(run_module(read, [x])[0], found[0], atol=limit)
+
+
+def test_files_of_one_processor_hold_no_question(
+    bench: Any, tmp_path: Path, small_files_ask: None
+) -> None:
+    """What ONNX Runtime optimises here is right on others too, but at the level `all`."""
+    random = np.random.default_rng(0)
+    module, _ = program(bench, "conv", random.choice([-1, 0.9], (12, 8, 3, 3)).astype(np.float32))
+    (tmp_path / "m.onnx").write_bytes(bench.bytes_of(module, precision="int8"))
+    path = optimize_onnx_model(tmp_path / "m.onnx", tmp_path / "o.onnx", "extended")
+    run = onnx.load(path).graph
+    kinds = {node.op_type for node in run.node}
+    assert "QLinearConv" in kinds and "If" not in kinds
+    (weight,) = [t.data_type for t in run.initializer if list(t.dims) == [12, 8, 3, 3]]
+    assert weight == onnx.TensorProto.UINT8
