@@ -222,6 +222,7 @@ def parse_module(
     verify: bool = True,
     first_line: int = 1,
     implicit_module: bool = True,
+    reader: Callable[..., LocatingParser] = LocatingParser,
 ) -> ModuleOp:
     """Read textual IR as a module; ops outside a `builtin.module` are put into one.
 
@@ -233,6 +234,7 @@ def parse_module(
         verify: whether to verify the module too.
         first_line: the number of the first line, for a part of a larger file.
         implicit_module: whether ops may stand outside a `builtin.module`.
+        reader: makes the parser, called as its class is; another one may take notes.
 
     Raises:
         SourceError: the text is not IR.
@@ -242,7 +244,7 @@ def parse_module(
     parser: LocatingParser | None = None
     try:
         # The lexer reads the first token here and may refuse it.
-        parser = LocatingParser(ctx or triton_context(), text, name, first_line=first_line)
+        parser = reader(ctx or triton_context(), text, name, first_line=first_line)
         module = parser.parse_module(implicit_module)
     except ParseError as error:
         start = _start_of_unregistered(error, text)

@@ -59,7 +59,12 @@ def test_every_data_file_is_installed() -> None:
         path.relative_to(ROOT).as_posix()
         for path in source_files()
         if path.suffix != ".py"
-        and not any(fnmatch(path.name, p) for p in patterns.get(package_of(path.parent), []))
+        and not any(
+            fnmatch(path.relative_to(folder).as_posix(), pattern)
+            for folder in path.parents
+            if folder.is_relative_to(ROOT)
+            for pattern in patterns.get(package_of(folder), [])
+        )
     ]
     assert missing == []
 
@@ -157,6 +162,7 @@ def test_the_wheel_holds_every_source_file(tmp_path: Path) -> None:
             "ls-files",
             "-z",
             "*.py",
+            "*.js",
             "*.json",
             "*.lark",
             "*.tri",

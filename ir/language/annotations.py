@@ -51,8 +51,8 @@ def wrapped(span: Span, function: str, more: str = "") -> tuple[Edit, Edit]:
     return Edit(start, f"{function}("), Edit(end, f"{more})")
 
 
-def _head(span: Span, name: str) -> Span:
-    """The place of the name that a type begins with."""
+def head(span: Span, name: str) -> Span:
+    """The place of the name that something begins with."""
     return Span(span.file, span.line, span.column, span.line, span.column + len(name))
 
 
@@ -70,7 +70,7 @@ class Annotations(Session):
         if kind is None:
             self.error(
                 f"unknown type '{node.kind}'",
-                _head(node.span, node.kind),
+                head(node.span, node.kind),
                 suggestion=NOTHING.get(node.kind) or nearest(node.kind, _KINDS, TYPES),
             )
             return None

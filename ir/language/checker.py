@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -16,10 +17,27 @@ from .dims import DimError
 from .elaborate import Elaborator, GenericValue
 from .elaborated import Elaborated
 from .loader import Loader, Module
-from .nodes import Const, FunctionDef, LayerDef, Let, Program
+from .nodes import Const, FunctionDef, LayerDef, Let, Program, Span
 from .parser import TritonParser
 from .scope import check_names
 from .session import Abandon, Budget, Limits
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """All that checking a program finds out, whether or not it has errors.
+
+    Attributes:
+        module: the file, with what it imports.
+        bag: every diagnostic.
+        sources: text of every file of the program, by the name its spans give.
+        links: where the name at each place is declared, in all files.
+    """
+
+    module: Module
+    bag: DiagnosticBag
+    sources: Mapping[str, str]
+    links: Mapping[Span, Span]
 
 
 @dataclass(frozen=True)
@@ -135,13 +153,18 @@ class TypeChecker:
     Args:
         search_paths: folders in which imports are looked up after the importing file's own.
         limits: bounds on the work that one program may cause.
+        evaluator: makes what evaluates each definition; another one may take notes.
     """
 
     def __init__(
-        self, search_paths: Sequence[str | Path] = (), limits: Limits | None = None
+        self,
+        search_paths: Sequence[str | Path] = (),
+        limits: Limits | None = None,
+        evaluator: Callable[[DiagnosticBag, Budget], Elaborator] | None = None,
     ) -> None:
         self.search_paths = [Path(p) for p in search_paths]
         self.limits = limits or Limits()
+        self.evaluator = evaluator or partial(Elaborator, is_final=False)
 
     def check(self, program: Program, diagnostics: Sequence[Diagnostic] = ()) -> TypedProgram:
         """Check a program and everything it imports.
@@ -153,16 +176,22 @@ class TypeChecker:
         Raises:
             CompilationError: the program has errors; its text is all of them, drawn.
         """
+        found = self.inspect(program, diagnostics)
+        # A misspelt name makes another look unused: warnings wait until the errors are gone.
+        DiagnosticBag(found.bag.errors).raise_if_errors(found.sources)
+        warnings = tuple(found.bag.warnings)
+        return TypedProgram(program, found.module, warnings, found.sources, self.limits)
+
+    def inspect(self, program: Program, diagnostics: Sequence[Diagnostic] = ()) -> Inspection:
+        """Check a program as `check` does, and raise nothing."""
         bag = DiagnosticBag(diagnostics)
         loader = Loader(self.search_paths, bag)
         module = loader.load(program)
         budget = Budget(self.limits)
+        links: dict[Span, Span] = {}
         for loaded in loader.modules:
-            self._check_module(loaded, bag, budget)
-        # A misspelt name makes another look unused: warnings wait until the errors are gone.
-        errors = DiagnosticBag(d for d in bag.diagnostics if d.severity == "error")
-        errors.raise_if_errors(loader.sources)
-        return TypedProgram(program, module, tuple(bag.warnings), loader.sources, self.limits)
+            links.update(self._check_module(loaded, bag, budget))
+        return Inspection(module, bag, loader.sources, links)
 
     def check_source(self, source: str, path: Path | None = None) -> TypedProgram:
         """Parse and check a program; errors of syntax and of types come in one report.
@@ -177,16 +206,18 @@ class TypeChecker:
         program, diagnostics = TritonParser().parse_with_recovery(source, path)
         return self.check(program, diagnostics)
 
-    def _check_module(self, module: Module, bag: DiagnosticBag, budget: Budget) -> None:
+    def _check_module(
+        self, module: Module, bag: DiagnosticBag, budget: Budget
+    ) -> Mapping[Span, Span]:
         try:
-            check_names(module, bag)
+            links = check_names(module, bag)
         except RecursionError:
             bag.error("the program is nested too deeply", module.program.span)
-            return
+            return {}
         for definition in module.program.declarations:
             if bag.is_full or budget.is_spent:
-                return
-            elaborator = Elaborator(bag, budget, is_final=False)
+                break
+            elaborator = self.evaluator(bag, budget)
             match definition:
                 case Const() | Let():
                     guarded(
@@ -208,3 +239,4 @@ class TypeChecker:
                     )
                 case _:
                     pass
+        return links

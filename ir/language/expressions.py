@@ -197,7 +197,7 @@ class Expressions(Indexing):
             names |= block.keys()
         if frame.instance is not None:
             names |= frame.instance.generics.keys() | frame.instance.members.keys()
-            names |= member_names(frame.instance.definition)
+            names.update(member_names(frame.instance.definition))
         return names
 
     def _attribute(self, expression: Attribute, frame: Frame, compile_time: bool) -> object:
@@ -493,16 +493,16 @@ def _last(attribute: Attribute, text: str) -> Edit:
     return Edit(Span(end.file, end.end_line, column, end.end_line, end.end_column), text)
 
 
-def member_names(definition: LayerDef) -> set[str]:
-    """The names of every member of a layer, in all branches."""
-    names: set[str] = set()
-    stack = list(definition.members)
+def member_names(definition: LayerDef) -> dict[str, Span | None]:
+    """The names of every member of a layer, in all branches, and where each is first declared."""
+    names: dict[str, Span | None] = {}
+    stack = list(reversed(definition.members))
     while stack:
         member = stack.pop()
         if isinstance(member, MemberIf):
-            stack.extend((*member.then, *member.otherwise))
+            stack.extend(reversed((*member.then, *member.otherwise)))
         elif isinstance(member, ErrorDeclaration):
-            names.update(member.names)
+            names.update(dict.fromkeys(member.names))
         else:
-            names.add(member.name)
+            names.setdefault(member.name, member.name_span)
     return names

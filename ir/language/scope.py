@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .annotations import dimension_names
+from .annotations import dimension_names, head
 from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
 from .diagnostics import MAX_ERRORS, DiagnosticBag, Edit
 from .expressions import member_names
@@ -88,10 +88,11 @@ class _Binding:
 
 
 class _Names:
-    def __init__(self, module: Module, bag: DiagnosticBag) -> None:
+    def __init__(self, module: Module, bag: DiagnosticBag, links: dict[Span, Span]) -> None:
         self.module = module
         self.bag = bag
-        self.outer: set[str] = set()
+        self.links = links
+        self.outer: dict[str, Span | None] = {}
         self.blocks: list[dict[str, _Binding]] = []
         self.used: set[str] = set()
         self.attributes: set[str] = set()
@@ -115,7 +116,7 @@ class _Names:
                 self.bag.warning(
                     f"'{definition.name}' hides an imported definition", definition.name_span
                 )
-        self.outer = {*self.module.names(), *self.module.broken, *_SPECIAL}
+        self.outer = dict.fromkeys((*_SPECIAL, *self.module.broken, *self.module.names()))
         members: list[tuple[LayerDef, set[str]]] = []
         for definition in self.module.program.declarations:
             match definition:
@@ -145,23 +146,18 @@ class _Names:
         outer = self.outer
         self.used = set()
         seen: dict[str, Span] = {}
-        names: set[str] = set()
+        names: dict[str, Span | None] = {}
         for generic in layer.generics:
             self._once(generic.name, generic.span, seen)
             if generic.default is not None:
-                self.outer = outer | names
+                self.outer = {**outer, **names}
                 self._expression(generic.default)
-            names.add(generic.name)
-        self.outer = outer | names | member_names(layer)
+            names[generic.name] = head(generic.span, generic.name)
+        self.outer = {**outer, **names, **member_names(layer)}
         self._members(layer.members, {})
-        dims = {
-            name
-            for function in layer.functions
-            if function.name == "forward"
-            for argument in function.arguments
-            for name in type_names(argument.type)
-        }
-        self.outer |= dims
+        for function in layer.functions:
+            if function.name == "forward":
+                self._dimensions(function)
         self._type(layer.result)
         self.outer = outer
         return self.used
@@ -184,6 +180,7 @@ class _Names:
                 case ErrorDeclaration():
                     continue
             self._once(member.name, member.name_span, seen)
+            self.links[member.name_span] = self.outer.get(member.name) or member.name_span
         return seen
 
     def _unused_members(self, members: Sequence[Member], used: set[str]) -> None:
@@ -205,15 +202,24 @@ class _Names:
         arguments: dict[str, _Binding] = {}
         for argument in function.arguments:
             self._once(argument.name, argument.span, seen)
-            arguments[argument.name] = _Binding(argument.span, is_used=True)
-            dims = type_names(argument.type)
-            self.used |= dims
-            self.outer = self.outer | dims
+            arguments[argument.name] = _Binding(head(argument.span, argument.name), is_used=True)
+        self.outer = dict(outer)
+        self.used |= self._dimensions(function)
         self._type(function.result)
         self.blocks = [arguments]
         self._block(function.body)
         self.blocks = []
         self.outer = outer
+
+    def _dimensions(self, function: FunctionDef) -> set[str]:
+        """Bind the names in the types of arguments where they mean nothing yet; all of them."""
+        names: set[str] = set()
+        for argument in function.arguments:
+            for name in dimensions(argument.type):
+                names.add(name.identifier)
+                self.outer.setdefault(name.identifier, name.span)
+                self._link(name)
+        return names
 
     def _block(self, body: Sequence[Statement], extra: dict[str, _Binding] | None = None) -> bool:
         """Check a block; whether it returns on every path."""
@@ -239,7 +245,9 @@ class _Names:
                 self._declare(statement, own)
             case Assign():
                 self._expression(statement.value)
-                if not any(statement.name in block for block in self.blocks):
+                if (known := self._local(statement.name)) is not None:
+                    self.links[statement.name_span] = known.span
+                else:
                     near = self._nearest(statement.name, ())
                     self.bag.error(
                         f"'{statement.name}' is not declared",
@@ -340,17 +348,21 @@ class _Names:
             edits=(_between(root.span, name), *(_renamed(end, attribute.name, near))),
         )
 
+    def _local(self, name: str) -> _Binding | None:
+        return next((block[name] for block in reversed(self.blocks) if name in block), None)
+
     def _is_known(self, name: str) -> bool:
-        return name in self.outer or any(name in block for block in self.blocks)
+        return name in self.outer or self._local(name) is not None
 
     def _use(self, name: Name) -> None:
         text = name.identifier
         self.used.add(text)
-        for block in reversed(self.blocks):
-            if text in block:
-                block[text].is_used = True
-                return
+        if (local := self._local(text)) is not None:
+            local.is_used = True
+            self.links[name.span] = local.span
+            return
         if text in self.outer:
+            self._link(name)
             return
         self.module.broken.add(text)  # once is enough
         self.bag.error(
@@ -358,6 +370,14 @@ class _Names:
             name.span,
             suggestion=NOTHING.get(text) or self._nearest(text, self.outer),
         )
+
+    def _link(self, name: Name) -> None:
+        """Note where a name that no block binds is declared, if a file declares it."""
+        where = self.outer[name.identifier]
+        if where is None and (found := self.module.find(name.identifier)) is not None:
+            where = found[1].name_span
+        if where is not None:
+            self.links[name.span] = where
 
     def _nearest(self, name: str, outer: Iterable[str]) -> str | None:
         """What `name` may be a misspelling of: slow, so only for the errors that are shown."""
@@ -386,13 +406,19 @@ def _renamed(attribute: Span, name: str, near: str | None) -> tuple[Edit, ...]:
     return (Edit(place, near.split("'")[1]),)
 
 
-def type_names(node: TypeNode) -> set[str]:
-    """The names in the dimensions of a type."""
+def dimensions(node: TypeNode) -> list[Name]:
+    """The names in the dimensions of a type, from left to right."""
     if not isinstance(node, TensorTypeNode):
-        return set()
-    return {n.identifier for d in node.dimensions for n in dimension_names(d)}
+        return []
+    return [name for dimension in node.dimensions for name in dimension_names(dimension)]
 
 
-def check_names(module: Module, bag: DiagnosticBag) -> None:
-    """Report unknown and repeated names, and warn of unused ones and of unreachable code."""
-    _Names(module, bag).program()
+def check_names(module: Module, bag: DiagnosticBag) -> dict[Span, Span]:
+    """Report unknown and repeated names, and warn of unused ones and of unreachable code.
+
+    Returns:
+        Where the name at each place is declared; not those of functions that are built in.
+    """
+    links: dict[Span, Span] = {}
+    _Names(module, bag, links).program()
+    return links
