@@ -1,8 +1,8 @@
 """The TextMate grammar that editors colour `.tri` files by, made from the grammar of the language.
 
-Keywords, literals and comments come from `grammar.lark`, types and functions from the checker's
-tables. `python -m triton_dsl.tools.language_server.textmate` renews the file, which a test asks
-for. Not here: colours by meaning.
+Keywords, literals and comments come from `grammar.lark`, types from the checker's tables.
+`python -m triton_dsl.tools.language_server.textmate` renews the file, which a test asks for. Not
+here: colours by meaning, so that a new function changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.language import loader, types
-from ...ir.language.builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
 
 SAVED = Path(__file__).parent / "vscode" / "syntaxes" / "tri.tmLanguage.json"
 _GRAMMAR = Path(loader.__file__).with_name("grammar.lark").read_text(encoding="utf-8")
@@ -50,8 +49,7 @@ def grammar() -> str:
         ("keyword.control", _words(controls)),
         ("storage.type", _words(_DECLARING)),
         ("support.type", _words((*types.KEYWORDS.values(), *types.SCALARS))),
-        ("support.function", rf"{_words((*BUILTINS, *COMPILE_TIME_FUNCTIONS))}(?=\s*\()"),
-        ("support.class", _words(loader.prelude_names())),
+        ("entity.name.type", r"\b[A-Z][A-Za-z0-9_]*\b"),
         ("entity.name.function", rf"\b{_terminal('NAME')}(?=\s*\()"),
         ("keyword.operator", r"->|&&|\|\||[=!<>]=|[-+*/%@<>=!]"),
     ]
