@@ -114,7 +114,7 @@ class ParameterStore:
             raise ParameterError(
                 f"parameter file '{self.reference.location}' has no entry '{name}'{hint}"
             )
-        return _read_tensor(self._file, name, self.reference.location)
+        return read_tensor(self._file, name, self.reference.location)
 
     def add(self, name: str, array: Array) -> str:
         """Add an entry and give the name it got.
@@ -211,8 +211,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
     Raises:
         ParameterError: the file is missing or not safetensors.
     """
-    file = _open_file(path)
-    return {name: _read_tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
+    file = open_tensors(path)
+    return {name: read_tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
 
 
 def _open_checked(reference: StoreReference) -> Any:
@@ -222,10 +222,15 @@ def _open_checked(reference: StoreReference) -> Any:
             f"parameter file '{reference.location}' has SHA-256 {digest}, "
             f"the module expects {reference.sha256}; it is not the file the module was written with"
         )
-    return _open_file(reference.location)
+    return open_tensors(reference.location)
 
 
-def _open_file(path: Path) -> Any:
+def open_tensors(path: Path) -> Any:
+    """A safetensors file by its memory map; `keys()` are its entries.
+
+    Raises:
+        ParameterError: it is missing, or another kind of file.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -236,7 +241,12 @@ def _open_file(path: Path) -> Any:
         raise ParameterError(f"parameter file '{path}' is not safetensors: {error}") from None
 
 
-def _read_tensor(file: Any, name: str, path: Path) -> Array:
+def read_tensor(file: Any, name: str, path: Path) -> Array:
+    """An entry of an open file, read-only.
+
+    Raises:
+        ParameterError: it cannot be read.
+    """
     from safetensors import SafetensorError
 
     try:

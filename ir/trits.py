@@ -43,7 +43,7 @@ def pack_trits(trits: NDArray[np.generic]) -> NDArray[np.uint8]:
     flat = np.ascontiguousarray(trits).reshape(-1)
     if flat.dtype.kind in "cOSU":
         raise ParameterError(f"expected trits in {{-1, 0, 1}}, got numbers of dtype {flat.dtype}")
-    outside = ~np.isin(flat, (-1, 0, 1))
+    outside = ~((flat == 0) | (flat == 1) | (flat == -1))
     if outside.any():
         index = int(np.argmax(outside))
         raise ParameterError(
@@ -69,14 +69,23 @@ def unpack_trits(packed: NDArray[np.uint8], shape: Sequence[int]) -> NDArray[np.
             f"expected uint8[{packed_size(shape)}] for {'x'.join(map(str, shape))} packed trits, "
             f"got {packed.dtype}[{packed.size}]"
         )
-    count = prod(shape)
-    codes = (packed.reshape(-1)[:, None] >> np.array([0, 2, 4, 6], np.uint8) & 3).reshape(-1)
-    reserved = codes == 3
+    count, flat = prod(shape), packed.reshape(-1)
+    trits = np.take(_TRITS, flat, axis=0).reshape(-1)
+    reserved = _RESERVED[flat]
     if reserved.any():
-        raise ParameterError(
-            f"reserved trit code 0b11 at element {int(np.argmax(reserved))}; the file is corrupt"
-        )
-    if codes[count:].any():
+        byte = int(np.argmax(reserved))
+        place = 4 * byte + int(np.argmax(trits[4 * byte : 4 * byte + 4] == _NONE))
+        raise ParameterError(f"reserved trit code 0b11 at element {place}; the file is corrupt")
+    if trits[count:].any():
         raise ParameterError("padding bits of the last byte are not zero; the file is corrupt")
-    table = np.array([0, 1, -1], dtype=np.int8)
-    return table[codes[:count]].reshape(tuple(shape))
+    return trits[:count].reshape(tuple(shape))
+
+
+_NONE = 2
+"""What stands for the reserved code while trits are unpacked."""
+
+_TRITS = np.array([0, 1, -1, _NONE], np.int8)[np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3]
+"""The four trits of each byte."""
+
+_RESERVED = (_TRITS == _NONE).any(axis=1)
+"""Whether a byte has a reserved code."""

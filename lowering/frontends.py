@@ -52,6 +52,9 @@ class FrontEnd:
 IR = FrontEnd(f"{__package__}.from_mlir:import_mlir", frozenset({"weights"}))
 """Textual IR: the front end of `.mlir` files and of standard input."""
 
+FOLDER = FrontEnd(f"{__package__}.from_checkpoint:from_folder")
+"""The front end of folders: language models in the form of Hugging Face."""
+
 BUILT_IN = {
     ".tri": FrontEnd(
         f"{__package__}.from_tri:import_tri",
@@ -123,6 +126,10 @@ def front_end_of(path: Path) -> FrontEnd:
     """
     if str(path) == STDIN:
         return IR
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise SourceError(f"'{path}' is a folder without a config.json, and so no model")
+        return FOLDER
     known = BUILT_IN
     if path.suffix not in known:  # plug-ins replace none, so that none need be looked for
         known = {**get_plugin_front_ends(), **BUILT_IN}

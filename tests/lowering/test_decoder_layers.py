@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 ATTENTION = """
 layer Net {{
-    let attention = CausalAttention(12, heads=6, groups=2, head_dim=4, ternary=false{more})
+    let attention = CausalAttention(12, heads=6, groups=2, head_dim=4, kind="dense"{more})
     fn forward(
         x: Tensor[{batch}, {tokens}, 12],
         keys: Tensor[{batch}, P, 2, 4], values: Tensor[{batch}, P, 2, 4]

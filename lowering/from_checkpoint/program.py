@@ -1,0 +1,79 @@
+"""A decoder in the language: one layer made of the standard ones, with a cache as input and output.
+
+    forward(tokens: int64 [N, T], keys0, values0, …: float32 [N, P, groups, head_dim])
+        -> logits [N, T, vocabulary], keys0, values0, …: [N, P + T, groups, head_dim]
+
+T tokens follow P others, whose keys and values the cache holds; P may be 0. Not here: weights.
+"""
+
+from __future__ import annotations
+
+from .decoder import Decoder
+
+
+def decoder_text(
+    decoder: Decoder, *, batch: int | str = "N", tokens: int | str = "T", last: bool = False
+) -> str:
+    """The program, as text of the language.
+
+    Args:
+        decoder: of which model.
+        batch, tokens: sizes of the first input; a name leaves one free.
+        last: logits of the last token alone, [N, 1, vocabulary].
+    """
+    lines = [
+        f"layer {decoder.name} {{",
+        f"    let embed_tokens = {_embedding(decoder)}",
+        "    let layers = [",
+        ",\n".join(f"        {_block(decoder, window)}" for window in decoder.windows),
+        "    ]",
+        f"    let norm = RMSNorm({decoder.features}, {decoder.eps!r})",
+        *([] if decoder.tied else [f"    let lm_head = {_embedding(decoder)}"]),
+        "",
+        "    fn forward(",
+        f"        tokens: Tensor<int64>[{batch}, {tokens}],",
+    ]
+    cache = f"Tensor[{batch}, P, {decoder.groups}, {decoder.head_dim}]"
+    count = decoder.layers
+    for i in range(count):
+        comma = "," if i < count - 1 else ""
+        lines.append(f"        keys{i}: {cache}, values{i}: {cache}{comma}")
+    lines += ["    ) {"]
+    before = "embed_tokens(tokens)"
+    for i in range(count):
+        lines.append(f"        let block{i} = layers[{i}]({before}, keys{i}, values{i})")
+        before = f"block{i}[0]"
+    shown = f"{before}[:, -1:]" if last else before
+    head = "embed_tokens" if decoder.tied else "lm_head"
+    lines += ["        return [", f"            {head}.logits(norm({shown})),"]
+    for i in range(count):
+        comma = "," if i < count - 1 else ""
+        lines.append(f"            block{i}[1], block{i}[2]{comma}")
+    lines += ["        ]", "    }", "}", ""]
+    return "\n".join(lines)
+
+
+def _embedding(decoder: Decoder) -> str:
+    return f'TokenEmbedding({decoder.vocabulary}, {decoder.features}, "{decoder.element}")'
+
+
+def _block(decoder: Decoder, window: int) -> str:
+    given = {
+        "activation": f'"{decoder.activation}"',
+        "bias": decoder.bias,
+        "out_bias": decoder.out_bias,
+        "mlp_bias": decoder.mlp_bias,
+        "kind": f'"{decoder.kind}"',
+        "head_norm": decoder.head_norm,
+        "sub_norm": decoder.sub_norm,
+        "eps": repr(decoder.eps),
+        "window": window,
+        "attention_scaling": repr(decoder.attention_scaling),
+    }
+    sizes = (decoder.features, decoder.hidden, decoder.heads, decoder.groups, decoder.head_dim)
+    words = [*map(str, sizes), *(f"{name}={_word(value)}" for name, value in given.items())]
+    return f"DecoderBlock({', '.join(words)})"
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
