@@ -102,6 +102,10 @@ def shorten(text: str) -> str:
 
 _LINE_REST = re.compile(r"[^\r\n]*")
 _NUMBER_REST = re.compile(r"[\w.]+")
+_DIVISION = re.compile(
+    r"//\s*(?:[0-9][\w.]*(?:\s+[-+*%]\s*\w+)*|[A-Za-z_]\w*(?=\s*[\])]))\s*([\])},].*)?"
+)
+_OPERANDS = ("NAME", "INTEGER", "RPAR", "RSQB")
 _NEWLINE = re.compile(r"\r\n|\n|\r")
 
 _ESCAPES = {
@@ -256,6 +260,7 @@ class Lexer:
 
     def _comment(self, text: str) -> None:
         start = self._span(0)
+        self._doubt_division(text)
         starts_line = self._newlines_here > 0 or not (self._tokens or self._comments)
         blank = self._newlines_here > 1
         self._position += len(text)
@@ -268,6 +273,22 @@ class Lexer:
         span = Span(start.file, start.line, start.column, end.line, end.column)
         self._comments.append(Comment(text, span, starts_line, blank))
         self._newlines_here = 0
+
+    def _doubt_division(self, text: str) -> None:
+        """`n // 2` divides in Python and begins a comment here: say so where nothing else fits."""
+        division = _DIVISION.fullmatch(text)
+        before = self._tokens[-1] if self._tokens and not self._newlines_here else None
+        if division is None or before is None or before.type not in _OPERANDS:
+            return
+        edits = (Edit(self._span(2), "/"),)
+        hint = "write '/': sizes divide exactly, and floor(…) rounds a tensor down"
+        if division[1] is None:
+            message = f"'//' begins a comment: {shorten(text[2:].strip())} is not read"
+            self._bag.warning(message, self._span(2), suggestion=hint, edits=edits)
+            return
+        message = "there is no operator '//': it begins a comment"
+        self._bag.error(message, self._span(2), suggestion=hint, edits=edits)
+        self._damaged = True
 
     def _number(self, kind: str, text: str) -> None:
         trailing = _NUMBER_REST.match(self._source, self._position + len(text))

@@ -15,7 +15,8 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 from .diagnostics import DiagnosticBag, Edit, Note, nearest_name
 from .layout import bracket_role, found_text
 from .lexer import Lexer, SourceToken, Terminals, make_token, shorten
-from .repairs import Change, Repair, edits_of, repair
+from .repairs import repair
+from .repairs.changes import Change, Repair, edits_of
 from .tree_builder import cover
 
 KEYWORDS = {

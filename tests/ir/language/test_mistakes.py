@@ -19,7 +19,7 @@ from triton_dsl.ir.language.diagnostics import Diagnostic, apply_fix
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = Path(__file__).with_name("mistakes")
 FILES = sorted(FOLDER.glob("*.tri"))
-HEADER = re.compile(r"# (E\d{4}) (\d+):(\d+)(?: (fix|help): (.+))?\n")
+HEADER = re.compile(r"# ([EW]\d{4}) (\d+):(\d+)(?: (fix|help): (.+))?\n")
 
 
 def reported(source: str, path: Path | None = None) -> list[Diagnostic]:
@@ -189,7 +189,7 @@ SAMPLES = (
 def messages() -> list[tuple[str, str]]:
     """Where each message is written, and its text with `{}` for what varies."""
     found: list[tuple[str, str]] = []
-    for path in sorted((ROOT / "ir" / "language").glob("*.py")):
+    for path in sorted((ROOT / "ir" / "language").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             texts: list[ast.expr] = []
