@@ -86,7 +86,7 @@ def program_content(
         raise OptionError("a program runs on this processor: leave cpu and triple away")
     recipe = options.kernels().name
     parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
-    parts += [options.precision, options.spikes]
+    parts += [options.precision, options.spikes, *(["outside"] if options.outside else [])]
     return kept(
         " ".join(parts),
         lambda: _compiled(module, options),

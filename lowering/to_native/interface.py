@@ -86,7 +86,8 @@ def noted_interface(module: ModuleOp) -> Interface:
     note, attribute = map(module.attributes.get, (NOTE_ATTRIBUTE, INTERFACE_ATTRIBUTE))
     if isinstance(note, StringAttr):
         noted = replace(Interface.from_dict(json.loads(note.data)), held=_held(module))
-        return replace(noted, outputs=_sized(noted.outputs, attribute))
+        outputs = _sized(noted.outputs, attribute)
+        return replace(noted, outputs=outputs, shared=_shared(attribute))
     if not isinstance(attribute, DictionaryAttr):
         raise LoweringError(
             f"the module has no '{INTERFACE_ATTRIBUTE}': it did not go through the stages of the "
@@ -117,6 +118,18 @@ def _sized(
         replace(output, shape=tuple(tuple(map(int, size.get_values())) for size in shape))
         for output, shape in zip(outputs, shapes, strict=True)
     )
+
+
+def _shared(attribute: Attribute | None) -> tuple[tuple[int, int], ...]:
+    pairs = attribute.data.get("shared") if isinstance(attribute, DictionaryAttr) else None
+    if not isinstance(pairs, ArrayAttr):
+        return ()
+    known = cast("ArrayAttr[DenseArrayBase[IntegerType]]", pairs)
+    return tuple((int(output), int(source)) for output, source in map(_numbers, known))
+
+
+def _numbers(pair: DenseArrayBase[IntegerType]) -> Sequence[int]:
+    return [int(number) for number in pair.get_values()]
 
 
 def _held(module: ModuleOp) -> tuple[tuple[str, int], ...]:

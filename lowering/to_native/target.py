@@ -59,6 +59,11 @@ class NativeOptions(TargetOptions):
     form: Literal["object", "shared", "assembly", "llvm-ir"] | None = option(
         None, "what to write beside the C header; by default what the file name says, or object"
     )
+    outside: bool = option(
+        False,
+        "matrices of trits, and outputs that begin with an input, stay in the caller's memory; for "
+        "programs in this process alone",
+    )
     name: str | None = option(None, "name of the C function; by default the model's")
 
     def machine(self) -> Machine:
@@ -115,6 +120,8 @@ class NativeTarget(Target[NativeOptions]):
         words = [f"precision={options.precision}"]
         if options != NativeOptions(precision=options.precision, spikes=options.spikes):
             words.insert(0, f"recipe={options.kernels().name}")
+        if options.outside:
+            words.append("outside=true")
         keep = "integers" if options.precision == "float32" else "ternary"
         return native_stages(" ".join(words), options.spikes, keep)
 
@@ -125,6 +132,8 @@ class NativeTarget(Target[NativeOptions]):
             UnsupportedError: names every op that did not reach the `llvm` dialect.
             BackendError: llvmlite or, for a shared library, the C compiler is missing.
         """
+        if options.outside:
+            raise OptionError("outside=true is for programs in this process, not for files")
         check_lowered(module)
         interface, machine = noted_interface(module), options.machine()
         prefix = in_c(options.name or interface.name)

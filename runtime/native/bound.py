@@ -5,7 +5,7 @@ Not here: calls on arrays that change (`program`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,14 @@ class BoundProgram:
         return self._result
 
 
-def check_bound(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+def check_bound(
+    inputs: Sequence[Array], outputs: Sequence[Array], shared: Mapping[int, int]
+) -> None:
     """Refuse arrays that a program cannot work on where they stand.
+
+    Args:
+        inputs, outputs: the arrays.
+        shared: outputs that begin with an input, and which.
 
     Raises:
         BackendError: an array that is not contiguous, an output that is read-only or shares memory
@@ -71,7 +77,11 @@ def check_bound(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
     for number, array in enumerate(outputs):
         if not array.flags.writeable:
             raise BackendError(f"output {number} is read-only")
-        if any(np.may_share_memory(array, other) for other in (*inputs, *outputs[:number])):
+        first = shared.get(number)
+        if first is not None and inputs[first].ctypes.data != array.ctypes.data:
+            raise BackendError(f"output {number} does not begin with input {first}, in its memory")
+        others = [x for place, x in enumerate(inputs) if place != first] + [*outputs[:number]]
+        if any(np.may_share_memory(array, other) for other in others):
             raise BackendError(
                 f"output {number} shares memory with another array: give it memory of its own"
             )

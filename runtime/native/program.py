@@ -279,6 +279,7 @@ class NativeProgram:
             x if _is_array(x) and x.flags.c_contiguous else np.array(x, order="C") for x in inputs
         ]
         outputs = self._outputs(plan)
+        self._begin(held, outputs)
         held += outputs
         if plan.shares is not None:
             places = [address_of(array) for array in held]
@@ -305,11 +306,13 @@ class NativeProgram:
             BackendError: arrays of a wrong number, shape or dtype, that are not contiguous, or
                 outputs that cannot be written or share memory with another array.
         """
+        if out is None and self.interface.shared:
+            raise BackendError("outputs begin with inputs, in their memory: give them as out")
         plan = self._planned(_several(inputs))
         outputs = self._outputs(plan) if out is None else _several(out)
         if [(y.shape, y.dtype) for y in outputs] != list(plan.outputs):
             raise BackendError(_mismatch("gives", self.interface.outputs, outputs))
-        check_bound(inputs, outputs)
+        check_bound(inputs, outputs, dict(self.interface.shared))
         tensors = [*inputs, *outputs]
         if plan.shares is not None:
             workspace = aligned(plan.shares.workspace)
@@ -326,6 +329,12 @@ class NativeProgram:
 
     def _spread(self, arguments: tuple[int, ...]) -> None:
         self._forward(*arguments)
+
+    def _begin(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Put inputs where outputs begin with them."""
+        for output, source in self.interface.shared:
+            first = inputs[source].reshape(-1)
+            outputs[output].reshape(-1)[: first.size] = first
 
     def _outputs(self, plan: _Plan) -> list[Array]:
         return [np.empty(shape, dtype) for shape, dtype in plan.outputs]

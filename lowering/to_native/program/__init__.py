@@ -78,6 +78,11 @@ class ConvertTernaryToLLVMPass(ModulePass):
     """A batch: the program times its steps on this machine, and the attribute `native.trace` says
     what each does for that batch (`to_native.profiling`). 0: it does not."""
 
+    outside: bool = False
+    """Whether matrices of trits, in panels (`abi.linear`), and outputs that an input is the first
+    part of are in memory of whoever runs the program. Only the addresses of matrices stand among
+    the constants then, so that the code is that of any weights."""
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise OptionError(
@@ -90,7 +95,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
             return
         recipe = _recipe(self.recipe)
         batch = self.trace or None
-        compilation = Compilation(op, recipe, cast("Precision", self.precision), batch)
+        precision = cast("Precision", self.precision)
+        compilation = Compilation(op, recipe, precision, batch, outside=self.outside)
         functions = compilation.compile()
         for old in list(op.ops):
             op.body.block.erase_op(old)
@@ -102,6 +108,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
         }
         if any(size.number is None for sizes in compilation.sizes for size in sizes):
             noted["sizes"] = ArrayAttr(map(_polynomials, compilation.sizes))
+        if compilation.shared:
+            pairs = [DenseArrayBase.from_list(i64, pair) for pair in compilation.shared]
+            noted["shared"] = ArrayAttr(pairs)
         op.attributes[INTERFACE_ATTRIBUTE] = DictionaryAttr(noted)
         if compilation.trace is not None:
             op.attributes[TRACE_ATTRIBUTE] = StringAttr(compilation.trace.to_json())

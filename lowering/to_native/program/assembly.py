@@ -66,8 +66,9 @@ class Assembly:
         used: dict[Buffer, None] = {}
         for step in self.program.steps:
             for view in step.reads:
-                if view.buffer.place == "constant":
-                    used[view.buffer] = None
+                buffer = view.buffer if view.buffer.table is None else view.buffer.table.buffer
+                if buffer.place == "constant":
+                    used[buffer] = None
         if self.times is not None:
             used[self.times.buffer] = None
         end = 0
@@ -186,6 +187,8 @@ class _Addresses:
             return arguments[buffer.number]
         if buffer.place == "output":
             return arguments[self._inputs + buffer.number]
+        if buffer.table is not None:
+            return writer.load(self(buffer.table), POINTER)
         if buffer.run is not None:
             start = self(buffer.run)
             return writer.move(

@@ -36,6 +36,7 @@ from .narrowing import narrow_constants, narrow_tensors
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
+from .sharing import share_memory
 from .sizes import Size
 from .trace import Trace, counter, facts_of
 from .writer import rules
@@ -60,11 +61,18 @@ class Compilation:
         sizes: of those that come out; known once it is compiled.
         held: names of arrays that are not the program's, and where in the constants the address of
             each shall stand.
+        shared: outputs, and the inputs that they begin with, in the same memory.
         trace: of its steps for the batch that is to be traced; `None` without one.
     """
 
     def __init__(
-        self, module: ModuleOp, recipe: Recipe, precision: Precision, batch: int | None = None
+        self,
+        module: ModuleOp,
+        recipe: Recipe,
+        precision: Precision,
+        batch: int | None = None,
+        *,
+        outside: bool = False,
     ) -> None:
         self._module = module
         self._copy = module.clone()
@@ -75,9 +83,11 @@ class Compilation:
         self.sizes: list[tuple[Size, ...]] = []
         self.outputs: list[Attribute] = [dense_type(value) for value in results(function)]
         self.held: list[tuple[str, int]] = []
+        self.shared: list[tuple[int, int]] = []
         self.trace: Trace | None = None
         self._function = function
         self._batch = batch
+        self._outside = outside
 
     def compile(self) -> list[Operation]:
         """The functions that take the place of the module's.
@@ -95,9 +105,12 @@ class Compilation:
             "native",
             lambda nest: schedule(nest, recipe),
             blocked=not any(isinstance(op, ternary.ConvOp) for op in function.walk()),
+            outside=self._outside,
         )
         outputs = plan_function(program, self._copy)
         self.sizes = [view.sizes for view in outputs]
+        if self._outside:
+            self.shared = share_memory(program, outputs)
         fuse(program)
         trit_constants.pack_trits(program)
         narrow_constants(program.steps)

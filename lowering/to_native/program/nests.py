@@ -106,6 +106,17 @@ class Nest:
         """The loops that add up."""
         return [d for d, parallel in enumerate(self.parallel) if not parallel]
 
+    @property
+    def is_copy(self) -> bool:
+        """Whether elements go from one place to another as they are."""
+        return (
+            self.behind is None
+            and not self.reductions
+            and len(self.reads) == len(self.writes) == 1
+            and self.body.first_op is self.body.last_op
+            and list(self.results()) == list(self.reads)
+        )
+
     def results(self) -> Sequence[SSAValue]:
         """The new values of the outputs, in the body."""
         end = self.body.last_op

@@ -20,7 +20,7 @@ from ....dialects.parameters import constant_value
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import defining_literal
 from ....runtime.native.abi.layouts import weights_in
-from ....runtime.native.abi.linear import Kind, Layout, scratch_bytes
+from ....runtime.native.abi.linear import Kind, Layout, scratch_bytes, weight_bytes
 from ....runtime.native.abi.sparse import worthwhile
 from ....runtime.native.abi.tables import threshold_table, trit_sums
 from ..kernels.epilogue import Activation, Epilogue, Requantize, Spread, Thresholds
@@ -74,20 +74,25 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
     weight = defining_literal(op.weight)
     if kind is None or weight is None:
         raise RefusedError("no kernel takes it; lower it with 'convert-tensor-to-linalg'")
-    trits = constant_value(weight)
-    assert trits is not None
-    ins, outs = trits.shape
+    held = program.outside and isinstance(weight, ternary.ParameterOp) and not kind.offset
+    trits = None if held else constant_value(weight)
+    ins, outs = tensor_type(weight.result).get_shape()
     x = packed(program, program.view(op.input))
     sizes = (*x.sizes[:-1], Size.of(outs)) if x.rank else ()
     rows = product(x.sizes[:-1])
-    epilogue, tables = Tables(program, op, kind, trits.T).read()
+    epilogue, tables = Tables(program, op, kind, None if trits is None else trits.T).read()
     y = program.new(LinalgBuilder.signless(tensor_type(op.result).element_type), sizes)
     program.views[op.result] = y
     if rows == ZERO:
         return
-    layout: Layout = "sparse" if worthwhile(trits.T, rows.at(1)) else "panels"
+    layout: Layout = "panels"
+    if trits is None:
+        assert isinstance(weight, ternary.ParameterOp)
+        weights = program.held_weights(weight.key.data, layout, weight_bytes(layout, ins, outs))
+    else:
+        layout = "sparse" if worthwhile(trits.T, rows.at(1)) else layout
+        weights = program.constant(weights_in(layout, trits.T).view(np.int8), i8)
     variant = LinearVariant(kind, layout, epilogue)
-    weights = program.constant(weights_in(layout, trits.T).view(np.int8), i8)
     sizes = (rows, Size.of(ins), Size.of(outs))
     memory = Buffer(i8, scratch_size(rows, ins, outs, kind))
     name = f"linear_{program.kernel(variant, kind.activations)}"
@@ -107,7 +112,11 @@ class Tables:
     """Reads what follows a product: the epilogue, and the tables that it needs."""
 
     def __init__(
-        self, program: Program, op: ternary.FusedOp | ternary.MatmulOp, kind: Kind, trits: Array
+        self,
+        program: Program,
+        op: ternary.FusedOp | ternary.MatmulOp,
+        kind: Kind,
+        trits: Array | None,
     ) -> None:
         self._program = program
         self._op = op
@@ -149,7 +158,7 @@ class Tables:
     def _bias(self) -> Array | None:
         values = self._values("bias")
         offset = self._kind.offset
-        if not offset:
+        if not offset or self._trits is None:
             return values
         correction = trit_sums(self._trits).astype(np.int64) * offset
         total = correction if values is None else correction + values

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i8, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -79,6 +79,7 @@ class Program:
         target: what it is compiled for, as errors say.
         scheduled: how a nest of loops shall run.
         blocked: whether tensors may stand in another order than that of their axes.
+        outside: whether matrices of trits are not the program's, but of whoever runs it.
         order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
@@ -99,6 +100,7 @@ class Program:
     target: str
     scheduled: Callable[[Nest], Schedule]
     blocked: bool = False
+    outside: bool = False
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     literals: dict[SSAValue, Callable[[], View]] = field(
@@ -111,6 +113,7 @@ class Program:
     steps: list[Step] = field(default_factory=list[Step])
     kernels: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
     tables: dict[Buffer, Sequence[str]] = field(default_factory=dict[Buffer, Sequence[str]])
+    _held: dict[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
     padded: dict[SSAValue, Padded] = field(default_factory=dict[SSAValue, "Padded"])
     _constants: dict[tuple[str, bytes], Buffer] = field(
         default_factory=dict[tuple[str, bytes], Buffer]
@@ -176,6 +179,13 @@ class Program:
             buffer = Buffer(i64, size, "constant", content=np.zeros(len(names), np.int64))
             self.tables[buffer] = names
         return whole_view(buffer, [size])
+
+    def held_weights(self, key: str, layout: str, count: int) -> View:
+        """Bytes of a parameter in a layout, which whoever runs the program holds."""
+        table = self.held([f"{key}:{layout}"])
+        if table.buffer not in self._held:
+            self._held[table.buffer] = Buffer(i8, Size.of(count), "held", table=table)
+        return whole_view(self._held[table.buffer], [Size.of(count)])
 
     def last_use(self, value: SSAValue) -> int:
         """The position of the last op that needs a value, -1 if none does."""

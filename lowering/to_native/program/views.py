@@ -19,7 +19,7 @@ from ....dialects.elements import numpy_dtype
 from ..llvm.types import converted, width
 from .sizes import ONE, ZERO, Size, product
 
-Place = Literal["input", "output", "constant", "workspace", "step"]
+Place = Literal["input", "output", "constant", "workspace", "step", "held"]
 
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
@@ -56,6 +56,7 @@ class Buffer:
         content: what a constant holds, contiguous.
         offset: bytes from the start of the constants or the workspace, once that is planned.
         low: what elements are above those that stand in memory.
+        table: where its address stands, if that is known only when the program runs.
         run: for a step, the steps of which a loop takes one after the other; time comes first.
     """
 
@@ -66,6 +67,7 @@ class Buffer:
     content: NDArray[np.generic] | None = None
     offset: Size = ZERO
     low: int = 0
+    table: View | None = None
     run: View | None = None
 
     @property

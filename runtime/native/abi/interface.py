@@ -97,6 +97,8 @@ class Interface:
         work: multiplications of one row of the batch, about; tells whether a thread is worth it.
         held: names of arrays that are not the program's, and where in the constants the address of
             each must be written before a call.
+        shared: outputs, and inputs that they begin with, in the same memory: whoever calls puts the
+            input there.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Interface:
     row_wise: bool
     work: int
     held: tuple[tuple[str, int], ...] = ()
+    shared: tuple[tuple[int, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -133,6 +136,7 @@ class Interface:
                 bool(data["row_wise"]),
                 int(data["work"]),
                 tuple((str(name), int(offset)) for name, offset in data.get("held", ())),
+                tuple((int(output), int(source)) for output, source in data.get("shared", ())),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None
