@@ -21,7 +21,6 @@ from ..pacing import Pacing
 from ..signals import Wire
 from ..stages.body import StageBody, clog2
 from ..stages.stage import Layout, Stage
-from ..stages.timing import Timing
 from .rom_styles import rom_style
 
 
@@ -257,10 +256,9 @@ class SteppedBody(StageBody):
     def whole(
         self,
         channels: tuple[Layout, Layout],
-        timing: Timing,
         handshake: tuple[SSAValue, SSAValue, SSAValue],
     ) -> Stage:
         """The stage, with the memories that it uses."""
         parts = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
         layers = [self.circuit.layer]
-        return self.stage(self.name, self.source, channels, timing, handshake, layers, parts)
+        return self.stage(self.name, self.source, channels, handshake, layers, parts)

@@ -27,7 +27,6 @@ from ..stages.stage import Layout, Stage
 from .channel_functions import Bounded, Staircase
 from .control import SteppedBody
 from .product import Product
-from .timing import SerialTiming
 
 _RIPPLE_DIGIT = 2
 """Digits of up to so many bits are added by functions of single bits, which LUTs take whole."""
@@ -127,8 +126,7 @@ class _Writer:
         ]
         result = body.flags(last, end + 1, "last")
         handshake = body.end_with(beat.in_ready, result, body.joined(parts))
-        timing = SerialTiming(self.serial.cycles, end + 2, keep_beat=self.keep_beat)
-        return body.whole((self.inputs, self.outputs), timing, handshake)
+        return body.whole((self.inputs, self.outputs), handshake)
 
     def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""

@@ -26,7 +26,6 @@ from ..stages.stage import Layout, Stage
 from .activation import applied
 from .control import Beat, SteppedBody
 from .product import FoldedProduct
-from .timing import SteppedTiming
 
 _EVERY_LEVEL = Pacing()
 
@@ -102,11 +101,8 @@ class _Writer:
         end = max((wire.cycle for wire in wires), default=sums[0].cycle)
         done = body.flags(done, end - sums[0].cycle, "done")
         data, at_end = self._gathered(results, done, end)
-        steps, parts_out = self.folded.steps, self.folded.folds[1]
-        at_once = steps == 1
-        handshake = body.end(in_ready, done, at_end, data, at_once=at_once)
-        timing = SteppedTiming(steps, parts_out, end + 1, keep_beat=self.keep_beat, at_once=at_once)
-        return body.whole((self.inputs, self.outputs), timing, handshake)
+        handshake = body.end(in_ready, done, at_end, data, at_once=self.folded.steps == 1)
+        return body.whole((self.inputs, self.outputs), handshake)
 
     def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
         """Steps through the folds of a beat.

@@ -19,7 +19,6 @@ from ..pacing import Pacing
 from ..signals import Signal
 from .body import StageBody
 from .stage import AnyModule, Layout, Stage
-from .timing import PipelineTiming
 
 
 class ArithmeticStage:
@@ -98,5 +97,4 @@ class ArithmeticStage:
             if layer.name != "y" or layer.adders or layer.register_bits
         ]
         channels, handshake = (self.input, layout), (advance, y, valid)
-        timing = PipelineTiming(latency)
-        return body.stage(self.name, comment, channels, timing, handshake, layers, [core])
+        return body.stage(self.name, comment, channels, handshake, layers, [core])

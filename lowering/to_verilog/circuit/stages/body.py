@@ -16,7 +16,6 @@ from ..circuit import COMMENT, LayerCount, named
 from ..memories import Memory
 from ..modules import hw_module
 from .stage import AnyModule, Layout, Stage
-from .timing import Timing
 
 
 def port_names(side: str, count: int) -> list[str]:
@@ -262,7 +261,6 @@ class StageBody(ModuleBody):
         name: str,
         comment: str,
         channels: tuple[Layout, Layout],
-        timing: Timing,
         handshake: tuple[SSAValue, SSAValue, SSAValue],
         layers: Sequence[LayerCount],
         parts: Sequence[AnyModule] = (),
@@ -273,7 +271,6 @@ class StageBody(ModuleBody):
             name: of the stage and its module.
             comment: what the module does, in one line.
             channels: what comes in and goes out.
-            timing: how it moves beats.
             handshake: in_ready, out_data, out_valid.
             layers: what it is made of; the last one gets the registers of the body.
             parts: the modules that it uses.
@@ -283,7 +280,7 @@ class StageBody(ModuleBody):
         module = self.finish(name, comment, [ready], [data], [valid])
         if layers:
             layers[-1].register_bits += self.register_bits
-        return Stage(name, module, (input,), (output,), timing, tuple(parts), tuple(layers))
+        return Stage(name, module, (input,), (output,), tuple(parts), tuple(layers))
 
     def finish(
         self,

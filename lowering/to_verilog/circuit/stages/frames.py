@@ -15,38 +15,6 @@ from .....passes.adder_graph.graph import width_of
 from ..circuit import LayerCount
 from .body import StageBody
 from .stage import Layout, Stage
-from .timing import Timing
-
-
-class FrameTiming(Timing):
-    """Takes `taken` beats, then gives `given`; the first may come in while the last one goes."""
-
-    def __init__(self, taken: int, given: int) -> None:
-        self.taken = taken
-        self.given = given
-        # Of what is given: nothing waits, several beats do, the last one does.
-        waiting = bytes((0, *[2] * (given - 1), 1))
-        super().__init__(None, bytes((*[0] * (taken - 1), 1)), waiting)
-
-    def valid(self, inputs: Sequence[bool]) -> Sequence[bool]:
-        """Whether a result waits."""
-        del inputs
-        return (self.seen(1) > 0,)
-
-    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Sequence[bool]:
-        """Whether nothing waits after this cycle."""
-        del inputs
-        left = self.seen(1)
-        return (not left or (left == 1 and outputs[0]),)
-
-    def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> None:
-        """Count."""
-        left = self.seen(1)
-        moved = inputs[0] and (not left or (left == 1 and outputs[0]))
-        self.positions[1] += left > 0 and outputs[0]
-        if moved:
-            self.positions[1] += self.seen(0)
-            self.positions[0] += 1
 
 
 def gather_stage(name: str, input: Layout) -> Stage:
@@ -63,7 +31,7 @@ def gather_stage(name: str, input: Layout) -> Stage:
     comment = f"Gathers the {count} positions of a frame"
     layer = LayerCount(name, f"gather {count} positions")
     handshake = ready, body.joined(places), valid
-    return body.stage(name, comment, (input, output), FrameTiming(count, 1), handshake, [layer])
+    return body.stage(name, comment, (input, output), handshake, [layer])
 
 
 def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
@@ -107,7 +75,7 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
     comment = f"Scatters a frame to {count} positions"
     layer = LayerCount(name, f"scatter {count} positions", mux_bits=count * output.width)
     handshake = ready, places[0], valid
-    return body.stage(name, comment, (input, output), FrameTiming(1, count), handshake, [layer])
+    return body.stage(name, comment, (input, output), handshake, [layer])
 
 
 def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -145,7 +113,7 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
     else:
         layer.comparators, layer.comparator_bits = len(sums), output.width
     handshake = ready, body.joined(sums), valid
-    return body.stage(name, comment, (input, output), FrameTiming(count, 1), handshake, [layer])
+    return body.stage(name, comment, (input, output), handshake, [layer])
 
 
 def _combined(

@@ -14,7 +14,6 @@ from ..circuit import LayerCount
 from ..memories import Memory
 from .body import StageBody, clog2
 from .stage import Layout, Stage
-from .timing import FifoTiming, ForkTiming, JoinTiming
 
 
 def join_stage(name: str, inputs: Sequence[Layout]) -> Stage:
@@ -34,7 +33,7 @@ def join_stage(name: str, inputs: Sequence[Layout]) -> Stage:
     module = body.finish(
         name, f"Join of {len(inputs)} channels: one beat of each", readies, [data], [valid]
     )
-    return Stage(name, module, tuple(inputs), (output,), JoinTiming(len(inputs)))
+    return Stage(name, module, tuple(inputs), (output,))
 
 
 def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> Stage:
@@ -65,7 +64,7 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
     ]
     module = body.finish(name, f"Fork: each beat to {len(outputs)} channels", [every], data, valids)
     count = LayerCount(name, "fork", register_bits=body.register_bits)
-    return Stage(name, module, (input,), tuple(layouts), ForkTiming(len(outputs)), layers=(count,))
+    return Stage(name, module, (input,), tuple(layouts), layers=(count,))
 
 
 def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]]:
@@ -100,7 +99,7 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         body.drive(valid, body.select(free, moved, valid))
         count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
         comment = "FIFO of one beat"
-        return body.stage(name, comment, (layout, layout), FifoTiming(1), handshake, [count])
+        return body.stage(name, comment, (layout, layout), handshake, [count])
     memory = Memory.ram(depth - 1, bits)
     held = body.state(clog2(depth), "held", 0)
     from_memory = body.state(1, "from_memory", 0)
@@ -122,8 +121,8 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
     data = body.select(from_memory, word, direct)
     comment = f"FIFO of {depth} beats"
     count, parts = LayerCount(name, comment, memory_bits=(depth - 1) * bits), [memory.declaration()]
-    handshake, timing = (ready, data, valid), FifoTiming(depth)
-    return body.stage(name, comment, (layout, layout), timing, handshake, [count], parts)
+    handshake = ready, data, valid
+    return body.stage(name, comment, (layout, layout), handshake, [count], parts)
 
 
 def _buffer(name: str, layout: Layout) -> Stage:
@@ -146,4 +145,4 @@ def _buffer(name: str, layout: Layout) -> Stage:
     body.drive(full, body.inverse(following))
     comment, count = "Buffer of two beats", LayerCount(name, "buffer of 2 beats", mux_bits=bits)
     handshake = body.inverse(full), first, valid
-    return body.stage(name, comment, (layout, layout), FifoTiming(2), handshake, [count])
+    return body.stage(name, comment, (layout, layout), handshake, [count])

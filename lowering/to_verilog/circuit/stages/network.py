@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from xdsl.ir import Operation, SSAValue
 
@@ -18,11 +19,11 @@ from ..circuit import LayerCount
 from ..module_names import ModuleNames
 from ..pacing import Pacing
 from .body import StageBody, port_names
+from .handshake import Handshake
 from .links import fifo_stage
-from .ready_paths import Hop, buffered_channels, passes_ready
+from .ready_paths import Hop, buffered_channels
 from .schedule import Node, Schedule, schedule
 from .stage import AnyModule, Layout, Stage
-from .timing import FifoTiming
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class _Place:
     outputs: tuple[int, ...]
     most: int | None = None
 
+
+_DEEPEST = 1 << 24
+"""Beats of a FIFO whose depth is not known yet: more than any frame has."""
 
 Merged = Callable[[int], int]
 """What became of a channel when FIFOs were left out."""
@@ -68,6 +72,12 @@ class BuiltNetwork:
     layers: tuple[LayerCount, ...]
     input: Layout
     output: Layout
+
+
+@cache
+def _queue(most: int | None) -> Handshake:
+    """How a FIFO of at most so many beats moves them."""
+    return fifo_stage("queue", Layout(((0, 1),)), most or _DEEPEST).handshake
 
 
 class Network:
@@ -147,7 +157,8 @@ class Network:
     def _cut_ready(self, sink: int) -> None:
         """Put buffers where ready passes through too many stages."""
         hops = [
-            Hop(p.stage is None or passes_ready(p.stage), p.inputs, p.outputs) for p in self._places
+            Hop(p.stage is None or p.stage.handshake.passes_ready, p.inputs, p.outputs)
+            for p in self._places
         ]
         widths = {channel: layout.width for channel, layout in enumerate(self.layouts)}
         cut = {
@@ -183,23 +194,24 @@ class Network:
         """What FIFOs hold at most, with those bursts, and all others as deep as they get."""
         instead: dict[int, int] = {}
         nodes: list[Node] = []
-        held: list[FifoTiming] = []
+        left_out: set[int] = set()
         for place in self._places:
             inputs = tuple(_merged(instead, channel) for channel in place.inputs)
-            if place.stage is None:
-                held.append(FifoTiming(place.most))
-                if place.most is not None and place.inputs[0] not in bursts:
-                    instead[place.outputs[0]] = place.inputs[0]
-                    continue
-                nodes.append(Node(held[-1], inputs, place.outputs))
+            if place.stage is not None:
+                nodes.append(Node(place.stage.handshake.copy(), inputs, place.outputs))
+            elif place.most is not None and place.inputs[0] not in bursts:
+                instead[place.outputs[0]] = place.inputs[0]
+                left_out.add(place.inputs[0])
             else:
-                nodes.append(Node(place.stage.timing.copy(), inputs, place.outputs))
+                nodes.append(Node(_queue(place.most).copy(), inputs, place.outputs, is_queue=True))
         end = _merged(instead, sink)
         timetable = schedule(nodes, 0, end, self.layouts[sink].beats)
-        return [timing.most for timing in held], timetable
+        held = iter(timetable.held)
+        most = [0 if place.inputs[0] in left_out else next(held) for place in self._fifos]
+        return most, timetable
 
     def _scheduled(self, places: Sequence[_Place], merged: Merged, sink: int) -> Schedule | None:
-        nodes = [Node(p.stage.timing.copy(), p.inputs, p.outputs) for p in places if p.stage]
+        nodes = [Node(p.stage.handshake.copy(), p.inputs, p.outputs) for p in places if p.stage]
         try:
             return schedule(nodes, merged(0), merged(sink), self.layouts[sink].beats)
         except LoweringError:

@@ -20,11 +20,9 @@ from ..circuit import Circuit
 from ..pacing import Pacing
 from ..signals import Signal, Wire
 from .body import ModuleBody, StageBody
-from .frames import FrameTiming
 from .integer_arithmetic import IntegerArithmetic
 from .neuron_rules import Bounds, NeuronRule, Range, hull, state_ranges
 from .stage import Layout, Stage
-from .timing import PipelineTiming
 
 _SHORT_COMPARISON = 12
 """Bits of two look-up tables: a comparison of no more is logic, which synthesis would repeat before
@@ -288,7 +286,7 @@ def neuron_stage(
     comment = f"{len(rules)} neurons; a step of {input.beats} a cycle"
     channels = input, Layout(tuple(spike.bounds for spike in fired), input.beats)
     handshake = ready, spikes, valid
-    return body.stage(name, comment, channels, PipelineTiming(1), handshake, neurons.circuit.layers)
+    return body.stage(name, comment, channels, handshake, neurons.circuit.layers)
 
 
 def membrane_stage(
@@ -317,5 +315,4 @@ def membrane_stage(
     what = "potentials" if rules[0].states[state] == "v" else f"states {rules[0].states[state]}"
     comment = f"The {what} of {len(rules)} neurons after {steps} steps"
     handshake = ready, body.joined([held[state] for held in registers]), valid
-    timing = FrameTiming(steps, 1)
-    return body.stage(name, comment, (input, output), timing, handshake, neurons.circuit.layers)
+    return body.stage(name, comment, (input, output), handshake, neurons.circuit.layers)

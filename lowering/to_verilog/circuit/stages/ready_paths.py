@@ -10,11 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects import hw, seq
-from xdsl.ir import Operation, SSAValue
-
-from .stage import Stage
-
 
 @dataclass(frozen=True)
 class Hop:
@@ -29,28 +24,6 @@ class Hop:
     passes: bool
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-
-
-def passes_ready(stage: Stage) -> bool:
-    """Whether `out_ready` reaches an `in_ready` of a stage without a register between."""
-    block = stage.module.body.block
-    outputs = block.last_op
-    assert isinstance(outputs, hw.OutputOp)
-    names = {argument.name_hint: argument for argument in block.args}
-    ends = {value for name, value in names.items() if name and name.endswith("_ready")}
-    waiting: list[SSAValue] = list(outputs.operands[: len(stage.inputs)])
-    seen: set[SSAValue] = set()
-    while waiting:
-        value = waiting.pop()
-        if value in ends:
-            return True
-        if value in seen:
-            continue
-        seen.add(value)
-        maker = value.owner
-        if isinstance(maker, Operation) and not isinstance(maker, seq.CompRegOp | hw.InstanceOp):
-            waiting += maker.operands
-    return False
 
 
 def buffered_channels(hops: Sequence[Hop], widths: Mapping[int, int], most: int) -> list[int]:

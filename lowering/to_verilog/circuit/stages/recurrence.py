@@ -29,7 +29,6 @@ from .neuron_rules import Bounds, neuron_rules
 from .neurons import Neurons, all_ranges, last_step
 from .products import Search, times_matrix
 from .stage import Layout, Stage
-from .timing import PipelineTiming
 
 Product = spike.LinearOp | tensor.MatmulOp
 """Ops that multiply by a known matrix."""
@@ -109,8 +108,8 @@ def scan_stage(
         start = sum(map(len, places))
         places.append(list(range(start, start + signals.size)))
     handshake = writer.ready, data, writer.valid
-    layers, timing = writer.circuit.layers, PipelineTiming(1)
-    return body.stage(name, comment, (input, output), timing, handshake, layers), places
+    layers = writer.circuit.layers
+    return body.stage(name, comment, (input, output), handshake, layers), places
 
 
 class _Loop:

@@ -1,23 +1,23 @@
 """When the beats of a network of stages move: latency, initiation interval, depths of FIFOs.
 
-The models of all handshakes run side by side, cycle by cycle, without data. A sender who always
+The handshakes of all stages run side by side, cycle by cycle, without data. A sender who always
 sends and a receiver who always takes are assumed. What a network does is determined by the order of
 its beats alone, so that FIFOs that are deep enough here never block it at any other pace.
 
 Rows and frames are alike, so that few cycles have to be run: what some cycles did is kept, and done
-again at once wherever all models are in the same state and their tables go on in the same way, as
+again at once wherever all stages are in the same state and their tables go on in the same way, as
 far as those cycles looked. Eight such runs are a longer one, and so on, after Gosper 1984,
 "Exploiting regularities in large cellular spaces".
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from .....ir.errors import LoweringError
-from .timing import FifoTiming, Timing
+from .handshake import Handshake
 
 _FRAMES = 8
 """A network that takes frames at no steady pace after so many is refused."""
@@ -31,8 +31,8 @@ _FACTOR = 8
 _LEVELS = 5
 """Lengths of runs."""
 
-_States = tuple[Hashable, ...]
-"""Of all models."""
+_States = tuple[tuple[int, ...], ...]
+"""Of all stages."""
 
 _Extents = tuple[int, ...]
 """How far each table was looked at."""
@@ -49,14 +49,16 @@ class Node:
     """A stage as the schedule sees it.
 
     Attributes:
-        timing: its handshake.
+        handshake: how it moves beats.
         inputs: the channels that it takes beats from.
         outputs: the channels that it gives beats to.
+        is_queue: whether it is asked how many beats it holds.
     """
 
-    timing: Timing
+    handshake: Handshake
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    is_queue: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,12 @@ class Schedule:
         latency: cycles from the first beat of a frame that comes in to the last beat of its
             result that goes out, for the first frame.
         interval: cycles from frame to frame.
+        held: the most beats in each queue.
     """
 
     latency: int
     interval: int
+    held: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,9 @@ class _Run:
 
     Attributes:
         cycles: how many.
-        states: of all models, after it.
-        moves: how far each position went.
-        most: what each FIFO held at most.
+        states: of all stages, after it.
+        moves: how far each position went, and how many beats more each queue holds.
+        most: how many beats more each queue held at most.
         taken: the first cycle in which the source gave a beat; `None` for none.
         ends: the cycles in which frames of results ended.
     """
@@ -98,7 +102,7 @@ def schedule(nodes: Sequence[Node], source: int, sink: int, beats: int) -> Sched
     """Run a network.
 
     Args:
-        nodes: the stages, each after those that it takes beats from; their models change.
+        nodes: the stages, each after those that it takes beats from; their handshakes change.
         source: the channel that the network takes its beats from.
         sink: the channel that its results go out on.
         beats: of a frame of results.
@@ -124,10 +128,8 @@ def schedule(nodes: Sequence[Node], source: int, sink: int, beats: int) -> Sched
             level, count = level + 1, 0
     while not _is_steady(network.ends):
         network.run(1)
-    for timing, most in zip(network.fifos, network.most, strict=True):
-        timing.most = most
     ends = network.ends
-    return Schedule(ends[0] - network.began, ends[-1] - ends[-2])
+    return Schedule(ends[0] - network.began, ends[-1] - ends[-2], tuple(network.most))
 
 
 class _Network:
@@ -137,36 +139,37 @@ class _Network:
         cycle: how many have passed.
         began: the cycle in which the source gave its first beat; -1 before.
         ends: the cycles in which frames of results ended.
-        most: what each FIFO held at most.
-        fifos: their models.
+        held: the beats in each queue.
+        most: what each queue held at most.
     """
 
     def __init__(self, nodes: Sequence[Node], source: int, sink: int, beats: int) -> None:
-        self.steps = [(node.timing, node.inputs, node.outputs) for node in nodes]
+        self.steps = [(node.handshake, node.inputs, node.outputs) for node in nodes]
         channels = 1 + max(channel for node in nodes for channel in (*node.inputs, *node.outputs))
         self.valid, self.readies = [False] * channels, [False] * channels
         self.source, self.sink, self.beats = source, sink, beats
         self.valid[source] = self.readies[sink] = True
-        self.timings = [node.timing for node in nodes]
-        self.counting = [timing for timing in self.timings if timing.tables]
-        self.fifos = [timing for timing in self.timings if isinstance(timing, FifoTiming)]
-        self.tables = [*chain.from_iterable(timing.tables for timing in self.counting)]
+        self.stages = [node.handshake for node in nodes]
+        self.counting = [stage for stage in self.stages if stage.tables]
+        self.queues = [(*node.inputs, *node.outputs) for node in nodes if node.is_queue]
+        self.tables = [*chain.from_iterable(stage.tables for stage in self.counting)]
         self.tables.append(bytes((*[0] * (beats - 1), 1)))
         self.twice = [table + table for table in self.tables]
         self.cycle, self.began, self.sent = 0, -1, 0
         self.ends: list[int] = []
-        self.most = [0] * len(self.fifos)
+        self.held = [0] * len(self.queues)
+        self.most = [0] * len(self.queues)
         # By level and states, then by how far tables were looked at: what stood there.
         self._known: list[dict[_States, dict[_Extents, dict[_Seen, _Run]]]] = [
             {} for _ in range(_LEVELS)
         ]
 
     def _states(self) -> _States:
-        return tuple([timing.state for timing in self.timings])
+        return tuple([stage.state for stage in self.stages])
 
     def _positions(self) -> list[int]:
-        positions = [*chain.from_iterable([timing.positions for timing in self.counting])]
-        positions.append(self.sent)
+        positions = [*chain.from_iterable([stage.positions for stage in self.counting])]
+        positions += [self.sent, *self.held]
         return positions
 
     def noted(self) -> _Noted:
@@ -181,14 +184,14 @@ class _Network:
         self.cycle, self.began, self.ends, self.most = own
 
     def _set(self, states: _States, positions: Sequence[int]) -> None:
-        for timing, state in zip(self.timings, states, strict=True):
-            timing.state = state
+        for stage, state in zip(self.stages, states, strict=True):
+            stage.state = state
         start = 0
-        for timing in self.counting:
-            end = start + len(timing.tables)
-            timing.positions[:] = positions[start:end]
+        for stage in self.counting:
+            end = start + len(stage.tables)
+            stage.positions[:] = positions[start:end]
             start = end
-        self.sent = positions[start]
+        self.sent, *self.held = positions[start:]
 
     def advance(self, level: int) -> _Run:
         """Pass the cycles of a level."""
@@ -197,21 +200,21 @@ class _Network:
         for extents, runs in known.items():
             result = runs.get(self._seen(before, extents))
             if result is not None:
-                self._set(result.states, [a + b for a, b in zip(before, result.moves, strict=True)])
                 self._note(result)
+                self._set(result.states, [a + b for a, b in zip(before, result.moves, strict=True)])
                 return result
         if level:
             result = _joined([self.advance(level - 1) for _ in range(_FACTOR)])
         else:
             result = self.run(_SHORTEST)
-        extents = tuple([move + 1 for move in result.moves])
+        extents = tuple([move + 1 for move in result.moves[: len(self.tables)]])
         known.setdefault(extents, {})[self._seen(before, extents)] = result
         return result
 
     def _seen(self, positions: Sequence[int], extents: _Extents) -> _Seen:
         """What stands in the tables from positions on, so far; all that goes round, at most."""
         parts: list[bytes] = []
-        for table, position, extent in zip(self.twice, positions, extents, strict=True):
+        for table, position, extent in zip(self.twice, positions, extents, strict=False):
             size = len(table) >> 1
             start = position % size
             parts.append(table[start : start + min(extent, size)])
@@ -219,13 +222,13 @@ class _Network:
 
     def run(self, cycles: int) -> _Run:
         """Pass so many cycles, one by one."""
-        before = self._positions()
-        for timing in self.fifos:
-            timing.most = timing.state
+        before, held = self._positions(), [*self.held]
+        most = [*held]
         first: int | None = None
         ends: list[int] = []
         for cycle in range(cycles):
             self._pass()
+            most = [max(pair) for pair in zip(most, self.held, strict=True)]
             if first is None and self.readies[self.source]:
                 first = cycle
             if self.valid[self.sink]:
@@ -233,32 +236,34 @@ class _Network:
                 if self.sent % self.beats == 0:
                     ends.append(cycle)
         moves = tuple(b - a for a, b in zip(before, self._positions(), strict=True))
-        most = tuple(timing.most for timing in self.fifos)
-        result = _Run(cycles, self._states(), moves, most, first, tuple(ends))
-        self._note(result)
+        more = tuple(b - a for a, b in zip(held, most, strict=True))
+        result = _Run(cycles, self._states(), moves, more, first, tuple(ends))
+        self._note(result, held)
         return result
 
     def _pass(self) -> None:
         """One cycle."""
         valid, ready = self.valid, self.readies
-        for timing, inputs, outputs in self.steps:
-            for channel, value in zip(
-                outputs, timing.valid([valid[c] for c in inputs]), strict=True
-            ):
+        for stage, inputs, outputs in self.steps:
+            values = stage.valid([valid[c] for c in inputs])
+            for channel, value in zip(outputs, values, strict=True):
                 valid[channel] = value
-        for timing, inputs, outputs in reversed(self.steps):
-            values = timing.ready([valid[c] for c in inputs], [ready[c] for c in outputs])
+        for stage, inputs, outputs in reversed(self.steps):
+            values = stage.ready([valid[c] for c in inputs], [ready[c] for c in outputs])
             for channel, value in zip(inputs, values, strict=True):
                 ready[channel] = value
-        for timing, inputs, outputs in self.steps:
-            timing.step([valid[c] for c in inputs], [ready[c] for c in outputs])
+        for stage in self.stages:
+            stage.step()
+        for index, (comes, goes) in enumerate(self.queues):
+            self.held[index] += (valid[comes] and ready[comes]) - (valid[goes] and ready[goes])
 
-    def _note(self, run: _Run) -> None:
-        """Take a run of the shortest or of a known kind into account."""
+    def _note(self, run: _Run, held: Sequence[int] | None = None) -> None:
+        """Take a run of the shortest or of a known kind into account, from what queues held."""
         if self.began < 0 and run.taken is not None:
             self.began = self.cycle + run.taken
         self.ends += [self.cycle + end for end in run.ends]
-        self.most = [max(pair) for pair in zip(self.most, run.most, strict=True)]
+        tops = [a + b for a, b in zip(held or self.held, run.most, strict=True)]
+        self.most = [max(pair) for pair in zip(self.most, tops, strict=True)]
         self.cycle += run.cycles
 
 
@@ -266,11 +271,17 @@ def _joined(runs: Sequence[_Run]) -> _Run:
     """Runs one after another."""
     starts = [sum(run.cycles for run in runs[:index]) for index in range(len(runs))]
     placed = list(zip(starts, runs, strict=True))
+    queues = len(runs[0].most)
+    held, most = [0] * queues, [0] * queues
+    for run in runs:
+        most = [max(m, h + more) for m, h, more in zip(most, held, run.most, strict=True)]
+        moves = run.moves[len(run.moves) - queues :]
+        held = [h + move for h, move in zip(held, moves, strict=True)]
     return _Run(
         sum(run.cycles for run in runs),
         runs[-1].states,
         tuple(map(sum, zip(*[run.moves for run in runs], strict=True))),
-        tuple(map(max, zip(*[run.most for run in runs], strict=True))),
+        tuple(most),
         next((start + run.taken for start, run in placed if run.taken is not None), None),
         tuple(start + end for start, run in placed for end in run.ends),
     )

@@ -1,15 +1,16 @@
-"""What a stage is to the network around it: its module, its channels, its timing, its cost."""
+"""What a stage is to the network around it: its module, its channels, its handshake, its cost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 
 from xdsl.dialects import hw
 
 from .....passes.adder_graph.graph import width_of
 from ..circuit import LayerCount
-from .timing import Timing
+from .handshake import Handshake
 
 AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
 """A module with a body, or a memory."""
@@ -55,7 +56,6 @@ class Stage:
         module: with the stage interface.
         inputs: what its inputs carry, in order.
         outputs: what its outputs carry.
-        timing: how it moves beats.
         parts: modules that `module` instantiates: arithmetic, memories. Equal names are equal
             modules.
         layers: what it is made of, by layer of the program.
@@ -65,6 +65,10 @@ class Stage:
     module: hw.HWModuleOp
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
-    timing: Timing
     parts: tuple[AnyModule, ...] = ()
     layers: tuple[LayerCount, ...] = field(default=())
+
+    @cached_property
+    def handshake(self) -> Handshake:
+        """How it moves beats, by its module; a network takes copies."""
+        return Handshake(self.module)

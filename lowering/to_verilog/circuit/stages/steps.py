@@ -11,9 +11,7 @@ from xdsl.ir import SSAValue
 
 from ..circuit import LayerCount
 from .body import StageBody
-from .frames import FrameTiming
 from .stage import Layout, Stage
-from .timing import PipelineTiming
 
 
 def delay_stage(
@@ -64,7 +62,7 @@ def delay_stage(
         mux_bits=sum(d * w for d, w in zip(delays, output.widths, strict=True)),
     )
     handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), PipelineTiming(1), handshake, [count])
+    return body.stage(name, comment, (input, output), handshake, [count])
 
 
 def last_stage(name: str, input: Layout) -> Stage:
@@ -78,7 +76,7 @@ def last_stage(name: str, input: Layout) -> Stage:
     body.drive(valid, body.all_of(moved, last), ready)
     comment, count = f"The last of {steps} beats", LayerCount(name, f"last of {steps} steps")
     handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), FrameTiming(steps, 1), handshake, [count])
+    return body.stage(name, comment, (input, output), handshake, [count])
 
 
 def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
@@ -94,4 +92,4 @@ def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
     body.drive(valid, body.select(ready, body.in_valid[0], valid))
     comment, count = f"The same beat {steps} times", LayerCount(name, f"{steps} times the same")
     handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), FrameTiming(1, steps), handshake, [count])
+    return body.stage(name, comment, (input, output), handshake, [count])

@@ -27,7 +27,6 @@ from .neuron_rules import NeuronRule
 from .neurons import Neurons, all_ranges
 from .products import ImageOp, window_shape
 from .stage import Layout, Stage
-from .timing import PipelineTiming
 from .window import window_stage
 
 
@@ -150,7 +149,7 @@ def image_neuron_stage(
         neurons.circuit.layers,
     )
     handshake = ready, data, valid
-    return body.stage(name, comment, channels, PipelineTiming(1), handshake, layers, parts)
+    return body.stage(name, comment, channels, handshake, layers, parts)
 
 
 class _Kept:

@@ -24,7 +24,7 @@ from ..pacing import Pacing
 from .body import Counter, StageBody, clog2
 from .stage import Layout, Stage
 from .watching import Watch
-from .window_shape import Pair, WindowShape, WindowTiming
+from .window_shape import Pair, WindowShape
 
 _REGISTERED_DELAY = 2
 """Delays of so many slots are registers; longer ones are a RAM."""
@@ -70,8 +70,7 @@ def window_stage(
     )
     parts = [memory.declaration() for memory in dict.fromkeys(writer.memories)]
     comment = f"{kernel} windows of frames of {size} positions, by line buffers"
-    timing = WindowTiming(shape)
-    return writer.body.stage(name, comment, (input, output), timing, handshake, [count], parts)
+    return writer.body.stage(name, comment, (input, output), handshake, [count], parts)
 
 
 class _Window:
@@ -94,6 +93,7 @@ class _Window:
         self.mux_bits = 0
         self.line_slots = shape.dilation[0] * shape.raster[1]
         self.at: Counter | None = None
+        self.y, self.x = map(self._counting, shape.raster, "yx")
 
     def handshake(self) -> tuple[SSAValue, SSAValue, SSAValue]:
         """`in_ready`, the windows, and whether one is there."""
@@ -132,27 +132,27 @@ class _Window:
         in_y.count_on(self._both(in_x.counter.last, has, free))
         if not lag:
             return ready, entered, body.constant(1, 1)
-        pending = body.state(clog2(lag + 1), "pending", 0)
-        some = body.state(1, "some", 0) if self.early else body.compare(pending, "ne", 0)
+        # After the last slot of a frame, until its last window.
+        some = body.state(1, "some", 0)
         flush = body.all_of(free, start, some, body.inverse(body.in_valid[0]), name="flush")
         go = body.any_of(entered, flush, name="go")
         ends = body.all_of(
             has if self.early else entered, in_x.counter.last, in_y.counter.last, name="ends"
         )
-        left = body.select(some, body.add(pending, -1), pending)
-        more = body.constant(lag, clog2(lag + 1))
-        body.drive(pending, body.select(ends, more, left), go)
-        if self.early:
-            body.drive(some, body.any_of(ends, body.compare(pending, "ugt", 1)), go)
+        following = ends
+        if lag > 1:
+            lasts = [at.counter.last for at in (self.x, self.y)[: 1 + (lag > columns)]]
+            left = body.inverse(body.all_of(*lasts))
+            following = body.any_of(ends, body.all_of(some, left))
+        body.drive(some, following, go)
         filled = body.state(1, "filled", 0)
-        following = body.all_of(body.inverse(ends), body.any_of(filled, reached))
-        body.drive(filled, following, entered)
+        full = body.all_of(body.inverse(ends), body.any_of(filled, reached))
+        body.drive(filled, full, entered)
         return ready, go, body.any_of(some, filled, name="active")
 
     def _positions(self, go: SSAValue, active: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
         """Row and column of the window at stride 1, and whether it belongs to the result."""
-        body, shape = self.body, self.shape
-        x, y = (self._counting(n, name) for n, name in zip(shape.raster[::-1], "xy", strict=True))
+        body, x, y = self.body, self.x, self.y
         step = body.all_of(go, active)
         below = self._both(x.counter.last, active, go)
         wanted = [*self._phase(1, x, step), *self._phase(0, y, below)]

@@ -86,13 +86,13 @@ class Run:
 
 
 def modelled(stage: Stage, moves: Sequence[tuple[bool, ...]]) -> list[tuple[bool, ...]]:
-    """The same cycles by the stage's model, told when sender and receiver are there."""
-    model = stage.timing.copy()
+    """The same cycles by the stage's handshake, told when sender and receiver are there."""
+    model = stage.handshake.copy()
     found: list[tuple[bool, ...]] = []
     for in_valid, _, _, out_ready in moves:
         (out_valid,) = model.valid([in_valid])
         (in_ready,) = model.ready([in_valid], [out_ready])
-        model.step([in_valid and in_ready], [out_valid and out_ready])
+        model.step()
         found.append((in_valid, in_ready, out_valid, out_ready))
     return found
 

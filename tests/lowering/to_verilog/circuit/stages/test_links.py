@@ -1,4 +1,4 @@
-"""FIFOs and buffers give every beat in order, at full pace, as their models say."""
+"""FIFOs and buffers give every beat in order, at full pace, as their handshakes say."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from triton_dsl.lowering.to_verilog.circuit.stages.links import fifo_stage
-from triton_dsl.lowering.to_verilog.circuit.stages.ready_paths import passes_ready
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Layout
 
 from ..folding.stage_bench import modelled, run_stage
@@ -29,4 +28,4 @@ def test_a_fifo_keeps_the_order(
     assert np.array_equal(run.rows, rows)
     assert run.moves == modelled(stage, run.moves)
     assert (np.diff(run.sent()[:20]) == (2 if depth == 1 else 1)).all()
-    assert not passes_ready(stage)
+    assert not stage.handshake.passes_ready
