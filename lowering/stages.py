@@ -18,7 +18,7 @@ from ..dialects.registry import triton_context, verify_module
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
 from ..dialects.verification import ChangeVerifier
 from ..ir.errors import OptionError, TritonError
-from ..ir.instrument import VerifyEach, run_passes
+from ..ir.instrument import Instrument, VerifyEach, run_passes
 from ..ir.pipeline import parse_pipeline
 from ..ir.printing import PrintOptions, module_text
 from ..ir.store import ParameterStore, StoreReference
@@ -39,6 +39,7 @@ def run_stages(
     *,
     dump_stages: Path | None = None,
     verify: bool = True,
+    instruments: Sequence[Instrument] = (),
 ) -> None:
     """Run stages on `module` in place.
 
@@ -49,6 +50,7 @@ def run_stages(
             those of the stages that ran are written even when one fails.
         verify: whether what a pass changed is checked after it, and all of the IR at the end; or
             by whoever takes it afterwards.
+        instruments: that see each pass, of each stage anew.
 
     Raises:
         PassError: a pass refuses; the message names stage and pass.
@@ -61,12 +63,12 @@ def run_stages(
     available = everything().all_passes
     pipelines = [(stage, parse_pipeline(stage.pipeline, available)) for stage in stages]
     snapshots = [("input", module.clone())] if dump_stages is not None else []
-    instruments = [VerifyEach(ChangeVerifier())] if verify else []
+    observers = [*instruments, *([VerifyEach(ChangeVerifier())] if verify else [])]
     try:
         for stage, passes in pipelines:
             start = perf_counter()
             try:
-                run_passes(context, module, passes, instruments)
+                run_passes(context, module, passes, observers)
             except TritonError as error:
                 error.args = (f"stage '{stage.name}': {error}", *error.args[1:])
                 raise

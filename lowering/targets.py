@@ -8,7 +8,7 @@ by `register_target`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from pkgutil import resolve_name
@@ -29,6 +29,7 @@ from .stages import Stage, run_stages
 from .target import Target, source_hash
 
 if TYPE_CHECKING:
+    from ..ir.instrument import Instrument
     from .placement.run import Driver
 
 __all__ = [
@@ -101,6 +102,7 @@ def compile_to_target(
     *,
     output: Path | None = None,
     dump_stages: Path | None = None,
+    instruments: Sequence[Instrument] = (),
 ) -> Artifact:
     """Run a target's stages on a copy of `module` and emit.
 
@@ -111,6 +113,7 @@ def compile_to_target(
         options: options by name, over those in the text; or the target's own options object.
         output: where the artefact will go, if that is known; a target may look at the suffix.
         dump_stages: a folder for the IR after each stage.
+        instruments: that see each pass, of each stage anew.
 
     Raises:
         OptionError: unknown target or option.
@@ -122,7 +125,7 @@ def compile_to_target(
     if output is not None:
         parsed = target.options_for(parsed, output)
     module = import_model(module)
-    work = _staged(module, target, parsed, dump_stages)
+    work = _staged(module, target, parsed, dump_stages, instruments)
     shown = _spec_text(target, parsed)
     try:
         artifact = target.emit(work, parsed)
@@ -175,14 +178,19 @@ def _chosen(
 
 
 def _staged(
-    module: ModuleOp, target: Target, options: TargetOptions, dump_stages: Path | None = None
+    module: ModuleOp,
+    target: Target,
+    options: TargetOptions,
+    dump_stages: Path | None = None,
+    instruments: Sequence[Instrument] = (),
 ) -> ModuleOp:
     """A copy of a module that went through the stages of a target."""
     work = module.clone()
     require_elements(work, target.name, numpy_dtype)
     _refuse_sparse(work, target.name)
     target.prepare(work, options)
-    run_stages(work, target.stages(options), dump_stages=dump_stages)
+    stages = target.stages(options)
+    run_stages(work, stages, dump_stages=dump_stages, instruments=instruments)
     return work
 
 

@@ -112,8 +112,8 @@ def against_source(
         for value, result in zip(op.results, results, strict=True):
             if all(place_of(use.operation.location) == place for use in value.uses):
                 continue
-            for want in _comparable(source_values[place][-1:], result):
-                if agree(module, want, _as_wide(result, want)):
+            for want in comparable(source_values[place][-1:], result):
+                if agree(module, want, as_wide(result, want)):
                     agreed.add(place)
                     return
                 shown = _told(op, operands, want, result, (source.engine, interpreter))
@@ -200,7 +200,7 @@ def _operands_of(module: ModuleOp, op: Operation, inputs: Sequence[Array]) -> Se
     return values
 
 
-def _comparable(candidates: Sequence[Array], result: Any) -> list[Array]:
+def comparable(candidates: Sequence[Array], result: Any) -> list[Array]:
     """The given values that a result may be, turned as it is."""
     matches: list[Array] = []
     for want in candidates:
@@ -215,7 +215,7 @@ def _kind(array: Any) -> str:
     return "i" if array.dtype.kind in "iu" else "b" if array.dtype.kind == "b" else "f"
 
 
-def _as_wide(result: Array, want: Array) -> Array:
+def as_wide(result: Array, want: Array) -> Array:
     """`result` in the type of `want` where that holds all its values, as it is elsewhere."""
     with np.errstate(all="ignore"):
         cast = result.astype(want.dtype)

@@ -560,8 +560,63 @@ class Profile:
     json: Json = False
 
 
+@dataclass(frozen=True)
+class Explore:
+    """Write a page that shows a program: each pass, each op, what it computes, where engines part.
+
+    The page is one file that asks for nothing: stages as graphs and as text, what changed between
+    two, ranges and histograms of each value on a sample, what each engine makes of each op, spikes,
+    and costs by layer. Exits with 1 when a pass or an engine differs, after the page is written.
+
+    Example: triton explore model.onnx -i sample.npy -p fuse-linear -t onnx -o page.html
+    """
+
+    file: Program
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    rounding: Rounding = None
+    inputs: Inputs = None
+    samples: Samples = 1
+    seed: Seed = 0
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    passes: Passes = ""
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Lower to it too; repeat for several."
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write. Default: FILE's stem."
+        ),
+    ] = None
+    format: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="html, json, dot, netron (ONNX) or model-explorer."),
+    ] = "html"
+    stage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The stage that dot and netron show.",
+            show_default="the last one before targets",
+        ),
+    ] = None
+
+
 COMMANDS = (
     *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Profile, Energy),
-    *(Verify, Serve, Info, Devices, Doctor),
+    *(Verify, Explore, Serve, Info, Devices, Doctor),
 )
 """In the order of the help."""

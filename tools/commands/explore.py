@@ -1,0 +1,61 @@
+"""`triton explore`: a page of a program, stage by stage and op by op."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from ...ir.errors import OptionError
+from ...ir.safe_write import PendingFiles, check_writable
+from ...lowering.models import import_model
+from ...lowering.sources.choice import source_of
+from ..console import note, progress
+from ..explorer.formats import SUFFIXES
+from ..explorer.record import explore as explored
+from ..inputs import prepare
+from .options import Explore
+
+
+def explore(options: Explore) -> None:
+    """Write the page; exits with 1 where something differs."""
+    suffix = SUFFIXES.get(options.format, ".html")
+    output = options.output or Path(f"{options.file.stem}{suffix}")
+    read = (options.file, options.weights, options.inputs)
+    if any(path is not None and path.resolve() == output.resolve() for path in read):
+        raise OptionError(f"'{output}' is read by this command; choose another output with -o")
+    check_writable(output)
+    with progress() as bar, PendingFiles() as pending:
+        bar.add_task(f"Exploring {options.file}", total=None)
+        source = source_of(options.file, dt=options.dt, rounding=options.rounding)
+        module, arrays = prepare(
+            import_model(
+                options.file,
+                weights=options.weights,
+                layer=options.layer,
+                dt=options.dt,
+                rounding=options.rounding,
+            ),
+            passes="",
+            inputs=options.inputs,
+            samples=options.samples,
+            seed=options.seed,
+            fill=options.random_weights,
+            timesteps=options.timesteps,
+            source=source,
+        )
+        found = explored(
+            module,
+            arrays,
+            passes=options.passes,
+            targets=options.target or (),
+            source=source,
+            path=options.file,
+        )
+        pending.add(output, found.content(options.format, options.stage))
+    if found.data["note"]:
+        note("triton", f"nothing was run: {found.data['note']}")
+    for text in found.differences():
+        note("triton", text)
+    if found.differences():
+        raise typer.Exit(1)

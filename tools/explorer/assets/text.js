@@ -1,0 +1,116 @@
+// Text by lines, of which those that are seen exist; colours; two texts side by side.
+// Not here: what the lines mean (main.js).
+
+const LINE = 18;
+
+const WORDS = {
+  mlir: /("(?:[^"\\]|\\.)*")|(\/\/.*)|(%[\w$.#]+)|(![\w.]+|\b(?:tensor|memref|vector|i\d+|ui\d+|f\d+|bf16|index)\b(?:<[^<>]*>)?)|(@[\w$."-]+|\b(?:func\.func|func\.return|builtin\.module|attributes|dense|array|loc|true|false|unit)\b)|(\b[a-z_]\w*\.[a-z_][\w.]*)|(-?\b\d[\w.+-]*)/g,
+  tri: /("(?:[^"\\]|\\.)*")|(#.*)|(\0)|(\b[A-Z]\w*\b)|(\b(?:layer|let|param|fn|return|import|from|if|else|for|in|true|false|mut|def|class|self|and|or|not|None|True|False)\b)|(\b\w+(?=\())|(-?\b\d[\w.]*)/g,
+};
+const CLASSES = ["s", "c", "v", "t", "k", "o", "n"];
+
+/** A line of text in colours, as elements that hold text alone. */
+function coloured(target, text, language) {
+  let from = 0;
+  for (const match of text.slice(0, 1200).matchAll(WORDS[language] ?? WORDS.tri)) {
+    if (match.index > from) target.append(text.slice(from, match.index));
+    target.append(el("span", CLASSES[match.slice(1).findIndex((part) => part !== undefined)], match[0]));
+    from = match.index + match[0].length;
+  }
+  target.append(text.slice(from));
+}
+
+class Lines {
+  /**
+   * rows: [{text, number, className}]; hooks.click(row, index); hooks.classOf(row, index).
+   * scroller: the element that scrolls.
+   */
+  constructor(host, scroller, rows, language, hooks) {
+    Object.assign(this, { host, scroller, rows, language, hooks, made: new Map() });
+    host.classList.add("code");
+    host.style.height = `${rows.length * LINE + 12}px`;
+    const widest = rows.reduce((most, row) => Math.max(most, row.text.length), 0);
+    host.style.width = `max(100%, ${Math.min(widest, 1300) + 12}ch)`;
+    this.onscroll = () => this.render();
+    scroller.addEventListener("scroll", this.onscroll);
+    new ResizeObserver(this.onscroll).observe(scroller);
+    this.render();
+  }
+
+  render() {
+    if (!this.host.isConnected) return;
+    const first = Math.max(0, Math.floor((this.scroller.scrollTop - this.host.offsetTop) / LINE) - 8);
+    const last = Math.min(this.rows.length, first + Math.ceil(this.scroller.clientHeight / LINE) + 18);
+    for (const [index, made] of this.made) {
+      if (index < first || index >= last) {
+        made.remove();
+        this.made.delete(index);
+      }
+    }
+    for (let index = first; index < last; index++) {
+      const row = this.rows[index];
+      let made = this.made.get(index);
+      if (!made) {
+        made = el("div");
+        made.append(el("b", "", row.number === undefined ? "" : String(row.number)));
+        const text = el("span");
+        coloured(text, row.text, this.language);
+        made.append(text);
+        made.style.top = `${index * LINE}px`;
+        made.addEventListener("click", () => this.hooks.click?.(row, index));
+        this.host.append(made);
+        this.made.set(index, made);
+      }
+      made.className = ["ln", row.className ?? "", this.hooks.classOf?.(row, index) ?? ""].join(" ").trim();
+    }
+  }
+
+  reveal(index) {
+    const top = index * LINE + this.host.offsetTop;
+    const { scrollTop, clientHeight } = this.scroller;
+    if (top < scrollTop + 40 || top > scrollTop + clientHeight - 60) this.scroller.scrollTop = top - clientHeight / 3;
+    this.render();
+  }
+}
+
+/**
+ * Two stages line by line: lines of ops that are the same op stand beside each other.
+ * relation: for each op of `b` the ops of `a` that it comes from.
+ */
+function aligned(a, b, relation) {
+  const partner = new Map();
+  let last = -1;
+  const lineOf = (stage, n) => stage.ops[n].lines[0];
+  b.ops.forEach((op, n) => {
+    const candidates = [...relation[n]].filter((m) => a.ops[m].name === op.name || relation[n].size === 1).map((m) => lineOf(a, m)).filter((line) => line > last);
+    if (!candidates.length || partner.has(op.lines[0])) return;
+    const line = Math.min(...candidates);
+    partner.set(op.lines[0], line);
+    last = line;
+  });
+  const rows = [];
+  let left = 0;
+  const [none, clean] = [undefined, (text) => text.trim()];
+  const flush = (until) => {
+    for (; left < until; left++) rows.push([left, none]);
+  };
+  const sameText = new Map();
+  a.text.forEach((text, i) => sameText.has(text) || sameText.set(text, i));
+  b.text.forEach((text, i) => {
+    let match = partner.get(i);
+    if (match === undefined && b.byLine[i] === undefined && a.text[left] === text) match = left;
+    if (match !== undefined && match >= left) {
+      flush(match);
+      rows.push([left++, i]);
+    } else if (clean(text) === "}" && clean(a.text[left] ?? "") === "}") rows.push([left++, i]);
+    else rows.push([none, i]);
+  });
+  flush(a.text.length);
+  return rows.map(([x, y]) => ({
+    left: x, right: y,
+    change: x === none ? "add" : y === none ? "del" : plain(a.text[x]) === plain(b.text[y]) ? "" : "mod",
+  }));
+}
+
+/** A line without the numbers that values happen to have. */
+const plain = (text) => text.replace(/%\d+/g, "%");

@@ -1,0 +1,189 @@
+"""The record of a program: every stage, what it computes, and what engines make of it.
+
+A record is one JSON document, of which the page and all other forms are made:
+
+    format      1
+    title       of the program
+    tool        the name of this package and its version
+    note        why nothing was run; empty where something was
+    files       [{name, lines}], the texts that places are in; no lines of what is not shown
+    stages      [stage], in the order in which they came to be
+    rasters     [{name, op, steps, neurons, spikes, counts, fired, potential}]: op is a number of
+                the stage `program`; counts and fired have an entry for each step of one sample
+    tables      [{title, columns, rows}]: the first cell of a row is the name of a layer
+    program     the number of the last stage before those of targets
+
+A stage has
+
+    name        of its pass; `import` of the first
+    passes      the pass with its options
+    track       the target that it leads to; empty before
+    before      the number of the stage it comes from; -1 of the first
+    approximate whether the pass changes results on purpose
+    unchanged   names of passes behind it that changed nothing
+    not_run     why the interpreter did not run it; empty where it did
+    text        its lines, large constants elided
+    left_out    ops beyond those that a page holds
+    ops         [{name, lines: [first, last], parent, operands, results, attributes, place, group,
+                stored, origins}]: parent, operands and results are numbers of this stage, origins
+                of the stage it comes from; place is {name, file, line, column}, what is known of
+                it; group are the layers it belongs to, outermost first; stored ops hold constants
+    values      [{name, type, element, shape, op, is_argument, statistics}]: op gives it, or has it
+                as an argument; statistics are of the sample: count, min, max, mean, zeros (a
+                share), bits, histogram, not_finite
+    checks      [{kind, name, agrees, values, first, note}]: of kind `pass`, `source` or `engine`;
+                values have {max_abs, relative, wrong} by the number of the value, first is the
+                first op with a wrong one
+
+Not here: the forms (`page`, `formats`), and the command.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.arrays import Array
+from ...ir.errors import TritonError
+from ...lowering.models import Model, import_for
+from ...lowering.options import parse_target_spec
+from ...lowering.sources.choice import source_of
+from ...lowering.sources.source import NoEngine, Source
+from ...lowering.stages import Stage, run_stages
+from ...lowering.targets import compile_to_target, get_target
+from .engines import of_source, of_target
+from .recorder import Recorder
+from .reports import circuit_tables, spiking
+from .sources import source_text
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+
+@dataclass(frozen=True, repr=False)
+class Exploration:
+    """What is known of a program, to be looked at.
+
+    Attributes:
+        data: JSON data, as the docstring of this file says.
+    """
+
+    data: dict[str, Any] = field(repr=False)
+
+    def __repr__(self) -> str:
+        stages = ", ".join(stage["name"] for stage in self.data["stages"])
+        return f"Exploration({self.data['title']!r}: {stages})"
+
+    def _repr_html_(self) -> str:
+        from .page import frame
+
+        return frame(self.data)
+
+    def differences(self) -> list[str]:
+        """What differs by more than rounding and is not meant to: a sentence for each check."""
+        found: list[str] = []
+        for stage in self.data["stages"]:
+            for check in stage["checks"]:
+                if not check["agrees"]:
+                    first = check["first"]
+                    op = "" if first is None else f", first at '{stage['ops'][first]['name']}'"
+                    found.append(f"stage '{stage['name']}' differs from {check['name']}{op}")
+        return found
+
+    def content(self, form: str = "html", stage: str | None = None) -> bytes:
+        """A form of it as a file has it.
+
+        Args:
+            form: `html`, `json`, `dot`, `netron` (an ONNX file) or `model-explorer` (JSON).
+            stage: its name, for forms of one stage; by default the last one before targets.
+
+        Raises:
+            OptionError: no such form or stage.
+            BackendError: `netron` without the package `onnx`.
+        """
+        from .formats import written
+
+        return written(self.data, form, stage)
+
+    def save(self, path: str | Path, form: str = "html", stage: str | None = None) -> None:
+        """Write a form of it, see `content`."""
+        Path(path).write_bytes(self.content(form, stage))
+
+
+def explore(
+    model: Model,
+    inputs: Sequence[Array] | None = None,
+    *,
+    passes: str = "",
+    targets: Sequence[str] = (),
+    source: Source | None = None,
+    path: Path | None = None,
+) -> Exploration:
+    """Record a program: each pass, what it computes on a sample, what engines compute.
+
+    Args:
+        model: IR, which stays as it is, or what it is imported from (`import_model`).
+        inputs: of `@forward`, in order; without them nothing is run.
+        passes: a pipeline that runs first.
+        targets: that it is lowered to, each from the program behind `passes`.
+        source: what IR came from; by default the model, where an engine runs it.
+        path: the file that it came from, whose text is shown; by default `model`.
+
+    Raises:
+        TritonError: the model is not read, a pass fails, or a target refuses the program.
+    """
+    module: ModuleOp = import_for(model, inputs or ()).clone()
+    if module is not model and source is None:
+        source = source_of(model)  # pyright: ignore[reportArgumentType]
+    if path is None and isinstance(model, str | Path):
+        path = Path(model)
+    recorder = Recorder(inputs)
+    recorder.see(module, "import")
+    _check_source(recorder, module, source)
+    if passes:
+        run_stages(module, [Stage("passes", passes)], instruments=[recorder])
+    program = len(recorder.stages) - 1
+    rasters, tables = spiking(module, inputs) if inputs is not None else ([], [])
+    for target in targets:
+        if recorder.arrays[program] and get_target(parse_target_spec(target).name).engine_package:
+            check = of_target(module, target, inputs or (), recorder.arrays[program])
+            recorder.stages[program]["checks"].append(check)
+        recorder.branch(target, program, module)
+        tables += circuit_tables(compile_to_target(module, target, instruments=[recorder]))
+    name = module.sym_name.data if module.sym_name is not None else "program"
+    return Exploration(
+        {
+            "format": 1,
+            "title": name,
+            "tool": f"triton-dsl {version('triton-dsl')}",
+            "note": recorder.stages[0].get("not_run", "no inputs were given"),
+            "files": [
+                {"name": file, "lines": source_text(file, path)} for file in recorder.files.names
+            ],
+            "stages": recorder.stages,
+            "rasters": rasters,
+            "tables": tables,
+            "program": program,
+        }
+    )
+
+
+def _check_source(recorder: Recorder, module: ModuleOp, source: Source | None) -> None:
+    if source is None or isinstance(source, NoEngine) or not recorder.arrays[0]:
+        return
+    assert recorder.inputs is not None
+    try:
+        source.run(recorder.inputs)
+    except TritonError:
+        return
+    check = of_source(module, source, recorder.inputs, recorder.arrays[0])
+    recorder.stages[0]["checks"].append(check)
+
+
+def json_bytes(data: dict[str, Any]) -> bytes:
+    """A record as JSON: the same bytes for the same record."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
