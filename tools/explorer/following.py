@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import ErasedSSAValue, Operation, SSAValue
 
 Replaced = Mapping[SSAValue, SSAValue]
 """What took the place of a value in all its uses."""
@@ -29,7 +29,7 @@ def replacements() -> Iterator[dict[SSAValue, SSAValue]]:
     method = SSAValue.replace_all_uses_with
 
     def listened(self: SSAValue, value: SSAValue) -> None:
-        if value is not self:
+        if value is not self and not isinstance(value, ErasedSSAValue):  # that means: erased
             noted[self] = value
         method(self, value)
 

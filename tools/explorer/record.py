@@ -48,7 +48,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.arrays import Array
-from ...ir.errors import TritonError
 from ...lowering.models import Model, import_for
 from ...lowering.options import parse_target_spec
 from ...lowering.sources.choice import source_of
@@ -136,14 +135,17 @@ def explore(
     Raises:
         TritonError: the model is not read, a pass fails, or a target refuses the program.
     """
-    module: ModuleOp = import_for(model, inputs or ()).clone()
+    module: ModuleOp = import_for(model, inputs or ())
     if module is not model and source is None:
         source = source_of(model)  # pyright: ignore[reportArgumentType]
+    module = module.clone()
     if path is None and isinstance(model, str | Path):
         path = Path(model)
     recorder = Recorder(inputs)
     recorder.see(module, "import")
-    _check_source(recorder, module, source)
+    if source is not None and not isinstance(source, NoEngine) and recorder.arrays[0]:
+        check = of_source(module, source, inputs or (), recorder.arrays[0])
+        recorder.stages[0]["checks"].append(check)
     if passes:
         run_stages(module, [Stage("passes", passes)], instruments=[recorder])
     program = len(recorder.stages) - 1
@@ -154,6 +156,8 @@ def explore(
             recorder.stages[program]["checks"].append(check)
         recorder.branch(target, program, module)
         tables += circuit_tables(compile_to_target(module, target, instruments=[recorder]))
+        if recorder.stages[-1]["track"] != target:
+            recorder.see(module, "as before", always=True)
     name = module.sym_name.data if module.sym_name is not None else "program"
     return Exploration(
         {
@@ -170,18 +174,6 @@ def explore(
             "program": program,
         }
     )
-
-
-def _check_source(recorder: Recorder, module: ModuleOp, source: Source | None) -> None:
-    if source is None or isinstance(source, NoEngine) or not recorder.arrays[0]:
-        return
-    assert recorder.inputs is not None
-    try:
-        source.run(recorder.inputs)
-    except TritonError:
-        return
-    check = of_source(module, source, recorder.inputs, recorder.arrays[0])
-    recorder.stages[0]["checks"].append(check)
 
 
 def json_bytes(data: dict[str, Any]) -> bytes:

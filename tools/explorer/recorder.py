@@ -47,10 +47,21 @@ class Recorder(Instrument):
         self._listening = ExitStack()
         self._replaced: dict[Any, Any] = {}
 
-    def see(self, module: ModuleOp, name: str, passes: str = "", approximate: bool = False) -> None:
-        """Keep a stage, which comes from the last one that was seen."""
+    def see(
+        self,
+        module: ModuleOp,
+        name: str,
+        passes: str = "",
+        *,
+        approximate: bool = False,
+        always: bool = False,
+    ) -> None:
+        """Keep a stage, which comes from the last one that was seen.
+
+        One with the same text is a name in `unchanged` of the last one, unless `always`.
+        """
         text = lines_of(module)[0]
-        if self._objects is not None and text == self._text:
+        if self._objects is not None and text == self._text and not always:
             self._objects = Objects(module)
             self.stages[self._last]["unchanged"].append(name)
             return
@@ -96,7 +107,8 @@ class Recorder(Instrument):
 
     def after(self, module: ModuleOp, rest: Sequence[ModulePass]) -> None:
         self._listening.close()
-        self.see(module, rest[0].name, pipeline_text(rest[:1]), is_approximate(rest[0]))
+        passes, approximate = pipeline_text(rest[:1]), is_approximate(rest[0])
+        self.see(module, rest[0].name, passes, approximate=approximate)
 
     def failed(self, module: ModuleOp, rest: Sequence[ModulePass], error: BaseException) -> None:
         self._listening.close()

@@ -163,7 +163,7 @@ def _value_data(
     return {
         "name": names.get(value, ""),
         "type": _short(text),
-        "element": _short(element, 40),
+        "element": _short(element.rpartition(".")[2] if element[:1] == "!" else element, 40),
         "shape": shape,
         "op": _op(value, objects),
         "is_argument": not isinstance(value.owner, Operation),
@@ -189,9 +189,9 @@ def _group(op: Operation, name: str) -> list[str]:
 
     Of what the source calls it, as a path; else of the parameters that it takes.
     """
-    parts = [part for part in name.replace("/", ".").split(".") if part]
+    parts = [part for part in name.split("/" if "/" in name else ".") if part]
     if len(parts) > 1:
-        return parts[:-1] if name.startswith("/") or "/" in name else parts
+        return parts[:-1] if "/" in name else parts
     for operand in op.operands:
         owner = operand.owner
         if isinstance(owner, ParameterLike):

@@ -12,7 +12,7 @@ function layersOf(stage) {
     const parent = op.parent >= 0 ? stage.ops[op.parent] : null;
     const inside = parent ? of(op.parent) : [];
     if (!parent || /(^|\.)(func|module)$/.test(parent.name) && parent.parent < 0) {
-      return (paths[n] = [...(parent && stage.roots > 1 ? [`op:${op.parent}`] : []), ...op.group.map((_, i) => "g:" + op.group.slice(0, i + 1).join("."))]);
+      return (paths[n] = [...(parent && stage.roots > 1 ? [`op:${op.parent}`] : []), ...op.group.map((_, i) => "g:" + op.group.slice(0, i + 1).join("\n"))]);
     }
     return (paths[n] = [...inside, `op:${op.parent}`]);
   };
@@ -83,7 +83,7 @@ function viewOf(stage, closed, constants, measure) {
   return { nodes: [...nodes.values()], edges: [...edges.values()].filter((e) => nodes.has(e.to)), groups: [] };
 }
 
-const titleOf = (stage, key) => (key.startsWith("op:") ? stage.ops[Number(key.slice(3))].label : key.slice(2));
+const titleOf = (stage, key) => (key.startsWith("op:") ? stage.ops[Number(key.slice(3))].label : key.slice(2).split("\n").at(-1));
 
 /** What a node says, and its size. */
 function faceOf(stage, node, measure) {
@@ -192,7 +192,7 @@ class Layout {
     } };
     const boxes = new Map([["", root]]);
     const boxOf = (path) => {
-      const key = path.join("\n");
+      const key = path.join("\0");
       if (!boxes.has(key)) {
         const box = { id: `box${boxes.size}`, children: [], key: path.at(-1), layoutOptions: { "elk.padding": "[top=34,left=16,bottom=16,right=16]" } };
         boxes.set(key, box);

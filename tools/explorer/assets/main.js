@@ -181,7 +181,7 @@ class App {
     this.stage.checks.forEach((c, i) => select.append(new Option(`${c.kind === "pass" ? "the stage before" : c.name}${c.agrees ? "" : " ✗"}`, i)));
     select.parentElement.hidden = !this.stage.checks.length;
     if (check) select.value = this.stage.checks.indexOf(check);
-    const first = check?.first ?? null;
+    const first = check && !check.agrees ? check.first : null;
     $("first").hidden = first === null;
     if (first !== null) $("first").textContent = `first difference: ${this.stage.ops[first].name}`;
     if (check && !check.agrees) this.mode = "error";
@@ -219,7 +219,7 @@ class App {
       const n = mode === "error" ? node.ops.find(rank) ?? node.ops.find((m) => this.errors.has(m)) ?? node.ops[0] : mode === "change" ? node.ops.find((m) => this.fresh?.has(m)) ?? node.ops[0] : node.op ?? node.ops[0];
       return each[mode](n);
     };
-    graph.hot = new Set([this.check?.first].filter((n) => n !== null && n !== undefined).map((n) => graph.nodeOf?.get(n)?.key).filter(Boolean));
+    graph.hot = new Set([this.check?.agrees ? null : this.check?.first].filter((n) => n !== null && n !== undefined).map((n) => graph.nodeOf?.get(n)?.key).filter(Boolean));
     this.legend();
     graph.draw();
   }

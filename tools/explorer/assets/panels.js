@@ -297,7 +297,7 @@ function checksPane(app, host) {
       const head = el("h3", "", `${stage.title} · ${check.kind === "pass" ? "against " : ""}${check.name}`);
       const line = el("p");
       line.style.margin = "0 0 4px";
-      line.append(el("span", check.agrees ? "chip good" : "chip bad", check.agrees ? "agrees" : "differs"), ` ${rows.length} values compared, ${wrong} beyond rounding${check.note ? ` · ${check.note}` : ""} `);
+      line.append(el("span", check.agrees ? (stage.approximate && check.kind === "pass" ? "chip" : "chip good") : "chip bad", check.agrees ? (stage.approximate && check.kind === "pass" ? "meant to differ" : "agrees") : "differs"), ` ${rows.length} values compared, ${wrong} beyond rounding${check.note && !stage.approximate ? ` · ${check.note}` : ""} `);
       if (check.first !== null) line.append(link(`first: ${stage.ops[check.first]?.name ?? ""}`, () => app.go(stage.index, check.first, check)));
       box.append(head, line);
     }

@@ -78,38 +78,42 @@ class Lines {
  * relation: for each op of `b` the ops of `a` that it comes from.
  */
 function aligned(a, b, relation) {
-  const partner = new Map();
-  let last = -1;
-  const lineOf = (stage, n) => stage.ops[n].lines[0];
-  b.ops.forEach((op, n) => {
-    const candidates = [...relation[n]].filter((m) => a.ops[m].name === op.name || relation[n].size === 1).map((m) => lineOf(a, m)).filter((line) => line > last);
-    if (!candidates.length || partner.has(op.lines[0])) return;
-    const line = Math.min(...candidates);
-    partner.set(op.lines[0], line);
-    last = line;
-  });
+  const pairs = b.ops.flatMap((op, n) => [...relation[n]].filter((m) => a.ops[m].name === op.name).map((m) => [a.ops[m].lines[0], op.lines[0]]));
+  const end = new Map(ascending(pairs));
   const rows = [];
   let left = 0;
-  const [none, clean] = [undefined, (text) => text.trim()];
-  const flush = (until) => {
-    for (; left < until; left++) rows.push([left, none]);
-  };
-  const sameText = new Map();
-  a.text.forEach((text, i) => sameText.has(text) || sameText.set(text, i));
-  b.text.forEach((text, i) => {
-    let match = partner.get(i);
-    if (match === undefined && b.byLine[i] === undefined && a.text[left] === text) match = left;
-    if (match !== undefined && match >= left) {
-      flush(match);
-      rows.push([left++, i]);
-    } else if (clean(text) === "}" && clean(a.text[left] ?? "") === "}") rows.push([left++, i]);
-    else rows.push([none, i]);
+  b.text.forEach((text, right) => {
+    let match = end.get(right);
+    if (match === undefined && b.byLine[right] === undefined && a.text[left] === text) match = left;
+    if (match === undefined && text.trim() === "}" && a.text[left]?.trim() === "}") match = left;
+    if (match === undefined || match < left) {
+      rows.push({ right, change: "add" });
+      return;
+    }
+    while (left < match) rows.push({ left: left++, change: "del" });
+    rows.push({ left, right, change: plain(a.text[left++]) === plain(text) ? "" : "mod" });
   });
-  flush(a.text.length);
-  return rows.map(([x, y]) => ({
-    left: x, right: y,
-    change: x === none ? "add" : y === none ? "del" : plain(a.text[x]) === plain(b.text[y]) ? "" : "mod",
-  }));
+  while (left < a.text.length) rows.push({ left: left++, change: "del" });
+  return rows;
+}
+
+/** Of pairs [left, right] in the order of `right` the most with `left` ascending, as [right, left]. */
+function ascending(pairs) {
+  const piles = [];
+  const below = [];
+  pairs.forEach(([left], i) => {
+    let [low, high] = [0, piles.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (pairs[piles[middle]][0] < left) low = middle + 1;
+      else high = middle;
+    }
+    below[i] = low ? piles[low - 1] : -1;
+    piles[low] = i;
+  });
+  const found = [];
+  for (let i = piles.at(-1) ?? -1; i >= 0; i = below[i]) found.push([pairs[i][1], pairs[i][0]]);
+  return found;
 }
 
 /** A line without the numbers that values happen to have. */
