@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from .runtime.ternary_tensor import ternary_matmul as ternary_matmul
     from .tools.commands.info import describe_module as describe_module
     from .tools.commands.verify import comparison_table as comparison_table
+    from .tools.explorer.exploration import explore as explore
     from .tools.verify import verify_module as verify_module
 else:
     __getattr__, __dir__, _ = lazy_names(
@@ -111,6 +112,7 @@ else:
             "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
             "tools.commands.info": "describe_module",
             "tools.commands.verify": "comparison_table",
+            "tools.explorer.exploration": "explore",
             "lowering.sources.torch": "TorchSource",
             "tools.verify": "verify_module",
         },

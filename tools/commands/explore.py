@@ -11,8 +11,8 @@ from ...ir.safe_write import PendingFiles, check_writable
 from ...lowering.models import import_model
 from ...lowering.sources.choice import source_of
 from ..console import note, progress
+from ..explorer.exploration import explore as explored
 from ..explorer.formats import SUFFIXES
-from ..explorer.record import explore as explored
 from ..inputs import prepare
 from .options import Explore
 

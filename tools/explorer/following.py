@@ -7,7 +7,7 @@ who used them, and last by its place in the source. Not here: what is recorded o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
@@ -19,7 +19,7 @@ Replaced = Mapping[SSAValue, SSAValue]
 
 
 @contextmanager
-def replacements() -> Iterator[dict[SSAValue, SSAValue]]:
+def replacements() -> Generator[dict[SSAValue, SSAValue]]:
     """Notes which value takes the place of which while it lasts.
 
     Every rewrite goes through one method of xDSL, driven by patterns or by hand, so that one is

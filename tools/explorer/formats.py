@@ -112,7 +112,7 @@ def _graph_id(number: int, stage: dict[str, Any]) -> str:
 def _nodes(stage: dict[str, Any]) -> list[dict[str, Any]]:
     nodes: list[dict[str, Any]] = []
     for number, op in enumerate(stage["ops"]):
-        place = op["place"] or {}
+        place = op["place"]
         attributes = {**op["attributes"], **({"place": place["name"]} if "name" in place else {})}
         nodes.append(
             {
@@ -181,7 +181,6 @@ def netron(stage: dict[str, Any], title: str) -> bytes:
     nodes: list[Any] = []
     arguments, results = list[int](), list[int]()
     for op in stage["ops"]:
-        place = op["place"] or {}
         if op["name"] == "func.return":
             results += op["operands"]
         elif op["name"] == "func.func":
@@ -191,7 +190,7 @@ def netron(stage: dict[str, Any], title: str) -> bytes:
                 op["name"].partition(".")[2] or op["name"],
                 [name(n) for n in op["operands"]],
                 [name(n) for n in op["results"]],
-                str(place.get("name", "")),
+                op["place"].get("name", ""),
                 domain=op["name"].partition(".")[0],
             )
             made.attribute.extend(
@@ -211,6 +210,6 @@ def netron(stage: dict[str, Any], title: str) -> bytes:
     )
     domains = {node.domain for node in nodes}
     imports = [helper.make_opsetid(domain, 1) for domain in sorted(domains)]
-    return helper.make_model(graph, opset_imports=imports, producer_name="triton-dsl").SerializeToString(
-        deterministic=True
-    )
+    return helper.make_model(
+        graph, opset_imports=imports, producer_name="triton-dsl"
+    ).SerializeToString(deterministic=True)

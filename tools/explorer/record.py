@@ -26,8 +26,9 @@ A stage has
     left_out    ops beyond those that a page holds
     ops         [{name, lines: [first, last], parent, operands, results, attributes, place, group,
                 stored, origins}]: parent, operands and results are numbers of this stage, origins
-                of the stage it comes from; place is {name, file, line, column}, what is known of
-                it; group are the layers it belongs to, outermost first; stored ops hold constants
+                of the stage it comes from; place has name, file, line and column, what is known
+                of it; group are the layers it belongs to, outermost first; stored ops hold
+                constants
     values      [{name, type, element, shape, op, is_argument, statistics}]: op gives it, or has it
                 as an argument; statistics are of the sample: count, min, max, mean, zeros (a
                 share), bits, histogram, not_finite
@@ -35,14 +36,13 @@ A stage has
                 values have {max_abs, relative, wrong} by the number of the value, first is the
                 first op with a wrong one
 
-Not here: the forms (`page`, `formats`), and the command.
+Not here: the forms (`page`, `formats`), what Python programs are given (`exploration`).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,57 +63,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-@dataclass(frozen=True, repr=False)
-class Exploration:
-    """What is known of a program, to be looked at.
-
-    Attributes:
-        data: JSON data, as the docstring of this file says.
-    """
-
-    data: dict[str, Any] = field(repr=False)
-
-    def __repr__(self) -> str:
-        stages = ", ".join(stage["name"] for stage in self.data["stages"])
-        return f"Exploration({self.data['title']!r}: {stages})"
-
-    def _repr_html_(self) -> str:
-        from .page import frame
-
-        return frame(self.data)
-
-    def differences(self) -> list[str]:
-        """What differs by more than rounding and is not meant to: a sentence for each check."""
-        found: list[str] = []
-        for stage in self.data["stages"]:
-            for check in stage["checks"]:
-                if not check["agrees"]:
-                    first = check["first"]
-                    op = "" if first is None else f", first at '{stage['ops'][first]['name']}'"
-                    found.append(f"stage '{stage['name']}' differs from {check['name']}{op}")
-        return found
-
-    def content(self, form: str = "html", stage: str | None = None) -> bytes:
-        """A form of it as a file has it.
-
-        Args:
-            form: `html`, `json`, `dot`, `netron` (an ONNX file) or `model-explorer` (JSON).
-            stage: its name, for forms of one stage; by default the last one before targets.
-
-        Raises:
-            OptionError: no such form or stage.
-            BackendError: `netron` without the package `onnx`.
-        """
-        from .formats import written
-
-        return written(self.data, form, stage)
-
-    def save(self, path: str | Path, form: str = "html", stage: str | None = None) -> None:
-        """Write a form of it, see `content`."""
-        Path(path).write_bytes(self.content(form, stage))
-
-
-def explore(
+def record_of(
     model: Model,
     inputs: Sequence[Array] | None = None,
     *,
@@ -121,7 +71,7 @@ def explore(
     targets: Sequence[str] = (),
     source: Source | None = None,
     path: Path | None = None,
-) -> Exploration:
+) -> dict[str, Any]:
     """Record a program: each pass, what it computes on a sample, what engines compute.
 
     Args:
@@ -159,21 +109,19 @@ def explore(
         if recorder.stages[-1]["track"] != target:
             recorder.see(module, "as before", always=True)
     name = module.sym_name.data if module.sym_name is not None else "program"
-    return Exploration(
-        {
-            "format": 1,
-            "title": name,
-            "tool": f"triton-dsl {version('triton-dsl')}",
-            "note": recorder.stages[0].get("not_run", "no inputs were given"),
-            "files": [
-                {"name": file, "lines": source_text(file, path)} for file in recorder.files.names
-            ],
-            "stages": recorder.stages,
-            "rasters": rasters,
-            "tables": tables,
-            "program": program,
-        }
-    )
+    return {
+        "format": 1,
+        "title": name,
+        "tool": f"triton-dsl {version('triton-dsl')}",
+        "note": recorder.stages[0].get("not_run", "no inputs were given"),
+        "files": [
+            {"name": file, "lines": source_text(file, path)} for file in recorder.files.names
+        ],
+        "stages": recorder.stages,
+        "rasters": rasters,
+        "tables": tables,
+        "program": program,
+    }
 
 
 def json_bytes(data: dict[str, Any]) -> bytes:

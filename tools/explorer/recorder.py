@@ -66,7 +66,7 @@ class Recorder(Instrument):
             self.stages[self._last]["unchanged"].append(name)
             return
         objects = Objects(module)
-        stage = {
+        stage: dict[str, Any] = {
             "name": name,
             "passes": passes,
             "track": self._track,

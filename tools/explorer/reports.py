@@ -63,8 +63,11 @@ def spiking(
     except TritonError:
         return [], []
     number = Objects(module).number
-    rasters = [raster(layer, number.get(layer.operation, -1)) for layer in activity.layers  # pyright: ignore[reportArgumentType]
-               if layer.fires]  # fmt: skip
+    rasters = [
+        raster(layer, -1 if layer.operation is None else number.get(layer.operation, -1))
+        for layer in activity.layers
+        if layer.fires
+    ]
     return rasters, [*_activity_tables(activity), *_energy_tables(module, inputs)]
 
 

@@ -9,6 +9,7 @@ from io import StringIO
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     CallSiteLoc,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
@@ -77,8 +78,8 @@ class Files:
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def place(self, location: Attribute) -> dict[str, Any] | None:
-        """`{"name", "file", "line", "column"}`, what is known of it; `None` without any."""
+    def place(self, location: Attribute) -> dict[str, Any]:
+        """`{"name", "file", "line", "column"}`, what is known of it."""
         match location:
             case FileLineColLoc():
                 name = location.filename.data
@@ -90,14 +91,15 @@ class Files:
                     "column": location.column.data,
                 }
             case NameLoc():
-                return {"name": location.desc.data} | (self.place(location.location) or {})
+                return {"name": location.desc.data} | self.place(location.location)
             case CallSiteLoc():
                 return self.place(location.callee) or self.place(location.caller)
             case FusedLoc():
-                inner = cast("list[Attribute]", list(location.locations))
-                return next(filter(None, map(self.place, inner)), None)
+                inner = cast("ArrayAttr[Attribute]", location.locations)
+                places = [self.place(one) for one in inner]
+                return next((place for place in places if place), dict[str, Any]())
             case _:
-                return None
+                return {}
 
 
 def stage_data(objects: Objects, module: ModuleOp, files: Files) -> dict[str, Any]:
@@ -105,12 +107,13 @@ def stage_data(objects: Objects, module: ModuleOp, files: Files) -> dict[str, An
     lines, spans, names = lines_of(module)
     count = min(len(objects.ops), MOST_OPS)
     ops = [_op_data(index, objects, spans, files) for index in range(count)]
-    shown = set(range(count))
     last = max((op["lines"][1] for op in ops), default=len(lines)) if count == MOST_OPS else None
     return {
         "text": [_short(line, 2000) for line in (lines if last is None else lines[: last + 1])],
         "ops": ops,
-        "values": [_value_data(v, objects, names) for v in objects.values if _op(v, objects) in shown],
+        "values": [
+            _value_data(v, objects, names) for v in objects.values if _op(v, objects) < count
+        ],
         "left_out": len(objects.ops) - count,
     }
 
@@ -143,16 +146,18 @@ def _op_data(
         "parent": objects.number.get(parent, -1) if parent is not None else -1,
         "operands": [objects.value_number[operand] for operand in op.operands],
         "results": [objects.value_number[result] for result in op.results],
-        "attributes": {n: _attribute(a) for n, a in {**op.attributes, **op.properties}.items()},
+        "attributes": {
+            name: _attribute(attribute)
+            for name, attribute in {**op.attributes, **op.properties}.items()
+            if not name.endswith("SegmentSizes")
+        },
         "place": place,
-        "group": _group(op, (place or {}).get("name", "")),
+        "group": _group(op, place.get("name", "")),
         "stored": not op.operands and bool(op.results) and not op.regions,
     }
 
 
-def _value_data(
-    value: SSAValue, objects: Objects, names: dict[SSAValue, str]
-) -> dict[str, Any]:
+def _value_data(value: SSAValue, objects: Objects, names: dict[SSAValue, str]) -> dict[str, Any]:
     text = str(value.type)
     shape, element = None, text
     if isinstance(value.type, TensorType):
@@ -171,13 +176,15 @@ def _value_data(
 
 
 def _attribute(attribute: Attribute) -> str:
-    if isinstance(attribute, DenseIntOrFPElementsAttr):
-        dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
-        if len(dense) > _ELIDE_ABOVE and not dense.is_splat():
-            return f"dense<…> : {dense.get_type()}"
-    if isinstance(attribute, StringAttr):
-        return _short(attribute.data)
-    return _short(str(attribute))
+    match attribute:
+        case DenseIntOrFPElementsAttr():
+            dense = cast("DenseIntOrFPElementsAttr[Any]", attribute)
+            many = len(dense) > _ELIDE_ABOVE and not dense.is_splat()
+            return f"dense<…> : {dense.get_type()}" if many else _short(str(dense))
+        case StringAttr():
+            return _short(attribute.data)
+        case _:
+            return _short(str(attribute))
 
 
 def _short(text: str, most: int = _MOST_CHARACTERS) -> str:

@@ -74,7 +74,11 @@ def _bits(array: Array, finite: Array) -> int:
     if array.dtype.kind not in "iu" or not finite.size:
         return 8 * array.dtype.itemsize
     low, high = int(array.min()), int(array.max())
-    return max(high.bit_length(), (-low - 1).bit_length()) + 1 if low < 0 else max(1, high.bit_length())
+    return (
+        max(high.bit_length(), (-low - 1).bit_length()) + 1
+        if low < 0
+        else max(1, high.bit_length())
+    )
 
 
 def _digits(number: float) -> float:

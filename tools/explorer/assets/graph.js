@@ -1,5 +1,7 @@
 // The graph on a canvas: drawing, moving, pointing. Not here: where nodes stand (layout.js).
 
+const FAR = 0.28; // scales below which nodes are blocks of colour
+
 class Graph {
   constructor(canvas, hooks) {
     Object.assign(this, { canvas, hooks, view: { nodes: [], edges: [], groups: [] }, x: 0, y: 0, scale: 1, selected: null, hot: new Set(), frames: [] });
@@ -89,7 +91,14 @@ class Graph {
     this.draw();
   }
 
-  draw() {
+  move(dx, dy) {
+    this.x += dx;
+    this.y += dy;
+    this.draw(true);
+  }
+
+  draw(moved = false) {
+    if (!moved) this.far = null;
     if (this.asked) return;
     this.asked = requestAnimationFrame(() => {
       this.asked = 0;
@@ -109,28 +118,49 @@ class Graph {
   }
 
   render() {
-    const { pen, paint, scale, view } = this;
+    const { pen, paint, scale } = this;
     if (!paint) return;
     const began = performance.now();
     pen.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     pen.fillStyle = paint.bg;
     pen.fillRect(0, 0, this.width, this.height);
     if (scale > 0.3) this.dots();
-    pen.setTransform(this.ratio * scale, 0, 0, this.ratio * scale, this.ratio * this.x, this.ratio * this.y);
-    const [left, right] = [-this.x / scale, (this.width - this.x) / scale];
-    const [top, bottom] = [-this.y / scale, (this.height - this.y) / scale];
+    if (scale < FAR && this.view.nodes.length > 2000) this.fromFar();
+    else this.scene(pen, this.x, this.y, this.width, this.height);
+    this.frames.push(performance.now() - began);
+    if (this.frames.length > 600) this.frames.shift();
+  }
+
+  /** From far away thousands of nodes are in sight: a picture of them, larger than what is seen, is moved. */
+  fromFar() {
+    const [w, h] = [this.width / 2, this.height / 2];
+    let far = this.far;
+    if (!far || far.scale !== this.scale || Math.abs(this.x - far.x) > w || Math.abs(this.y - far.y) > h) {
+      const canvas = new OffscreenCanvas(4 * w * this.ratio, 4 * h * this.ratio);
+      far = this.far = { canvas, scale: this.scale, x: this.x, y: this.y };
+      this.scene(canvas.getContext("2d"), this.x + w, this.y + h, 4 * w, 4 * h);
+    }
+    this.pen.drawImage(far.canvas, this.x - far.x - w, this.y - far.y - h, 4 * w, 4 * h);
+  }
+
+  scene(pen, x, y, width, height) {
+    const { scale, view } = this;
+    const own = this.pen;
+    this.pen = pen;
+    pen.setTransform(this.ratio * scale, 0, 0, this.ratio * scale, this.ratio * x, this.ratio * y);
+    const [left, right] = [-x / scale, (width - x) / scale];
+    const [top, bottom] = [-y / scale, (height - y) / scale];
     for (const group of view.groups) this.group(group);
-    this.lines(top, bottom, left, right);
+    this.lines(top, bottom);
     this.drawn = 0;
     for (let i = Graph.from(view.nodes, "y", top - this.tallest); i < view.nodes.length && view.nodes[i].y < bottom; i++) {
       const node = view.nodes[i];
       if (node.x + node.width < left || node.x > right) continue;
       this.drawn++;
-      if (scale < 0.28) this.block(node);
+      if (scale < FAR) this.block(node);
       else this.card(node);
     }
-    this.frames.push(performance.now() - began);
-    if (this.frames.length > 600) this.frames.shift();
+    this.pen = own;
   }
 
   dots() {
@@ -161,7 +191,7 @@ class Graph {
     this.pen.roundRect(b.x, b.y, b.width, b.height, radius);
   }
 
-  lines(top, bottom, left, right) {
+  lines(top, bottom) {
     const { pen, paint, view, scale } = this;
     const hot = [];
     pen.strokeStyle = paint.edge;
@@ -183,7 +213,7 @@ class Graph {
       for (const edge of hot) this.path(edge.points);
       pen.stroke();
     }
-    if (scale > 0.28) {
+    if (scale > FAR) {
       for (const edge of [...labelled, ...hot]) this.arrow(edge, hot.includes(edge) ? paint.accent : paint.edge);
     }
   }
@@ -292,8 +322,7 @@ class Graph {
         if (Math.abs(dx) + Math.abs(dy) > 4) start.moved = true;
         if (!start.moved) return;
         canvas.classList.add("drag");
-        [this.x, this.y] = [start.left + dx, start.top + dy];
-        this.draw();
+        this.move(start.left + dx - this.x, start.top + dy - this.y);
         return;
       }
       const found = this.at(event.offsetX, event.offsetY);
@@ -314,11 +343,7 @@ class Graph {
     canvas.addEventListener("wheel", (event) => {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey || !event.shiftKey && Math.abs(event.deltaY) >= 50 && !event.deltaX) this.zoom(Math.exp(-event.deltaY / 400), event.offsetX, event.offsetY);
-      else {
-        this.x -= event.deltaX || (event.shiftKey ? event.deltaY : 0);
-        this.y -= event.shiftKey ? 0 : event.deltaY;
-        this.draw();
-      }
+      else this.move(-(event.deltaX || (event.shiftKey ? event.deltaY : 0)), event.shiftKey ? 0 : -event.deltaY);
     }, { passive: false });
   }
 }

@@ -98,7 +98,7 @@ function faceOf(stage, node, measure) {
     const op = stage.ops[node.op];
     const value = stage.values[op.results[0]];
     title = op.label;
-    const called = op.place?.name || (op.stored ? op.attributes.key ?? "" : "");
+    const called = op.place.name || op.group.join(".") || (op.stored ? op.attributes.key ?? "" : "");
     lines = [called, value ? shapeText(value) : ""].filter(Boolean);
     if (node.stored.length) lines.splice(called ? 1 : 0, 0, node.stored.map((v) => `◇ ${shapeText(stage.values[v])}`).slice(0, 2).join("  ") + (node.stored.length > 2 ? ` +${node.stored.length - 2}` : ""));
     facts = value?.statistics;

@@ -60,6 +60,7 @@ class App {
   async go(index, op, check) {
     const stage = this.record.stages[index];
     const changed = stage !== this.stage || !this.graph.byKey;
+    if (op !== null && !stage.ops[op]) op = null;
     const follow = changed && op === null && this.op !== null ? [...this.record.relation(this.stage.index, index).entries()].find(([, set]) => set.has(this.op))?.[0] ?? null : op;
     this.stage = stage;
     this.op = follow;
@@ -167,7 +168,7 @@ class App {
   /** The ops of a layer that a table names, in the stage before targets. */
   named(name) {
     const stage = this.record.stages[this.record.program];
-    const [found] = [stage.ops.findIndex((op) => op.place?.name === name), ...stage.find(`name:${name.split(" ")[0]}`)].filter((n) => n >= 0);
+    const [found] = [stage.ops.findIndex((op) => op.place.name === name), ...stage.find(`name:${name.split(" ")[0]}`)].filter((n) => n >= 0);
     if (found !== undefined) this.go(stage.index, found);
   }
 
@@ -363,8 +364,8 @@ class App {
   sourcePane(pane) {
     const { record, stage } = this;
     const shown = record.files.map((file, i) => [file, i]).filter(([file]) => file.lines.length);
-    const place = this.op === null ? null : stage.ops[this.op].place;
-    const wanted = place?.file ?? this.file;
+    const place = this.op === null ? {} : stage.ops[this.op].place;
+    const wanted = place.file ?? this.file;
     const [file, index] = shown.find(([, i]) => i === wanted) ?? shown[0];
     this.file = index;
     const bar = el("div", "bar");
@@ -413,7 +414,7 @@ class App {
       const op = this.stage.ops[n];
       const item = el("li", i === 0 ? "on" : "", "");
       const value = this.stage.values[op.results[0]];
-      item.append(el("span", "", op.name), el("small", "", [op.place?.name, value ? shapeText(value) : ""].filter(Boolean).join(" · ")));
+      item.append(el("span", "", op.name), el("small", "", [op.place.name, value ? shapeText(value) : ""].filter(Boolean).join(" · ")));
       item.addEventListener("mousedown", (event) => {
         event.preventDefault();
         this.choose(n, true);

@@ -18,18 +18,18 @@ async function unpacked(id) {
 }
 
 const KINDS = [
-  ["product", "#5b8cff", /(conv|matmul|linear|gemm|dot|contract|adder_graph|einsum)/],
+  ["product", "#5b8cff", /(conv(?!er)|matmul|linear|gemm|\bdot|contract|adder_graph|einsum)/],
   ["neurons", "#ff6fb5", /^spike\./],
-  ["activation", "#f2b84b", /(relu|sigmoid|tanh|gelu|softmax|silu|swish|elu|threshold|clip|clamp|sign|exp|erf)/],
+  ["quantised", "#3ecf8e", /(quant|ternar|pack|rescale|cast|convert|round)/],
   ["normal", "#b388ff", /(norm|mean|reduce|pool|sum|variance)/],
-  ["quantised", "#3ecf8e", /(quant|ternar|pack|scale|cast|convert|round)/],
-  ["shape", "#45c4d6", /(reshape|transpose|flatten|pad|concat|slice|gather|expand|squeeze|broadcast|split|unpack|tile|movement)/],
+  ["activation", "#f2b84b", /(relu|sigmoid|tanh|gelu|softmax|silu|swish|elu|threshold|clip|clamp|sign|\.exp(2|m1)?$|erf)/],
+  ["shape", "#45c4d6", /(shape|transpose|flatten|pad|concat|slice|gather|expand|squeeze|broadcast|split|tile|dim$)/],
   ["stored", "#7d8aa0", /(parameter|constant)/],
   ["other", "#95a1b5", /./],
 ];
 
 function kindOf(name) {
-  const base = name.startsWith("spike.") && /(linear|conv)/.test(name) ? name.slice(6) : name;
+  const base = name.replace(/^ternary\./, ".");
   return KINDS.findIndex(([, , pattern]) => pattern.test(base));
 }
 
@@ -69,7 +69,7 @@ class Stage {
     });
     this.bySource = new Map();
     this.ops.forEach((op, n) => {
-      if (op.place && op.place.file !== undefined) {
+      if (op.place.file !== undefined) {
         const key = `${op.place.file}:${op.place.line}`;
         if (!this.bySource.has(key)) this.bySource.set(key, []);
         this.bySource.get(key).push(n);
@@ -82,7 +82,7 @@ class Stage {
     this.cached ??= this.ops.map((op) => {
       const values = [...op.results, ...op.operands].map((v) => this.values[v]).filter(Boolean);
       return {
-        name: [op.name, op.place?.name ?? "", op.group.join("."), ...op.results.map((v) => "%" + (this.values[v]?.name ?? ""))].join(" ").toLowerCase(),
+        name: [op.name, op.place.name ?? "", op.group.join("."), ...op.results.map((v) => "%" + (this.values[v]?.name ?? ""))].join(" ").toLowerCase(),
         shape: values.map((v) => (v.shape ? v.shape.map((s) => (s < 0 ? "?" : s)).join("x") : "")).join(" "),
         type: values.map((v) => v.type).join(" ").toLowerCase(),
         attr: Object.entries(op.attributes).map(([k, v]) => `${k}=${v}`).join(" ").toLowerCase(),

@@ -49,7 +49,8 @@ function valueRow(app, stage, v, note) {
 }
 
 function errorText(row) {
-  return `${row.wrong ? "wrong by " : "differs by "}${number(row.max_abs)} (${number(row.relative)} of the largest)`;
+  const share = row.relative === "inf" ? ", without end" : row.relative > 1e-5 ? `, ${percent(row.relative)} of the largest` : "";
+  return `${row.wrong ? "wrong" : "differs"} by ${number(row.max_abs)}${share}`;
 }
 
 /** What is known of one op. */
@@ -68,7 +69,7 @@ function inspect(app, host) {
   host.append(head);
   const rows = [];
   const place = op.place;
-  if (place) {
+  if (place.name || place.file !== undefined) {
     const file = app.record.files[place.file];
     const where = file ? `${file.name.split("/").at(-1)}:${place.line}` : "";
     const text = [place.name, where].filter(Boolean).join(" · ");
@@ -87,7 +88,7 @@ function inspect(app, host) {
     if (heirs.length > 8) list.append(` and ${heirs.length - 8} more`);
     rows.push([`in ${later.title}`, heirs.length ? list : el("span", "chip bad", "gone")]);
   });
-  Object.entries(op.attributes).forEach(([name, value]) => rows.push([name, value]));
+  Object.entries(op.attributes).forEach(([name, value]) => rows.push([name, value.replace(/^array<\w+: ?(.*)>$/, "[$1]").replace(/ : [iuf]\d+$/, "")]));
   host.append(facts(rows));
   const wrongs = (v) => {
     const made = el("div");
@@ -97,7 +98,7 @@ function inspect(app, host) {
     });
     return made.childNodes.length ? made : null;
   };
-  if (op.results.length) host.append(el("h3", "", op.results.length > 1 ? "gives" : "gives"), ...op.results.slice(0, 8).map((v) => valueRow(app, stage, v, wrongs(v))));
+  if (op.results.length) host.append(el("h3", "", "gives"), ...op.results.slice(0, 8).map((v) => valueRow(app, stage, v, wrongs(v))));
   if (op.operands.length) {
     host.append(el("h3", "", "takes"));
     for (const v of op.operands.slice(0, 12)) {
@@ -127,7 +128,7 @@ function tipFor(app, found) {
   else if (found.node && found.node.ops.length === 1) {
     const op = stage.ops[found.node.ops[0]];
     made.append(el("b", "", op.name));
-    if (op.place?.name) made.append(el("div", "muted", op.place.name));
+    if (op.place.name) made.append(el("div", "muted", op.place.name));
     const row = app.errors.get(found.node.ops[0]);
     if (row) made.append(el("div", "", errorText(row)));
     op.results.slice(0, 1).forEach((v) => made.append(el("div", "", shapeText(stage.values[v])), el("div", "muted", rangeText(stage.values[v].statistics))));
@@ -233,10 +234,10 @@ function spikesPane(app, host) {
     return () => {
       pen.clearRect(0, 0, width, height + 34);
       const dx = width / steps;
-      pen.fillStyle = app.css("raised");
+      pen.fillStyle = app.css("select");
       pen.fillRect(app.step * dx, 0, Math.max(2, dx), height + 34);
       pen.fillStyle = app.css("accent");
-      raster.fired.forEach((fired, t) => fired.forEach((i) => pen.fillRect(t * dx + dx * 0.1, height - ((i + 1) * height) / rows, Math.max(1, dx * 0.8), Math.max(1, height / rows - 0.5))));
+      raster.fired.forEach((fired, t) => fired.forEach((i) => pen.fillRect(t * dx + dx * 0.1, height - ((i + 1) * height) / rows, Math.max(1, dx * 0.8), Math.max(1.5, height / rows - 0.5))));
       const most = Math.max(1, ...raster.counts);
       pen.fillStyle = KINDS[1][1];
       raster.counts.forEach((c, t) => pen.fillRect(t * dx + dx * 0.1, height + 32 - (28 * c) / most, Math.max(1, dx * 0.8), (28 * c) / most));

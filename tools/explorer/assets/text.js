@@ -80,12 +80,15 @@ class Lines {
 function aligned(a, b, relation) {
   const pairs = b.ops.flatMap((op, n) => [...relation[n]].filter((m) => a.ops[m].name === op.name).map((m) => [a.ops[m].lines[0], op.lines[0]]));
   const end = new Map(ascending(pairs));
+  const taken = new Set(end.values());
   const rows = [];
   let left = 0;
   b.text.forEach((text, right) => {
     let match = end.get(right);
     if (match === undefined && b.byLine[right] === undefined && a.text[left] === text) match = left;
     if (match === undefined && text.trim() === "}" && a.text[left]?.trim() === "}") match = left;
+    // Another op in the place of one that it comes from.
+    if (match === undefined && !taken.has(left) && relation[b.byLine[right]]?.has(a.byLine[left])) match = left;
     if (match === undefined || match < left) {
       rows.push({ right, change: "add" });
       return;
