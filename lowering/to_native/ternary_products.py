@@ -49,12 +49,8 @@ def kernel_takes(op: Operation) -> bool:
 
 
 def integer_takes(op: Operation) -> bool:
-    """`kernel_takes`, but for convolutions of floats: loops of float32 are quicker."""
-    if isinstance(op, ternary.ConvOp) and isinstance(
-        tensor_type(op.input).element_type, Float32Type
-    ):
-        return False
-    return kernel_takes(op)
+    """`kernel_takes`, but for convolutions: loops are quicker."""
+    return not isinstance(op, ternary.ConvOp) and kernel_takes(op)
 
 
 def product_takes(op: Operation) -> bool:

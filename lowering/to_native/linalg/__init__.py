@@ -89,7 +89,7 @@ class ConvertTensorToLinalgPass(ModulePass):
     """`ternary`: products that native kernels take stay as they are (`to_native.ternary_products`),
     where need be without the steps that follow them, and so do parameters and constants. Where they
     meet lowered types there are casts (`builtin.unrealized_conversion_cast`). Ops of `spike` stay
-    too. `integers`: the same, but convolutions of floats become loops. `products`: no product stays
+    too. `integers`: the same, but convolutions become loops. `products`: no product stays
     with steps that follow it."""
 
     def __post_init__(self) -> None:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import numpy as np
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import f32, f64, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from ....dialects import tensor
+from ....dialects import tensor, ternary
 from ....dialects.inference import tensor_type
+from ....dialects.parameters import Array, constant_value
 from ....dialects.shapes import bit_width
 from ....dialects.tensor.quantization import threshold_element
-from ....passes.analysis.compile_time import literal_value
+from ....passes.analysis.compile_time import defining_literal, literal_value
 from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, dims, element, rank, zero
 from .linear import along
 from .scalars import Scalars
 
 _SHORT = 16
 """Bits of integers whose differences an i32 holds."""
+_MULTIPLIER_BITS = 31
+"""Bits of the magnitude of a multiplier."""
+_ROUNDING = 1.5 * 2.0**23
+"""A float32 whose last bit counts 1, and stays where it is when less than 2²² is added."""
 
 
 def quantize(
@@ -26,10 +32,26 @@ def quantize(
     scale: SSAValue,
     zero_point: SSAValue,
 ) -> SSAValue:
-    """`tensor.quantize`; bounds are compared in f64, which holds all of 32 bits. NaN gives 0."""
+    """`tensor.quantize`. NaN gives 0, cut to the bounds.
+
+    To few bits, numbers are cut before they are rounded, which adding 1.5·2²³ does: the result is
+    what its lowest bits say. Else bounds are compared in f64, which holds all of 32 bits.
+    """
     axis = op.axis.value.data
     low, high = op.low.value.data, op.high.value.data
     type = element(zero_point)
+    bits = bit_width(type) or 0
+
+    def few_bits(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
+        start = s.convert(offset, f32)
+        steps = s.div(a, factor)
+        steps = s.select(s.is_nan(steps), s.negate(start), steps)
+        for predicate, bound in ("lt", high), ("gt", low):
+            end = s.sub(s.constant(float(bound), f32), start)
+            steps = s.select(s.compare(predicate, steps, end), steps, end)
+        rounded = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
+        number = s.sub(rounded, int(np.float32(_ROUNDING).view(np.int32)))
+        return s.convert(s.add(number, s.convert(offset, i32)), type)
 
     def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
         steps = s.insert(math.RoundEvenOp(s.div(a, factor)))
@@ -38,7 +60,8 @@ def quantize(
         return s.saturate(s.minimum(s.maximum(number, float(low)), float(high)), type)
 
     vectors = [along(builder, v, rank(x), axis) for v in (scale, zero_point)]
-    return builder.map([x, *vectors], body, type)
+    few = bits <= _SHORT and max(-low, high) < 1 << _SHORT and zero_point not in builder.unsigned
+    return builder.map([x, *vectors], few_bits if few else body, type)
 
 
 def dequantize(
@@ -73,6 +96,7 @@ def _fits(op: tensor.DequantizeOp) -> bool:
 
 def rescale(
     builder: LinalgBuilder,
+    op: tensor.RequantizeOp | ternary.FusedOp,
     x: SSAValue,
     multiplier: SSAValue,
     shift: SSAValue,
@@ -83,6 +107,10 @@ def rescale(
 ) -> SSAValue:
     """The arithmetic of `tensor.requantize`, in i64."""
     type = element(zero_point)
+    factors = [multiplier, shift]
+    if (known := _alike(op)) is not None:
+        types = [element(v) for v in factors]
+        factors = [builder.dense(v, type) for v, type in zip(known, types, strict=True)]
 
     def body(s: Scalars, *elements: SSAValue) -> SSAValue:
         a, factor, bits, offset = (s.convert(v, i64) for v in elements)
@@ -90,8 +118,22 @@ def rescale(
         scaled = s.shift_right(s.add(s.mul(a, factor), half), bits)
         return s.convert(s.minimum(s.maximum(s.add(scaled, offset), low), high), type)
 
-    vectors = [along(builder, v, rank(x), axis) for v in (multiplier, shift)]
+    vectors = [along(builder, v, rank(x), axis) for v in factors]
     return builder.map([x, *vectors, zero_point], body, type)
+
+
+def _alike(op: tensor.RequantizeOp | ternary.FusedOp) -> tuple[Array, Array] | None:
+    """Known multipliers and shifts of the same values, the shifts as alike as 32 bits allow."""
+    if op.multiplier is None or op.shift is None:
+        return None
+    literals = [defining_literal(value) for value in (op.multiplier, op.shift)]
+    values = [None if known is None else constant_value(known) for known in literals]
+    m, n = values
+    if m is None or n is None or m.shape != n.shape or (n == n.max(initial=0)).all():
+        return None
+    most = np.frexp(np.abs(m).astype(np.float64))[1]
+    further = np.where(m == 0, 0, np.minimum(n.max() - n, _MULTIPLIER_BITS - most))
+    return (m << further).astype(m.dtype), (n + further).astype(n.dtype)
 
 
 def requantize(
@@ -104,7 +146,7 @@ def requantize(
 ) -> SSAValue:
     """`tensor.requantize`."""
     low, high, axis = op.low.value.data, op.high.value.data, op.axis.value.data
-    return rescale(builder, x, multiplier, shift, zero_point, low, high, axis)
+    return rescale(builder, op, x, multiplier, shift, zero_point, low, high, axis)
 
 
 def count_thresholds(

@@ -56,8 +56,11 @@ def linear(builder: LinalgBuilder, op: ternary.LinearOp, *operands: SSAValue) ->
 def conv(builder: LinalgBuilder, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
     """`ternary.conv`."""
     values = named(op, operands)
-    type = _sum_type(builder, values["input"])
-    x = builder.convert_elements(values["input"], type)
+    x = values["input"]
+    type = _sum_type(builder, x)
+    if x in builder.unsigned or not isinstance(element(x), IntegerType):
+        # Else what multiplies widens integers, as trits.
+        x = builder.convert_elements(x, type)
     return finish(builder, op, convolution(builder, x, values["weight"], op, type), values)
 
 
@@ -84,7 +87,7 @@ def finish(
         low, high = op.low.value.data, op.high.value.data
         multiplier, shift = values["multiplier"], values["shift"]
         zero_point = values["zero_point"]
-        return rescale(builder, result, multiplier, shift, zero_point, low, high, axis)
+        return rescale(builder, op, result, multiplier, shift, zero_point, low, high, axis)
     return result
 
 

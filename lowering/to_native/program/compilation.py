@@ -112,9 +112,9 @@ class Compilation:
         if self._outside:
             self.shared = share_memory(program, outputs)
         fuse(program)
-        trit_constants.pack_trits(program)
         narrow_constants(program.steps)
         use_dots(program, narrow_tensors(program))
+        trit_constants.pack_trits(program)
         assembly = Assembly(program, outputs, None if self._batch is None else counter())
         functions, constants = assembly.write()
         if self._batch is not None and assembly.times is not None:

@@ -8,12 +8,13 @@ how factors lie in memory (`dots`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from ..kernels.recipes import Recipe
-from ..llvm.types import vector
+from ..llvm.types import element, vector
 from .dots import DotStep
 from .loops import LoopWriter
 from .nests import Access
@@ -79,21 +80,72 @@ class DotWriter(LoopWriter):
         self, depth: int, places: Sequence[SSAValue], weights: SSAValue, sums: Sequence[SSAValue]
     ) -> tuple[list[SSAValue], SSAValue]:
         """The loops over factors from `depth` on: the sums, and where the next weights stand."""
-        taps, writer = self._dots.taps, self.writer
+        taps, most = self._dots.taps, self._dots.most
         if depth == len(taps):
             return self._products(places, weights, sums)
         count, step = taps[depth]
-        kind = stored(self.nest.reads[self._dots.image].view.element)
-        if count == 1:
-            return self._taps(depth + 1, places, weights, sums)
-        with writer.loop(0, count, 1, [*sums, weights]) as turn:
-            moved = writer.mul(turn.index, step)
+        narrow = element(sums[0].type) == i16
+        if not most or narrow or count == 1:
+            return self._turns(depth, range(0, count), places, weights, sums)
+        if prod(n for n, _ in taps[depth:]) <= most:
+            return self._in_shorts(depth, range(0, count), places, weights, sums)
+        if depth < len(taps) - 1:
+            return self._turns(depth, range(0, count), places, weights, sums)
+        # Turns of the innermost loop in parts that 16 bits hold.
+        parts = -(-count // most)
+        each = -(-count // parts)
+        whole = count // each
+        results, at = list(sums), weights
+        with self.writer.loop(0, whole, 1, [*sums, weights]) as turn:
             *so_far, at = turn.values
-            here = [writer.at(place, moved, kind) for place in places]
+            here = self._further(places, self.writer.mul(turn.index, each * step))
+            results, at = self._in_shorts(depth, range(0, each), here, at, so_far)
+            turn.values = [*results, at]
+        *results, at = turn.values
+        if whole * each < count:
+            rest = range(whole * each, count)
+            results, at = self._in_shorts(depth, rest, places, at, results)
+        return results, at
+
+    def _turns(
+        self,
+        depth: int,
+        turns: range,
+        places: Sequence[SSAValue],
+        weights: SSAValue,
+        sums: Sequence[SSAValue],
+    ) -> tuple[list[SSAValue], SSAValue]:
+        """Some turns of a loop."""
+        if len(turns) == 1 and not turns.start:
+            return self._taps(depth + 1, places, weights, sums)
+        with self.writer.loop(turns.start, turns.stop, 1, [*sums, weights]) as turn:
+            *so_far, at = turn.values
+            here = self._further(places, self.writer.mul(turn.index, self._dots.taps[depth][1]))
             results, at = self._taps(depth + 1, here, at, so_far)
             turn.values = [*results, at]
         *results, at = turn.values
         return results, at
+
+    def _in_shorts(
+        self,
+        depth: int,
+        turns: range,
+        places: Sequence[SSAValue],
+        weights: SSAValue,
+        sums: Sequence[SSAValue],
+    ) -> tuple[list[SSAValue], SSAValue]:
+        """Some turns whose sums of pairs 16 bits hold, then added to sums of 32."""
+        writer, lanes = self.writer, self.plan.lanes
+        nothing = writer.constant(0, vector(i16, 2 * lanes))
+        found, at = self._turns(depth, turns, places, weights, [nothing] * len(sums))
+        words = self._recipe.words
+        assert words is not None
+        ones = writer.constant(1, nothing.type)
+        return [words(writer, s, pairs, ones) for s, pairs in zip(sums, found, strict=True)], at
+
+    def _further(self, places: Sequence[SSAValue], distance: SSAValue) -> list[SSAValue]:
+        kind = stored(self.nest.reads[self._dots.image].view.element)
+        return [self.writer.at(place, distance, kind) for place in places]
 
     def _products(
         self, places: Sequence[SSAValue], weights: SSAValue, sums: Sequence[SSAValue]
@@ -102,14 +154,22 @@ class DotWriter(LoopWriter):
         writer, lanes, group = self.writer, self.plan.lanes, self._dots.group
         columns = range(len(self.pieces))
         known = [self._weights(weights, c) for c in columns]
-        dot = self._recipe.dot if group == _BYTES else self._recipe.words
-        assert dot is not None
         rest, results = iter(sums), list[SSAValue]()
         for place in places:
             factors = writer.splat(writer.load(place, i32), lanes)
-            results += [dot(writer, next(rest), factors, values) for values in known]
+            results += [self._added(next(rest), factors, values) for values in known]
         kind = self.nest.reads[self._dots.weights].view.element
         return results, writer.at(weights, self.plan.columns * lanes * group, kind)
+
+    def _added(self, total: SSAValue, factors: SSAValue, values: SSAValue) -> SSAValue:
+        """A sum and a group of products."""
+        recipe = self._recipe
+        if element(total.type) == i16:
+            assert recipe.pairs is not None
+            return self.writer.add(total, recipe.pairs(self.writer, factors, values))
+        dot = recipe.dot if self._dots.group == _BYTES else recipe.words
+        assert dot is not None
+        return dot(self.writer, total, factors, values)
 
     def _weights(self, weights: SSAValue, c: int) -> SSAValue:
         """A group of weights for a vector of outputs."""

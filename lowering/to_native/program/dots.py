@@ -33,7 +33,7 @@ _LEAST_OUTPUTS, _LEAST_TERMS = 4, 4
 _MOST_ROWS, _MOST_COLUMNS = 14, 4
 _TURN = 0.5
 """What a turn of the innermost loop costs beside products and loads, in cycles."""
-_MOST_BYTE = 255
+_MOST_BYTE, _MOST_SHORT = 255, (1 << 15) - 1
 _SLACK = 64
 """Elements that may be read past the end of a tensor, where weights are 0."""
 
@@ -56,6 +56,8 @@ class Dots:
     group: int
     starts: SSAValue | None
     """What sums begin with, where that is not one number."""
+    most: int = 0
+    """Sums of pairs that 16 bits hold, where an instruction adds those; 0 where one adds four."""
 
 
 @dataclass(eq=False)
@@ -68,7 +70,7 @@ class DotStep(NestStep):
     def kind(self) -> Hashable:
         """What its code depends on besides."""
         dots = self.dots
-        return None if dots is None else (dots.taps, dots.group, dots.starts is None)
+        return None if dots is None else (dots.taps, dots.group, dots.starts is None, dots.most)
 
 
 class _Terms(NamedTuple):
@@ -193,10 +195,19 @@ def _fit_images(
         buffer = step.given.reads[terms.image].view.buffer
         low, high = known[buffer]
         bytes_ = _are_bytes(terms.values) and high - min(low, 0) <= _MOST_BYTE
-        images[buffer] = images.get(buffer, program.recipe.whole_bytes) and bytes_
+        exact = program.recipe.whole_bytes or _pairs(program.recipe, terms.values) > 0
+        images[buffer] = images.get(buffer, True) and bytes_ and exact
     for buffer, in_bytes in images.items():
         buffer.element = UI8 if in_bytes else i16
         buffer.low = min(known[buffer][0], 0) if in_bytes else 0
+
+
+def _pairs(recipe: Recipe, values: Array) -> int:
+    """How many sums of two products of bytes with weights 16 bits hold."""
+    if recipe.pairs is None:
+        return 0
+    largest = 2 * int(np.abs(values).max(initial=1))
+    return _MOST_SHORT // (_MOST_BYTE * largest)
 
 
 def _are_bytes(values: Array) -> bool:
@@ -218,7 +229,8 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
         default=None,
     )
     count = terms.values.shape[0]
-    tile = best_tile(recipe, 1 if rows is None else nest.sizes[rows].number, count)
+    narrow = group == 4 and not recipe.whole_bytes
+    tile = best_tile(recipe, 1 if rows is None else nest.sizes[rows].number, count, spare=narrow)
     packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
     view = program.constant(packed, i8 if _are_bytes(packed) else i16)
     taps = [*terms.taps]
@@ -262,7 +274,8 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
         outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), ("columns", "outer", "rows")
     )
     starts = body.args[2] if buffer.low else None
-    dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts)
+    most = _pairs(recipe, terms.values) if group == 4 else 0
+    dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most)
     result = DotStep(own, plan, None, dots)
     result.location = step.location
     return result
@@ -281,13 +294,16 @@ def packed_weights(values: Array, width: int, group: int) -> Array:
     return panels.transpose(0, 2, 3, 1, 4).reshape(-1)
 
 
-def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
+def best_tile(
+    recipe: Recipe, places: int | None, outs: int, *, spare: bool = False
+) -> tuple[int, int]:
     """Places of a tile, and vectors of outputs of each, that need the fewest instructions.
 
     Args:
         recipe: the instruction set.
         places: in a row, of which some make a tile; `None` if that is not known.
         outs: outputs.
+        spare: whether products stand in a register of their own before they are added.
     """
     vectors, registers = -(-outs // recipe.lanes), 32 if recipe.width == 64 else 16
 
@@ -307,6 +323,6 @@ def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
         (rows, columns)
         for columns in range(1, min(vectors, _MOST_COLUMNS) + 1)
         for rows in range(1, _MOST_ROWS + 1)
-        if rows * columns + columns + 1 <= registers
+        if rows * columns + columns + 1 + spare <= registers
     ]
     return min(tiles, key=lambda tile: (cost(tile), tile))

@@ -1,7 +1,7 @@
 """Integers of 64 bits in the bodies of loops that 32 bits hold: half as many registers.
 
-Rescaling is 64 bits wide in the IR; but for one product, its numbers are not. Bounds that no number
-reaches go. Not here: which numbers there are (`intervals`), what stands in memory (`narrowing`).
+Rescaling is 64 bits wide in the IR; but for one product, its numbers are not, and of that the upper
+half is enough. Bounds that no number reaches go. Not here: which numbers there are (`intervals`), what stands in memory (`narrowing`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -91,6 +91,8 @@ class _Shortening:
                     operands=operands, result_types=[i32], properties=dict(op.properties)
                 )
                 self._short[op.result] = self._insert(op, short)
+            elif isinstance(op, arith.ShRSIOp):
+                self._halve(op)
         elif isinstance(op, arith.CmpiOp) and op.lhs.type == i64:
             if all(self._fits(v) for v in op.operands):
                 for position, value in enumerate(op.operands):
@@ -101,6 +103,68 @@ class _Shortening:
                 op.result.replace_all_uses_with(source)
             else:
                 op.operands[0] = source
+
+    def _halve(self, op: arith.ShRSIOp) -> None:
+        """Of a product that is divided by a power of two and rounded, take the upper half.
+
+        With a further factor of 2ᵗ so that n + t > 32, ⌊(x·m + 2ⁿ⁻¹) / 2ⁿ⌋ is
+        ⌊(⌊2ᵗ·x·m / 2³²⌋ + 2ⁿ⁺ᵗ⁻³³) / 2ⁿ⁺ᵗ⁻³²⌋.
+        """
+        total, by = op.lhs.owner, interval(op.rhs, self._values)
+        if not isinstance(total, arith.AddiOp) or by is None or not 0 < by[0] <= by[1] < 2 * _BITS:
+            return
+        product, half = (v.owner for v in total.operands)
+        if not isinstance(product, arith.MuliOp) or not self._is_half(half, op.rhs, by):
+            return
+        bounds = [interval(v, self._values) for v in product.operands]
+        if (1, 1) in bounds and by[1] <= _BITS:
+            self._round(op, product.operands[bounds.index((1, 1)) - 1])
+            return
+        most = [_HIGH + 1 if b is None else max(-b[0], b[1]) for b in bounds]
+        further = max(0, _BITS + 1 - by[0])
+        if min(most) << further > _HIGH or max(most) > _HIGH or by[1] + further >= 2 * _BITS:
+            return
+        x, m = (self._shortened(op, v) for v in product.operands)
+        if most[0] > most[1]:
+            x, m = m, x
+        if further:
+            x = self._insert(op, arith.ShLIOp(x, self._number(op, further)))
+        a, b = (self._insert(op, arith.ExtSIOp(v, i64)) for v in (x, m))
+        both = self._insert(op, arith.MuliOp(a, b))
+        upper = self._insert(op, arith.ShRSIOp(both, self._number(op, _BITS, i64)))
+        upper = self._insert(op, arith.TruncIOp(upper, i32))
+        bits = self._shortened(op, op.rhs)
+        rest = self._insert(op, arith.SubiOp(bits, self._number(op, _BITS - further)))
+        before = self._insert(op, arith.SubiOp(bits, self._number(op, _BITS + 1 - further)))
+        half_step = self._insert(op, arith.ShLIOp(self._number(op, 1), before))
+        rounded = self._insert(op, arith.AddiOp(upper, half_step))
+        self._short[op.result] = self._insert(op, arith.ShRSIOp(rounded, rest))
+
+    def _round(self, op: arith.ShRSIOp, value: SSAValue) -> None:
+        """⌊(x + 2ⁿ⁻¹) / 2ⁿ⌋ as ⌊(⌊x / 2ⁿ⁻¹⌋ + 1) / 2⌋, of which all has 32 bits."""
+        if not self._fits(value):
+            return
+        x, bits, one = self._shortened(op, value), self._shortened(op, op.rhs), self._number(op, 1)
+        less = self._insert(op, arith.SubiOp(bits, one))
+        kept = self._insert(op, arith.ShRSIOp(x, less))
+        kept = self._insert(op, arith.AddiOp(kept, one))
+        self._short[op.result] = self._insert(op, arith.ShRSIOp(kept, one))
+
+    def _number(self, op: Operation, value: int, type: IntegerType = i32) -> SSAValue:
+        return self._insert(op, arith.ConstantOp(IntegerAttr(value, type)))
+
+    def _is_half(self, half: Operation | Block, bits: SSAValue, by: Interval) -> bool:
+        """Whether an op gives half of two to the power of `bits`."""
+        if not isinstance(half, arith.ShLIOp | arith.ConstantOp):
+            return False
+        known = interval(half.result, self._values)
+        if by[0] == by[1]:
+            return known == (1 << by[0] - 1,) * 2
+        power = half.operands[1].owner if isinstance(half, arith.ShLIOp) else None
+        if not isinstance(power, arith.SubiOp) or power.lhs is not bits:
+            return False
+        one = [interval(v, self._values) for v in (half.operands[0], power.rhs)]
+        return one == [(1, 1), (1, 1)]
 
     def _unbounded(self, op: arith.MaxSIOp | arith.MinSIOp) -> SSAValue | None:
         """The operand that an op gives in any case."""

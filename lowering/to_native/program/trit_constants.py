@@ -104,7 +104,7 @@ def _conversions(step: NestStep, buffer: Buffer) -> dict[SSAValue, list[Operatio
 def _converts(step: NestStep, buffer: Buffer) -> bool:
     """Whether loops do nothing with trits but make floats of them."""
     done = _conversions(step, buffer)
-    if sum(a.view.buffer is buffer for a in step.nest.read) != len(done):
+    if step.kind is not None or sum(a.view.buffer is buffer for a in step.nest.read) != len(done):
         return False
     return all(
         isinstance(op, arith.SIToFPOp) and op.result.type == f32

@@ -77,9 +77,12 @@ def test_quantize_saturates_and_takes_nan_for_zero(compiled: Any) -> None:
     numbers = [np.nan, np.inf, -np.inf, 3e38, -3e38, 0.5, 1.5, 2.5, -0.5, -1.5, 127.5, -128.5]
     x = np.array(numbers, np.float32).reshape(1, 3, 4)
     for name, dtype in (("quantize", np.int8), ("quantize_i32", np.int32)):
-        zero = np.array(0, dtype)
-        (q,) = compiled.check(name, [x, np.array(1, np.float32), zero])
-        assert q.reshape(-1)[5:10].tolist() == [0, 2, 2, 0, -2]
+        for start in (0, -128, 127):
+            zero = np.array(start, dtype)
+            (q,) = compiled.check(name, [x, np.array(1, np.float32), zero])
+            assert q.reshape(-1)[0] == 0
+            if not start:
+                assert q.reshape(-1)[5:10].tolist() == [0, 2, 2, 0, -2]
 
 
 def test_requantize_rounds_halves_up(compiled: Any) -> None:

@@ -38,6 +38,8 @@ class Case(NamedTuple):
     shift: int = 38
     most: int = 127
     """Of the weights."""
+    spread: int = 0
+    """By how much channels are shifted further; every third then has a multiplier of 1."""
 
 
 CASES = {
@@ -55,6 +57,13 @@ CASES = {
     "weights of nine bits": Case((4, 6, 5), (8, 4, 3, 3), most=255),
     "great sums": Case((256, 4, 4), (8, 256, 3, 3), shift=40),
     "small shift": Case((8, 5, 5), (8, 8, 1, 1), shift=31),
+    "tiny shift": Case((8, 5, 5), (9, 8, 1, 1), shift=11),
+    "all shifts": Case((8, 5, 5), (50, 8, 1, 1), shift=3, spread=50),
+    "great shifts": Case((8, 5, 5), (12, 8, 3, 3), shift=51, spread=11),
+    "trits": Case((24, 9, 7), (24, 24, 3, 3), padding=(1, 1, 1, 1), most=1),
+    "many trits": Case((300, 3, 5), (20, 300, 1, 3), zero=0, most=1),
+    "weights of six bits": Case((9, 9, 7), (40, 9, 3, 3), padding=(1, 0, 1, 0), most=31),
+    "weights of seven bits": Case((8, 9, 7), (24, 8, 3, 3), most=63),
 }
 
 
@@ -79,10 +88,10 @@ func.func @forward(%x: {x}i8>) -> {y}i8> {{
        groups = {case.groups} : i64}}
        : ({x}i32>, tensor<{o}x{i}x{kh}x{kw}xi32>, tensor<{o}xi32>) -> {y}i32>
   %m = tensor.parameter "m" : tensor<{o}xi32>
-  %shift = tensor.constant dense<{case.shift}> : tensor<i32>
+  %shift = tensor.parameter "n" : tensor<{o}xi32>
   %to = tensor.constant dense<-7> : tensor<i8>
   %y = tensor.requantize %s, %m, %shift, %to {{axis = 1 : i64, low = -128 : i64, high = 127 : i64}}
-       : ({y}i32>, tensor<{o}xi32>, tensor<i32>, tensor<i8>) -> {y}i8>
+       : ({y}i32>, tensor<{o}xi32>, tensor<{o}xi32>, tensor<i8>) -> {y}i8>
   func.return %y : {y}i8>
 }}
 """,
@@ -99,9 +108,8 @@ def _expected(case: Case, x: Array, values: dict[str, Array]) -> Array:
         image, weight, None, case.strides, (0, 0), case.dilation, case.groups
     ).numpy()
     total = sums.astype(np.int64) + values["b"][:, None, None]
-    scaled = (
-        total * values["m"][:, None, None].astype(np.int64) + (1 << (case.shift - 1))
-    ) >> case.shift
+    m, n = (values[name][:, None, None].astype(np.int64) for name in "mn")
+    scaled = (total * m + (1 << (n - 1))) >> n
     return np.clip(scaled - 7, -128, 127).astype(np.int8)
 
 
@@ -112,7 +120,10 @@ def _module(case: Case) -> tuple[Any, dict[str, Array]]:
         "w": random.integers(-case.most, case.most + 1, case.weight).astype(np.int32),
         "b": random.integers(-1000, 1000, outs).astype(np.int32),
         "m": random.integers(1 << 20, (1 << 31) - 1, outs).astype(np.int32),
+        "n": case.shift + random.integers(0, case.spread + 1, outs).astype(np.int32),
     }
+    if case.spread:
+        values["m"][::3] = 1
     module = parse_module(_text(case)[0])
     attach_store(module, ParameterStore.of(dict(values)))
     return module, values
@@ -147,6 +158,7 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
         ("weights of nine bits", "avx512vnni", "vpdpwssd.512"),
         ("3x3", "avxvnni", "vpdpbusd.256"),
         ("3x3", "avx2", "pmadd.wd"),
+        ("trits", "avx2", "pmadd.ub.sw"),
         ("one channel", "avx512vnni", "vpdpbusd.512"),
     ],
 )
