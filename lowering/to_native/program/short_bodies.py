@@ -1,7 +1,8 @@
 """Integers of 64 bits in the bodies of loops that 32 bits hold: half as many registers.
 
 Rescaling is 64 bits wide in the IR; but for one product, its numbers are not, and of that the upper
-half is enough. Bounds that no number reaches go. Not here: which numbers there are (`intervals`), what stands in memory (`narrowing`).
+half is enough. Bounds that no number reaches go. Not here: which numbers there are (`intervals`),
+what stands in memory (`narrowing`).
 """
 
 from __future__ import annotations
