@@ -108,6 +108,7 @@ if TYPE_CHECKING:
         QuantizeActivationsPass as QuantizeActivationsPass,
     )
     from .quantize_activations.quantize_activations import quantize as quantize
+    from .quantize_activations.quantize_activations import recorded_ranges as recorded_ranges
     from .quantize_activations.recognize_quantizers import (
         RecognizeQuantizersPass as RecognizeQuantizersPass,
     )
@@ -127,6 +128,6 @@ else:
         {
             "passes.adder_graph": "InputRange optimize_matrix",
             "passes.quantize_activations.calibrate": "calibrate",
-            "passes.quantize_activations.quantize_activations": "quantize",
+            "passes.quantize_activations.quantize_activations": "quantize recorded_ranges",
         },
     )

@@ -163,7 +163,7 @@ class QuantizeActivationsPass(ModulePass):
                 samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
                 ranges = calibrate(op, samples, self, progress=True)
             elif recorded_calibration(function) is not None:
-                ranges = recorded(op, self)
+                ranges = recorded_ranges(op, self)
             else:
                 raise PassError(f"{no_samples(self.name)}; or run 'calibrate' before")
         quantize(op, ranges, self, samples)
@@ -227,7 +227,9 @@ def calibrate(
     )
 
 
-def recorded(module: ModuleOp, options: QuantizeActivationsPass | None = None) -> dict[str, Range]:
+def recorded_ranges(
+    module: ModuleOp, options: QuantizeActivationsPass | None = None
+) -> dict[str, Range]:
     """The range of each of the module's `activations` as `calibrate` recorded it in the program.
 
     Raises:

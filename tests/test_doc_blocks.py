@@ -1,0 +1,88 @@
+"""Every `python` and `sh` block of README and the pages does what it says.
+
+`doc_blocks.py` runs them: pages share a process, so that each library loads once.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import doc_blocks
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+LONG = {"docs/backends.md", "docs/conversion.md", "docs/events.md", "docs/learning_rules.md"}
+"""Pages whose Python trains or compiles for many seconds."""
+
+
+def pieces(kind: str) -> list[str]:
+    """The pages that have blocks of a language."""
+    pages = doc_blocks.PAGES
+    return [page for page in pages if any(k == kind for k, _ in doc_blocks.blocks(page))]
+
+
+def check(wanted: list[str], tmp_path: Path) -> None:
+    """Run pages in one process; nothing may fail."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests" / "doc_blocks.py", *wanted],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    results: dict[str, Any] = json.loads(done.stdout)
+    assert set(results) == set(wanted)
+    assert "\n".join(text for result in results.values() for text in result["failed"]) == ""
+
+
+@pytest.mark.slow
+def test_python_of_the_pages(tmp_path: Path) -> None:
+    check([f"{page}:python" for page in pieces("python") if page not in LONG], tmp_path)
+
+
+@pytest.mark.slow
+def test_long_python_of_the_pages(tmp_path: Path) -> None:
+    check([f"{page}:python" for page in sorted(LONG)], tmp_path)
+
+
+@pytest.mark.slow
+def test_commands_of_the_pages(tmp_path: Path) -> None:
+    both = "docs/import_pytorch.md"  # its commands take a file that its Python saves
+    check([both, *(f"{page}:sh" for page in pieces("sh") if page != both)], tmp_path)
+
+
+def test_some_blocks(tmp_path: Path) -> None:
+    """What a quick run can afford: the language, plug-ins and the first commands."""
+    check(["docs/language.md:python", "docs/plugins.md:python", "docs/verify.md:python"], tmp_path)
+
+
+def test_blocks_are_found_and_few_are_left_out() -> None:
+    found = [block for page in doc_blocks.PAGES for block in doc_blocks.blocks(page)]
+    commands = [
+        line
+        for kind, block in found
+        if kind == "sh"
+        for line in block.replace("\\\n", "").splitlines()
+        if line.strip()
+    ]
+    left = [line for line in commands if any(line.startswith(x) for x in doc_blocks.ELSEWHERE)]
+    assert len([kind for kind, _ in found if kind == "python"]) >= 70
+    assert len(commands) - len(left) >= 30
+    unused = [x for x in doc_blocks.ELSEWHERE if not any(line.startswith(x) for line in commands)]
+    assert unused == []
+
+
+def test_a_block_that_fails_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page.md").write_text(
+        "```python\nvalue = 1\n```\n\n```python\nassert value == 2\n```\n\n"
+        "```sh\ntriton check missing.tri\n```\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(doc_blocks, "ROOT", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    failed = doc_blocks.run("page.md", ("python", "sh"))
+    assert len(failed) == 2
+    assert "assert value == 2" in failed[0] and "no such file" in failed[1]
