@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .lowering.engine import ArtifactEngine as ArtifactEngine
     from .lowering.engine import Engine as Engine
     from .lowering.engine import run_target as run_target
+    from .lowering.generation.session import open_session as open_session
     from .lowering.options import TargetOptions as TargetOptions
     from .lowering.options import option as option
     from .lowering.placement import Placement as Placement
@@ -48,6 +49,7 @@ else:
             "lowering.artifact": "Artifact write_artifact",
             "lowering.compile_model": "BackendBase CompiledModel register_backend",
             "lowering.engine": "ArtifactEngine Engine run_target",
+            "lowering.generation.session": "open_session",
             "lowering.options": "TargetOptions option",
             "lowering.placement": "Placement Workload load_device place workload_of",
             "lowering.stages": "Stage run_stages",

@@ -37,6 +37,7 @@ PASSES = {
     "DropDynamicRoundingPass",
     "expose-integers": "passes.quantize_activations.expose_integers:ExposeIntegersPass",
     "expose-logits": "passes.expose_logits:ExposeLogitsPass",
+    "expose-parameters": "passes.expose_parameters:ExposeParametersPass",
     "expose-state": "passes.expose_state:ExposeStatePass",
     "expose-trains": "passes.expose_trains:ExposeTrainsPass",
     "fold-constants": "passes.fold_constants:FoldConstantsPass",
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from .convert_spike_to_tensor import ConvertSpikeToTensorPass as ConvertSpikeToTensorPass
     from .decompose import DecomposePass as DecomposePass
     from .expose_logits import ExposeLogitsPass as ExposeLogitsPass
+    from .expose_parameters import ExposeParametersPass as ExposeParametersPass
     from .expose_state import ExposeStatePass as ExposeStatePass
     from .expose_trains import ExposeTrainsPass as ExposeTrainsPass
     from .fold_constants import FoldConstantsPass as FoldConstantsPass

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .devices import list_devices as list_devices
     from .engines import run_onnx as run_onnx
     from .engines import run_torch as run_torch
+    from .generation import Sampling as Sampling
+    from .generation import generate as generate
     from .layers import TernaryConv2d as TernaryConv2d
     from .layers import TernaryLinear as TernaryLinear
     from .models.bert import TernaryBertTiny as TernaryBertTiny
@@ -67,6 +69,7 @@ else:
             "resolve_ort_providers resolve_torch_device",
             "runtime.devices": "DeviceInfo list_devices",
             "runtime.engines": "run_onnx run_torch",
+            "runtime.generation": "Sampling generate",
             "runtime.layers": "TernaryConv2d TernaryLinear",
             "runtime.models.bert": "TernaryBertTiny",
             "runtime.models.mobilenet": "TernaryMobileNetV2",

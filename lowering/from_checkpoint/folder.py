@@ -92,6 +92,27 @@ def read_json(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
+def end_tokens(path: Path) -> frozenset[int]:
+    """The tokens that end a text, of `generation_config.json` or else of `config.json`.
+
+    Raises:
+        SourceError: a file that cannot be read, or names something else than tokens.
+    """
+    for name in ("generation_config.json", CONFIG):
+        file = path / name
+        if not file.is_file():
+            continue
+        value: object = read_json(file).get("eos_token_id")
+        if value is None:
+            continue
+        listed = cast("list[object]", value) if isinstance(value, list) else [value]
+        tokens = [t for t in listed if isinstance(t, int) and not isinstance(t, bool)]
+        if len(tokens) != len(listed):
+            refuse(f"'{file}': 'eos_token_id' is {value!r}, expected numbers of tokens")
+        return frozenset(tokens)
+    return frozenset()
+
+
 class Tensors:
     """The tensors of a folder's safetensors files, by name."""
 

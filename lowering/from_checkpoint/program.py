@@ -1,4 +1,4 @@
-"""A decoder in the language: one layer made of the standard ones, with a cache as input and output.
+"""A decoder in the language, whole or a block at a time, with a cache as input and output.
 
     forward(tokens: int64 [N, T], keys0, values0, …: float32 [N, P, groups, head_dim])
         -> logits [N, T, vocabulary], keys0, values0, …: [N, P + T, groups, head_dim]
@@ -51,6 +51,50 @@ def decoder_text(
         lines.append(f"            block{i}[1], block{i}[2]{comma}")
     lines += ["        ]", "    }", "}", ""]
     return "\n".join(lines)
+
+
+def block_text(decoder: Decoder, window: int, tokens: int) -> str:
+    """One block of a batch of one, as a program.
+
+    forward(x: float32 [1, tokens, features], keys, values: float32 [1, P, groups, head_dim])
+        -> x, and keys and values of P + tokens
+
+    Its parameters are called as those of the block, behind `block.`.
+
+    Args:
+        decoder: of which model.
+        window: of the block.
+        tokens: how many come together.
+    """
+    cache = f"Tensor[1, P, {decoder.groups}, {decoder.head_dim}]"
+    return f"""layer Block {{
+    let block = {_block(decoder, window)}
+
+    fn forward(x: Tensor[1, {tokens}, {decoder.features}], keys: {cache}, values: {cache}) {{
+        return block(x, keys, values)
+    }}
+}}
+"""
+
+
+def head_text(decoder: Decoder) -> str:
+    """The logits of one token from its values behind the last block, as a program.
+
+    forward(x: float32 [1, features], norm: float32 [features], weight: [vocabulary, features])
+        -> float32 [vocabulary]
+    """
+    element = "" if decoder.element == "float32" else f"<{decoder.element}>"
+    shape = f"{decoder.vocabulary}, {decoder.features}"
+    return f"""layer Head {{
+    fn forward(
+        x: Tensor[1, {decoder.features}], norm: Tensor[{decoder.features}],
+        weight: Tensor{element}[{shape}]
+    ) {{
+        # Not a product of matrices, which would make floats of all weights first.
+        return sum(rms_norm(x, norm, {decoder.eps!r}) * cast(weight, dtype="float32"), axis=-1)
+    }}
+}}
+"""
 
 
 def _embedding(decoder: Decoder) -> str:

@@ -615,8 +615,44 @@ class Explore:
     ] = None
 
 
+@dataclass(frozen=True)
+class Generate:
+    """Continue a text with a language model in a Hugging Face folder.
+
+    Example: triton generate BitNet-b1.58-2B4T --prompt 'Ternary weights' --max-tokens 64
+    """
+
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="With config.json, .safetensors, tokenizer.json.",
+            show_default=False,
+        ),
+    ]
+    prompt: Annotated[
+        str, typer.Option("--prompt", metavar="TEXT", help="What to continue.", show_default=False)
+    ]
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, max=1_000_000, help="Tokens at most.")
+    ] = 128
+    engine: Annotated[
+        str,
+        typer.Option(metavar="TARGET", help="native, onnx, pytorch or interpreter, with options."),
+    ] = "native"
+    temperature: Annotated[
+        float, typer.Option(min=0, help="Of the draw; 0 takes the likeliest token.")
+    ] = 0.0
+    top_k: Annotated[int, typer.Option(min=0, help="Draw from so many tokens; 0: from all.")] = 0
+    top_p: Annotated[
+        float, typer.Option(help="Draw from the likeliest tokens of this probability.")
+    ] = 1.0
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0
+    json: Json = False
+
+
 COMMANDS = (
-    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Profile, Energy),
+    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Generate, Profile, Energy),
     *(Verify, Explore, Serve, Info, Devices, Doctor),
 )
 """In the order of the help."""

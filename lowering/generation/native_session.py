@@ -1,0 +1,190 @@
+"""A session on native code: one block is compiled, and run with the weights of every layer.
+
+Matrices of trits are packed once, in the layout of the kernels; caches grow in place. Prompts go
+through a program for `CHUNK` tokens, whose last part is filled with tokens that are overwritten:
+attention is causal, so that they change nothing before them. Not here: the kernels (`to_native`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self, cast
+
+import numpy as np
+
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import parameters
+from ...dialects.registry import triton_context
+from ...ir.arrays import Array
+from ...ir.interpreter import entry_function
+from ...ir.trits import unpack_trits
+from ...ir.value_names import argument_names
+from ...passes.expose_parameters import ExposeParametersPass
+from ...runtime.native.abi.layouts import weights_in
+from ...runtime.native.abi.linear import Layout
+from ...runtime.native.program import NativeProgram, load_program
+from ..from_checkpoint.decoder import Decoder
+from ..from_checkpoint.program import block_text, head_text
+from ..from_tri import import_tri
+from ..options import parse_options, parse_target_spec
+from ..to_native.callables import program_content
+from ..to_native.target import NativeOptions
+from .session import Session
+
+CHUNK = 32
+"""Tokens of a prompt that go through the layers together."""
+
+_FEW = 10
+"""So many tokens are told faster one by one than in a chunk that is filled up."""
+
+_INPUTS = 3
+"""Of a block: values of tokens, keys, values."""
+
+_ROOM = 256
+"""Tokens that a cache has room for at first."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """A layer's programs, for one token and for a chunk, and its float parameters."""
+
+    one: NativeProgram
+    many: NativeProgram
+    given: Sequence[Array]
+
+
+class NativeSession(Session):
+    """A decoder in native code.
+
+    Args:
+        decoder: its sizes.
+        layers: its blocks, in order.
+        head: logits of one token, from its values, the last normalisation and the embeddings.
+        embeddings: of tokens, [vocabulary, features].
+        output: what logits are products with, of the same shape.
+        norm: of the last normalisation.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        layers: Sequence[_Layer],
+        head: NativeProgram,
+        embeddings: Array,
+        output: Array,
+        norm: Array,
+    ) -> None:
+        super().__init__(decoder)
+        self.name = f"native ({head.interface.recipe})"
+        self._layers, self._head = layers, head
+        self._embeddings, self._output, self._norm = embeddings, output, norm
+        self._caches = [self._cache(_ROOM) for _ in range(2 * len(layers))]
+
+    @classmethod
+    def of(cls, decoder: Decoder, state: dict[str, Array], target: str) -> Self:
+        """See `Session.of`; the state is emptied layer by layer."""
+        given = {"outside": True, **parse_target_spec(target).options}
+        options = parse_options(NativeOptions, "native", given)
+        head = program_content(import_tri(head_text(decoder)), options)
+        blocks = {
+            (window, count): _Block.of(decoder, window, count, options)
+            for window in dict.fromkeys(decoder.windows)
+            for count in (1, CHUNK)
+        }
+        layers: list[_Layer] = []
+        for number, window in enumerate(decoder.windows):
+            prefix = f"layers.{number}."
+            own = {k: state.pop(k) for k in list(state) if k.startswith(prefix)}
+            weights = {key.removeprefix(prefix): value for key, value in own.items()}
+            held: dict[str, Array] = {}
+            one, many = (blocks[window, c].program(weights, held) for c in (1, CHUNK))
+            layers.append(_Layer(one, many, blocks[window, 1].given(weights)))
+        embeddings = state["embed_tokens.weight"]
+        output = state.get("lm_head.weight", embeddings)
+        return cls(decoder, layers, load_program(head), embeddings, output, state["norm.weight"])
+
+    def _feed(self, tokens: Array) -> Array:
+        values, start = np.zeros((1, 1, self.decoder.features), np.float32), self.length
+        while len(tokens):
+            count = CHUNK if len(tokens) > _FEW else 1
+            told, tokens = tokens[:count], tokens[count:]
+            values = self._layered(told, start, count)[:, len(told) - 1 : len(told)]
+            start += len(told)
+        logits: Array = self._head(np.ascontiguousarray(values[0]), self._norm, self._output)
+        return logits.reshape(-1)
+
+    def _layered(self, tokens: Array, start: int, count: int) -> Array:
+        """Values of tokens behind all layers, float32 [1, count, features]."""
+        x = np.zeros((1, count, self.decoder.features), np.float32)
+        x[0, : len(tokens)] = self._embeddings[tokens]
+        self._reserve(start + count)
+        for number, layer in enumerate(self._layers):
+            program = layer.one if count == 1 else layer.many
+            caches = self._caches[2 * number : 2 * number + 2]
+            before, after = ([c[:, :end] for c in caches] for end in (start, start + count))
+            y = np.empty_like(x)
+            program.bind(x, *before, *layer.given, out=[y, *after])()
+            x = y
+        return x
+
+    def _cache(self, room: int) -> Array:
+        return np.zeros((1, room, self.decoder.groups, self.decoder.head_dim), np.float32)
+
+    def _reserve(self, room: int) -> None:
+        """Make caches so large that so many tokens fit."""
+        have = self._caches[0].shape[1]
+        if room <= have:
+            return
+        for number, old in enumerate(self._caches):
+            self._caches[number] = self._cache(max(room, 2 * have))
+            self._caches[number][:, :have] = old
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """The code of a block, without weights.
+
+    Attributes:
+        content: see `callables.program_content`.
+        shapes: of its matrices of trits, [ins, outs].
+        names: of its other parameters, which are arguments.
+    """
+
+    content: bytes
+    shapes: Mapping[str, tuple[int, ...]]
+    names: Sequence[str]
+
+    @staticmethod
+    def of(decoder: Decoder, window: int, tokens: int, options: NativeOptions) -> _Block:
+        """The block for a window and so many tokens."""
+        module = import_tri(block_text(decoder, window, tokens))
+        shapes = {op.key.data: tensor_type(op.result).get_shape() for op in parameters(module)}
+        ExposeParametersPass().apply(triton_context(), module)
+        names = argument_names(entry_function(module, "forward"))[_INPUTS:]
+        return _Block(program_content(module, options), shapes, names)
+
+    def program(self, weights: Mapping[str, Array], held: dict[str, Array]) -> NativeProgram:
+        """The block with the weights of a layer.
+
+        Args:
+            weights: by their names in the block, trits packed as in files.
+            held: what programs hold of these weights, for all programs of the layer.
+        """
+
+        def hold(name: str) -> Array:
+            if name not in held:
+                key, layout = name.rsplit(":", 1)
+                trits = unpack_trits(weights[_within(key)], self.shapes[key])
+                held[name] = weights_in(cast("Layout", layout), trits.T).view(np.uint8).reshape(-1)
+            return held[name]
+
+        return load_program(self.content, held=hold)
+
+    def given(self, weights: Mapping[str, Array]) -> list[Array]:
+        """The arguments behind tokens and caches."""
+        return [weights[_within(name)] for name in self.names]
+
+
+def _within(key: str) -> str:
+    return key.removeprefix("block.")

@@ -1,0 +1,105 @@
+"""What a language model with a memory is, and how one is opened from a folder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Self
+
+import numpy as np
+
+from ...ir.arrays import Array
+from ...ir.errors import OptionError
+from ..from_checkpoint.decoder import Decoder
+from ..from_checkpoint.folder import read_folder
+from ..options import parse_target_spec
+
+
+class Session(ABC):
+    """A decoder and the tokens that it was told.
+
+    Attributes:
+        decoder: its sizes.
+        name: of the engine.
+    """
+
+    name: str = "none"
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self._length = 0
+
+    @classmethod
+    @abstractmethod
+    def of(cls, decoder: Decoder, state: dict[str, Array], target: str) -> Self:
+        """A session that was told nothing.
+
+        Args:
+            decoder: its sizes.
+            state: its weights, by the names of `from_checkpoint.folder`; emptied where they are
+                held in another form.
+            target: with its options.
+
+        Raises:
+            TritonError: the decoder does not compile, or the engine is missing.
+        """
+
+    @property
+    def length(self) -> int:
+        """How many tokens it was told."""
+        return self._length
+
+    def feed(self, tokens: Sequence[int]) -> Array:
+        """Tell more tokens.
+
+        Args:
+            tokens: at least one.
+
+        Returns:
+            The logits of the token that follows, float32 [vocabulary].
+
+        Raises:
+            OptionError: no tokens, or one that is not in the vocabulary.
+        """
+        given = np.asarray(tokens, np.int64)
+        if given.ndim != 1 or not given.size:
+            raise OptionError("a session is told at least one token")
+        if given.min() < 0 or given.max() >= self.decoder.vocabulary:
+            wrong = next(t for t in tokens if not 0 <= t < self.decoder.vocabulary)
+            raise OptionError(
+                f"token {wrong} is not in the vocabulary of {self.decoder.vocabulary}"
+            )
+        logits = self._feed(given)
+        self._length += len(given)
+        return logits
+
+    @abstractmethod
+    def _feed(self, tokens: Array) -> Array:
+        """See `feed`; tokens int64 [T]."""
+
+    def reset(self) -> None:
+        """Forget all tokens."""
+        self._length = 0
+
+
+_SESSIONS: Mapping[str, str] = {"native": "native_session:NativeSession"}
+_OTHER = "engine_session:EngineSession"
+
+
+def open_session(model: Path, engine: str = "native") -> Session:
+    """A session on a Hugging Face folder.
+
+    Args:
+        model: the folder.
+        engine: `interpreter`, or a target with its options.
+
+    Raises:
+        SourceError, ParameterError: see `from_checkpoint.folder.from_folder`.
+        TritonError: the engine is missing, or does not take the program.
+    """
+    decoder, state = read_folder(model)
+    where = _SESSIONS.get(parse_target_spec(engine).name, _OTHER)
+    kind: type[Session] = resolve_name(f"{__package__}.{where}")
+    return kind.of(decoder, state, engine)

@@ -1,0 +1,63 @@
+"""Sessions on every engine choose the tokens that Transformers chose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.lowering.generation import open_session
+from triton_dsl.runtime.generation import generate
+
+from ..from_checkpoint.checkpoints import KINDS, VOCABULARY, tokens, write_folder
+
+RECORDS = np.load(Path(__file__).parents[1] / "from_checkpoint" / "records.npz")
+
+CASES = [
+    *((kind, "native") for kind in ("llama-bfloat16", "llama-trits", "qwen3")),
+    *(("bitnet-packed", engine) for engine in ("native", "interpreter", "onnx", "pytorch")),
+]
+
+
+@pytest.mark.parametrize(("kind", "engine"), CASES)
+def test_tokens_are_those_of_transformers(kind: str, engine: str, tmp_path: Path) -> None:
+    session = open_session(write_folder(kind, tmp_path), engine)
+    logits = session.feed(tokens()[0].tolist())
+    expected = RECORDS[f"{kind}.logits"][0, -1]
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=2e-5)
+    session.reset()
+    greedy = RECORDS[f"{kind}.greedy"].tolist()
+    assert list(generate(session, greedy[:4], len(greedy) - 4)) == greedy[4:]
+    assert session.length == len(greedy) - 1
+
+
+@pytest.mark.parametrize("kind", ["mistral"])
+def test_a_prompt_in_chunks_is_one_text(kind: str, tmp_path: Path) -> None:
+    """Prompts longer than a chunk, told in pieces of any size, beyond the room of a cache."""
+    rng = np.random.default_rng(3)
+    text = rng.integers(0, VOCABULARY, 300).tolist()
+    whole = open_session(write_folder(kind, tmp_path), "interpreter")
+    expected = {end: whole.feed(text[start:end]) for start, end in ((0, 40), (40, 299), (299, 300))}
+    session = open_session(tmp_path, "native")
+    told = 0
+    for end in (1, 3, 15, 40, 77, 260, 299, 300):
+        logits = session.feed(text[told:end])
+        told = end
+        if end in expected:
+            np.testing.assert_allclose(logits, expected[end], rtol=1e-3, atol=1e-3)
+    assert session.length == 300
+
+
+def test_tokens_that_are_none(tmp_path: Path) -> None:
+    session = open_session(write_folder("llama", tmp_path), "interpreter")
+    with pytest.raises(OptionError, match=f"token {VOCABULARY} is not in the vocabulary"):
+        session.feed([1, VOCABULARY])
+    with pytest.raises(OptionError, match="at least one token"):
+        session.feed([])
+    assert session.length == 0
+
+
+def test_all_kinds_are_tried() -> None:
+    assert {kind for kind, _ in CASES} <= set(KINDS)

@@ -1,0 +1,95 @@
+"""The choice of tokens: what is drawn, how often, and where a text ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.runtime.generation import Pace, Sampling, generate
+
+FINITE = st.floats(-20, 20, width=32)
+
+
+class Counting:
+    """Logits that prefer the token after the last."""
+
+    def __init__(self, vocabulary: int = 10) -> None:
+        self.vocabulary = vocabulary
+        self.told: list[int] = []
+
+    def feed(self, tokens: Sequence[int]) -> np.ndarray:
+        self.told += tokens
+        logits = np.zeros(self.vocabulary, np.float32)
+        logits[(tokens[-1] + 1) % self.vocabulary] = 5
+        return logits
+
+
+@settings(deadline=None)
+@given(st.lists(FINITE, min_size=1, max_size=30), st.floats(0.1, 5))
+def test_probabilities_are_a_softmax(logits: list[float], temperature: float) -> None:
+    values = np.array(logits, np.float32)
+    expected = torch.softmax(torch.from_numpy(values).double() / temperature, 0)
+    actual = Sampling(temperature).probabilities(values)
+    np.testing.assert_allclose(actual, expected.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(st.permutations(range(12)), st.integers(1, 15), st.floats(0.05, 1))
+def test_what_is_cut_off(order: list[int], top_k: int, top_p: float) -> None:
+    """Against the definitions, on logits that are all different."""
+    logits = np.array(order, np.float32) / 3
+    kept = set(np.argsort(-logits)[:top_k].tolist())
+    shares = np.where([i in kept for i in range(12)], np.exp(logits.astype(np.float64)), 0)
+    shares /= shares.sum()
+    nucleus, total = set[int](), 0.0
+    for token in np.argsort(-shares, kind="stable"):
+        if total >= top_p:
+            break
+        nucleus.add(int(token))
+        total += shares[token]
+    expected = np.array([shares[i] if i in nucleus else 0 for i in range(12)])
+    actual = Sampling(1.0, top_k, top_p).probabilities(logits)
+    np.testing.assert_allclose(actual, expected / expected.sum(), rtol=1e-9, atol=1e-12)
+
+
+def test_the_likeliest_and_the_first_of_equal_ones() -> None:
+    assert Sampling().probabilities(np.array([1.0, 3.0, 3.0])).tolist() == [0, 1, 0]
+
+
+def test_a_text_and_its_end() -> None:
+    model = Counting()
+    assert list(generate(model, [3, 4], 4)) == [5, 6, 7, 8]
+    assert model.told == [3, 4, 5, 6, 7]
+    assert list(generate(Counting(), [6], 100, stop=[9])) == [7, 8]
+
+
+def test_draws_follow_the_seed_and_the_probabilities() -> None:
+    def drawn(seed: int) -> list[int]:
+        return list(generate(Counting(), [0], 50, sampling=Sampling(2.0, seed=seed)))
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    # A token after the last one has 12.18 of 12.18 + 9 parts.
+    steps = [0, *(t for seed in range(40) for t in drawn(seed))]
+    share = float(np.mean([b == (a + 1) % 10 for a, b in pairwise(steps)]))
+    assert abs(share - 12.18 / 21.18) < 0.05
+
+
+@pytest.mark.parametrize(
+    "options", [{"temperature": -1}, {"temperature": float("nan")}, {"top_k": -1}, {"top_p": 0}]
+)
+def test_options_out_of_range(options: dict[str, float]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        Sampling(**options)  # pyright: ignore[reportArgumentType]
+
+
+def test_pace_counts() -> None:
+    pace = Pace(3)
+    assert list(pace.watch(iter([5, 6, 7]))) == [5, 6, 7]
+    assert pace.tokens == 3 and "3 tokens told" in pace.words() and "a second" in pace.words()
