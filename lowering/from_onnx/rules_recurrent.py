@@ -7,6 +7,7 @@ steps; a free one is a loop, `spike.scan`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, Operation, SSAValue
@@ -143,9 +144,6 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
             raise ProblemError("it has peepholes in more than one direction")
         x, is_batch_first = call[0], call.flag("layout", False)
         x = e.permute(x, [1, 0, 2]) if is_batch_first else x
-        steps = e.sizes(x)[0]
-        if not isinstance(steps, Free) and not 1 <= steps <= LONGEST:
-            raise ProblemError(f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
         direction = call.text("direction", "forward")
         ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
         if direction not in ways:
@@ -172,7 +170,7 @@ def _run(
     e: Builder, cell: _Cell, x: SSAValue, index: int, back: bool, step: Step, states: int,
     is_batch_first: bool,
 ) -> list[SSAValue]:  # fmt: skip
-    steps, batch = e.sizes(x)[:2]
+    batch = e.sizes(x)[1]
     state: list[SSAValue] = []
     for place in range(states):
         initial = cell.call.optional(5 + place)
@@ -182,24 +180,41 @@ def _run(
             continue
         initial = e.permute(initial, [1, 0, 2]) if is_batch_first else initial
         state.append(e.add(tensor.SqueezeOp(e.cut(initial, 0, index, index + 1), [0])))
-    if isinstance(steps, Free):
-        outputs, state = _looped(e, cell, x, state, step, back)
-        outputs = e.add(tensor.UnsqueezeOp(outputs, [1]))
-        return [outputs, *(e.add(tensor.UnsqueezeOp(value, [0])) for value in state)]
-    rows: list[SSAValue] = []
-    for turn in reversed(range(steps)) if back else range(steps):
-        part = e.add(tensor.SqueezeOp(e.cut(x, 0, turn, turn + 1), [0]))
-        state = step(cell, part, state)
-        rows.append(e.add(tensor.UnsqueezeOp(state[0], [0, 1])))
-    ordered = rows[::-1] if back else rows
-    outputs = ordered[0] if steps == 1 else e.add(tensor.ConcatenateOp(ordered, 0))
+    outputs, state = all_steps(e, x, state, partial(step, cell), back=back)
+    outputs = e.add(tensor.UnsqueezeOp(outputs, [1]))
     return [outputs, *(e.add(tensor.UnsqueezeOp(value, [0])) for value in state)]
 
 
-def _looped(
-    e: Builder, cell: _Cell, x: SSAValue, state: list[SSAValue], step: Step, back: bool
+OneStep = Callable[[SSAValue, list[SSAValue]], list[SSAValue]]
+"""The state after a step, from [batch, in] and the state before; its first value is given."""
+
+
+def all_steps(
+    e: Builder, x: SSAValue, state: list[SSAValue], step: OneStep, *, back: bool = False
 ) -> tuple[SSAValue, list[SSAValue]]:
-    """A loop over a free number of steps: outputs [steps, batch, out], and the last state."""
+    """A cell over all steps of x, [steps, batch, in]: outputs, [steps, batch, out]; last state.
+
+    Raises:
+        ProblemError: no steps, or more than are unrolled.
+    """
+    steps = e.sizes(x)[0]
+    if isinstance(steps, Free):
+        return _looped(e, x, state, step, back)
+    if not 1 <= steps <= LONGEST:
+        raise ProblemError(f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
+    rows: list[SSAValue] = []
+    for turn in reversed(range(steps)) if back else range(steps):
+        part = e.add(tensor.SqueezeOp(e.cut(x, 0, turn, turn + 1), [0]))
+        state = step(part, state)
+        rows.append(e.add(tensor.UnsqueezeOp(state[0], [0])))
+    ordered = rows[::-1] if back else rows
+    return ordered[0] if steps == 1 else e.add(tensor.ConcatenateOp(ordered, 0)), state
+
+
+def _looped(
+    e: Builder, x: SSAValue, state: list[SSAValue], step: OneStep, back: bool
+) -> tuple[SSAValue, list[SSAValue]]:
+    """A loop over a free number of steps."""
     run = _turned(e, x) if back else e.real(x)
     state = [e.real(value) for value in state]
     sizes: list[Sequence[Size]] = [(1, *e.sizes(run)[1:]), *map(e.sizes, state)]
@@ -209,7 +224,7 @@ def _looped(
         e.refine(argument, size)
     before = e.block.last_op
     part = e.add(tensor.SqueezeOp(block.args[0], [0]))
-    after = step(cell, part, list(block.args[1:]))
+    after = step(part, list(block.args[1:]))
     output = e.add(tensor.UnsqueezeOp(after[0], [0]))
     # What does not depend on the step stays around the loop.
     inside: set[Operation] = set()
@@ -223,7 +238,7 @@ def _looped(
     block.add_op(spike.YieldOp(*after, output))
     loop = scan_over([run], state, block)
     outputs, *last = e.add_all(loop)
-    e.refine(outputs, (*e.sizes(run)[:2], cell.out))
+    e.refine(outputs, (*e.sizes(run)[:2], sizes[1][1]))
     for value, size in zip(last, sizes[1:], strict=True):
         e.refine(value, size)
     return (_turned(e, outputs) if back else outputs), last

@@ -73,6 +73,8 @@ def from_tflite(
     Returns:
         A module with `func.func @forward`, whose arguments and results are named as in the
         signature; those that stand for real numbers have `tensor.scale` and `tensor.zero_point`.
+        Tensors that the file keeps from run to run are arguments behind these; what they are then
+        are results behind these, with `.next` behind their names.
 
     Raises:
         SourceError: no TFLite model, or a broken one.
@@ -111,10 +113,13 @@ class _Importer:
         if unknown := sorted(set(shapes) - {port for port, _ in model.inputs}):
             raise OptionError(f"{model.where} has no input '{unknown[0]}'")
         arguments = [self._input(port, index, shapes.get(port)) for port, index in model.inputs]
+        variables = self._variables()
+        arguments += [self._input(port, index, None) for port, index in variables]
         for index, operator in enumerate(model.operators):
             self._operator(operator, index)
         results: list[tuple[str, SSAValue]] = []
-        for port, index in model.outputs:
+        outputs = [*model.outputs, *((f"{port}.next", index) for port, index in variables)]
+        for port, index in outputs:
             builder.location = self._location(port, 0)
             try:
                 value = self._value(index)
@@ -126,7 +131,7 @@ class _Importer:
             raise UnsupportedError("IR", self.problems)
         more = {
             value: self._grid(index)
-            for ports, values in ((model.inputs, arguments), (model.outputs, results))
+            for ports, values in (([*model.inputs, *variables], arguments), (outputs, results))
             for (_, index), (_, value) in zip(ports, values, strict=True)
         }
         named = [(port, value) for port, value in arguments if value in builder.block.args]
@@ -138,6 +143,20 @@ class _Importer:
         if scales is None or scales.is_per_axis:
             return {}
         return Grid(float(scales.scale[0]), scales.zero).attributes
+
+    def _variables(self) -> list[tuple[str, int]]:
+        """The tensors that operators read and keep from run to run, with names of their own."""
+        read = {n: None for operator in self.model.operators for n in operator.inputs if n >= 0}
+        taken = {port for port, _ in (*self.model.inputs, *self.model.outputs)}
+        found: list[tuple[str, int]] = []
+        for index in read:
+            stored = self.model.tensors[index]
+            if stored.variable:
+                named = stored.name and not taken & {stored.name, f"{stored.name}.next"}
+                name = stored.name if named else f"state{index}"
+                taken |= {name, f"{name}.next"}
+                found.append((name, index))
+        return found
 
     # What goes in.
 
@@ -184,8 +203,6 @@ class _Importer:
         stored = self.model.tensors[index]
         array = self.model.values(stored)
         if array is None:
-            if stored.variable:
-                raise ProblemError("it keeps its value from run to run; pass it in and out")
             raise SourceError(
                 f"{self.model.where}: a broken file: tensor '{stored.name}' is used before an "
                 "operator computes it"
@@ -211,12 +228,17 @@ class _Importer:
             results: tuple[SSAValue | None, ...] = (None,) * len(outputs)
             if not failed:
                 operands = [None if n < 0 else tensors[n] for n in operator.inputs]
-                node = Node(operator.kind, inputs, operands, outputs, operator.options, self.model)
+                between = [tensors[n] for n in operator.intermediates]
+                node = Node(
+                    operator.kind, inputs, operands, outputs, operator.options, self.model, between
+                )
                 values = self._results(node)
                 results = values if isinstance(values, tuple) else (values,)
             if len(results) < len(outputs):
                 raise ProblemError(f"it gives {len(results)} results, not {len(outputs)}")
-            for place, value in zip(operator.outputs, results, strict=False):
+            kept = [n for n in operator.inputs if n >= 0 and tensors[n].variable]
+            places = [*operator.outputs, *kept]
+            for place, value in zip(places, results, strict=False):
                 self.values[place] = None if value is None else self._typed(place, value)
                 self._record_grid(place)
         except (ProblemError, VerifyException) as problem:

@@ -1,6 +1,6 @@
 """A `.tflite` file as tensors and operators, each checked; stored values are read when asked for.
 
-Metadata, names of signatures that are not taken, and intermediate tensors are left alone. Not here:
+Metadata and names of signatures that are not taken are left alone. Not here:
 what operators mean (`importer`, `tflite_operators`).
 """
 
@@ -106,13 +106,17 @@ class StoredTensor:
 
 @dataclass(frozen=True, eq=False)
 class StoredOperator:
-    """An operator of the file: tensors by number, -1 for an input that is left out."""
+    """An operator of the file: tensors by number, -1 for an input that is left out.
+
+    `intermediates` are tensors that only say on which grids it computes.
+    """
 
     kind: str
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Mapping[str, OptionValue]
+    intermediates: tuple[int, ...]
 
 
 @dataclass
@@ -290,7 +294,8 @@ class _Reader:
         kind, version = self.codes[index]
         options = read_options(kind, int(table.scalar(3, "B")), table.table(4))
         inputs = self._indices(table, 1, count, -1)
-        return StoredOperator(kind, version, inputs, self._indices(table, 2, count), options)
+        outputs, between = (self._indices(table, slot, count) for slot in (2, 8))
+        return StoredOperator(kind, version, inputs, outputs, options, between)
 
     def _tensor(self, table: Table) -> StoredTensor:
         name = table.text(3)

@@ -65,13 +65,13 @@ class Product:
         """The result, activation included."""
         if not is_real(self.x):
             return self._integers(e, node)
-        _, weight, bias = self.inputs
-        added = node.optional(bias)
+        return activated(e, node, self.floats(e, node, node.optional(self.inputs[2])))
+
+    def floats(self, e: Builder, node: Node, bias: SSAValue | None) -> SSAValue:
+        """The sums of floats, by floats or by stored integers."""
         if is_real(self.weight):
-            sums = self.multiply(self.x, self.weight, added)
-        else:
-            sums = self._mixed(e, node, node.scales(weight), added)
-        return activated(e, node, sums)
+            return self.multiply(self.x, self.weight, bias)
+        return self._mixed(e, node, node.scales(self.inputs[1]), bias)
 
     def _mixed(
         self, e: Builder, node: Node, scales: Quantization, bias: SSAValue | None
@@ -176,13 +176,18 @@ def _fully_connected(e: Builder, node: Node) -> SSAValue:
         if e.rank(x) != 2 or sizes[1] != width:
             x = e.reshape(x, (_quotient(product(sizes), width), width))
         x, weight = _unlaid(e, x, weight)
+    return rows(e, x, weight, (0, 1, 2)).result(e, node)
+
+
+def rows(e: Builder, x: SSAValue, weight: SSAValue, inputs: tuple[int, int, int]) -> Product:
+    """The product of rows x with a weight [in, out]; `inputs` as in `Product`."""
 
     def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
         if is_real(x) or tensor_type(x).element_type == i64:
             return linear(e, x, weight, bias)
         return integer_matmul(e, x, weight)
 
-    return Product(x, weight, (0, 1, 2), 1, -1, multiply).result(e, node)
+    return Product(x, weight, inputs, 1, -1, multiply)
 
 
 def _quotient(whole: Size, part: Size) -> Size:

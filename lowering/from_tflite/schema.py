@@ -116,8 +116,14 @@ TABLES: dict[str, tuple[int, str]] = {
     "StridedSliceOptions": (
         32, "beginMask:i endMask:i ellipsisMask:i newAxisMask:i shrinkAxisMask:i offset:?",
     ),
+    "SVDFOptions": (6, "rank:i fusedActivationFunction:b asymmetricQuantizeInputs:?"),
     "SubOptions": (28, "fusedActivationFunction:b"),
     "TransposeConvOptions": (49, "padding:b strideW:i strideH:i fusedActivationFunction:b"),
+    "UnidirectionalSequenceLSTMOptions": (
+        71,
+        "fusedActivationFunction:b cellClip:f projClip:f timeMajor:? asymmetricQuantizeInputs:? "
+        "diagonalRecurrentTensors:?",
+    ),
     "UnpackOptions": (64, "num:i axis:i"),
 }  # fmt: skip
 """The number of each table in the union of options, and its fields."""

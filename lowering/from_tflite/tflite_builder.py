@@ -119,6 +119,7 @@ class Node:
         outputs: the file's own tensors for what it gives.
         options: by name.
         model: the file.
+        intermediates: the file's own tensors that say on which grids it computes.
     """
 
     kind: str
@@ -127,6 +128,7 @@ class Node:
     outputs: Sequence[StoredTensor]
     options: Mapping[str, OptionValue]
     model: Model
+    intermediates: Sequence[StoredTensor] = ()
 
     def __getitem__(self, index: int) -> SSAValue:
         """An input that must be there."""

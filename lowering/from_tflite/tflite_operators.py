@@ -9,6 +9,7 @@ from . import (
     rules_products,
     rules_reduction,
     rules_shape,
+    rules_state,
     rules_window,
 )
 from .rules_activation import through_floats
@@ -21,6 +22,7 @@ RULES: dict[str, Rule] = {
     **rules_products.RULES,
     **rules_reduction.RULES,
     **rules_shape.RULES,
+    **rules_state.RULES,
     **rules_window.RULES,
 }
 """Operators on numbers as they are, by name."""
@@ -31,6 +33,7 @@ INTEGER: dict[str, Rule] = {
     **rules_pads.RULES,
     **rules_products.RULES,
     **rules_shape.RULES,
+    **rules_state.RULES,
     **{name: RULES[name] for name in _AS_THEY_ARE},
     **rules_activation.INTEGER,
     **rules_elementwise.INTEGER,
@@ -53,7 +56,7 @@ _COMPLEX = "the IR has no complex numbers"
 _RECURRENT = "it is a recurrent cell of its own; convert the model with the cell unrolled"
 
 REFUSED: dict[str, str] = {
-    **dict.fromkeys(("ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE", "SVDF"), _STATE),
+    **dict.fromkeys(("ASSIGN_VARIABLE", "READ_VARIABLE", "VAR_HANDLE"), _STATE),
     **dict.fromkeys(("CALL", "CALL_ONCE", "IF", "WHILE", "STABLEHLO_COMPOSITE"), _SUBGRAPH),
     **dict.fromkeys(
         ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "HASHTABLE_SIZE",
@@ -64,7 +67,7 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL", "RFFT2D"), _COMPLEX),
     **dict.fromkeys(
         ("BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN", "LSTM", "RNN",
-         "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"), _RECURRENT),
+         "UNIDIRECTIONAL_SEQUENCE_RNN"), _RECURRENT),
     "DENSIFY": "its weights are stored sparsely; convert the model with dense ones",
     "FAKE_QUANT": "it rounds for training; convert the model for inference",
 }  # fmt: skip

@@ -144,6 +144,7 @@ class _Writer:
         if DYNAMIC in tensor.shape:
             table.shapeSignature = [-1 if size == DYNAMIC else size for size in tensor.shape]
         table.buffer = 0 if tensor.data is None else self._buffer(stored_bytes(tensor))
+        table.isVariable = tensor.variable
         if tensor.quantization is not None:
             how = self.schema.QuantizationParametersT()
             scale = tensor.quantization.scale.astype(np.float32).reshape(-1)

@@ -117,6 +117,7 @@ class Tensor:
         shape: sizes, `DYNAMIC` where unknown.
         data: stored values; `None` for what is computed.
         quantization: how integers stand for real numbers.
+        variable: whether it keeps its value from run to run.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Tensor:
     shape: Shape
     data: Array | None = None
     quantization: Quantization | None = None
+    variable: bool = False
 
     @property
     def rank(self) -> int:

@@ -55,7 +55,8 @@ def one_operator(
 ) -> bytes:
     """A file of one operator; inputs without values are its own."""
     graph = Graph()
-    graph.inputs = [given for given in inputs if given is not None and given.data is None]
+    free = [given for given in inputs if given is not None and given.data is None]
+    graph.inputs = [given for given in free if not given.variable]
     graph.outputs = list(outputs)
     graph.add(kind, inputs, outputs, options)
     return file_of(graph)
@@ -63,20 +64,31 @@ def one_operator(
 
 def litert(data: bytes, inputs: Sequence[Array], *, reference: bool = True) -> list[Array]:
     """What LiteRT gives: with its reference kernels, or with those it takes by default."""
+    return litert_runs(data, [inputs], reference=reference)[0]
+
+
+def litert_runs(
+    data: bytes, runs: Sequence[Sequence[Array]], *, reference: bool = True
+) -> list[list[Array]]:
+    """What LiteRT gives in runs one after the other, between which it keeps variables."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     resolvers: Any = OpResolverType
     kernels = resolvers.BUILTIN_REF if reference else resolvers.AUTO
     interpreter: Any = Interpreter(model_content=data, experimental_op_resolver_type=kernels)
     ports = interpreter.get_input_details()
-    for port, array in zip(ports, inputs, strict=True):
+    for port, array in zip(ports, runs[0], strict=True):
         if tuple(port["shape"]) != array.shape:
             interpreter.resize_tensor_input(port["index"], array.shape)
     interpreter.allocate_tensors()
-    for port, array in zip(ports, inputs, strict=True):
-        interpreter.set_tensor(port["index"], array)
-    interpreter.invoke()
-    return [interpreter.get_tensor(p["index"]).copy() for p in interpreter.get_output_details()]
+    given: list[list[Array]] = []
+    for inputs in runs:
+        for port, array in zip(ports, inputs, strict=True):
+            interpreter.set_tensor(port["index"], array)
+        interpreter.invoke()
+        outputs = interpreter.get_output_details()
+        given.append([interpreter.get_tensor(port["index"]).copy() for port in outputs])
+    return given
 
 
 def values(given: Tensor, seed: int = 0) -> Array:
@@ -99,6 +111,7 @@ class Bench:
     file_of = staticmethod(file_of)
     one_operator = staticmethod(one_operator)
     litert = staticmethod(litert)
+    litert_runs = staticmethod(litert_runs)
     values = staticmethod(values)
 
     def check(

@@ -8,7 +8,8 @@ depthwise separable one, an autoencoder, one with squeeze-and-excitation, a U-Ne
 all kinds, and recurrent cells unrolled. Weights are drawn from seeds, statistics of normalisation
 are none of 0 and 1. Tests do not run this: they need TensorFlow neither installed nor found.
 `legacy.uint8.tflite` is of the converter before MLIR: it needs tensorflow-cpu==2.12.1, is named as
-an argument, and nothing else is written then.
+an argument, and nothing else is written then. The files of `state` keep values from run to run:
+they take tf_keras==2.21.0, TF_USE_LEGACY_KERAS=1 and the argument `state`: Keras 3 writes loops.
 """
 
 from __future__ import annotations
@@ -194,7 +195,30 @@ def legacy() -> bytes:
         return converter.convert()
 
 
+def state(form: str) -> bytes:
+    """Two cells over a sequence, each of which becomes one operator with variables."""
+    K.utils.set_random_seed(7)
+    random = np.random.default_rng(2)
+    layers = [L.LSTM(units, return_sequences=True) for units in (20, 12)]
+    model = K.Sequential([L.Input((6, 16), batch_size=1), *layers, L.Dense(5)])
+    spec = tf.TensorSpec([1, 6, 16], tf.float32, "x")
+    function = tf.function(lambda x: model(x)).get_concrete_function(spec)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], model)
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if form == "int8":
+        # Larger values: the memory of the second cell is on a grid for which LiteRT has a tangent.
+        samples = [3 * random.normal(size=(1, 6, 16)).astype(np.float32) for _ in range(64)]
+        converter.representative_dataset = lambda: ([sample] for sample in samples)
+        converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS_INT8]
+        converter.inference_input_type = converter.inference_output_type = tf.int8
+    return converter.convert()
+
+
 def main() -> None:
+    if sys.argv[1:] == ["state"]:
+        for form in ("dynamic", "int8"):
+            (HERE / "state" / f"lstm.{form}.tflite").write_bytes(state(form))
+        return
     if sys.argv[1:] == ["legacy"]:
         (HERE / "legacy.uint8.tflite").write_bytes(legacy())
         return

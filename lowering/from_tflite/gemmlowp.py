@@ -1,0 +1,109 @@
+"""Sigmoid and hyperbolic tangent of 16 bits, as the fixed-point library of LiteRT computes them.
+
+Tables of all 65,536 values, bit for bit those of `gemmlowp::logistic` and `gemmlowp::tanh`
+(fixedpoint/fixedpoint.h) on `FixedPoint<int16_t, n>`: an exponential of bits of the argument times
+a polynomial of four terms, then three steps of Newton's division. Values are held in int64, and
+wrap or saturate where those of 16 bits do.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...ir.arrays import Array
+
+_LOW, _HIGH = -(1 << 15), (1 << 15) - 1
+
+_FACTORS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401,
+            4: 242}  # fmt: skip
+"""exp(-2^n) in 31 bits."""
+
+
+def sigmoid_table(integer_bits: int) -> Array:
+    """1/(1 + exp(-x)) in 15 bits behind the point, int16.
+
+    Args:
+        integer_bits: of x, whose other bits but the sign stand behind the point.
+    """
+    return _table(integer_bits, is_tanh=False)
+
+
+def tanh_table(integer_bits: int) -> Array:
+    """tanh(x) in 15 bits behind the point, int16, for x as in `sigmoid_table`."""
+    return _table(integer_bits, is_tanh=True)
+
+
+@cache
+def _table(integer_bits: int, *, is_tanh: bool) -> Array:
+    x = np.arange(_LOW, _HIGH + 1, dtype=np.int64)
+    size = _wrapped(np.where(x > 0, x, -x))
+    powers = _exp_of_negatives(_wrapped(-size), integer_bits + is_tanh)
+    estimate = _inverse_of_mean_with_one(powers)
+    if is_tanh:
+        part = _times_power(_wrapped(estimate - (1 << 13)), 2)
+        result = np.where(x == 0, 0, np.where(x < 0, -part, part))
+    else:
+        part = _times_power(estimate, 1)
+        result = np.where(x == 0, 1 << 14, np.where(x > 0, part, _HIGH - part))
+    return _wrapped(result).astype(np.int16)
+
+
+def _exp_of_negatives(a: Array, integer_bits: int) -> Array:
+    fraction = 15 - integer_bits
+    quarter = (1 << fraction) >> 2
+    below = (a & (quarter - 1)) - quarter
+    result = _exp_near_zero(_times_power(below, integer_bits))
+    rest = below - a
+    for exponent, factor in _FACTORS.items():
+        if integer_bits > exponent:
+            bit = 1 << (fraction + exponent)
+            result = np.where(rest & bit, _product(result, _constant(factor)), result)
+    return np.where(a == 0, _HIGH, result)
+
+
+def _exp_near_zero(a: Array) -> Array:
+    """For -1/4 ≤ a < 0, around -1/8."""
+    x = _wrapped(a + (1 << 12))
+    x2 = _product(x, x)
+    x3, x4 = _product(x2, x), _product(x2, x2)
+    inner = _product(_wrapped(_times_power(x4, -2) + x3), _constant(715827883))
+    terms = _times_power(_wrapped(inner + x2), -1)
+    start = np.asarray(_constant(1895147668))
+    return np.clip(start + _product(start, _wrapped(x + terms)), _LOW, _HIGH)
+
+
+def _inverse_of_mean_with_one(a: Array) -> Array:
+    """2/(1 + a), 2 bits before the point."""
+    sums = a + _HIGH
+    half = np.where(sums >= 0, (sums + 1) // 2, -((1 - sums) // 2))
+    x = _wrapped(_constant(1515870810) + _product(half, _constant(-1010580540)))
+    for _ in range(3):
+        error = _wrapped((1 << 13) - _product(half, x))
+        x = _wrapped(x + _times_power(_product(x, error), 2))
+    return x
+
+
+def _product(a: Array, b: Array | int) -> Array:
+    """a·b/2^15, halves away from zero, saturated."""
+    both = a * b
+    moved = both + np.where(both >= 0, 1 << 14, 1 - (1 << 14))
+    return np.minimum(np.sign(moved) * (np.abs(moved) >> 15), _HIGH)
+
+
+def _times_power(a: Array, exponent: int) -> Array:
+    """a·2^exponent, halves away from zero, saturated."""
+    if exponent >= 0:
+        return np.clip(a << exponent, _LOW, _HIGH)
+    mask = (1 << -exponent) - 1
+    return (a >> -exponent) + ((a & mask) > (mask >> 1) + (a < 0))
+
+
+def _constant(value: int) -> int:
+    """A constant of 32 bits as one of 16."""
+    return (value + (1 << 15)) >> 16
+
+
+def _wrapped(a: Array) -> Array:
+    return ((a + (1 << 15)) & 0xFFFF) - (1 << 15)
