@@ -41,7 +41,7 @@ class DotWriter(LoopWriter):
         self._dots = step.dots
         self._recipe = recipe
 
-    def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
+    def _load_all(self, value: SSAValue, a: Access) -> None:
         """Factors are read in the innermost loop alone."""
 
     def _begin(self, argument: SSAValue, output: int, j: int | None, c: int | None) -> None:

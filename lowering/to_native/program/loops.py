@@ -24,7 +24,7 @@ from .nests import Access, Behind, Nest, dependencies
 from .schedule import Schedule, element_axis
 from .sizes import ONE, ZERO, Size
 from .views import View, stored
-from .writer import Writer
+from .writer import Writer, wide_type
 
 _MOST_UNROLLED = 64
 """Ops behind the sums of a tile that are written for each of them."""
@@ -207,7 +207,7 @@ class LoopWriter:
         """Compute what changes with the loops entered so far and with no later one."""
         for argument, a in self.nest.reads.items():
             if self._same[argument] is argument and self.depth(argument) == depth:
-                self._each(argument, lambda j, c, v=argument, a=a: self._load(v, a, j, c))
+                self._load_all(argument, a)
         for number, argument in enumerate(self.nest.output_arguments()):
             reads = argument.first_use is not None and not self.nest.reductions
             if reads and self.depth(argument) == depth:
@@ -272,8 +272,50 @@ class LoopWriter:
         assert self.plan.vector is not None
         return ONE if a.panels else a.strides[self.plan.vector]
 
+    def _load_all(self, value: SSAValue, a: Access) -> None:
+        """Load what a tile reads for an argument."""
+        plan = self.plan
+        if self.nest.reductions or None in (plan.vector, plan.rows) or not self._lies_across(a):
+            self._each(value, lambda j, c: self._load(value, a, j, c))
+            return
+        for c in range(len(self.pieces)):
+            if self.width(c) == len(self.rows):
+                self._turn(value, a, c)
+                continue
+            for j in self.rows:
+                self._load(value, a, j, c)
+
+    def _lies_across(self, a: Access) -> bool:
+        """Whether an operand lies in a row along the rows of a tile, and not along its vectors."""
+        vector, rows = self.plan.vector, self.plan.rows
+        assert vector is not None and rows is not None
+        return a.depends_on(vector) and a.strides[vector] != ONE and a.strides[rows] == ONE
+
     def _load(self, value: SSAValue, a: Access, j: int | None, c: int | None) -> None:
         self._values[value, j, c] = self._loaded(a, value.type, j, c)
+
+    def _turn(self, value: SSAValue, a: Access, c: int) -> None:
+        """Load a square of elements line by line, along the rows, and turn it over."""
+        writer, vector, width = self.writer, self.plan.vector, len(self.rows)
+        assert vector is not None
+        address, kind = self.address(a, 0, c), stored(a.view.element)
+        lines: list[SSAValue] = []
+        for _ in range(width):
+            lines.append(writer.load(address, wide_type(kind, width)))
+            address = writer.at(address, writer.size(a.strides[vector]), kind)
+        step = 1
+        while step < width:
+            # Squares of `step` elements change places across the diagonal.
+            near = [n - step + width if n & step else n for n in range(width)]
+            far = [n + width if n & step else n + step for n in range(width)]
+            for n in range(width):
+                if not n & step:
+                    x, y = lines[n], lines[n + step]
+                    lines[n], lines[n + step] = (writer.shuffle(x, y, p) for p in (near, far))
+            step *= 2
+        for j, line in zip(self.rows, lines, strict=True):
+            known = writer.loaded(line, a.view.element, value.type)
+            self.set(value, j, c, self._raised(known, a.view))
 
     def _loaded(self, a: Access, kind: Attribute, j: int | None, c: int | None) -> SSAValue:
         writer, vector, width = self.writer, self.plan.vector, self.width(c)

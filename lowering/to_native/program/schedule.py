@@ -50,7 +50,8 @@ class Schedule:
     Attributes:
         outer: parallel loops around the tile, from outside to inside.
         vector: the loop that runs in vectors, if one does.
-        rows: a parallel loop of which several iterations run at once.
+        rows: a parallel loop of which several iterations run at once; without reductions one along
+            which operands lie in a row that do not along `vector`.
         row_count: how many.
         columns: vectors of the loop `vector` that run at once.
         lanes: elements of a vector.
@@ -111,15 +112,16 @@ def _estimated(
     for d in nest.reductions:
         size = nest.sizes[d].number
         repeats *= _ASSUMED if size is None else max(size, 1)
-    rows = _best_rows(nest, vector, lanes) if nest.reductions else None
-    row_count = recipe.tile_rows if rows is not None else 1
+    rows = _best_rows(nest, vector, lanes) if nest.reductions else turned(nest, vector)
+    row_count = 1 if rows is None else recipe.tile_rows if nest.reductions else lanes
     columns = 1
     if nest.reductions and vector is not None:
         columns = max(1, _CHAINS // row_count)
         if not across:
             row_count, columns = _tile(nest, vector, rows, recipe)
+    turn = rows if not nest.reductions else None
     loads = sum(
-        _load_cost(a, vector, lanes)
+        _load_cost(a, vector, lanes, turn)
         / (1 if rows is None or a.depends_on(rows) else row_count)
         / (1 if vector is None or a.depends_on(vector) else columns)
         for a in nest.reads.values()
@@ -201,9 +203,23 @@ def movable(a: Access) -> bool:
     return a.view.buffer.content is not None
 
 
-def _load_cost(a: Access, vector: int | None, lanes: int) -> float:
+def turned(nest: Nest, vector: int | None) -> int | None:
+    """The loop along which most of what is not in a row along `vector` is, without reductions."""
+    if vector is None:
+        return None
+    reads = [a for a in nest.reads.values() if a.depends_on(vector) and a.strides[vector] != ONE]
+    found = [
+        sum(a.strides[d] == ONE for a in reads) if parallel and d != vector else 0
+        for d, parallel in enumerate(nest.parallel)
+    ]
+    return found.index(max(found)) if any(found) else None
+
+
+def _load_cost(a: Access, vector: int | None, lanes: int, turn: int | None = None) -> float:
     if vector is None or not a.depends_on(vector):
         return 1.0
+    if turn is not None and a.strides[turn] == ONE:
+        return 1.0 + lanes.bit_length()
     return 1.0 if a.strides[vector] == ONE or movable(a) else 2.0 * lanes
 
 

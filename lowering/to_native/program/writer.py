@@ -144,9 +144,9 @@ class Writer(Code):
     ) -> SSAValue:
         """One element, or `width` in a row, as values of `kind` in the body of a loop."""
         value = self.load(address, wide_type(stored(element), width))
-        return self._loaded(value, element, kind)
+        return self.loaded(value, element, kind)
 
-    def _loaded(self, value: SSAValue, element: Attribute, kind: Attribute) -> SSAValue:
+    def loaded(self, value: SSAValue, element: Attribute, kind: Attribute) -> SSAValue:
         """What was loaded as a value of a body: truth values are bytes, integers may be narrow."""
         wanted = like(value.type, converted(kind))
         if value.type == wanted:
@@ -176,7 +176,7 @@ class Writer(Code):
             result = self.insert(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
             if lane + 1 < width:
                 address = self.at(address, stride, kind)
-        return self._loaded(result, element, type)
+        return self.loaded(result, element, type)
 
     def scatter(self, value: SSAValue, address: SSAValue, stride: SSAValue, width: int) -> None:
         """Store the lanes of a vector `stride` elements apart."""

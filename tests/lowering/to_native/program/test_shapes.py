@@ -53,6 +53,28 @@ def test_shapes(compile_cases: Callable[..., Any], recipe: str) -> None:
         program.check(program.inputs(batch), batch)
 
 
+@pytest.mark.parametrize("element", ["f32", "f64", "i8", "i32", "i1"])
+def test_squares_are_turned_over(
+    element: str, compile_cases: Callable[..., Any], recipe: str
+) -> None:
+    orders = {
+        f"tensor<?x50x37x{element}>": (0, 2, 1),
+        f"tensor<?x32x16x{element}>": (0, 2, 1),
+        f"tensor<?x5x7x33x{element}>": (0, 3, 1, 2),
+        f"tensor<?x40x{element}>": (1, 0),
+    }
+    cases = {
+        type: (lambda x, order=order: tensor.PermuteOp(x, order), type)
+        for type, order in orders.items()
+    }
+    program = compile_cases(cases, recipe)
+    for batch in (1, 2, 35):
+        inputs = program.inputs(batch)
+        results = program.check(inputs, batch)
+        for x, turned, order in zip(inputs, results, orders.values(), strict=True):
+            np.testing.assert_array_equal(turned, x.transpose(order))
+
+
 def test_rows_are_gathered(compile_cases: Callable[..., Any], recipe: str) -> None:
     cases = {
         "rows": (tensor.GatherRowsOp, "tensor<9x20xf32>; tensor<?x5xi64>"),
