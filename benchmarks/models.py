@@ -4,16 +4,18 @@
     python benchmarks/models.py --files model.tflite model.onnx ...
 
 Networks are those of the benchmarks of files and ResNet-8 (MLPerf Tiny), with random weights. Each
-comes in three forms: its floats, the same with trits for weights (`ternarize`), and trits with
-activations rounded to int8 (`dynamic-int8`). Peers run the floats: ONNX Runtime and LiteRT our
-files of the network, PyTorch the module. `--files` measures files in place of that, integer ones
-above all, beside the engine that they are for.
+comes in five forms: its floats, the same with trits for weights (`ternarize`), both as integers of
+8 bits on ranges from samples (`quantize-activations`), and trits with activations rounded to int8
+in each run (`dynamic-int8`). Peers run floats or int8: ONNX Runtime and LiteRT our files of the
+network, those for processors with VNNI where this is one, PyTorch the module. Trits on 8 bits stand
+beside the int8 files. `--files` measures files in place of that, beside the engine that they are
+for.
 
 All engines of a network take turns in one process; a figure is the median over the rounds, in
 microseconds of processor time for one sample. `x` is ours as a multiple of a peer's; a ratio is
 left out when either median is over 1.3 times its fastest round. `error` is the largest difference
-over the largest value: from float64 for floats, from the peer's result for files, and for trits
-from the reference interpreter.
+over the largest value: from float64 for floats, from the peer's result for files, else from the
+reference interpreter.
 """
 
 from __future__ import annotations
@@ -40,9 +42,17 @@ from rich.table import Table
 from triton_dsl import compile_model, import_model
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.stages import apply_passes
+from triton_dsl.lowering.to_native.kernels.recipes import recipe_for
+from triton_dsl.runtime.native.processor import host_features
 from triton_dsl.targets import native_program
 
 NETWORKS = (*SHIPPED, *SMALL)
+INTEGERS = (
+    "free-batch,expose-logits,drop-dynamic-rounding,fold-constants,fuse-linear,fold-constants,"
+    'canonicalize,quantize-activations{{data="{samples}" bits=8 {weights} signed=false}},'
+    "requantize,cse,dce"
+)
+"""What makes integers of a network, see `docs/quantization.md`."""
 ENGINES = ("ONNX Runtime", "LiteRT", "PyTorch")
 
 
@@ -52,7 +62,7 @@ class Figure:
 
     Attributes:
         network: its name.
-        form: `float`, `trits`, `trits, int8` or `file`.
+        form: `float`, `int8`, `trits`, `trits, int8`, `trits, dynamic` or `file`.
         ours: microseconds.
         peers: microseconds of each engine.
         ratios: ours as a multiple of each; `None` where the rounds differed too much.
@@ -76,30 +86,54 @@ def of_network(name: str, options: Mapping[str, str], rounds: int) -> list[Figur
     program = import_model(module, example_inputs=(example(name, 2),))
     trits = program.clone()
     apply_passes(trits, "ternarize,fuse-linear")
-    forms: dict[str, Run] = {
-        "float": native_program(program, options).bind(content),
-        "trits": native_program(trits, options).bind(content),
-        "trits, int8": native_program(trits, {**options, "precision": "dynamic-int8"}).bind(
-            content
-        ),
-    }
+    programs = {"float": program, "trits": trits, "trits, dynamic": trits}
+    dynamic = {**options, "precision": "dynamic-int8"}
 
     def eager() -> Array:
         with torch.inference_mode():
             return module(x).numpy()
 
     with TemporaryDirectory() as folder:
-        peers: dict[str, Run] = {"PyTorch": eager}
+        samples = Path(folder, "samples.npy")
+        np.save(samples, example(name, 4).numpy())
+        for form, weights in ("int8", "weights=8"), ("trits, int8", ""):
+            integers = (program if weights else trits).clone()
+            apply_passes(integers, INTEGERS.format(samples=samples, weights=weights))
+            programs[form] = integers
+        forms: dict[str, Run] = {
+            form: native_program(p, dynamic if "dynamic" in form else options).bind(content)
+            for form, p in programs.items()
+        }
+        peers: dict[str, dict[str, Run]] = {"float": {"PyTorch": eager}, "int8": {}}
         for engine, backend in (("ONNX Runtime", "onnx"), ("LiteRT", "tflite")):
-            path = Path(folder, f"model.{backend}")
-            compile_model(program, backend=backend).save(path)
-            peers[engine] = runner(path, content, 1)
-        times = measured({**forms, **peers}, rounds)
+            for form, settings in peer_forms(samples, backend, options).items():
+                path = Path(folder, f"{form}.{backend}")
+                compile_model(program, backend=backend, backend_options=settings).save(path)
+                peers[form][engine] = runner(path, content, 1)
+        theirs = {
+            (form, engine): run for form, runs in peers.items() for engine, run in runs.items()
+        }
+        times = measured({**forms, **theirs}, rounds)
     with torch.no_grad():
         exact = module.double()(x.double()).numpy()
-    expected = {"float": exact}
-    expected["trits"] = expected["trits, int8"] = run_module(trits, [content])[0]
-    return [figure(name, form, times, peers, run(), expected[form]) for form, run in forms.items()]
+    told: list[Figure] = []
+    for form, run in forms.items():
+        floats = form in ("float", "trits")
+        expected = exact if form == "float" else run_module(programs[form], [content])[0]
+        beside = "float" if floats else "int8"
+        found = {engine: times[beside, engine] for engine in peers[beside]}
+        told.append(figure(name, form, times[form], found, run(), expected))
+    return told
+
+
+def peer_forms(
+    samples: Path, backend: str, options: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """What our files of floats and of int8 are made with, for one backend."""
+    integers = {"precision": "int8", "calibration": str(samples)}
+    if backend == "onnx" and "vnni" in recipe_for(options.get("recipe"), host_features()).name:
+        integers["int8_weights"] = "always"
+    return {"float": {}, "int8": integers}
 
 
 def of_file(path: Path, options: Mapping[str, str], rounds: int) -> Figure:
@@ -109,12 +143,13 @@ def of_file(path: Path, options: Mapping[str, str], rounds: int) -> Figure:
     engine = "LiteRT" if path.suffix == ".tflite" else "ONNX Runtime"
     peers: dict[str, Run] = {engine: runner(path, x, 1)}
     times = measured({"file": ours, **peers}, rounds)
-    return figure(path.name, "file", times, peers, ours(), peers[engine]())
+    found = {engine: times[engine]}
+    return figure(path.name, "file", times["file"], found, ours(), peers[engine]())
 
 
-def measured(runs: Mapping[str, Run], rounds: int) -> dict[str, Contender]:
+def measured(runs: Mapping[Any, Run], rounds: int) -> dict[Any, Contender]:
     """All engines, in turns."""
-    found = {name: Contender(name, run, run, clock=process_time) for name, run in runs.items()}
+    found = {name: Contender(str(name), r, r, clock=process_time) for name, r in runs.items()}
     take_turns(list(found.values()), rounds)
     return found
 
@@ -122,17 +157,16 @@ def measured(runs: Mapping[str, Run], rounds: int) -> dict[str, Contender]:
 def figure(
     name: str,
     form: str,
-    times: Mapping[str, Contender],
-    peers: Mapping[str, Run],
+    mine: Contender,
+    peers: Mapping[str, Contender],
     result: Array,
     expected: Array,
 ) -> Figure:
     """One form beside all peers."""
-    mine, wanted = times[form], np.asarray(expected, np.float64)
+    wanted = np.asarray(expected, np.float64)
     told = Figure(name, form, mine.median * 1e6)
     told.error = float(np.abs(result - wanted).max() / max(np.abs(wanted).max(), 1e-30))
-    for engine in peers:
-        other = times[engine]
+    for engine, other in peers.items():
         steady = mine.steady and other.steady
         told.peers[engine] = other.median * 1e6
         told.ratios[engine] = mine.median / other.median if steady else None
