@@ -61,6 +61,7 @@ BUILT_IN = {
         frozenset({"layer", "weights", "trainable"}),
         reads_text=True,
     ),
+    ".gguf": FrontEnd(f"{__package__}.from_checkpoint:from_gguf"),
     ".mlir": IR,
     ".nir": FrontEnd(
         f"{__package__}.from_nir:import_nir",

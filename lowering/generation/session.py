@@ -14,6 +14,7 @@ from ...ir.arrays import Array
 from ...ir.errors import OptionError
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.folder import read_folder
+from ..from_checkpoint.gguf_file import read_gguf
 from ..options import parse_target_spec
 
 
@@ -89,17 +90,17 @@ _OTHER = "engine_session:EngineSession"
 
 
 def open_session(model: Path, engine: str = "native") -> Session:
-    """A session on a Hugging Face folder.
+    """A session on a language model.
 
     Args:
-        model: the folder.
+        model: a Hugging Face folder, or a `.gguf` file.
         engine: `interpreter`, or a target with its options.
 
     Raises:
         SourceError, ParameterError: see `from_checkpoint.folder.from_folder`.
         TritonError: the engine is missing, or does not take the program.
     """
-    decoder, state = read_folder(model)
+    decoder, state = (read_gguf if model.suffix == ".gguf" else read_folder)(model)
     where = _SESSIONS.get(parse_target_spec(engine).name, _OTHER)
     kind: type[Session] = resolve_name(f"{__package__}.{where}")
     return kind.of(decoder, state, engine)

@@ -1,0 +1,241 @@
+"""GGUF files, written by the package `gguf`, beside what Transformers computed from the weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from triton_dsl.dialects import ternary
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import ParameterError, SourceError, TritonError
+from triton_dsl.lowering.generation import open_session
+from triton_dsl.lowering.models import import_model
+from triton_dsl.runtime.generation import generate
+
+from .checkpoints import GROUPS, HEADS, config_of, tensors_of, tokens
+from .test_folder import RECORDS, empty_cache
+
+gguf: Any = pytest.importorskip("gguf")
+
+NAMES = {
+    "embed_tokens": "token_embd",
+    "norm": "output_norm",
+    "lm_head": "output",
+    "q_proj": "attn_q",
+    "k_proj": "attn_k",
+    "v_proj": "attn_v",
+    "o_proj": "attn_output",
+    "q_norm": "attn_q_norm",
+    "k_norm": "attn_k_norm",
+    "attn_sub_norm": "attn_sub_norm",
+    "gate_proj": "ffn_gate",
+    "up_proj": "ffn_up",
+    "down_proj": "ffn_down",
+    "ffn_sub_norm": "ffn_sub_norm",
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "ffn_norm",
+}
+ARCHITECTURES = {"llama": "llama", "qwen2": "qwen2", "qwen3": "qwen3", "bitnet": "bitnet-b1.58"}
+
+
+def named(name: str) -> str:
+    """A tensor of Transformers as `convert_hf_to_gguf.py` calls it."""
+    *_, stem, end = name.split(".")
+    layer = f"blk.{name.split('.')[2]}." if ".layers." in name else ""
+    return f"{layer}{NAMES[stem]}.{end}"
+
+
+def paired(rows: np.ndarray, heads: int) -> np.ndarray:
+    """What `LlamaModel.permute` of that program does."""
+    split = rows.reshape(heads, 2, rows.shape[0] // heads // 2, *rows.shape[1:])
+    return split.swapaxes(1, 2).reshape(rows.shape)
+
+
+def write(
+    path: Path,
+    config: dict[str, Any],
+    tensors: dict[str, np.ndarray],
+    types: dict[str, Any] | None = None,
+    more: dict[str, str] | None = None,
+) -> Path:
+    """A GGUF file; `types` names the block types of tensors by the end of their names."""
+    architecture = ARCHITECTURES.get(config["model_type"], config["model_type"])
+    writer = gguf.GGUFWriter(path, architecture)
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    if "head_dim" in config:
+        writer.add_key_length(config["head_dim"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_token_list(["a", "b"])
+    for key, value in (more or {}).items():
+        writer.add_string(key, value)
+    for name, values in tensors.items():
+        array = values
+        if architecture == "llama" and ("q_proj" in name or "k_proj" in name):
+            array = paired(
+                array, config[f"num_{'attention' if 'q_' in name else 'key_value'}_heads"]
+            )
+        kind = next((t for end, t in (types or {}).items() if name.endswith(end)), None)
+        if kind is None:
+            writer.add_tensor(named(name), np.ascontiguousarray(array))
+        else:
+            packed = gguf.quants.quantize(np.ascontiguousarray(array, np.float32), kind)
+            writer.add_tensor(named(name), packed, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def floats_of(kind: str) -> dict[str, np.ndarray]:
+    """The tensors of a checkpoint, with BitNet's matrices as the floats that trits stand for."""
+    tensors = tensors_of(kind)
+    if not kind.startswith("bitnet"):
+        return tensors
+    result: dict[str, np.ndarray] = {}
+    for name, values in tensors.items():
+        if "_proj.weight" in name:
+            scale = np.float32(np.abs(values).mean(dtype=np.float64))
+            result[name] = (np.clip(np.rint(values / scale), -1, 1) * scale).astype(np.float32)
+        else:
+            result[name] = values
+    return result
+
+
+@pytest.mark.parametrize("kind", ["llama", "llama-trits", "qwen2", "qwen3", "bitnet-online"])
+def test_logits_are_those_of_transformers(kind: str, tmp_path: Path) -> None:
+    module = import_model(write(tmp_path / "model.gguf", config_of(kind), floats_of(kind)))
+    logits, *_ = run_module(module, [tokens(), *empty_cache(kind, 2)])
+    np.testing.assert_allclose(logits, RECORDS[f"{kind}.logits"], rtol=1e-4, atol=2e-5)
+    trits = sum(isinstance(op, ternary.ParameterOp) for op in module.walk())
+    assert trits == (14 if kind in ("llama-trits", "bitnet-online") else 0)
+
+
+def test_text_is_that_of_transformers(tmp_path: Path) -> None:
+    kind = "bitnet-online"
+    path = write(tmp_path / "model.gguf", config_of(kind), floats_of(kind))
+    greedy = RECORDS[f"{kind}.greedy"].tolist()
+    session = open_session(path, "native")
+    assert list(generate(session, greedy[:4], len(greedy) - 4)) == greedy[4:]
+
+
+WIDE = {
+    "model_type": "bitnet",
+    "hidden_size": 256,
+    "intermediate_size": 512,
+    "num_hidden_layers": 1,
+    "num_attention_heads": HEADS - 2,
+    "num_key_value_heads": GROUPS,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+}
+
+
+def wide_tensors() -> dict[str, np.ndarray]:
+    """A block whose rows are whole blocks of ternary types, with scales that float16 has."""
+    rng = np.random.default_rng(0)
+    shapes = {
+        "self_attn.q_proj": (256, 256),
+        "self_attn.k_proj": (128, 256),
+        "self_attn.v_proj": (128, 256),
+        "self_attn.o_proj": (256, 256),
+        "mlp.gate_proj": (512, 256),
+        "mlp.up_proj": (512, 256),
+        "mlp.down_proj": (256, 512),
+    }
+    tensors = {
+        f"model.layers.0.{name}.weight": rng.integers(-1, 2, shape).astype(np.float32) / 16
+        for name, shape in shapes.items()
+    }
+    norms = ("input_layernorm", "post_attention_layernorm", "self_attn.attn_sub_norm")
+    for name in norms:
+        tensors[f"model.layers.0.{name}.weight"] = rng.uniform(0.5, 1.5, 256).astype(np.float32)
+    tensors["model.layers.0.mlp.ffn_sub_norm.weight"] = np.ones(512, np.float32)
+    tensors["model.norm.weight"] = np.ones(256, np.float32)
+    tensors["model.embed_tokens.weight"] = rng.standard_normal((40, 256)).astype(np.float16)
+    return tensors
+
+
+@pytest.mark.parametrize("kind", ["TQ1_0", "TQ2_0", "F16", "BF16"])
+def test_ternary_blocks_are_exact(kind: str, tmp_path: Path) -> None:
+    tensors = wide_tensors()
+    plain = import_model(write(tmp_path / "plain.gguf", WIDE, tensors))
+    types = {"_proj.weight": getattr(gguf.GGMLQuantizationType, kind)}
+    packed = import_model(write(tmp_path / "plain2.gguf", WIDE, tensors, types))
+    cache = [np.zeros((1, 0, GROUPS, 64), np.float32)] * 2
+    inputs = [np.array([[3, 17, 39, 0]]), *cache]
+    for actual, expected in zip(run_module(packed, inputs), run_module(plain, inputs), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q5_1"])
+def test_embeddings_in_blocks_are_what_they_stand_for(kind: str, tmp_path: Path) -> None:
+    tensors, type = wide_tensors(), getattr(gguf.GGMLQuantizationType, kind)
+    types = {"embed_tokens.weight": type}
+    blocks = gguf.quants.quantize(tensors["model.embed_tokens.weight"].astype(np.float32), type)
+    floats = {**tensors, "model.embed_tokens.weight": gguf.quants.dequantize(blocks, type)}
+    packed = import_model(write(tmp_path / "a.gguf", WIDE, tensors, types))
+    plain = import_model(write(tmp_path / "b.gguf", WIDE, floats))
+    inputs = [np.array([[3, 17]]), *[np.zeros((1, 0, GROUPS, 64), np.float32)] * 2]
+    np.testing.assert_array_equal(run_module(packed, inputs)[0], run_module(plain, inputs)[0])
+
+
+def test_a_matrix_with_two_scales_is_not_one_of_bitnet(tmp_path: Path) -> None:
+    tensors = wide_tensors()
+    tensors["model.layers.0.mlp.up_proj.weight"][100:] *= 2
+    with pytest.raises(SourceError, match=r"'layers.0.mlp.up_proj' has several scales"):
+        import_model(write(tmp_path / "model.gguf", WIDE, tensors))
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "words"),
+    [
+        ({"model_type": "gemma3"}, {}, "architecture 'gemma3' are not read; known are llama"),
+        ({}, {"bitnet-b1.58.rope.scaling.type": "yarn"}, "rotary embedding scaled by 'yarn'"),
+        ({"num_attention_heads": 3}, {}, "hidden_size 256 is no multiple of 3 heads"),
+    ],
+)
+def test_what_is_not_known(
+    change: dict[str, Any], more: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "model.gguf", {**WIDE, **change}, wide_tensors(), more=more)
+    with pytest.raises(SourceError) as caught:
+        import_model(path)
+    assert words in str(caught.value) and "model.gguf" in str(caught.value)
+
+
+def test_a_tensor_that_is_missing(tmp_path: Path) -> None:
+    tensors = wide_tensors()
+    del tensors["model.layers.0.mlp.ffn_sub_norm.weight"]
+    with pytest.raises(ParameterError, match=r"no tensor 'blk.0.ffn_sub_norm.weight'"):
+        import_model(write(tmp_path / "model.gguf", WIDE, tensors))
+
+
+@pytest.mark.parametrize("size", [0, 3, 4, 24, 100, 900])
+def test_a_file_that_ends_too_soon(size: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "model.gguf", WIDE, wide_tensors())
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(TritonError, match=r"model\.gguf"):
+        import_model(path)
+
+
+def test_damaged_files_give_one_error_or_a_model(tmp_path: Path) -> None:
+    path = write(tmp_path / "model.gguf", config_of("qwen2"), tensors_of("qwen2"))
+    content = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, 2500, 60).tolist():
+        broken = bytearray(content)
+        broken[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(broken)
+        try:
+            import_model(path)
+        except TritonError as error:
+            assert str(error)
