@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError
 from ..ir.interpreter import entry_function
-from ..ir.notebook import html_table
+from ..ir.notebook import html_table, module_html
 from ..ir.pipeline import did_you_mean
 from ..ir.value_names import argument_names, result_names
 from .artifact import write_artifact
@@ -84,7 +84,8 @@ class CompiledModel:
             *(("output", n, t) for n, t in outputs),
             *(("file", n, len(data)) for n, data in self._files()),
         ]
-        return html_table(f"{name} for {self.target}", ["", "name", "type or bytes"], rows)
+        signature = html_table(f"{name} for {self.target}", ["", "name", "type or bytes"], rows)
+        return signature + module_html(self.module, 20)
 
     def _files(self) -> list[tuple[str, bytes]]:
         return list(self.artifact.files.items())

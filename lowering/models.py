@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
 from ..ir.extras import install
+from ..ir.notebook import show_modules
 from ..runtime.engines import from_array
 from .frontends import IR, front_end_of
 from .weights import Weights, attach_weights
@@ -66,6 +67,7 @@ def import_model(
         UnsupportedError: operators without a meaning in the IR.
         BackendError: a package is missing that reads the file.
     """
+    show_modules()
     if isinstance(weights, str):
         weights = Path(weights)
     wanted = {

@@ -25,7 +25,7 @@ from ...dialects.spike.types import dense_type, is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import Observer, entry_function
 from ...ir.locations import location_text
-from ...ir.notebook import html_table
+from ...ir.notebook import html_table, raster_html
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,12 @@ class Activity:
             for layer in self.layers
         ]
         columns = ["layer", "op", "steps", "neurons", "spikes", "rate"]
-        return html_table(title, columns, rows)
+        rasters = [
+            raster_html(x.name, x.output[:, 0].reshape(x.steps, x.neurons) != 0)
+            for x in self.layers[:8]
+            if x.fires and x.output.size
+        ]
+        return html_table(title, columns, rows) + "".join(rasters)
 
     @property
     def spikes(self) -> int:

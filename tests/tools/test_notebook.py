@@ -1,12 +1,14 @@
 """What a notebook shows of compiled models, spiking runs and pictures."""
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from triton_dsl import compile_model
+from triton_dsl import compile_model, import_model
 from triton_dsl.ir.notebook import html_table
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.runtime.spiking.activity import record
@@ -72,6 +74,37 @@ def test_a_spiking_run(tmp_path: Path) -> None:
     assert texts[0].startswith(f"{run.spikes:,} spikes")
     assert {"layer", "rate", "spike.lif"} <= set(texts)
     assert f"{run.layers[-1].spikes:,}" in texts
+
+
+def test_the_raster_of_a_run_has_a_mark_for_each_spike() -> None:
+    run = record(import_tri(SPIKING), [np.full((1, 4), 0.5, np.float32)])
+    html = run._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    pictures = re.findall(r'<svg viewBox="0 -.5 8 4".*?<path d="([^"]*)"', html)
+    assert len(pictures) == 2
+    for layer, marks in zip(run.layers, pictures, strict=True):
+        places = {(int(t), int(n)) for t, n in re.findall(r"M(\d+) (\d+)h", marks)}
+        assert places == set(
+            zip(*map(np.ndarray.tolist, np.nonzero(layer.output[:, 0])), strict=True)
+        )
+
+
+def test_a_module_shows_its_ops_in_a_notebook(tmp_path: Path) -> None:
+    pytest.importorskip("IPython", reason="pip install ipython")
+    from IPython.core.interactiveshell import InteractiveShell
+
+    path = tmp_path / "net.tri"
+    path.write_text(DENSE, encoding="utf-8")
+    shell = InteractiveShell.instance()
+    try:
+        module = import_model(path)
+        formatter: Any = shell.display_formatter
+        html = formatter.format(module)[0]["text/html"]
+    finally:
+        InteractiveShell.clear_instance()
+    texts = Cells(html).texts
+    assert texts[0] == "Net: 2 ops"
+    assert {"ternary.parameter", "ternary.matmul", "tensor<?x4xf32>"} <= set(texts)
+    assert any(text.startswith(f"{path}:3:") for text in texts)
 
 
 def test_a_picture_draws_itself() -> None:

@@ -51,7 +51,8 @@ def of_source(
         near = [row for row in rows if row is not None]
         if near:
             found[str(number)] = min(near, key=lambda row: float(row["max_abs"]))
-    return _check("source", getattr(source, "engine", "the source"), objects, found, note)
+    known = getattr(source, "engine", "none")
+    return _check("source", "the source" if known == "none" else known, objects, found, note)
 
 
 def of_target(

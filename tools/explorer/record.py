@@ -107,6 +107,7 @@ def record_of(
         recorder.branch(target, program, module)
         tables += circuit_tables(compile_to_target(module, target, instruments=[recorder]))
         if recorder.stages[-1]["track"] != target:
+            recorder.branch(target, program, module)
             recorder.see(module, "as before", always=True)
     name = module.sym_name.data if module.sym_name is not None else "program"
     return {

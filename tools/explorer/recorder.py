@@ -96,9 +96,12 @@ class Recorder(Instrument):
 
     def start(self, module: ModuleOp) -> None:
         """The module may be a copy of the last one seen: its ops then have the same numbers."""
-        text = lines_of(module)[0]
-        if text == self._text:
-            self._objects = Objects(module)
+        copy = Objects(module)
+        assert self._objects is not None
+        if [op.name for op in copy.ops] == [op.name for op in self._objects.ops]:
+            self._replaced = dict(zip(self._objects.values, copy.values, strict=True))
+        if lines_of(module)[0] == self._text:
+            self._objects = copy
         else:
             self.see(module, "prepare")
 

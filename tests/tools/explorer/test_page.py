@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import torch
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl import explore, import_model
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.registry import parse_module
+from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.passes.analysis.replacement import replace
 from triton_dsl.passes.fuse_linear import FuseLinearPass
+from triton_dsl.runtime import ternary_resnet18
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.explorer.exploration import Exploration
 from triton_dsl.tools.explorer.page import page as page_of
@@ -41,9 +48,8 @@ HOSTILE = "</script><img src=x onerror='window.hurt=1'><b>"
 @pytest.fixture(scope="module")
 def browser(require_tool: Any) -> Iterator[Browser]:
     chromium = require_tool("chromium", "on Debian 'apt-get install chromium'")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
+    api = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
+    with api.sync_playwright() as playwright:
         # Without a sandbox, since a container may give none; the pages are our own.
         yield playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
 
@@ -410,3 +416,48 @@ def test_ten_thousand_ops(browser: Browser, folder: Path) -> None:
     shown.page.keyboard.press("Enter")
     assert shown.get("explorer.op") == 9877
     shown.page.context.close()
+
+
+def test_a_notebook_shows_it(browser: Browser, folder: Path) -> None:
+    """In the frame of a cell, which is a page of its own without an origin."""
+    module, inputs = digits()
+    html = explore(module, inputs)._repr_html_()  # pyright: ignore[reportPrivateUsage]
+    path = folder / "cell.html"
+    path.write_text(f"<!doctype html><body>{html}</body>", encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    frame = page.frame_locator("iframe")
+    frame.locator("body[data-ready]").wait_for(timeout=20_000)
+    assert "import" in frame.locator("#stages").inner_text()
+    page.close()
+
+
+@pytest.mark.slow
+def test_mnist_is_made_in_five_seconds(shared_data: Any, tmp_path: Path) -> None:
+    """Of the processor, with Python's start and ONNX Runtime beside the interpreter."""
+    model = shared_data.path("models", "onnx", "mnist-conv-opset8.onnx")
+    page = tmp_path / "page.html"
+    command = [sys.executable, "-m", "triton_dsl.tools.cli", "explore", str(model), "-t", "onnx"]
+    before = os.times()
+    subprocess.run([*command, "-p", "canonicalize,fuse-linear", "-o", str(page)], check=True)
+    after = os.times()
+    used = after.children_user + after.children_system
+    assert used - before.children_user - before.children_system < 5
+    assert page.stat().st_size < 2_000_000
+
+
+@pytest.mark.slow
+def test_resnet18_opens_in_two_seconds(browser: Browser, folder: Path) -> None:
+    image = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    module = from_torch(ternary_resnet18(small_images=False).eval(), image)
+    passes = "canonicalize,fold-constants,fuse-linear,cse,dce"
+    found = explore(module, [image.numpy()], passes=passes, targets=["onnx"])
+    assert len(found.data["stages"]) >= 5
+    path = written(found, folder, "resnet18")
+    assert path.stat().st_size < 2_000_000
+    times: list[float] = []
+    for _ in range(3):
+        began = perf_counter()
+        Opened(browser, path).page.context.close()
+        times.append(perf_counter() - began)
+    assert min(times) < 2

@@ -1,7 +1,7 @@
 // Which nodes are seen, and where they stand: elkjs in a worker, or rows by depth for large graphs.
 // Not here: drawing.
 
-const LARGE = 900; // nodes beyond which rows by depth are quick and elkjs is not
+const LARGE = 500; // nodes beyond which rows by depth are quick and elkjs is not
 
 /** The layers of a stage as a tree of paths, without those that hold one thing or everything. */
 function layersOf(stage) {
@@ -83,7 +83,7 @@ function viewOf(stage, closed, constants, measure) {
   return { nodes: [...nodes.values()], edges: [...edges.values()].filter((e) => nodes.has(e.to)), groups: [] };
 }
 
-const titleOf = (stage, key) => (key.startsWith("op:") ? stage.ops[Number(key.slice(3))].label : key.slice(2).split("\n").at(-1));
+const titleOf = (stage, key) => (key.startsWith("op:") ? stage.label(Number(key.slice(3))) : key.slice(2).split("\n").at(-1));
 
 /** What a node says, and its size. */
 function faceOf(stage, node, measure) {
@@ -97,18 +97,16 @@ function faceOf(stage, node, measure) {
   } else if (node.op !== null && node.ops.length === 1) {
     const op = stage.ops[node.op];
     const value = stage.values[op.results[0]];
-    title = op.label;
+    title = stage.label(node.op);
     const called = op.place.name || op.group.join(".") || (op.stored ? op.attributes.key ?? "" : "");
     lines = [called, value ? shapeText(value) : ""].filter(Boolean);
     if (node.stored.length) lines.splice(called ? 1 : 0, 0, node.stored.map((v) => `◇ ${shapeText(stage.values[v])}`).slice(0, 2).join("  ") + (node.stored.length > 2 ? ` +${node.stored.length - 2}` : ""));
     facts = value?.statistics;
-    kind = op.kind;
+    kind = stage.kind(node.op);
   } else {
     title = titleOf(stage, node.key);
     lines = [`${node.ops.filter((n) => !stage.ops[n].stored).length} ops`];
-    const counts = new Map();
-    node.ops.forEach((n) => stage.ops[n].stored || counts.set(stage.ops[n].kind, (counts.get(stage.ops[n].kind) ?? 0) + 1));
-    kind = [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? 7;
+    kind = Math.min(kind, ...node.ops.filter((n) => !stage.ops[n].stored).map((n) => stage.kind(n)));
   }
   const bars = facts?.histogram ? 22 : 0;
   const width = Math.min(260, Math.max(96, ...[measure(title, true), ...lines.map((line) => measure(line, false))].map((w) => w + 30)));

@@ -3,8 +3,8 @@
 const MODES = ["kind", "error", "change", "zeros", "bits", "spikes"];
 
 class App {
-  constructor(record) {
-    Object.assign(this, { record, stage: record.stages[record.program], op: null, check: null, errors: new Map(), mode: "kind", closed: new Map(), constants: false, step: 0, compared: null, onlyChanges: false, views: new Map(), layout: new Layout(), onChoose: null });
+  constructor(record, layout) {
+    Object.assign(this, { record, stage: record.stages[record.program], op: null, check: null, errors: new Map(), mode: "kind", closed: new Map(), constants: false, step: 0, compared: null, onlyChanges: false, views: new Map(), layout, onChoose: null });
     this.tab = "IR";
     this.graph = new Graph($("graph"), {
       over: (found, x, y) => this.tip(found, x, y),
@@ -85,7 +85,7 @@ class App {
       const all = new Set(stage.paths.flat());
       const inner = [...all].filter((key) => key.startsWith("op:") && stage.ops[Number(key.slice(3))].parent >= 0);
       const seen = stage.ops.filter((op) => !op.stored).length;
-      const outer = seen > 320 ? new Set(stage.paths.map((path) => path[0]).filter(Boolean)) : [];
+      const outer = seen > 120 ? new Set(stage.paths.map((path) => path[0]).filter(Boolean)) : [];
       this.closed.set(stage.index, new Set([...inner, ...outer].filter((key) => all.has(key) && !(key.startsWith("op:") && stage.ops[Number(key.slice(3))].parent < 0))));
     }
     return this.closed.get(stage.index);
@@ -231,7 +231,7 @@ class App {
   }
 
   legend() {
-    const seen = new Set(this.stage.ops.map((op) => op.kind));
+    const seen = new Set(this.stage.ops.map((_, n) => this.stage.kind(n)));
     const entries = {
       kind: KINDS.filter((_, i) => seen.has(i)).map(([name, colour]) => [colour, name]),
       error: [["hsl(150 70% 52%)", "equal"], ["hsl(60 70% 52%)", "rounding"], [this.css("bad"), "wrong"]],
@@ -380,7 +380,7 @@ class App {
     const inner = el("div");
     bar.append(select, el("span", "", `${file.lines.length} ${file.name.endsWith(".onnx") ? "nodes" : "lines"}`));
     pane.append(bar, inner);
-    const ops = (line) => stage.bySource.get(`${index}:${line}`) ?? [];
+    const ops = (line) => stage.from(index, line);
     const rows = file.lines.map((text, i) => ({ text, number: i + 1, line: i + 1 }));
     const list = new Lines(inner, pane, rows, file.name.endsWith(".mlir") ? "mlir" : "tri", {
       click: (row) => {
@@ -494,7 +494,9 @@ class App {
   }
 }
 
+const layout = new Layout();
+layout.worker(); // begins while the record is unpacked
 unpacked("record").then((text) => {
-  window.explorer = new App(new RecordModel(JSON.parse(text)));
+  window.explorer = new App(new RecordModel(JSON.parse(text)), layout);
   return window.explorer.begin();
 });

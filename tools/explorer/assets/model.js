@@ -59,22 +59,48 @@ class Stage {
     Object.assign(this, data);
     this.index = index;
     this.title = this.track ? `${this.track}/${this.name}` : this.name;
-    this.users = this.values.map(() => []);
-    this.byLine = [];
-    this.ops.forEach((op, n) => {
-      op.kind = kindOf(op.name);
-      op.label = op.name.includes(".") ? op.name.slice(op.name.indexOf(".") + 1) : op.name;
-      op.operands.forEach((v, position) => this.users[v]?.push([n, position]));
-      for (let line = op.lines[0]; line <= op.lines[1]; line++) this.byLine[line] = n;
-    });
-    this.bySource = new Map();
-    this.ops.forEach((op, n) => {
-      if (op.place.file !== undefined) {
-        const key = `${op.place.file}:${op.place.line}`;
-        if (!this.bySource.has(key)) this.bySource.set(key, []);
-        this.bySource.get(key).push(n);
-      }
-    });
+  }
+
+  /** For each value the ops that take it, with the positions. */
+  get users() {
+    if (!this.knownUsers) {
+      this.knownUsers = this.values.map(() => []);
+      this.ops.forEach((op, n) => op.operands.forEach((v, position) => this.knownUsers[v]?.push([n, position])));
+    }
+    return this.knownUsers;
+  }
+
+  /** For each line the innermost op on it. */
+  get byLine() {
+    if (!this.knownLines) {
+      this.knownLines = [];
+      this.ops.forEach((op, n) => {
+        for (let line = op.lines[0]; line <= op.lines[1]; line++) this.knownLines[line] = n;
+      });
+    }
+    return this.knownLines;
+  }
+
+  /** The ops that come from a line of a file. */
+  from(file, line) {
+    if (!this.knownSources) {
+      this.knownSources = new Map();
+      this.ops.forEach(({ place }, n) => {
+        const key = `${place.file}:${place.line}`;
+        if (!this.knownSources.has(key)) this.knownSources.set(key, []);
+        this.knownSources.get(key).push(n);
+      });
+    }
+    return this.knownSources.get(`${file}:${line}`) ?? [];
+  }
+
+  kind(n) {
+    return (this.ops[n].kind ??= kindOf(this.ops[n].name));
+  }
+
+  label(n) {
+    const { name } = this.ops[n];
+    return name.slice(name.indexOf(".") + 1);
   }
 
   /** What a search looks through, for each op, in small letters. */
@@ -150,9 +176,10 @@ class RecordModel {
 
   /** The check by which a stage is judged at a glance: the worst one. */
   verdict(stage) {
-    if (!stage.checks.length) return null;
+    const checks = stage.checks.filter((check) => !check.agrees || Object.keys(check.values).length);
+    if (!checks.length) return null;
     const bad = stage.checks.find((check) => !check.agrees);
     if (bad) return { state: "bad", check: bad };
-    return { state: stage.checks.some((c) => c.kind === "pass" && stage.approximate) ? "meant" : "good", check: stage.checks[0] };
+    return { state: stage.checks.some((c) => c.kind === "pass" && stage.approximate) ? "meant" : "good", check: checks[0] };
   }
 }

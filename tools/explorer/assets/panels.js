@@ -63,8 +63,8 @@ function inspect(app, host) {
   }
   const op = stage.ops[n];
   const head = el("h2", "", op.name);
-  const swatch = el("i", "chip", KINDS[op.kind][0]);
-  swatch.style.color = KINDS[op.kind][1];
+  const swatch = el("i", "chip", KINDS[stage.kind(n)][0]);
+  swatch.style.color = KINDS[stage.kind(n)][1];
   head.append(swatch);
   host.append(head);
   const rows = [];
