@@ -94,6 +94,23 @@ def read_gguf(path: Path) -> tuple[Decoder, dict[str, Array]]:
     Raises:
         SourceError, ParameterError, BackendError: see `from_gguf`.
     """
+    reader, fields, dequantize = _opened(path)
+    tensors = _Tensors(path, reader, dequantize)
+    return read_checkpoint(_config(fields, tensors), tensors, path.stem, f"'{path}'")
+
+
+def end_tokens_of_gguf(path: Path) -> frozenset[int]:
+    """The token that ends a text, if the file says one.
+
+    Raises:
+        SourceError, BackendError: see `from_gguf`.
+    """
+    token = _opened(path)[1].get("tokenizer.ggml.eos_token_id")
+    return frozenset([token] if isinstance(token, int) else [])
+
+
+def _opened(path: Path) -> tuple[Any, dict[str, object], Any]:
+    """The reader of a file, its numbers and texts by name, and what makes floats of blocks."""
     try:
         import gguf
     except ModuleNotFoundError:
@@ -105,8 +122,7 @@ def read_gguf(path: Path) -> tuple[Decoder, dict[str, Array]]:
         refuse(f"'{path}': {error.strerror or error}")
     except _BROKEN as error:
         _refuse_broken(path, error)
-    tensors = _Tensors(path, reader, gguf.quants.dequantize, fields)
-    return read_checkpoint(_config(fields, tensors), tensors, path.stem, f"'{path}'")
+    return reader, fields, gguf.quants.dequantize
 
 
 def _small(field: Any) -> bool:
@@ -168,9 +184,7 @@ class _Tensors:
         heads: how many heads the rows of these tensors are of.
     """
 
-    def __init__(
-        self, path: Path, reader: Any, dequantize: Any, fields: Mapping[str, object]
-    ) -> None:
+    def __init__(self, path: Path, reader: Any, dequantize: Any) -> None:
         self.what = f"'{path}'"
         self.held: dict[str, Any] = {tensor.name: tensor for tensor in reader.tensors}
         self.unread = set(self.held)

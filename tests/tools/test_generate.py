@@ -104,3 +104,8 @@ def test_a_draw_out_of_range(model: Path, capsys: pytest.CaptureFixture[str]) ->
     arguments = ["generate", str(model), "--prompt", "the", "--top-p", "1.5"]
     assert main(arguments) == 2
     assert "top_p must be above 0 and at most 1" in capsys.readouterr().err
+
+
+def test_a_file_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", str(tmp_path / "model.gguf"), "--prompt", "the"]) == 2
+    assert "--tokenizer tokenizer.json" in capsys.readouterr().err

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from ...ir.errors import OptionError
 from ...lowering.from_checkpoint.folder import end_tokens
+from ...lowering.from_checkpoint.gguf_file import end_tokens_of_gguf
 from ...lowering.generation import open_session
 from ...runtime.generation import Pace, Sampling, Tokenizer
 from ...runtime.generation import generate as tokens_after
@@ -15,12 +17,15 @@ from .options import Generate
 def generate(options: Generate) -> None:
     """Print the text as it comes, and how quickly it came."""
     sampling = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
-    tokenizer = Tokenizer(options.model / "tokenizer.json")
+    one_file = options.model.suffix == ".gguf"
+    if one_file and options.tokenizer is None:
+        raise OptionError("tokens of a .gguf file need a tokenizer: --tokenizer tokenizer.json")
+    tokenizer = Tokenizer(options.tokenizer or options.model / "tokenizer.json")
     prompt = tokenizer.encode(options.prompt)
     with progress() as bar:
         bar.add_task(f"Compiling {options.model} for {options.engine}", total=None)
         session = open_session(options.model, options.engine)
-    stop = end_tokens(options.model)
+    stop = (end_tokens_of_gguf if one_file else end_tokens)(options.model)
     pace = Pace(len(prompt))
     chosen = tokens_after(session, prompt, options.max_tokens, sampling=sampling, stop=stop)
     parts: list[tuple[int, str]] = []

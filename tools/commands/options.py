@@ -617,7 +617,7 @@ class Explore:
 
 @dataclass(frozen=True)
 class Generate:
-    """Continue a text with a language model in a Hugging Face folder.
+    """Continue a text with a language model: a Hugging Face folder or a .gguf file.
 
     Example: triton generate BitNet-b1.58-2B4T --prompt 'Ternary weights' --max-tokens 64
     """
@@ -625,14 +625,18 @@ class Generate:
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="FOLDER",
-            help="With config.json, .safetensors, tokenizer.json.",
+            metavar="MODEL",
+            help="A folder with config.json and .safetensors, or a .gguf file.",
             show_default=False,
         ),
     ]
     prompt: Annotated[
         str, typer.Option("--prompt", metavar="TEXT", help="What to continue.", show_default=False)
     ]
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A tokenizer.json.", show_default="that of the folder"),
+    ] = None
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", min=1, max=1_000_000, help="Tokens at most.")
     ] = 128

@@ -151,7 +151,7 @@ def wide_tensors() -> dict[str, np.ndarray]:
         "mlp.up_proj": (512, 256),
         "mlp.down_proj": (256, 512),
     }
-    tensors = {
+    tensors: dict[str, np.ndarray] = {
         f"model.layers.0.{name}.weight": rng.integers(-1, 2, shape).astype(np.float32) / 16
         for name, shape in shapes.items()
     }
