@@ -14,6 +14,7 @@ from .calls import Call, is_composite, nodes_of, operator_name, schema_of
 
 if TYPE_CHECKING:
     from torch import FunctionSchema
+    from torch._ops import OpOverload
     from torch.export import ExportedProgram
     from torch.fx import Node
 
@@ -48,12 +49,40 @@ def hopeless(
         return []
     known = cast("Mapping[object, object]", torch.export.default_decompositions())
     needed = _needed(program)
-    return [
-        node
-        for node in missing
-        if node in needed
-        and (operator_name(node) in refused or not (node.target in known or is_composite(node)))
-    ]
+
+    def is_certain(node: Node) -> bool:
+        if operator_name(node) in refused:
+            return True
+        if is_composite(node):
+            return any(not has_rule(part) and part.target not in known for part in _parts(node))
+        return node.target not in known
+
+    return [node for node in missing if node in needed and is_certain(node)]
+
+
+def _parts(node: Node) -> list[Node]:
+    """The operators that a composite one calls, by itself; none where that cannot be told."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils import _pytree as pytree
+
+    values = [value.meta.get("val") for value in node.all_input_nodes]
+    places = {id(value): index for index, value in enumerate(node.all_input_nodes)}
+    arguments = cast("list[object]", pytree.tree_leaves((node.args, node.kwargs)))
+    _, layout = pytree.tree_flatten((node.args, node.kwargs))
+
+    def call(*inputs: object) -> object:
+        given = [inputs[places[id(value)]] if id(value) in places else value for value in arguments]
+        args, kwargs = pytree.tree_unflatten(given, layout)
+        return cast("OpOverload", node.target)(*args, **kwargs)
+
+    if any(value is None for value in values):
+        return []
+    try:
+        graph = make_fx(call)(*values).graph
+    except Exception:
+        return []
+    graph.eliminate_dead_code()
+    return [part for part in graph.nodes if schema_of(part) is not None]
 
 
 def _needed(program: ExportedProgram) -> set[Node]:

@@ -31,6 +31,7 @@ class Then(nn.Module):
         (torch.bernoulli, "aten::bernoulli"),
         (torch.nonzero, "aten::nonzero"),
         (torch.unique, "aten::_unique2"),
+        (lambda y: torch.linalg.eigvals(y @ y.mT).real, "aten::linalg_eigvals"),
         (lambda y: y[y > 0], "aten::index"),
     ],
 )
