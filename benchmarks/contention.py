@@ -11,19 +11,17 @@ first. On a machine that others use, `nice -n -20` keeps them out of the figures
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import perf_counter, sleep
 
 import numpy as np
 from kernels import perceptron
 from measure.rounds import Run
-from rich.console import Console
+from measure.telling import load_average, print_table, tell
 from rich.table import Table
 from simulator import layers_of, ours
 from simulator import program as spiking_program
@@ -146,7 +144,7 @@ def show(lines: Sequence[Figure]) -> None:
         table.add_row(
             line.problem, str(line.busy), str(line.threads), *numbers, f"{line.alone:.2f}"
         )
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    print_table(table, 120)
 
 
 def numbers(text: str) -> list[int]:
@@ -172,14 +170,9 @@ def main(line: Sequence[str] | None = None) -> None:
         import torch
 
         torch.set_num_threads(max(options.threads))
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = load_average()
     lines = list(figures(options))
-    if options.json:
-        found = [asdict(figure) for figure in lines]
-        print(json.dumps({"processors": os.cpu_count(), "load": load, "figures": found}, indent=2))
-        return
-    show(lines)
-    print(f"{os.cpu_count()} processors, load {load} at the start")
+    tell(lines, lambda: show(lines), as_json=options.json, load=load)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -47,12 +47,13 @@ from measure.exporters import EXPORTERS
 from measure.integer_files import integer_table
 from measure.networks import NETWORKS, example, network
 from measure.rounds import Contender, take_turns
-from rich.console import Console
+from measure.telling import chosen, load_average, print_table, tell
 from rich.table import Table
 
 WORKER = Path(__file__).with_name("measure") / "exporters.py"
 MOST_SECONDS = 1800
 TURNS = 31
+WIDTH = 150
 
 
 @dataclass
@@ -209,28 +210,12 @@ def show(figures: Sequence[Figure]) -> None:
             str(figure.transposes),
             f"{figure.names:.0%}",
         )
-    print_wide(table)
-
-
-def print_wide(table: Table) -> None:
-    """Print a table, on 150 columns where there is no terminal."""
-    Console(width=None if sys.stdout.isatty() else 150).print(table)
+    print_table(table, WIDTH)
 
 
 def ratio(value: float | None) -> str:
     """As it stands in the table."""
     return "-" if value is None else f"{value:.2f}"
-
-
-def chosen(text: str, known: Sequence[str], what: str) -> list[str]:
-    """A list of names; stops the program at one that is unknown."""
-    names = [part.strip() for part in text.split(",")]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        sys.exit(
-            f"benchmarks/export.py: error: no {what} '{unknown[0]}'; there are {', '.join(known)}"
-        )
-    return names
 
 
 def main(line: Sequence[str] | None = None) -> None:
@@ -249,7 +234,7 @@ def main(line: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(line)
     if options.integers:
-        print_wide(integer_table(options.integers, options.threads, TURNS))
+        print_table(integer_table(options.integers, options.threads, TURNS), WIDTH)
         return
     networks = chosen(options.networks, NETWORKS, "network")
     wanted = chosen(options.exporters, tuple(EXPORTERS), "exporter")
@@ -259,13 +244,7 @@ def main(line: Sequence[str] | None = None) -> None:
         for name in networks
         for figure in measured(name, pythons, options.rounds, options.threads)
     ]
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    if options.json:
-        found = [asdict(figure) for figure in figures]
-        print(json.dumps({"processors": os.cpu_count(), "load": load, "figures": found}, indent=2))
-        return
-    show(figures)
-    print(f"{os.cpu_count()} processors, load {load}")
+    tell(figures, lambda: show(figures), as_json=options.json, load=load_average())
 
 
 if __name__ == "__main__":

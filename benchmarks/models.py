@@ -21,11 +21,8 @@ reference interpreter.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
@@ -36,7 +33,7 @@ from measure.exported_files import Array, runner
 from measure.integer_files import sample_of
 from measure.networks import SHIPPED, SMALL, example, network
 from measure.rounds import Contender, Run, take_turns
-from rich.console import Console
+from measure.telling import chosen, load_average, print_table, tell
 from rich.table import Table
 
 from triton_dsl import compile_model, import_model
@@ -188,7 +185,7 @@ def show(figures: Sequence[Figure]) -> None:
             cells.append(f"{told.peers[engine]:.0f}" if engine in told.peers else "")
             cells.append("-" if ratio is None else f"{ratio:.2f}")
         table.add_row(*cells, f"{told.error:.1e}")
-    Console(width=None if sys.stdout.isatty() else 130).print(table)
+    print_table(table, 130)
 
 
 def main(line: Sequence[str] | None = None) -> None:
@@ -202,11 +199,7 @@ def main(line: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args(line)
-    names = [name.strip() for name in given.networks.split(",")]
-    unknown = [name for name in names if name not in NETWORKS]
-    if unknown:
-        known = ", ".join(NETWORKS)
-        sys.exit(f"benchmarks/models.py: error: no network '{unknown[0]}'; there are {known}")
+    names = chosen(given.networks, NETWORKS, "network")
     import torch
 
     torch.set_num_threads(1)
@@ -215,13 +208,7 @@ def main(line: Sequence[str] | None = None) -> None:
         figures = [of_file(path, options, given.rounds) for path in given.files]
     else:
         figures = [told for name in names for told in of_network(name, options, given.rounds)]
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    if given.json:
-        found = [asdict(told) for told in figures]
-        print(json.dumps({"processors": os.cpu_count(), "load": load, "figures": found}, indent=2))
-        return
-    show(figures)
-    print(f"{os.cpu_count()} processors, load {load}")
+    tell(figures, lambda: show(figures), as_json=given.json, load=load_average())
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from measure.rounds import Contender, Run, take_turns
 from measure.spiking_peers import Peer, installed_simulators
+from measure.telling import load_average, print_table
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.table import Table
 from xdsl.dialects.builtin import ModuleOp
 
@@ -210,7 +210,7 @@ def show(lines: Sequence[Line], threads: int) -> None:
             "-" if other is None else f"{one.median / other:.2f}",
             "" if one.activity is None else f"{one.activity:.1%}",
         )
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+    print_table(table, 120)
 
 
 def options_of(line: Sequence[str] | None) -> argparse.Namespace:
@@ -243,7 +243,7 @@ def main(line: Sequence[str] | None = None) -> None:
     lines = [one for problem in measured(options, peers) for one in problem]
     for peer in peers:
         peer.stop()
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    load = load_average()
     if options.json:
         document = {"processors": os.cpu_count(), "load": load, "lines": list(map(asdict, lines))}
         print(json.dumps(document, indent=2))

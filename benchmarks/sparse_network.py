@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from rich.console import Console
+from measure.telling import print_table
 from rich.table import Table
 
 from triton_dsl import import_tri
@@ -117,7 +117,7 @@ def main() -> None:
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(*(f"{n:.1%}" if k == "fired" else f"{n:,.4g}" for k, n in row.items()))
-    Console(width=None if sys.stdout.isatty() else 160).print(table)
+    print_table(table, 160)
 
 
 if __name__ == "__main__":

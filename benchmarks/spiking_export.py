@@ -14,16 +14,14 @@ either side's median is over 1.3 times its fastest round. Counts of spikes are c
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from measure.rounds import Figure, Run, contenders, figures, show, take_turns
+from measure.telling import load_average, tell
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
@@ -153,13 +151,8 @@ def main(line: Sequence[str] | None = None) -> None:
         for batch in options.batches
         for figure in measured(options.layers, options.steps, batch, options.rounds)
     ]
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    if options.json:
-        found = [asdict(figure) for figure in lines]
-        print(json.dumps({"processors": os.cpu_count(), "load": load, "figures": found}, indent=2))
-        return
-    show("a spiking network that leaves", lines)
-    print(f"{os.cpu_count()} processors, load {load}")
+    title = "a spiking network that leaves"
+    tell(lines, lambda: show(title, lines), as_json=options.json, load=load_average())
 
 
 if __name__ == "__main__":

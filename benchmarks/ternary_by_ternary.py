@@ -13,16 +13,15 @@ median is over 1.3 times its fastest round. Each result is checked against int64
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import numpy as np
 from measure.rounds import Figure, Run, contenders, figures, show, take_turns
+from measure.telling import load_average, tell
 from numpy.typing import NDArray
 
 from triton_dsl.ir.errors import TritonError
@@ -122,13 +121,7 @@ def main(line: Sequence[str] | None = None) -> None:
         for part in measured(shape, threads, options.schemes, options.rounds)
         for figure in part
     ]
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    if options.json:
-        found = [asdict(figure) for figure in lines]
-        print(json.dumps({"processors": os.cpu_count(), "load": load, "figures": found}, indent=2))
-        return
-    show("trits by trits", lines)
-    print(f"{os.cpu_count()} processors, load {load}")
+    tell(lines, lambda: show("trits by trits", lines), as_json=options.json, load=load_average())
 
 
 if __name__ == "__main__":
