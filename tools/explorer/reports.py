@@ -40,10 +40,13 @@ def circuit_tables(artifact: Artifact) -> list[dict[str, Any]]:
     if not isinstance(report, dict) or "estimate" not in report:
         return []
     found = cast("dict[str, Any]", report)
-    rows = [(_place(layer), *(layer.get(c) for c in _CIRCUIT)) for layer in found["layers"]]
+    rows = [
+        (_place(layer), str(layer["source"]).partition(" ")[0], *(layer.get(c) for c in _CIRCUIT))
+        for layer in found["layers"]
+    ]
     whole = {**found["totals"], **found["estimate"]}
-    rows.append(("the whole circuit", *(whole.get(c) for c in _CIRCUIT)))
-    return [table("Circuit, estimated", ["layer", *_CIRCUIT], rows)]
+    rows.append(("the whole circuit", "", *(whole.get(c) for c in _CIRCUIT)))
+    return [table("Circuit, estimated", ["layer", "op", *_CIRCUIT], rows)]
 
 
 def _place(layer: dict[str, Any]) -> str:

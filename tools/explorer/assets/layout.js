@@ -83,7 +83,11 @@ function viewOf(stage, closed, constants, measure) {
   return { nodes: [...nodes.values()], edges: [...edges.values()].filter((e) => nodes.has(e.to)), groups: [] };
 }
 
-const titleOf = (stage, key) => (key.startsWith("op:") ? stage.label(Number(key.slice(3))) : key.slice(2).split("\n").at(-1));
+function titleOf(stage, key) {
+  if (key.startsWith("g:")) return key.slice(2).split("\n").at(-1);
+  const name = stage.ops[Number(key.slice(3))].attributes.sym_name;
+  return name ? `@${name}` : stage.label(Number(key.slice(3)));
+}
 
 /** What a node says, and its size. */
 function faceOf(stage, node, measure) {

@@ -342,6 +342,7 @@ class App {
     const inner = el("div");
     pane.append(inner);
     const rows = stage.text.map((text, i) => ({ text, number: i + 1, line: i }));
+    if (stage.left_out) rows.push({ text: `// and ${number(stage.left_out)} more ops, which are not on this page` });
     const list = new Lines(inner, pane, rows, "mlir", {
       click: (row) => stage.byLine[row.line] !== undefined && this.choose(stage.byLine[row.line]),
       classOf: (row) => {
