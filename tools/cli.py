@@ -45,17 +45,15 @@ for options in COMMANDS:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        print(f"triton-dsl {version('triton-dsl')}")
+        print(resolve_name(f"{__package__}.installation:versions")())
         raise typer.Exit
 
 
 @app.callback()
 def _root(  # pyright: ignore[reportUnusedFunction]
     version: bool = typer.Option(
-        False, "--version", help="Print the version and exit.", callback=_print_version,
-        is_eager=True,
+        False, "--version", help="Print the version, and those of the engines.",
+        callback=_print_version, is_eager=True,
     ),
     verbose: bool = typer.Option(
         False, "--verbose", "-v", help="Log each stage with its time, on standard error."

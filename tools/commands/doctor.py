@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib.metadata import PackageNotFoundError, version
 
 import typer
 
@@ -13,23 +12,8 @@ from ...lowering.to_native.kernels.bitplanes_schemes import best_scheme
 from ...lowering.to_native.kernels.recipes import best_recipe
 from ...runtime.native.processor import host_processor
 from ..console import print_json, show, table
+from ..installation import PACKAGES, installed
 from .options import Doctor
-
-PACKAGES = (
-    ("xdsl", "the IR", None),
-    ("numpy", "arrays", None),
-    ("lark", "the .tri parser", None),
-    ("safetensors", "weights files", None),
-    ("torch", "the PyTorch target, training", "torch"),
-    ("onnx", "the ONNX target", "onnx"),
-    ("onnxruntime", "running ONNX models", "onnx"),
-    ("ai-edge-litert", "the TFLite target", "tflite"),
-    ("llvmlite", "native code", "native"),
-    ("nir", "graphs of spiking networks", "neuromorphic"),
-    ("tonic", "event data", "events"),
-    ("scikit-learn", "the digits demo", "demo"),
-)
-"""Package, what it is for, and the extra that brings it (`None`: always needed)."""
 
 PROGRAMS = (
     ("cc", "native shared libraries, running C", "gcc"),
@@ -68,10 +52,8 @@ def doctor(options: Doctor) -> None:
 
 
 def _package(name: str, extra: str | None) -> tuple[str | None, str]:
-    try:
-        return version(name), ""
-    except PackageNotFoundError:
-        return None, install(extra or "")
+    found = installed(name)
+    return found, "" if found else install(extra or "")
 
 
 def _program(name: str, package: str) -> tuple[str | None, str]:
