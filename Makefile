@@ -16,7 +16,7 @@ PYTHON = $(shell for python in python3.14 python3.13 python3.12 python3.11 pytho
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
 	then echo $$python; break; fi; done)
 
-.PHONY: help demo test test-all properties lint format lit fuzz artefacts bench clean
+.PHONY: help demo test test-all properties lint format lit fuzz artefacts bench site clean
 .DELETE_ON_ERROR:
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make lit       the files of tests/filecheck, each command in its own process"
 	@echo "make fuzz      generated programs against other engines: TIME=seconds COUNT=n KIND=tri SEED=n JOBS=n"
 	@echo "make artefacts tables everything compiled, or compares it with the table of BEFORE=FILE"
+	@echo "make site      the pages and docstrings as a site, in build/site"
 	@echo "make bench     the benchmarks of the compiler and of its kernels"
 	@echo "make clean     remove the virtual environment and everything generated"
 
@@ -60,7 +61,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt $(VENV)/.torch
 
 $(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.torch
 	@echo "Installing the compiler and what its tests need"
-	@$(INSTALL) --editable '.[torch,onnx,tflite,native,language,neuromorphic,events,serve,lsp,pictures,demo,dev]'
+	@$(INSTALL) --editable '.[torch,onnx,tflite,native,language,neuromorphic,events,serve,site,lsp,pictures,demo,dev]'
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -106,6 +107,9 @@ artefacts: $(VENV)/.test
 
 bench: $(VENV)/.test
 	@for program in benchmarks/*.py; do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+site: $(VENV)/.test
+	$(BIN)/python -m mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist out .lit .pytest_cache .ruff_cache .hypothesis *.egg-info

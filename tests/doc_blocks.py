@@ -161,7 +161,8 @@ def run(page: str, kinds: Sequence[str]) -> list[str]:
         folder.mkdir()
         os.chdir(folder)
         text = "\n".join(block for _, (_, block) in own)
-        if re.search(r"\b(model|net|digits|samples|weights)\.\w", text):
+        own_files = page.startswith("docs/tutorials/")
+        if not own_files and re.search(r"\b(model|net|digits|samples|weights)\.\w", text):
             model_files(folder, page)
         given = names(page)
         for number, (kind, block) in own:

@@ -16,11 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LONG = {"docs/backends.md", "docs/conversion.md", "docs/events.md", "docs/learning_rules.md"}
 """Pages whose Python trains or compiles for many seconds."""
+TUTORIALS = {page for page in doc_blocks.PAGES if page.startswith("docs/tutorials/")}
+BOTH = {"docs/import_pytorch.md", *TUTORIALS}
 
 
 def pieces(kind: str) -> list[str]:
-    """The pages that have blocks of a language."""
-    pages = doc_blocks.PAGES
+    """The pages that have blocks of a language, without those whose kinds need each other."""
+    pages = [page for page in doc_blocks.PAGES if page not in BOTH]
     return [page for page in pages if any(k == kind for k, _ in doc_blocks.blocks(page))]
 
 
@@ -50,8 +52,12 @@ def test_long_python_of_the_pages(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_commands_of_the_pages(tmp_path: Path) -> None:
-    both = "docs/import_pytorch.md"  # its commands take a file that its Python saves
-    check([both, *(f"{page}:sh" for page in pieces("sh") if page != both)], tmp_path)
+    check([f"{page}:sh" for page in pieces("sh")], tmp_path)
+
+
+@pytest.mark.slow
+def test_pages_whose_commands_take_what_their_python_makes(tmp_path: Path) -> None:
+    check(sorted(BOTH), tmp_path)
 
 
 def test_some_blocks(tmp_path: Path) -> None:
