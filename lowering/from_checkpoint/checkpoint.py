@@ -7,7 +7,7 @@ files (`folder`, `gguf_file`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import ml_dtypes
 import numpy as np
@@ -35,6 +35,20 @@ _ELEMENTS = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bflo
 _MOST_BLOCKS = 1000
 
 
+class Checkpoint(NamedTuple):
+    """A model on its way in.
+
+    Attributes:
+        decoder: its sizes.
+        weights: by the names that they have in the program; embeddings and the last normalisation
+            come first, then one block after the other. Each is read when it is asked for, and may
+            raise a `TritonError`.
+    """
+
+    decoder: Decoder
+    weights: Iterator[tuple[str, Array]]
+
+
 class TensorSource(Protocol):
     """Tensors by name, read one at a time.
 
@@ -57,8 +71,8 @@ class TensorSource(Protocol):
 
 def read_checkpoint(
     config: Mapping[str, Any], tensors: TensorSource, name: str, what: str
-) -> tuple[Decoder, dict[str, Array]]:
-    """The decoder, and its weights by the names that they have in the program.
+) -> Checkpoint:
+    """The decoder, and its weights by the names that they have in the program, read one by one.
 
     Args:
         config: of a model of `_MODELS`.
@@ -67,11 +81,11 @@ def read_checkpoint(
         what: where the configuration is from, for errors.
 
     Raises:
-        SourceError: an unknown kind of model, or tensors that no model has.
+        SourceError: an unknown kind of model.
         ParameterError: a tensor is missing or cannot be read.
     """
     decoder, form = _decoder(config, tensors, name, what)
-    return decoder, dict(_state(decoder, form, tensors))
+    return Checkpoint(decoder, _state(decoder, form, tensors))
 
 
 def _decoder(

@@ -17,8 +17,7 @@ from ...ir.arrays import Array
 from ...ir.errors import ParameterError
 from ...ir.store import open_tensors, read_tensor
 from ..from_tri import import_tri
-from .checkpoint import read_checkpoint
-from .decoder import Decoder
+from .checkpoint import Checkpoint, read_checkpoint
 from .problems import refuse
 from .program import decoder_text
 
@@ -38,12 +37,12 @@ def from_folder(path: Path) -> ModuleOp:
         SourceError: no such model, an unknown kind, or broken files.
         ParameterError: a tensor is missing, or has another shape.
     """
-    decoder, state = read_folder(path)
-    return import_tri(decoder_text(decoder), weights=state)
+    decoder, weights = read_folder(path)
+    return import_tri(decoder_text(decoder), weights=dict(weights))
 
 
-def read_folder(path: Path) -> tuple[Decoder, dict[str, Array]]:
-    """What a folder holds, and its weights by the names that they have in the program.
+def read_folder(path: Path) -> Checkpoint:
+    """What a folder holds.
 
     Raises:
         SourceError, ParameterError: see `from_folder`.
@@ -93,7 +92,10 @@ def end_tokens(path: Path) -> frozenset[int]:
 
 
 class Tensors:
-    """The tensors of a folder's safetensors files, by name."""
+    """The tensors of a folder's safetensors files, by name.
+
+    Files are mapped into memory while a tensor is read, so that what was read is not held.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Open the files; no tensor is read yet.
@@ -103,10 +105,9 @@ class Tensors:
             ParameterError: a file that is no safetensors.
         """
         self.folder, self.what = folder, f"'{folder}'"
-        self._files: dict[str, tuple[Any, Path]] = {}
+        self._files: dict[str, Path] = {}
         for file in self._paths():
-            opened = open_tensors(file)
-            self._files.update(dict.fromkeys(opened.keys(), (opened, file)))
+            self._files.update(dict.fromkeys(open_tensors(file).keys(), file))
         self._prefix = "model." if any(n.startswith("model.") for n in self._files) else ""
         self.unread = set(self._files)
 
@@ -142,7 +143,7 @@ class Tensors:
         if full is None:
             raise ParameterError(f"'{self.folder}' has no tensor '{name}'")
         self.unread.discard(full)
-        return read_tensor(self._files[full][0], full, self._files[full][1])
+        return read_tensor(open_tensors(self._files[full]), full, self._files[full])
 
     def _full(self, name: str) -> str | None:
         names = (name, f"{self._prefix}{name}")

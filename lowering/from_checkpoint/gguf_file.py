@@ -20,8 +20,7 @@ from ...ir.arrays import Array
 from ...ir.errors import BackendError, ParameterError
 from ...ir.extras import install
 from ..from_tri import import_tri
-from .checkpoint import read_checkpoint
-from .decoder import Decoder
+from .checkpoint import Checkpoint, read_checkpoint
 from .problems import refuse
 from .program import decoder_text
 
@@ -84,12 +83,12 @@ def from_gguf(path: Path) -> ModuleOp:
         ParameterError: a tensor is missing, or has another shape.
         BackendError: the package `gguf` is missing.
     """
-    decoder, state = read_gguf(path)
-    return import_tri(decoder_text(decoder), weights=state)
+    decoder, weights = read_gguf(path)
+    return import_tri(decoder_text(decoder), weights=dict(weights))
 
 
-def read_gguf(path: Path) -> tuple[Decoder, dict[str, Array]]:
-    """What a file holds, and its weights by the names that they have in the program.
+def read_gguf(path: Path) -> Checkpoint:
+    """What a file holds.
 
     Raises:
         SourceError, ParameterError, BackendError: see `from_gguf`.

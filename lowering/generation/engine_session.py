@@ -11,6 +11,7 @@ import numpy as np
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
 from ..engine import engine_of
+from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.program import decoder_text
 from ..from_tri import import_tri
@@ -35,9 +36,10 @@ class EngineSession(Session):
         self.reset()
 
     @classmethod
-    def of(cls, decoder: Decoder, state: dict[str, Array], target: str) -> Self:
+    def of(cls, checkpoint: Checkpoint, target: str) -> Self:
         """See `Session.of`."""
-        module = import_tri(decoder_text(decoder, last=True), weights=state)
+        decoder = checkpoint.decoder
+        module = import_tri(decoder_text(decoder, last=True), weights=dict(checkpoint.weights))
         if target == "interpreter":
             return cls(decoder, partial(run_module, module), "the reference interpreter")
         return cls(decoder, engine_of(module, target).run, target)

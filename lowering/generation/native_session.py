@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Self, cast
 
 import numpy as np
@@ -24,6 +25,7 @@ from ...passes.expose_parameters import ExposeParametersPass
 from ...runtime.native.abi.layouts import weights_in
 from ...runtime.native.abi.linear import Layout
 from ...runtime.native.program import NativeProgram, load_program
+from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.program import block_text, head_text
 from ..from_tri import import_tri
@@ -82,8 +84,9 @@ class NativeSession(Session):
         self._caches = [self._cache(_ROOM) for _ in range(2 * len(layers))]
 
     @classmethod
-    def of(cls, decoder: Decoder, state: dict[str, Array], target: str) -> Self:
-        """See `Session.of`; the state is emptied layer by layer."""
+    def of(cls, checkpoint: Checkpoint, target: str) -> Self:
+        """See `Session.of`; the weights of one layer are in memory in their own form at a time."""
+        decoder = checkpoint.decoder
         given = {"outside": True, **parse_target_spec(target).options}
         options = parse_options(NativeOptions, "native", given)
         head = program_content(import_tri(head_text(decoder)), options)
@@ -93,16 +96,18 @@ class NativeSession(Session):
             for count in (1, CHUNK)
         }
         layers: list[_Layer] = []
-        for number, window in enumerate(decoder.windows):
-            prefix = f"layers.{number}."
-            own = {k: state.pop(k) for k in list(state) if k.startswith(prefix)}
-            weights = {key.removeprefix(prefix): value for key, value in own.items()}
-            held: dict[str, Array] = {}
+        rest: dict[str, Array] = {}
+        for number, entries in groupby(checkpoint.weights, lambda entry: _layer_of(entry[0])):
+            if number is None:
+                rest |= entries
+                continue
+            weights = {_within_layer(key): value for key, value in entries}
+            window, held = decoder.windows[number], dict[str, Array]()
             one, many = (blocks[window, c].program(weights, held) for c in (1, CHUNK))
             layers.append(_Layer(one, many, blocks[window, 1].given(weights)))
-        embeddings = state["embed_tokens.weight"]
-        output = state.get("lm_head.weight", embeddings)
-        return cls(decoder, layers, load_program(head), embeddings, output, state["norm.weight"])
+        embeddings = rest["embed_tokens.weight"]
+        output = rest.get("lm_head.weight", embeddings)
+        return cls(decoder, layers, load_program(head), embeddings, output, rest["norm.weight"])
 
     def _feed(self, tokens: Array) -> Array:
         values, start = np.zeros((1, 1, self.decoder.features), np.float32), self.length
@@ -184,6 +189,15 @@ class _Block:
     def given(self, weights: Mapping[str, Array]) -> list[Array]:
         """The arguments behind tokens and caches."""
         return [weights[_within(name)] for name in self.names]
+
+
+def _layer_of(key: str) -> int | None:
+    """The number of the layer that a weight belongs to."""
+    return int(key.split(".")[1]) if key.startswith("layers.") else None
+
+
+def _within_layer(key: str) -> str:
+    return key.split(".", 2)[2]
 
 
 def _within(key: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
+from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.folder import read_folder
 from ..from_checkpoint.gguf_file import read_gguf
@@ -34,13 +35,11 @@ class Session(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, decoder: Decoder, state: dict[str, Array], target: str) -> Self:
+    def of(cls, checkpoint: Checkpoint, target: str) -> Self:
         """A session that was told nothing.
 
         Args:
-            decoder: its sizes.
-            state: its weights, by the names of `from_checkpoint.folder`; emptied where they are
-                held in another form.
+            checkpoint: the model; its weights are read.
             target: with its options.
 
         Raises:
@@ -100,7 +99,7 @@ def open_session(model: Path, engine: str = "native") -> Session:
         SourceError, ParameterError: see `from_checkpoint.folder.from_folder`.
         TritonError: the engine is missing, or does not take the program.
     """
-    decoder, state = (read_gguf if model.suffix == ".gguf" else read_folder)(model)
+    checkpoint = (read_gguf if model.suffix == ".gguf" else read_folder)(model)
     where = _SESSIONS.get(parse_target_spec(engine).name, _OTHER)
     kind: type[Session] = resolve_name(f"{__package__}.{where}")
-    return kind.of(decoder, state, engine)
+    return kind.of(checkpoint, engine)
