@@ -12,7 +12,7 @@ from shutil import which
 import numpy as np
 
 from ..ir.arrays import Array
-from ..lowering.to_verilog.interface import Interface, pack, unpack
+from ..lowering.to_verilog.interface import Interface
 from ..lowering.to_verilog.simulation import simulate_words
 from .layer_results import Difference
 
@@ -61,21 +61,21 @@ def compared(
     Raises:
         BackendError: no simulator, or it refuses the circuit.
     """
-    wanted = len(inputs[0]) * interface.beats_out
+    wanted = len(inputs[0]) * interface.words_out
     run = simulate_words(
         rtl,
         interface,
-        pack(interface.inputs, inputs),
-        pack(interface.outputs, expected),
+        interface.sent(inputs),
+        interface.given(expected),
         simulator or _quickest(len(inputs[0]) * interface.interval),
     )
     complaint = run.complaints[0] if run.complaints else None
     if len(run.words) < wanted:
         complaint = f"only {len(run.words):,} of {wanted:,} beats came"
-    frames = len(run.words) // interface.beats_out
-    words = run.words[: frames * interface.beats_out]
-    outputs = unpack(interface.outputs, [word or 0 for word in words])
-    holes = np.array([w is None for w in words], bool).reshape(frames, interface.beats_out)
+    frames = len(run.words) // interface.words_out
+    words = run.words[: frames * interface.words_out]
+    outputs = interface.taken([word or 0 for word in words])
+    holes = np.array([w is None for w in words], bool).reshape(frames, interface.words_out)
     undefined: Array = holes.max(axis=1)
     difference = _difference(interface, inputs, expected, outputs, undefined, random)
     return Compared(run.engine, outputs, difference, complaint)

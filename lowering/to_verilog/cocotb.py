@@ -108,8 +108,8 @@ def cocotb_files(interface: Interface) -> dict[str, str]:
     """The test and its makefile, by name; they stand beside the files of vectors."""
     test = _TEST.format(
         name=interface.name,
-        beats_in=interface.beats_in,
-        beats_out=interface.beats_out,
+        beats_in=interface.words_in,
+        beats_out=interface.words_out,
     )
     return {
         f"test_{interface.name}.py": test,

@@ -28,6 +28,7 @@ from ...ir.arrays import Array
 from ...ir.errors import LoweringError
 from ...passes.adder_graph.graph import width_of
 from .circuit import INTERFACE
+from .circuit.framing import Framing
 from .circuit.ports import stream_width
 
 Record = dict[str, Any]
@@ -122,6 +123,7 @@ class Interface:
         beats_out: of a frame of results.
         staged: whether it is a network of stages, which marks the last beat of every frame itself.
         pipeline: levels of adders between registers; 0 for no registers.
+        word: bits of a word of the streams; 0 where a word is a beat.
         inputs: in `s_axis_tdata`, the first in the lowest bits.
         outputs: in `m_axis_tdata`.
         layers: what each layer became, see `LayerCount`.
@@ -134,6 +136,7 @@ class Interface:
     beats_out: int
     staged: bool
     pipeline: int
+    word: int
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     layers: tuple[Record, ...]
@@ -146,18 +149,61 @@ class Interface:
     @property
     def input_width(self) -> int:
         """The bits of `s_axis_tdata`."""
-        return stream_width(sum(sum(port.widths) for port in self.inputs))
+        return self.word or stream_width(_bits(self.inputs))
 
     @property
     def output_width(self) -> int:
         """The bits of `m_axis_tdata`."""
-        return stream_width(sum(sum(port.widths) for port in self.outputs))
+        return self.word or stream_width(_bits(self.outputs))
+
+    @property
+    def framing_in(self) -> Framing | None:
+        """How frames lie in the words that come in; `None` where a word is a beat."""
+        return Framing(self.word, _bits(self.inputs), self.beats_in) if self.word else None
+
+    @property
+    def framing_out(self) -> Framing | None:
+        """The same of words that go out."""
+        return Framing(self.word, _bits(self.outputs), self.beats_out) if self.word else None
+
+    @property
+    def words_in(self) -> int:
+        """The words of a frame that comes in."""
+        return self.framing_in.words if self.framing_in else self.beats_in
+
+    @property
+    def words_out(self) -> int:
+        """The words of a frame of results."""
+        return self.framing_out.words if self.framing_out else self.beats_out
+
+    def sent(self, inputs: Sequence[Array]) -> list[int]:
+        """The words of frames that come in, from arrays as `pack` takes them.
+
+        Raises:
+            LoweringError: a number does not fit its element.
+        """
+        beats = pack(self.inputs, inputs)
+        return self.framing_in.to_words(beats) if self.framing_in else beats
+
+    def given(self, outputs: Sequence[Array]) -> list[int]:
+        """The words of frames of results, from arrays as `pack` takes them."""
+        beats = pack(self.outputs, outputs)
+        return self.framing_out.to_words(beats) if self.framing_out else beats
+
+    def taken(self, words: Sequence[int]) -> list[Array]:
+        """The arrays in words of whole frames of results, as `unpack` gives them."""
+        beats = self.framing_out.to_beats(words) if self.framing_out else words
+        return unpack(self.outputs, beats)
 
     def to_dict(self) -> Record:
         """JSON data."""
         return _record(self, _INTERFACE) | {
             "s_axis_tdata_bits": self.input_width,
             "m_axis_tdata_bits": self.output_width,
+            "words_in": self.words_in,
+            "words_out": self.words_out,
+            "beat_bytes_in": _beat_bytes(self.framing_in, self.inputs),
+            "beat_bytes_out": _beat_bytes(self.framing_out, self.outputs),
             "inputs": [port.to_dict() for port in self.inputs],
             "outputs": [port.to_dict() for port in self.outputs],
         }
@@ -191,9 +237,20 @@ _INTERFACE = {
     "beats_out": "beats_out",
     "staged": "staged",
     "pipeline": "pipeline",
+    "word": "stream_width",
     "layers": "layers",
 }
 """The same of an interface, but for its ports."""
+
+
+def _bits(ports: Sequence[Port]) -> int:
+    """Of a beat."""
+    return sum(sum(port.widths) for port in ports)
+
+
+def _beat_bytes(framing: Framing | None, ports: Sequence[Port]) -> int:
+    """That a beat takes in a frame."""
+    return framing.beat_bytes if framing else stream_width(_bits(ports)) // 8
 
 
 def _record(of: Port | Interface, keys: Mapping[str, str]) -> Record:

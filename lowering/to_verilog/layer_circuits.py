@@ -73,7 +73,7 @@ class LayerCircuits:
         run_stages(work, integer_stages(options))
         cut = cut_layers(work, whole=whole)
         self.layers, self.results = cut.layers, cut.results
-        self._options = replace(options, input_bits=None)
+        self._options = replace(options, input_bits=None, stream_width=None)
         self._ranges = [_range(value) for value in cut.values]
         self._bounds = {
             number: ArgumentBounds(

@@ -63,8 +63,16 @@ endmodule
 """
 
 
-def memory_text(memory: Memory, name: str) -> str:
-    """The module of a memory, called so."""
+def memory_text(memory: Memory, name: str, *, in_tables: bool = True) -> str:
+    """The module of a memory, called so.
+
+    Args:
+        memory: which.
+        name: of its module.
+        in_tables: whether look-up tables can be memories; where none can, synthesis would refuse
+            to make one of them, and small ones are registers.
+    """
+    style = "registers" if memory.style == "distributed" and not in_tables else memory.style
     words = list(enumerate(memory.contents))
     of = f"{memory.width}'h"
     contents = "\n".join(f"    words[{index}] = {of}{word:x};" for index, word in words)
@@ -82,7 +90,7 @@ def memory_text(memory: Memory, name: str) -> str:
         last=memory.depth - 1,
         address=_range(memory.address_width),
         word=_range(memory.width),
-        style=memory.style,
+        style=style,
         contents=contents,
         cases=cases,
     )

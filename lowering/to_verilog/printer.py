@@ -58,8 +58,12 @@ def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog")
     unsupported.raise_if_any()
 
 
-def verilog(module: HardwareModule) -> str:
+def verilog(module: HardwareModule, *, memory_in_tables: bool = True) -> str:
     """One module as text.
+
+    Args:
+        module: the module.
+        memory_in_tables: see `memory_text`.
 
     Raises:
         UnsupportedError: names every op that has no Verilog.
@@ -68,7 +72,7 @@ def verilog(module: HardwareModule) -> str:
     if isinstance(module, hw.HWModuleExternOp):
         memory = memory_of(module)
         assert memory is not None
-        return memory_text(memory, module.sym_name.data)
+        return memory_text(memory, module.sym_name.data, in_tables=memory_in_tables)
     return _Printer(module).text()
 
 

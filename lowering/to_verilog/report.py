@@ -108,6 +108,8 @@ def markdown(data: Record) -> str:
         f"- beats of a frame: {data['beats_in']} in, {data['beats_out']} out",
         f"- streams: s_axis_tdata {data['s_axis_tdata_bits']} bits, "
         f"m_axis_tdata {data['m_axis_tdata_bits']} bits",
+        f"- words of a frame: {data['words_in']} in, {data['words_out']} out; bytes of a beat: "
+        f"{data['beat_bytes_in']} in, {data['beat_bytes_out']} out",
         f"- estimate for {size['family']}: {size['luts']:,} LUTs (of them {size['shift_luts']:,} "
         f"shift registers, {size['memory_luts']:,} memory), {size['flip_flops']:,} flip-flops, "
         f"{size['memory_kbits']:,} kbit in {size['block_memories']:,} memory blocks",

@@ -19,7 +19,7 @@ from ...ir.errors import BackendError
 from ...runtime.verilog import simulate
 from ..artifact import Artifact
 from ..engine import ArtifactEngine
-from .interface import Interface, Port, Quantization, Record, frames_of, pack, shaped, unpack
+from .interface import Interface, Port, Quantization, Record, frames_of, shaped
 from .testbench import vector_files
 
 
@@ -46,9 +46,9 @@ def run_verilog(
     ]
     beats = max((len(x) for x in integers), default=1)
     integers = [np.broadcast_to(x, (beats, x.shape[1])) for x in integers]
-    words = pack(interface.inputs, integers)
+    words = interface.sent(integers)
     results = _results(artifact, interface, words, simulator)
-    outputs = unpack(interface.outputs, results[1])
+    outputs = interface.taken(results[1])
     return results[0], received(interface, outputs, data["left_out"])
 
 
@@ -141,7 +141,7 @@ def simulate_words(
     Raises:
         BackendError: no simulator, or it refuses the files.
     """
-    once = len(words) == interface.beats_in
+    once = len(words) == interface.words_in
     times = 2 if once else 1
     tests = vector_files(interface, [*words] * times, [*expected] * times)
     with TemporaryDirectory() as folder:
@@ -150,7 +150,7 @@ def simulate_words(
         lines = written.read_text(encoding="utf-8").split() if written.exists() else []
     digits = set("0123456789abcdef")
     beats = [int(line, 16) if set(line) <= digits else None for line in lines]
-    said = ("latency is", "interval is", "tlast")
+    said = ("latency is", "interval is", "tlast", "tkeep")
     complaints = [line for line in run.output.splitlines() if any(text in line for text in said)]
     whole = not once or len(beats) == 2 * len(expected)
     return Simulated(run.engine, beats[: len(expected)] if whole else [], complaints)
@@ -163,7 +163,7 @@ def _results(
     rtl = {
         Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
     }
-    wanted = len(words) // interface.beats_in * interface.beats_out
+    wanted = len(words) // interface.words_in * interface.words_out
     run = simulate_words(rtl, interface, words, [0] * wanted, simulator)
     if len(run.words) != wanted or run.complaints:
         said = " ".join(run.complaints[-1:])

@@ -25,7 +25,7 @@ from .estimate.devices import Device, check_fits, find_device
 from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
 from .folding import ProductForm, folding_markdown, noted_folding
-from .interface import Interface, frames_of, noted_interface, pack, shaped
+from .interface import Interface, frames_of, noted_interface, shaped
 from .printer import check_printable, modules, verilog
 from .project import Project, project_files
 from .report import json_text, markdown, report
@@ -76,6 +76,9 @@ class VerilogOptions(TargetOptions):
     )
     timesteps: int | None = option(
         None, "steps of a sample, where a spiking program does not say how many"
+    )
+    stream_width: int | None = option(
+        None, "bits of a word of the streams, 8 to 1024; by default a word is a beat"
     )
     form: Literal["folder", "file"] | None = option(
         None, "a folder with test bench and report, or all modules in one file"
@@ -152,7 +155,8 @@ class VerilogTarget(Target[VerilogOptions]):
         if device is not None:
             where = f"circuit '{interface.name}'"
             check_fits(size, device, where, lambda: self._advice(options, size, device))
-        texts = {m.sym_name.data: verilog(m) for m in hardware}
+        in_tables = size.family.distributed_bits > 0
+        texts = {m.sym_name.data: verilog(m, memory_in_tables=in_tables) for m in hardware}
         folding = noted_folding(module)
         data = report(interface, size, device, options.clock)
         data |= {"folding": folding, "left_out": left_out(module)}
@@ -163,9 +167,7 @@ class VerilogTarget(Target[VerilogOptions]):
         files = {f"rtl/{name}.v": text for name, text in texts.items()}
         inputs = random_inputs(interface, vectors, options.seed)
         expected = golden(module, interface, inputs)
-        test = vector_files(
-            interface, pack(interface.inputs, inputs), pack(interface.outputs, expected)
-        )
+        test = vector_files(interface, interface.sent(inputs), interface.given(expected))
         test |= cocotb_files(interface)
         files |= {f"test/{name}": text for name, text in test.items()}
         files |= {
@@ -224,7 +226,8 @@ def circuit_options(options: VerilogOptions) -> str:
     clock = "" if options.clock is None else f" clock={options.clock}"
     device = _device(options)
     grade = "" if device is None else f" device={device.grade}"
-    return f"pipeline={options.pipeline} {_search_options(options)}{bits}{clock}{grade}"
+    word = "" if options.stream_width is None else f" stream-width={options.stream_width}"
+    return f"pipeline={options.pipeline} {_search_options(options)}{bits}{clock}{grade}{word}"
 
 
 def _search_options(options: VerilogOptions) -> str:

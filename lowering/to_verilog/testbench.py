@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .circuit.framing import Framing
 from .interface import Interface
 
 TEMPLATE = """\
@@ -26,13 +27,13 @@ module {name}_tb;
   reg s_axis_tvalid, s_axis_tlast, m_axis_tready;
   wire s_axis_tready, m_axis_tvalid, m_axis_tlast;
   wire [{out_top}:0] m_axis_tdata;
-
+{keep_wire}
   {name} dut (
     .aclk(aclk), .aresetn(aresetn),
     .s_axis_tdata(s_axis_tdata), .s_axis_tvalid(s_axis_tvalid),
     .s_axis_tready(s_axis_tready), .s_axis_tlast(s_axis_tlast),
     .m_axis_tdata(m_axis_tdata), .m_axis_tvalid(m_axis_tvalid),
-    .m_axis_tready(m_axis_tready), .m_axis_tlast(m_axis_tlast)
+    .m_axis_tready(m_axis_tready), .m_axis_tlast(m_axis_tlast){keep_ports}
   );
 
   reg [{in_top}:0] inputs [0:FRAMES*IN-1];
@@ -86,7 +87,7 @@ module {name}_tb;
           errors = errors + 1;
           $display("beat %0d: tlast is %b", received, m_axis_tlast);
         end
-        received <= received + 1;
+{keep_check}        received <= received + 1;
         if (received == FRAMES * OUT - 1) begin
           if (first_out - first_in != LATENCY) begin
             errors = errors + 1;
@@ -122,11 +123,13 @@ def testbench(interface: Interface, frames: int) -> str:
     # Later results leave together with frames that the sender waits with.
     late = max(1, interface.latency // interface.interval) if interface.staged else 1
     shown = max(1, free - late)
+    keep = _keep_texts(interface.framing_out)
     return TEMPLATE.format(
+        **keep,
         name=interface.name,
         frames=frames,
-        beats_in=interface.beats_in,
-        beats_out=interface.beats_out,
+        beats_in=interface.words_in,
+        beats_out=interface.words_out,
         latency=interface.latency,
         interval=interface.interval,
         in_top=interface.input_width - 1,
@@ -141,6 +144,25 @@ def testbench(interface: Interface, frames: int) -> str:
     )
 
 
+def _keep_texts(framing: Framing | None) -> dict[str, str]:
+    """What the test bench says of the bytes in words, by the places in its text."""
+    if framing is None:
+        return dict.fromkeys(("keep_ports", "keep_check", "keep_wire"), "")
+    lanes = framing.width // 8
+    every, last = (1 << lanes) - 1, (1 << framing.last_bytes) - 1
+    return {
+        "keep_ports": f",\n    .s_axis_tkeep({{{lanes}{{1'b1}}}}), .m_axis_tkeep(m_axis_tkeep)",
+        "keep_wire": f"  wire [{lanes - 1}:0] m_axis_tkeep;\n",
+        "keep_check": f"""\
+        if (m_axis_tkeep !==
+            (received % OUT == OUT - 1 ? {lanes}'h{last:x} : {lanes}'h{every:x})) begin
+          errors = errors + 1;
+          $display("beat %0d: tkeep is %b", received, m_axis_tkeep);
+        end
+""",
+    }
+
+
 def memory(words: Sequence[int], bits: int) -> str:
     """Words as a file for `$readmemh`."""
     digits = -(-bits // 4)
@@ -153,7 +175,7 @@ def vector_files(
     """The test bench and its two files of vectors, by name."""
     name = interface.name
     return {
-        f"{name}_tb.v": testbench(interface, len(inputs) // interface.beats_in),
+        f"{name}_tb.v": testbench(interface, len(inputs) // interface.words_in),
         f"{name}_inputs.mem": memory(inputs, interface.input_width),
         f"{name}_expected.mem": memory(expected, interface.output_width),
     }

@@ -24,6 +24,7 @@ from ....passes.adder_graph.optimize_adder_graph import OptimizeAdderGraphPass
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
 from ..estimate.delays import delays
 from .conversion import Conversion
+from .framing import STREAM_WIDTHS
 from .liveness import live
 from .module_names import without_copies
 from .pacing import DEVICE, Pacing
@@ -89,6 +90,9 @@ class ConvertTernaryToHwPass(ModulePass):
     time_budget: float | int = 1.0
     """About how many seconds to search a product on images, see `optimize-adder-graph`."""
 
+    stream_width: int | None = None
+    """Bits of a word of the streams, 8 to 1,024 and a power of two; by default a word is a beat."""
+
     keep_function: bool = False
     """Leave `@forward` beside the circuit, as what a test compares with."""
 
@@ -99,6 +103,11 @@ class ConvertTernaryToHwPass(ModulePass):
             raise OptionError(f"{self.name} expects pipeline of 0 or more, got {self.pipeline}")
         if self.clock is not None and not 0 < self.clock < float("inf"):
             raise OptionError(f"{self.name} expects clock in MHz, got {self.clock}")
+        if self.stream_width is not None and self.stream_width not in STREAM_WIDTHS:
+            known = ", ".join(map(str, STREAM_WIDTHS))
+            raise OptionError(
+                f"{self.name} expects stream-width of {known}, got {self.stream_width}"
+            )
         delays(self.device)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -118,6 +127,7 @@ class ConvertTernaryToHwPass(ModulePass):
                 "latency": IntegerAttr(conversion.latency, i64),
                 "interval": IntegerAttr(conversion.interval, i64),
                 "beats": numbers(conversion.beats),
+                "word": IntegerAttr(self.stream_width or 0, i64),
                 "staged": IntegerAttr(int(isinstance(conversion, FrameConversion)), i64),
                 "pipeline": IntegerAttr(self.pipeline, i64),
                 "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
@@ -132,8 +142,9 @@ class ConvertTernaryToHwPass(ModulePass):
         clock = None if self.clock is None else float(self.clock)
         pacing = Pacing(self.pipeline, clock, self.device)
         search = Search(self.cost, float(self.time_budget), self.max_depth)
+        word = self.stream_width or 0
         if has_trains(function):
-            return SpikeConversion(module, function, self.input_bits, pacing, search)
-        if not needs_stages(function):
+            return SpikeConversion(module, function, self.input_bits, pacing, search, word)
+        if not needs_stages(function) and not word:
             return Conversion(module, function, self.input_bits, pacing)
-        return FrameConversion(module, function, self.input_bits, pacing, search)
+        return FrameConversion(module, function, self.input_bits, pacing, search, word)

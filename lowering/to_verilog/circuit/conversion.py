@@ -39,6 +39,7 @@ from .arrays import array_of
 from .circuit import Circuit
 from .circuit_rules import FLOATS, FLOATS_HINT, Signals, holds_integers, refusal
 from .evaluation import LayerNames, check_batch, evaluate, identifier, literal_signals
+from .framing import Framing
 from .module_names import ModuleNames
 from .modules import hw_module
 from .pacing import Pacing
@@ -64,6 +65,7 @@ class Conversion:
         latency: cycles from the first beat of a frame to the last one of its result.
         interval: cycles from frame to frame.
         beats: of a frame, coming in and going out.
+        framings: how they come and go in words; none where a word is a beat.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Conversion:
         self.latency = 0
         self.interval = 1
         self.beats = (1, 1)
+        self.framings: tuple[Framing, ...] = ()
 
     def check(self) -> None:
         """Refuse what cannot become hardware, everything at once.

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 
 from ....ir.printing import value_name
 from .circuit import COMMENT
+from .framing import Framing
 from .modules import Signature, hw_module
 from .ports import stream_width
 from .stages.body import ModuleBody
@@ -22,10 +23,12 @@ class _StreamBody(ModuleBody):
 
     Args:
         bits: that come in and go out.
+        keep: whether the streams say which bytes there are.
     """
 
-    def __init__(self, bits: tuple[int, int]) -> None:
+    def __init__(self, bits: tuple[int, int], *, keep: bool = False) -> None:
         self.bits_in, self.bits_out = map(stream_width, bits)
+        lanes = [IntegerType(width // 8) for width in (self.bits_in, self.bits_out)]
         self.signature: Signature = (
             [
                 ("aclk", seq.clock),
@@ -34,16 +37,18 @@ class _StreamBody(ModuleBody):
                 ("s_axis_tvalid", i1),
                 ("s_axis_tlast", i1),
                 ("m_axis_tready", i1),
+                *([("s_axis_tkeep", lanes[0])] if keep else []),
             ],
             [
                 ("s_axis_tready", i1),
                 ("m_axis_tdata", IntegerType(self.bits_out)),
                 ("m_axis_tvalid", i1),
                 ("m_axis_tlast", i1),
+                *([("m_axis_tkeep", lanes[1])] if keep else []),
             ],
         )
         super().__init__([type for _, type in self.signature[0]])
-        self.clock, self.reset_n, self.data, self.valid, self.last, self.ready = self.block.args
+        self.clock, self.reset_n, self.data, self.valid, self.last, self.ready = self.block.args[:6]
 
     def filled(self, parts: Sequence[SSAValue], missing: int) -> SSAValue:
         """Values in one, the first in the lowest bits, with zeros above."""
@@ -148,4 +153,41 @@ def frame_stream_module(
         f": {input.beats} beats a frame in, {output.beats} out; a result after "
         f"{schedule.latency} cycles, a frame every {schedule.interval}",
         [ready, body.joined(parts), valid, last],
+    )
+
+
+def word_stream_module(
+    name: str, stages: str, framings: Sequence[Framing], schedule: Schedule
+) -> hw.HWModuleOp:
+    """The AXI4-Stream module around a network whose stages take and give words.
+
+    `m_axis_tlast` marks the last word of a frame whose own last word `s_axis_tlast` marked, and
+    `m_axis_tkeep` the bytes of the frame. `s_axis_tkeep` is not looked at, as the network counts.
+
+    Args:
+        name: of the module.
+        stages: the module of the network.
+        framings: of what comes in and goes out.
+        schedule: of the network.
+    """
+    given, taken = framings
+    width, lanes = given.width, given.width // 8
+    body = _StreamBody((width, width), keep=True)
+    body.reset = body.inverse(body.reset_n, "reset")
+    operands: list[tuple[str, SSAValue]] = [
+        ("clock", body.clock),
+        ("reset", body.reset),
+        ("in_data", body.joined([body.data, body.last])),
+        ("in_valid", body.valid),
+        ("out_ready", body.ready),
+    ]
+    results = [("in_ready", 1), ("out_data", width + lanes + 1), ("out_valid", 1)]
+    ready, out, valid = body.instance(stages, "stages", operands, results)
+    data = body.extract(out, 0, width)
+    keep, last = body.extract(out, width, lanes), body.extract(out, width + lanes, 1)
+    return body.module(
+        name,
+        f" of {width} bits: {given.words} words a frame in, {taken.words} out; a result after "
+        f"{schedule.latency} cycles, a frame every {schedule.interval}",
+        [ready, data, valid, last, keep],
     )

@@ -39,14 +39,14 @@ def _convolutions(folding: str = "") -> Source:
     return written.text(), written.values, {"input_bits": 2, "folding": folding}
 
 
-def _residual() -> Source:
+def _residual(**options: Any) -> Source:
     """Two ways of different length: a FIFO on the shorter."""
     written = ImageProgram(2, 2, 4, 4, "i8")
     written.conv(2, (1, 1))
     start = written.mark()
     written.conv(2, (3, 3), padding=(1, 1, 1, 1))
     written.binary("add", start)
-    return written.text(), written.values, {"input_bits": 3}
+    return written.text(), written.values, {"input_bits": 3, **options}
 
 
 def _memories() -> Source:
@@ -101,6 +101,8 @@ DESIGNS: dict[str, Callable[[], Source]] = {
     "conv": _convolutions,
     "folded conv": lambda: _convolutions("conv1:pe=3,simd=2"),
     "residual": _residual,
+    "dense in words": lambda: _dense("i8", "none", False, stream_width=16),
+    "residual in words": lambda: _residual(stream_width=32),
     "memories": _memories,
     "spiking": _spiking,
     "feedback": _feedback,

@@ -13,11 +13,12 @@ from xdsl.dialects.builtin import IntegerType, StringAttr, i1
 from xdsl.ir import Block, SSAValue
 
 from ..arithmetic import end_of, packed, plain, unpacked
-from ..circuit import COMMENT, Circuit
+from ..circuit import COMMENT, Circuit, LayerCount
 from ..modules import hw_module
 from ..pacing import Pacing
 from ..signals import Signal
 from .body import StageBody
+from .credits import credit_stage, enough_credits
 from .stage import AnyModule, Layout, Stage
 
 
@@ -48,8 +49,11 @@ class ArithmeticStage:
         self.elements = unpacked(self.circuit, x, input.bounds, "x", input.level)
         self.circuit.layers.clear()
 
-    def finish(self, results: Sequence[Signal], beats: int) -> Stage:
-        """The stage that gives those elements a beat, so many beats a frame."""
+    def finish(self, results: Sequence[Signal], beats: int, interval: int = 0) -> Stage:
+        """The stage that gives those elements a beat, so many beats a frame.
+
+        With an interval from beat to beat its registers never wait.
+        """
         circuit = self.circuit
         circuit.begin("y", f"output of {self.name}")
         flat = [plain(circuit, signal) for signal in results]
@@ -72,9 +76,19 @@ class ArithmeticStage:
             self.block,
         )
         module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
-        return self._stage(module, layout, latency)
+        layers = [
+            layer
+            for layer in self.circuit.layers
+            if layer.name != "y" or layer.adders or layer.register_bits
+        ]
+        if interval and latency:
+            channels, credits = (self.input, layout), enough_credits(latency, interval)
+            return credit_stage(self.name, module, channels, latency, credits, layers)
+        return self._stage(module, layout, latency, layers)
 
-    def _stage(self, core: AnyModule, layout: Layout, latency: int) -> Stage:
+    def _stage(
+        self, core: AnyModule, layout: Layout, latency: int, layers: Sequence[LayerCount]
+    ) -> Stage:
         body = StageBody([self.input.width], [layout.width])
         advance = body.out_ready[0]
         valid = body.in_valid[0]
@@ -91,10 +105,5 @@ class ArithmeticStage:
         ]
         (y,) = body.instance(self.core, "core", operands, [("y", layout.width)])
         comment = f"Handshake around {self.core}: a beat every cycle, its result {latency} later"
-        layers = [
-            layer
-            for layer in self.circuit.layers
-            if layer.name != "y" or layer.adders or layer.register_bits
-        ]
         channels, handshake = (self.input, layout), (advance, y, valid)
         return body.stage(self.name, comment, channels, handshake, layers, [core])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import prod
 
 import numpy as np
@@ -12,11 +12,13 @@ from xdsl.ir import Operation, SSAValue
 
 from .....dialects import tensor
 from .....dialects.inference import tensor_type
+from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import literal_value
 from ..arrays import array_of
 from ..circuit_rules import Signals, numbers
 from ..evaluation import LayerNames, check_range, evaluate, words
 from ..folding.stages import product_stage
+from ..framing import Framing
 from ..module_names import ModuleNames
 from ..pacing import Pacing
 from ..signals import Signal
@@ -29,6 +31,7 @@ from .positions import at_one_position, broadcasts
 from .products import Search, on_window, paddings, position_shape, window_shape
 from .stage import Layout, Stage
 from .window import window_stage
+from .words import beats_of_words, words_layout, words_of_beats
 
 _ACCUMULATIONS: dict[type[Operation], Accumulation] = {
     tensor.ReduceSumOp: "sum",
@@ -50,10 +53,12 @@ class BuildOptions:
     Attributes:
         pacing: where registers are wanted.
         search: how adders are searched for.
+        word: bits of a word of the streams; 0 where a word is a beat.
     """
 
     pacing: Pacing
     search: Search
+    word: int = 0
 
 
 class Building:
@@ -66,7 +71,13 @@ class Building:
             elements.
         names: of layers.
         options: how stages are made.
+
+    Attributes:
+        results: what a beat of the results is.
+        framings: how beats come and go in words; none where a word is a beat.
     """
+
+    results: Layout
 
     def __init__(
         self,
@@ -83,11 +94,18 @@ class Building:
         self._channels: dict[tuple[Part, Part], tuple[int, Elements]] = {}
         first = self.parts[0]
         bounds = tuple(ends for of in inputs.values() for ends in of)
-        self.network = Network(modules, Layout(bounds, first.beats), options.pacing)
-        self._give(first, 0, _side_by_side({value: len(of) for value, of in inputs.items()}))
+        layout, channel = Layout(bounds, first.beats), 0
+        self.framings: tuple[Framing, ...] = ()
+        if options.word:
+            self.framings = (Framing(options.word, layout.width, layout.beats),)
+            self.network = Network(modules, words_layout(*self.framings), options.pacing)
+            channel, self._marks = beats_of_words(self.network, *self.framings, layout)
+        else:
+            self.network = Network(modules, layout, options.pacing)
+        self._give(first, channel, _side_by_side({value: len(of) for value, of in inputs.items()}))
 
-    def build(self) -> tuple[BuiltNetwork, Elements]:
-        """The network, and where the returned values are in its results."""
+    def build(self, returned: Sequence[SSAValue]) -> tuple[BuiltNetwork, list[list[int]]]:
+        """The network, and for each returned value where its elements are in a beat of results."""
         for part in self.parts[1:-1]:
             channel, elements = self._taken_by(part)
             channel = self._against_bursts(part, channel)
@@ -95,7 +113,30 @@ class Building:
             (output,) = self.network.add(stage, [channel])
             self._give(part, output, places)
         channel, elements = self._taken_by(self.parts[-1])
-        return self.network.finish(channel), elements
+        self.results = self.network.layouts[channel]
+        places = [elements[value] for value in returned]
+        if self.framings:
+            order = [*chain.from_iterable(places)]
+            bits = sum(self.results.widths[index] for index in order)
+            framing = Framing(self.options.word, bits, self.results.beats)
+            self.framings = (*self.framings, framing)
+            channel = words_of_beats(self.network, framing, channel, order, self._marks)
+        return self.network.finish(channel), places
+
+    def _interval(self, part: Part, bits: int) -> int:
+        """The fewest cycles from beat to beat with words around the only part of a network.
+
+        Args:
+            part: to be built.
+            bits: of a beat of its results, about.
+
+        Returns:
+            0 where there are no words or other parts.
+        """
+        if not self.framings or self.parts[1:-1] != [part]:
+            return 0
+        out = Framing(self.options.word, bits, part.beats)
+        return max(1, max(self.framings[0].words, out.words) // part.beats)
 
     def _against_bursts(self, part: Part, channel: int) -> int:
         """The channel into a part, behind a place for a FIFO where pixels come row by row."""
@@ -186,7 +227,7 @@ class Building:
             list(range(len(layout.bounds))) if windows else elements[value],
             pacing=self.options.pacing,
             time_budget=self.options.search.time_budget,
-            keep_beat=not _is_prompt(source),
+            keep_beat=not self._is_prompt(source),
         )
 
     def _window(self, part: Part, layout: Layout) -> tuple[Stage, Elements]:
@@ -235,7 +276,16 @@ class Building:
                 values[result] = signals
         flat = [signal for value in part.exports for signal in values[value].reshape(-1)]
         places = _side_by_side({value: values[value].size for value in part.exports})
-        return writer.finish(flat, part.beats), places
+        bits = sum(width_of(*signal.bounds) for signal in flat)
+        return writer.finish(flat, part.beats, self._interval(part, bits)), places
+
+    def _is_prompt(self, part: Part) -> bool:
+        """Whether a part has nothing else to do while its beat waits: it gives one a cycle."""
+        if part.kind in ("gather", "scatter", "accumulate", "product"):
+            return False
+        if part.kind == "input" and self.framings:
+            return self.framings[0].words <= part.beats
+        return all(self._is_prompt(source) for source, _ in part.sources)
 
     def _shape(self, value: SSAValue, part: Part) -> tuple[int, ...]:
         return position_shape(tensor_type(value).get_shape(), part.spatial)
@@ -268,13 +318,6 @@ def _side_by_side(sizes: Mapping[SSAValue, int]) -> Elements:
     starts = accumulate(sizes.values(), initial=0)
     pairs = zip(sizes.items(), starts, strict=False)
     return {value: list(range(start, start + size)) for (value, size), start in pairs}
-
-
-def _is_prompt(part: Part) -> bool:
-    """Whether a part has nothing else to do while its beat waits: it gives one a cycle."""
-    if part.kind in ("gather", "scatter", "accumulate", "product"):
-        return False
-    return all(_is_prompt(source) for source, _ in part.sources)
 
 
 def _comes_in_bursts(part: Part) -> bool:

@@ -21,7 +21,7 @@ from ..evaluation import LayerNames
 from ..folding.forms import has_form
 from ..pacing import Pacing
 from ..ports import Port
-from ..stream import frame_stream_module
+from ..stream import frame_stream_module, word_stream_module
 from .building import Bounds, Building, BuildOptions
 from .partition import Part, Partition, WindowOp
 from .products import Search
@@ -42,6 +42,7 @@ class FrameConversion(Conversion):
         input_bits: of inputs of integer type; by default those of the type.
         pacing: where registers are wanted.
         search: how adders are searched for.
+        word: bits of a word of the streams; 0 where a word is a beat.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class FrameConversion(Conversion):
         input_bits: int | None,
         pacing: Pacing,
         search: Search,
+        word: int = 0,
     ) -> None:
         super().__init__(module, function, input_bits, pacing)
-        self.options = BuildOptions(pacing, search)
+        self.options = BuildOptions(pacing, search, word)
 
     def refusal(self, op: Operation) -> str | None:
         """Why an op cannot become hardware; `None` if it can."""
@@ -89,14 +91,15 @@ class FrameConversion(Conversion):
         bounds: dict[SSAValue, Bounds] = {
             a: p.bounds for a, p in zip(self.function.args, inputs, strict=True)
         }
-        network, elements = self.building(partition, bounds, names).build()
         returned = self.function.body.block.last_op
         assert isinstance(returned, func.ReturnOp)
+        building = self.building(partition, bounds, names)
+        network, elements = building.build(returned.operands)
         outputs: list[Port] = []
         order: list[int] = []
-        for index, value in enumerate(returned.operands):
-            order += elements[value]
-            ends = tuple(network.output.bounds[place] for place in elements[value])
+        for index, (value, places) in enumerate(zip(returned.operands, elements, strict=True)):
+            order += places
+            ends = tuple(building.results.bounds[place] for place in places)
             outputs.append(replace(self.output_port(index, value, ends), axes=_axes(value, last)))
         self.inputs = distinct(inputs, set())
         self.outputs = distinct(outputs, {port.name for port in self.inputs})
@@ -104,7 +107,11 @@ class FrameConversion(Conversion):
         self.latency, self.interval = network.schedule.latency, network.schedule.interval
         self.beats = first.beats, last.beats
         channels, inner = (network.input, network.output), network.modules[-1].sym_name.data
-        top = frame_stream_module(self.name, inner, channels, network.schedule, order)
+        self.framings = building.framings
+        if self.framings:
+            top = word_stream_module(self.name, inner, self.framings, network.schedule)
+        else:
+            top = frame_stream_module(self.name, inner, channels, network.schedule, order)
         return [*network.modules, top]
 
     def partition(self) -> Partition:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from xdsl.ir import SSAValue
+
+from .....dialects.shapes import bit_width
 from ..circuit import LayerCount
 from ..memories import Memory
 from .body import StageBody, clog2
-from .stage import Layout, Stage
+from .stage import AnyModule, Layout, Stage
 
 
 def join_stage(name: str, inputs: Sequence[Layout]) -> Stage:
@@ -90,9 +93,9 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         return _buffer(name, layout)
     bits = layout.width
     body = StageBody([bits], [bits])
-    valid = body.state(1, "valid", 0)
-    free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
     if depth == 1:
+        valid = body.state(1, "valid", 0)
+        free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
         ready = body.inverse(valid)
         moved = body.all_of(body.in_valid[0], ready, name="moved")
         data = body.register(body.in_data[0], moved, "first")
@@ -100,29 +103,51 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
         comment = "FIFO of one beat"
         return body.stage(name, comment, (layout, layout), handshake, [count])
+    ready, data, valid, parts = queued(body, depth, body.in_data[0], body.in_valid[0])
+    comment = f"FIFO of {depth} beats"
+    count, handshake = (
+        LayerCount(name, comment, memory_bits=(depth - 1) * bits),
+        (ready, data, valid),
+    )
+    return body.stage(name, comment, (layout, layout), handshake, [count], parts)
+
+
+def queued(
+    body: StageBody, depth: int, data: SSAValue, comes: SSAValue
+) -> tuple[SSAValue, SSAValue, SSAValue, list[AnyModule]]:
+    """A queue in a RAM before the output of a stage, of at least three beats.
+
+    Args:
+        body: of the stage.
+        depth: beats that it holds.
+        data: the beat.
+        comes: whether there is one.
+
+    Returns:
+        Whether there is room, out_data, out_valid, and the modules that it uses.
+    """
+    bits = bit_width(data.type) or 1
+    valid = body.state(1, "valid", 0)
+    free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
     memory = Memory.ram(depth - 1, bits)
     held = body.state(clog2(depth), "held", 0)
     from_memory = body.state(1, "from_memory", 0)
     ready = body.compare(held, "ne", depth - 1)
     empty = body.compare(held, "eq", 0)
-    moved = body.all_of(body.in_valid[0], ready, name="moved")
+    moved = body.all_of(comes, ready, name="moved")
     read = body.all_of(free, body.inverse(empty), name="read")
     passed = body.all_of(free, empty, moved, name="passed")
     write = body.all_of(moved, body.inverse(passed), name="write")
     write_at, _ = body.counter(depth - 1, write, "write_at")
     read_at, _ = body.counter(depth - 1, read, "read_at")
-    operands = [write, write_at, body.in_data[0], read, read_at]
+    operands = [write, write_at, data, read, read_at]
     word = body.memory(memory, "queue", operands)
-    direct = body.register(body.in_data[0], passed, "direct")
+    direct = body.register(data, passed, "direct")
     body.drive(from_memory, read, free)
     body.drive(valid, body.select(free, body.any_of(read, passed), valid))
     changed = body.select(write, body.add(held, 1), body.add(held, -1))
     body.drive(held, changed, body.either(write, read))
-    data = body.select(from_memory, word, direct)
-    comment = f"FIFO of {depth} beats"
-    count, parts = LayerCount(name, comment, memory_bits=(depth - 1) * bits), [memory.declaration()]
-    handshake = ready, data, valid
-    return body.stage(name, comment, (layout, layout), handshake, [count], parts)
+    return ready, body.select(from_memory, word, direct), valid, [memory.declaration()]
 
 
 def _buffer(name: str, layout: Layout) -> Stage:
@@ -132,17 +157,35 @@ def _buffer(name: str, layout: Layout) -> Stage:
     """
     bits = layout.width
     body = StageBody([bits], [bits])
-    (data,), (in_valid,), (out_ready,) = body.in_data, body.in_valid, body.out_ready
-    valid, room, full = (body.state(1, *of) for of in (("valid", 0), ("room", 1), ("full", 0)))
-    first, second = body.state(bits, "first"), body.state(bits, "second")
-    free = body.any_of(body.inverse(valid), out_ready, name="free")
-    waits = body.all_of(valid, body.inverse(out_ready))
-    body.drive(valid, body.any_of(in_valid, body.inverse(room), waits))
-    body.drive(first, body.select(room, data, second), free)
-    body.drive(second, data, room)
-    following = body.any_of(free, body.all_of(room, body.inverse(in_valid)))
+    room, full = body.state(1, "room", 1), body.state(1, "full", 0)
+    data, valid, following = two_places(body, room, body.in_data[0], body.in_valid[0])
     body.drive(room, following)
     body.drive(full, body.inverse(following))
     comment, count = "Buffer of two beats", LayerCount(name, "buffer of 2 beats", mux_bits=bits)
-    handshake = body.inverse(full), first, valid
+    handshake = body.inverse(full), data, valid
     return body.stage(name, comment, (layout, layout), handshake, [count])
+
+
+def two_places(
+    body: StageBody, room: SSAValue, data: SSAValue, comes: SSAValue
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """Registers for two beats before the output of a stage.
+
+    Args:
+        body: of the stage.
+        room: a register that says whether a beat may come; the caller drives it.
+        data: the beat.
+        comes: whether there is one, where there is room.
+
+    Returns:
+        out_data, out_valid, and whether there is room in the next cycle.
+    """
+    bits, (out_ready,) = bit_width(data.type) or 1, body.out_ready
+    valid = body.state(1, "out_valid", 0)
+    first, second = body.state(bits, "first"), body.state(bits, "second")
+    free = body.any_of(body.inverse(valid), out_ready, name="out_free")
+    waits = body.all_of(valid, body.inverse(out_ready))
+    body.drive(valid, body.any_of(comes, body.inverse(room), waits))
+    body.drive(first, body.select(room, data, second), free)
+    body.drive(second, data, room)
+    return first, valid, body.any_of(free, body.all_of(room, body.inverse(comes)))

@@ -1,0 +1,152 @@
+"""Stages that make beats of other widths: several in one, and one in several.
+
+A frame may end within a block: what is there goes on then, so that the next frame begins anew.
+Not here: which widths (`framing`), and where the stages stand (`words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from ..circuit import LayerCount
+from .body import Counter, StageBody
+from .links import two_places
+from .stage import Layout, Stage
+
+
+def raw(bits: int, beats: int) -> Layout:
+    """A channel of bits that are one element."""
+    return Layout(((0, (1 << bits) - 1),), beats)
+
+
+def arranged(body: StageBody, layout: Layout, order: Sequence[int], bits: int) -> SSAValue:
+    """Elements of what comes in, the first in the lowest bits, with zeros above in so many bits."""
+    if list(order) == list(range(len(layout.bounds))):
+        value = body.in_data[0]
+    else:
+        value = body.joined([body.element(body.in_data[0], layout, index) for index in order])
+    have = sum(layout.widths[index] for index in order)
+    return value if have == bits else body.joined([value, body.constant(0, bits - have)])
+
+
+class _Places:
+    """At which piece of its block a frame is.
+
+    Args:
+        body: of the stage.
+        count: pieces of a block.
+        total: of a frame.
+
+    Attributes:
+        places: a bit for each piece of a block.
+        last: whether the block ends with the piece.
+    """
+
+    def __init__(self, body: StageBody, count: int, total: int) -> None:
+        self._body, self._counter = body, None
+        one = body.constant(1, 1)
+        self.places = [one]
+        if count > 1:
+            self.places = [body.state(1, f"at_{index}", int(not index)) for index in range(count)]
+        self.last = self.places[-1]
+        if total % count:
+            counter = body.counting(total, "piece")
+            self._counter = Counter(counter.value, body.state(1, "ends", 0), total)
+            self.last = body.any_of(self.last, self._counter.last)
+
+    def step(self, moved: SSAValue) -> SSAValue:
+        """Go on where a piece has gone; whether a block ends with the piece of the next cycle."""
+        body, places = self._body, self.places
+        if len(places) == 1:
+            return places[0]
+        befores = [places[-1], *places[:-1]]
+        following: list[SSAValue] = []
+        if self._counter is not None:
+            stays = body.inverse(self.last)
+            befores = [self.last, *(body.all_of(place, stays) for place in places[:-1])]
+            value, ends, total = self._counter.value, self._counter.last, self._counter.count
+            ending = body.compare(value, "eq", total - 2)
+            following = [body.select(moved, ending, ends)]
+            body.drive(ends, ending, moved)
+            body.count_on(self._counter, moved)
+        for place, before in zip(places, befores, strict=True):
+            body.drive(place, before, moved)
+        return body.any_of(body.select(moved, befores[-1], places[-1]), *following)
+
+
+def collect_stage(
+    name: str, input: Layout, output: Layout, count: int, order: Sequence[int], bits: int
+) -> Stage:
+    """Blocks of `count` beats side by side; the last one of a frame may be shorter.
+
+    Args:
+        name: of the stage.
+        input: what comes in.
+        output: what the bits of a block are; those above are left out.
+        count: beats of a block.
+        order: the elements that are wanted of a beat.
+        bits: of a beat within a block.
+    """
+    width = output.width
+    body = StageBody([input.width], [width])
+    valid, ready, moved = body.taking()
+    value = arranged(body, input, order, bits)
+    at = _Places(body, count, input.beats)
+    parts: list[SSAValue] = []
+    for index, place in enumerate(at.places):
+        own = min(bits, width - index * bits)
+        if own > 0:
+            part = body.extract(value, 0, own)
+            here = moved if count == 1 else body.all_of(moved, place)
+            parts.append(body.register(part, here, f"part_{index}"))
+    at.step(moved)
+    body.drive(valid, body.all_of(moved, at.last), ready)
+    comment = f"{count} beats of {bits} bits side by side"
+    layer, handshake = LayerCount(name, f"{count} in one"), (ready, body.joined(parts), valid)
+    return body.stage(name, comment, (input, output), handshake, [layer])
+
+
+def spread_stage(
+    name: str, input: Layout, output: Layout, count: int, order: Sequence[int], bits: int
+) -> Stage:
+    """Blocks as `count` beats one after another; the last block of a frame may have fewer.
+
+    All of its wide registers go by registers that say a cycle before what they do: a block is taken
+    where there was none or its last piece goes, which is known as two pieces have room behind it.
+
+    Args:
+        name: of the stage.
+        input: what comes in.
+        output: what the bits of a beat are; those above are left out.
+        count: beats of a block.
+        order: the elements that are wanted of a block.
+        bits: of a beat within a block.
+    """
+    body = StageBody([input.width], [output.width])
+    valid, room = body.state(1, "valid", 0), body.state(1, "room", 1)
+    free, steps = body.state(1, "free", 1), body.state(1, "steps", 1)
+    sent = body.all_of(valid, room, name="sent")
+    at = _Places(body, count, output.beats)
+    last = at.step(sent)
+    holds = body.select(free, body.in_valid[0], valid)
+    body.drive(valid, holds)
+    block = arranged(body, input, order, count * bits)
+    piece: SSAValue | None = None
+    for index in reversed(range(count)):
+        value = body.extract(block, index * bits, bits)
+        if piece is None:
+            piece = body.register(value, free, f"piece_{index}")
+        else:
+            piece = body.register(body.select(free, value, piece), steps, f"piece_{index}")
+    assert piece is not None
+    given = body.extract(piece, 0, output.width)
+    data, out_valid, has_room = two_places(body, room, given, sent)
+    is_free = body.any_of(body.inverse(holds), body.all_of(has_room, last))
+    body.drive(room, has_room)
+    body.drive(free, is_free)
+    body.drive(steps, body.any_of(is_free, has_room))
+    comment = f"A beat as {count} of {bits} bits, one after another"
+    layer = LayerCount(name, f"a beat as {count}", mux_bits=count * bits)
+    return body.stage(name, comment, (input, output), (free, data, out_valid), [layer])

@@ -1,0 +1,138 @@
+"""Words of a stream as the beats of a network, and its results as words.
+
+Both ends have a buffer that is ready by a register. The mark of a packet's end, `tlast`, stands on
+the last word of a frame; it waits beside the network for the last word of the frame's result. Not
+here: how frames lie in words (`framing`), the ports (`stream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import comb
+
+from ..circuit import LayerCount
+from ..framing import Framing
+from .body import StageBody
+from .links import fifo_stage, fork_stage
+from .network import Network
+from .repacking import collect_stage, raw, spread_stage
+from .stage import Layout, Stage
+from .steps import last_stage
+from .watching import Watch
+
+
+def words_layout(framing: Framing) -> Layout:
+    """What comes in: words, and whether a packet ends with each."""
+    return Layout(((0, (1 << framing.width) - 1), (0, 1)), framing.words)
+
+
+def beats_of_words(network: Network, framing: Framing, layout: Layout) -> tuple[int, int]:
+    """The channel of the beats that a network's words hold, and that of its frames' marks.
+
+    Args:
+        network: whose input has the `words_layout`.
+        framing: of what comes in.
+        layout: of the beats.
+    """
+    add = _Adding(network)
+    (words,) = add(fifo_stage(add.name("words_in"), network.layouts[0], 2), 0)
+    words, marks = add(fork_stage(add.name("words"), network.layouts[words], [[0], [1]]), words)
+    (marks,) = add(last_stage(add.name("mark"), network.layouts[marks]), marks)
+    marks = network.fifo(add.name("marks"), marks)
+    (words,) = add(fifo_stage(add.name("words_sent"), network.layouts[words], 2), words)
+    count = framing.beats_of_block
+    block = layout if count == 1 else raw(framing.block, -(-framing.beats // count))
+    (beats,) = add(
+        collect_stage(
+            add.name("collect_in"),
+            network.layouts[words],
+            block,
+            framing.words_of_block,
+            [0],
+            framing.width,
+        ),
+        words,
+    )
+    if count > 1:
+        bits = 8 * framing.beat_bytes
+        name = add.name("spread_in")
+        (beats,) = add(spread_stage(name, block, layout, count, [0], bits), beats)
+    return beats, marks
+
+
+def words_of_beats(
+    network: Network, framing: Framing, channel: int, order: Sequence[int], marks: int
+) -> int:
+    """The channel of the words that hold a network's results.
+
+    Args:
+        network: to add to.
+        framing: of what goes out.
+        channel: of the results.
+        order: their elements in the order in which they go out.
+        marks: a beat a frame, 1 where its last word is marked.
+    """
+    add = _Adding(network)
+    beats, count = network.layouts[channel], framing.beats_of_block
+    if count > 1:
+        bits = 8 * framing.beat_bytes
+        block = raw(framing.block, -(-framing.beats // count))
+        name = add.name("collect_out")
+        (channel,) = add(collect_stage(name, beats, block, count, order, bits), channel)
+        order = [0]
+    name, words = add.name("spread_out"), raw(framing.width, framing.words)
+    stage = spread_stage(
+        name, network.layouts[channel], words, framing.words_of_block, order, framing.width
+    )
+    (channel,) = add(stage, channel)
+    (channel,) = add(_mark_stage(add.name("marked"), framing), channel, marks)
+    (channel,) = add(fifo_stage(add.name("words_out"), network.layouts[channel], 2), channel)
+    return channel
+
+
+class _Adding:
+    """Adds stages to a network."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def name(self, wish: str) -> str:
+        """A name for a stage."""
+        return self._network.modules.new(f"{self._network.modules.top}_{wish}")
+
+    def __call__(self, stage: Stage, *inputs: int) -> list[int]:
+        """Connect a stage; the channels of its outputs."""
+        return self._network.add(stage, inputs)
+
+
+def _mark_stage(name: str, framing: Framing) -> Stage:
+    """Words with what AXI says of them: which bytes there are, and whether a packet ends."""
+    words, width = framing.words, framing.width
+    lanes = width // 8
+    output = Layout(((0, (1 << width) - 1), (0, (1 << lanes) - 1), (0, 1)), words)
+    body = StageBody([width, 1], [output.width])
+    (word, mark), (has_word, has_mark) = body.in_data, body.in_valid
+    watch = Watch(body, body.counting(words, "word"), "word", early=True)
+    last = watch.counter.last
+    may = body.any_of(has_mark, body.inverse(last))
+    goes = body.all_of(body.out_ready[0], may)
+    watch.count_on(body.all_of(goes, has_word, name="moved"))
+    every = body.constant(-1, lanes)
+    keep = body.select(last, body.constant((1 << framing.last_bytes) - 1, lanes), every)
+    missing = width - 8 * framing.last_bytes
+    if missing:
+        # Bytes that a frame has not are zero, whatever stood there in the block before.
+        here = body.repeated(body.inverse(last), missing)
+        upper = body.extract(word, width - missing, missing)
+        word = body.joined(
+            [body.extract(word, 0, width - missing), body.put(comb.AndOp([upper, here]))]
+        )
+    data = body.joined([word, keep, body.all_of(last, mark)])
+    readies = goes, body.all_of(body.out_ready[0], last, has_word)
+    valid = body.all_of(has_word, may)
+    comment = f"Marks the last of {words} words of a frame as its sender did"
+    module = body.finish(name, comment, readies, [data], [valid])
+    count = LayerCount(name, "tkeep and tlast", register_bits=body.register_bits)
+    inputs = raw(width, words), Layout(((0, 1),))
+    return Stage(name, module, inputs, (output,), layers=(count,))
