@@ -115,3 +115,200 @@ def cocotb_files(interface: Interface) -> dict[str, str]:
         f"test_{interface.name}.py": test,
         "cocotb.mk": _MAKEFILE.format(name=interface.name),
     }
+
+
+_AXI_TEST = '''\
+"""{name}_axi in cocotb, on the AXI models of cocotbext-axi: registers, packets, protocol.
+
+make -f cocotb_axi.mk        needs cocotb 2, cocotbext-axi and Icarus Verilog
+"""
+
+import random
+import sys
+from pathlib import Path
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, RisingEdge
+from cocotbext.axi import (
+    AxiLiteBus, AxiLiteMaster, AxiResp, AxiStreamBus, AxiStreamFrame, AxiStreamSink,
+    AxiStreamSource,
+)
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "host"))
+from circuit_driver import find  # noqa: E402
+
+WIDTH, WORDS_IN, WORDS_OUT, LAST = {width}, {words_in}, {words_out}, {last}
+OFFSETS = {{entry["name"]: entry["offset"] for entry in find("registers.json")}}
+CHANNELS = {{
+    "m_axis": ("t", ("tdata", "tkeep", "tlast")),
+    "s_axi_b": ("", ("resp",)),
+    "s_axi_r": ("", ("data", "resp")),
+}}
+
+
+def frames(name, words):
+    """The bytes of each frame of a file of vectors."""
+    lines = [int(line, 16) for line in (HERE / name).read_text().split()]
+    data = b"".join(word.to_bytes(WIDTH // 8, "little") for word in lines)
+    size = words * WIDTH // 8
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+async def checked(dut, name):
+    """What AXI asks of a sender: what it offers stays as it is until it is taken."""
+    prefix, signals = CHANNELS[name]
+    handles = [getattr(dut, f"{{name}}_{{s}}" if prefix else f"{{name}}{{s}}") for s in signals]
+    valid = getattr(dut, f"{{name}}_{{prefix}}valid" if prefix else f"{{name}}valid")
+    ready = getattr(dut, f"{{name}}_{{prefix}}ready" if prefix else f"{{name}}ready")
+    offered = None
+    while True:
+        await FallingEdge(dut.aclk)
+        if not int(dut.aresetn.value):
+            offered = None
+            continue
+        now = [str(handle.value) for handle in handles]
+        is_valid, is_ready = str(valid.value), str(ready.value)
+        assert is_valid in "01" and is_ready in "01", f"{{name}}: a handshake is undefined"
+        if offered is not None:
+            assert is_valid == "1", f"{{name}}: valid fell before ready"
+            assert now == offered, f"{{name}}: what was offered is another"
+        offered = now if is_valid == "1" and is_ready == "0" else None
+
+
+class Bench:
+    """The circuit and its masters."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        cocotb.start_soon(Clock(dut.aclk, 10, "ns").start())
+        given = dict(clock=dut.aclk, reset=dut.aresetn, reset_active_level=False)
+        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), **given)
+        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), **given)
+        self.bus = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), **given)
+        for name in CHANNELS:
+            cocotb.start_soon(checked(dut, name))
+
+    async def reset(self):
+        self.dut.aresetn.value = 0
+        for _ in range(4):
+            await RisingEdge(self.dut.aclk)
+        self.dut.aresetn.value = 1
+        await RisingEdge(self.dut.aclk)
+
+    async def read(self, name):
+        return await self.bus.read_dword(OFFSETS[name])
+
+    def wait_at_random(self, seed, pace):
+        rng = random.Random(seed)
+        answers = self.bus.write_if.b_channel, self.bus.read_if.r_channel
+        for model in (self.source, self.sink, *answers):
+            model.set_pause_generator(iter(lambda: rng.random() >= pace, None))
+
+    async def packets(self, sizes):
+        """Send so many frames a packet, and compare the packets of results."""
+        inputs = frames("{name}_inputs.mem", WORDS_IN)
+        expected = frames("{name}_expected.mem", WORDS_OUT)
+        start = 0
+        for size in sizes:
+            await self.source.send(AxiStreamFrame(b"".join(inputs[start : start + size])))
+            start += size
+        start = 0
+        for size in sizes:
+            packet = await self.sink.recv()
+            wanted = b"".join(expected[start : start + size])
+            wanted = wanted[: len(wanted) - WIDTH // 8 + LAST]
+            assert bytes(packet.tdata) == wanted, f"packet of frames {{start}} to {{start + size}}"
+            start += size
+        return start
+
+
+@cocotb.test()
+async def registers_count(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    assert await bench.read("words_in") == WORDS_IN
+    assert await bench.read("words_out") == WORDS_OUT
+    count = await bench.packets([1, 2])
+    assert await bench.read("frames_in") == count
+    assert await bench.read("frames_out") == count
+    cycles = await bench.read("cycles")
+    assert cycles > 0
+    assert await bench.read("cycles") == cycles, "it counts while the circuit is idle"
+    assert await bench.read("status") == 0
+    await bench.bus.write_dword(OFFSETS["control"], 3)
+    assert await bench.read("frames_in") == 0 == await bench.read("cycles")
+    assert await bench.read("control") == 1
+
+
+@cocotb.test()
+async def both_wait(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    bench.wait_at_random(1, 0.5)
+    task = cocotb.start_soon(bench.packets([2, 1, 1]))
+    for _ in range(20):
+        assert await bench.read("words_out") == WORDS_OUT
+        await bench.bus.write_dword(OFFSETS["control"], 1)
+    await task
+    assert await bench.read("frames_out") == 4
+
+
+@cocotb.test()
+async def it_stops_and_starts(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    await bench.bus.write_dword(OFFSETS["control"], 0)
+    task = cocotb.start_soon(bench.packets([1, 1]))
+    for _ in range(200):
+        await RisingEdge(dut.aclk)
+    assert await bench.read("frames_in") == 0
+    await bench.bus.write_dword(OFFSETS["control"], 1)
+    await task
+
+
+@cocotb.test()
+async def a_sender_out_of_step_is_told(dut):
+    if WORDS_IN == 1:
+        return
+    bench = Bench(dut)
+    await bench.reset()
+    await bench.source.send(AxiStreamFrame(bytes(WIDTH // 8)))
+    for _ in range(50):
+        await RisingEdge(dut.aclk)
+    assert await bench.read("status") == 3
+    await bench.bus.write_dword(OFFSETS["control"], 5)
+    await bench.bus.write_dword(OFFSETS["control"], 1)
+    assert await bench.read("status") == 0
+    await bench.packets([2])
+
+
+@cocotb.test()
+async def unknown_addresses_are_errors(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    assert (await bench.bus.read(0x3C, 4)).resp == AxiResp.SLVERR
+    assert (await bench.bus.write(OFFSETS["status"], bytes(4))).resp == AxiResp.SLVERR
+    assert (await bench.bus.write(OFFSETS["control"], b"\\1\\0\\0\\0")).resp == AxiResp.OKAY
+'''
+
+
+def axi_test_files(interface: Interface) -> dict[str, str]:
+    """The test of an IP core on AXI models, by name; it takes the same vectors."""
+    framing = interface.framing_out
+    assert framing is not None
+    name = f"{interface.name}_axi"
+    test = _AXI_TEST.format(
+        name=interface.name,
+        width=interface.word,
+        words_in=interface.words_in,
+        words_out=interface.words_out,
+        last=framing.last_bytes,
+    )
+    makefile = _MAKEFILE.format(name=name).replace("cocotb.mk", "cocotb_axi.mk")
+    sources = "$(wildcard $(CURDIR)/../rtl/*.v)"
+    return {
+        f"test/test_{name}.py": test,
+        "test/cocotb_axi.mk": makefile.replace(sources, f"{sources} $(CURDIR)/../ip/{name}.v"),
+    }

@@ -6,9 +6,12 @@ the clock and no pins. Not here: the circuit and its test bench.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from .bitstream import commands
+from .boards import Board
 from .estimate.devices import Device
 
 _SYNTHESIS = {
@@ -32,6 +35,7 @@ class Project:
         device: the one to build for; without it there is synthesis, for the family, alone.
         input_bits: of `s_axis_tdata`.
         output_bits: of `m_axis_tdata`.
+        board: where it goes with a serial port; without one the circuit is a part of a design.
     """
 
     name: str
@@ -41,6 +45,7 @@ class Project:
     device: Device | None
     input_bits: int
     output_bits: int
+    board: Board | None = None
 
     @property
     def period(self) -> str:
@@ -56,7 +61,8 @@ def project_files(project: Project) -> dict[str, str]:
             f"constraints/{project.name}.sdc": _sdc(project),
             "quartus.tcl": _quartus(project),
         }
-    for name, text in _OF_FAMILY[project.family].items():
+    around = _ON_BOARD if project.board else _OF_FAMILY
+    for name, text in around[project.family].items():
         files[name.format(name=project.name)] = text(project)
     return files
 
@@ -65,7 +71,10 @@ def _yosys(project: Project) -> str:
     reads = "\n".join(f"read_verilog {source}" for source in project.sources)
     lines = [f"# yosys synth.ys: what the circuit takes on {project.family}", reads]
     top = project.name
-    if project.family == "ice40" and project.device is not None:
+    if project.board is not None:
+        lines.append(f"read_verilog impl/{top}_serial.v")
+        top += "_serial"
+    elif project.family == "ice40" and project.device is not None:
         lines.append(f"read_verilog impl/{top}_pins.v")
         top += "_pins"
     lines.append(f"{_SYNTHESIS[project.family]} -top {top}")
@@ -93,6 +102,21 @@ def _sdc(project: Project) -> str:
 
 def _lpf(project: Project) -> str:
     return f'FREQUENCY PORT "aclk" {project.frequency:.2f} MHZ;\n'
+
+
+def _board_lpf(project: Project) -> str:
+    assert project.board is not None
+    lines = [f'FREQUENCY PORT "clk" {project.board.clock:.2f} MHZ;']
+    for port, place in project.board.pins.items():
+        lines.append(f'LOCATE COMP "{port}" SITE "{place}";')
+        lines.append(f'IOBUF PORT "{port}" IO_TYPE=LVCMOS33;')
+    return "\n".join([*lines, ""])
+
+
+def _board_pcf(project: Project) -> str:
+    assert project.board is not None
+    lines = [f"set_io {port} {place}" for port, place in project.board.pins.items()]
+    return "\n".join([f"set_frequency clk {project.board.clock:.2f}", *lines, ""])
 
 
 def _pcf(project: Project) -> str:
@@ -204,6 +228,7 @@ def _makefile(project: Project) -> str:
     if device is not None:
         parts += _implementation(project, device)
         outputs += f" build {name}.json {name}_routed.json {name}.asc {name}.bit {name}.bin"
+        outputs += f" {name}.config {name}_placed.json"
     return "\n\n".join([*parts, f"clean:\n\trm -rf {outputs}", ""])
 
 
@@ -213,6 +238,8 @@ def _up(sources: Sequence[str]) -> str:
 
 def _implementation(project: Project, device: Device) -> list[str]:
     """The rules that place and route."""
+    if project.board is not None:
+        return _to_bitstream(project, device)
     name = project.name
     flags = " ".join(device.flags)
     netlist = f"{name}.json: {' '.join(project.sources)} synth.ys\n\t$(YOSYS) -q synth.ys"
@@ -239,6 +266,19 @@ def _implementation(project: Project, device: Device) -> list[str]:
     return [phony, "implement:\n\tvivado -mode batch -source vivado.tcl"]
 
 
+def _to_bitstream(project: Project, device: Device) -> list[str]:
+    """The rules that make a bitstream: `make bitstream`."""
+    sources = [*project.sources, f"impl/{project.name}_serial.v"]
+    rules: list[str] = []
+    for step in (steps := commands(project.name, device, sources)):
+        variable = re.sub(r"-.*", "", step.tool).upper()
+        rules.append(f"{variable} ?= {step.tool}" if step.tool != "yosys" else "")
+        rules.append(
+            f"{step.writes}: {' '.join(step.reads)}\n\t$({variable}) {' '.join(step.arguments)}"
+        )
+    return [".PHONY: bitstream", *filter(None, rules), f"bitstream: {steps[-1].writes}"]
+
+
 _XILINX: dict[str, Callable[[Project], str]] = {
     "constraints/{name}.xdc": _xdc,
     "vivado.tcl": _vivado,
@@ -251,3 +291,9 @@ _OF_FAMILY: dict[str, dict[str, Callable[[Project], str]]] = {
     "ice40": {"constraints/{name}.pcf": _pcf, "impl/{name}_pins.v": _pins},
 }
 """What a folder for a device of a family has besides the script for Yosys and the Makefile."""
+
+_ON_BOARD: dict[str, dict[str, Callable[[Project], str]]] = {
+    "ecp5": {"constraints/{name}.lpf": _board_lpf},
+    "ice40": {"constraints/{name}.pcf": _board_pcf},
+}
+"""The same with a serial port on a board."""

@@ -116,6 +116,7 @@ def markdown(data: Record) -> str:
         f"- estimated clock: {size['clock_mhz']} MHz, held back by {size['slowest']}"
         + ("" if size["clock_reached"] else f"; {size['clock_goal_mhz']:g} MHz were asked for"),
         "",
+        *_placed(data.get("placed")),
         *_device_table(data["device"]),
         "| tensor | shape | values | bits | all bits | integers stand for |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -133,6 +134,21 @@ def markdown(data: Record) -> str:
     modules = [(name, "", data["modules"][name]) for name in data["modules"]]
     lines += ["", *_table(("module",), SIZES, modules)]
     return "\n".join(lines) + "\n"
+
+
+def _placed(placed: Record | None) -> list[str]:
+    """What is known of a bitstream."""
+    if placed is None:
+        return []
+    cells = ", ".join(
+        f"{entry['used']:,} of {entry['has']:,} {kind}" for kind, entry in placed["cells"].items()
+    )
+    return [
+        f"- bitstream: {placed['bitstream']}, {placed['luts']:,} LUTs, "
+        f"{placed['flip_flops']:,} flip-flops and {placed['block_memories']:,} memories; "
+        f"{placed['clock_mhz']:g} MHz of {placed['wanted_mhz']:g}; {cells}",
+        "",
+    ]
 
 
 def _left_out(data: Record) -> list[str]:

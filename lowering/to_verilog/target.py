@@ -19,13 +19,19 @@ from ..artifact import Artifact
 from ..options import TargetOptions, option
 from ..stages import Stage, run_stages
 from ..target import Target
+from .bitstream import find_tools, make_bitstream
+from .boards import Board, find_board
+from .circuit.registers import register_module
+from .circuit.serial import serial_module
 from .circuit.structure import check_structure
-from .cocotb import cocotb_files
+from .cocotb import axi_test_files, cocotb_files
 from .estimate.devices import Device, check_fits, find_device
 from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
 from .folding import ProductForm, folding_markdown, noted_folding
-from .interface import Interface, frames_of, noted_interface, shaped
+from .host_files import driver_files
+from .interface import Interface, Record, frames_of, noted_interface, shaped
+from .ip_core import Core, core_files, ports_of
 from .printer import check_printable, modules, verilog
 from .project import Project, project_files
 from .report import json_text, markdown, report
@@ -80,6 +86,16 @@ class VerilogOptions(TargetOptions):
     stream_width: int | None = option(
         None, "bits of a word of the streams, 8 to 1024; by default a word is a beat"
     )
+    board: str | None = option(
+        None, "where it goes with a serial port: ulx3s-25, ulx3s-85, icebreaker, hx8k-breakout"
+    )
+    pins: str | None = option(None, "of a board: clk=PLACE,rx=PLACE,tx=PLACE,MHz=NUMBER")
+    bitstream: bool = option(
+        False, "make one by Yosys and nextpnr, with a serial port, for a board or a device"
+    )
+    ip: bool = option(
+        False, "an IP core with AXI4-Lite registers, for Vivado and PYNQ; words of 32 bits"
+    )
     form: Literal["folder", "file"] | None = option(
         None, "a folder with test bench and report, or all modules in one file"
     )
@@ -130,8 +146,17 @@ class VerilogTarget(Target[VerilogOptions]):
 
         Raises:
             OptionError: names those that are.
+            BackendError: tools for a bitstream are missing.
         """
-        if _device(options) is not None:
+        device, board = _device(options), _board(options)
+        if board is not None and options.ip:
+            raise OptionError("ip=true has a bus and a board's serial port has none: leave out one")
+        if (board is not None or options.ip) and options.form == "file":
+            raise OptionError("board and ip make a folder: leave out form=file and the '.v'")
+        if options.bitstream:
+            assert device is not None
+            find_tools(device)
+        if device is not None:
             self._program = module.clone()
 
     def emit(self, module: ModuleOp, options: VerilogOptions) -> Artifact:
@@ -142,6 +167,7 @@ class VerilogTarget(Target[VerilogOptions]):
             UnsupportedError: names every op without Verilog.
             VerifyError: the hardware modules are no circuit.
             LoweringError: the device has no room for the circuit.
+            BackendError: a tool fails that makes a bitstream.
         """
         if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
@@ -170,13 +196,51 @@ class VerilogTarget(Target[VerilogOptions]):
         test = vector_files(interface, interface.sent(inputs), interface.given(expected))
         test |= cocotb_files(interface)
         files |= {f"test/{name}": text for name, text in test.items()}
-        files |= {
-            "report.json": json_text(data),
-            "report.md": markdown(data) + folding_markdown(folding),
-        }
-        files |= project_files(_project(interface, [*texts], size, device))
+        files |= _reports(data)
+        board = _board(options)
+        files |= project_files(_project(interface, [*texts], size, device, board))
+        if board is not None:
+            files |= self._serial(module, interface, board)
+        if options.ip:
+            files |= self._core(module, interface, [*texts], size, device)
         contents = {name: text.encode() for name, text in files.items()}
+        if board is not None and options.bitstream:
+            top = f"{interface.name}_serial"
+            made, data["placed"] = make_bitstream(
+                interface.name, board.device, top, contents, board.clock
+            )
+            contents |= made | {name: text.encode() for name, text in _reports(data).items()}
         return Artifact(interface.name, contents, manifest={"report": data})
+
+    @staticmethod
+    def _serial(module: ModuleOp, interface: Interface, board: Board) -> dict[str, str]:
+        """The serial port around a circuit."""
+        name = f"{interface.name}_serial"
+        whole = module.clone()
+        port = serial_module(name, interface.name, board.ticks)
+        whole.body.block.add_op(port)
+        check_structure(whole, name)
+        return {f"impl/{name}.v": verilog(port)} | driver_files()
+
+    @staticmethod
+    def _core(
+        module: ModuleOp,
+        interface: Interface,
+        sources: Sequence[str],
+        size: Estimate,
+        device: Device | None,
+    ) -> dict[str, str]:
+        """The IP core around a circuit."""
+        name = f"{interface.name}_axi"
+        words = interface.words_in, interface.words_out
+        whole = module.clone()
+        core = register_module(name, interface.name, interface.word, words)
+        whole.body.block.add_op(core)
+        check_structure(whole, name)
+        text = {f"ip/{name}.v": verilog(core)}
+        files = [*(f"rtl/{source}.v" for source in sources), *text]
+        about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device)
+        return text | core_files(about) | driver_files() | axi_test_files(interface)
 
     def _advice(self, options: VerilogOptions, estimated: Estimate, device: Device) -> str:
         """The folding that fits, of the program as it was given; empty if it has no products."""
@@ -226,7 +290,10 @@ def circuit_options(options: VerilogOptions) -> str:
     clock = "" if options.clock is None else f" clock={options.clock}"
     device = _device(options)
     grade = "" if device is None else f" device={device.grade}"
-    word = "" if options.stream_width is None else f" stream-width={options.stream_width}"
+    width = options.stream_width or (32 if options.ip else None)
+    if _board(options) is not None:
+        width = 8
+    word = "" if width is None else f" stream-width={width}"
     return f"pipeline={options.pipeline} {_search_options(options)}{bits}{clock}{grade}{word}"
 
 
@@ -343,7 +410,28 @@ def golden(module: ModuleOp, interface: Interface, inputs: Sequence[Array]) -> l
 
 
 def _device(options: VerilogOptions) -> Device | None:
+    board = _board(options)
+    if board is not None:
+        return board.device
     return None if options.device is None else find_device(options.device)
+
+
+def _board(options: VerilogOptions) -> Board | None:
+    """The board that a circuit goes on with a serial port, if any.
+
+    Raises:
+        OptionError: there is no such board, or other options contradict it.
+    """
+    if options.board is None and not options.bitstream:
+        if options.pins is not None:
+            raise OptionError("pins are those of a board: give bitstream=true or board=NAME too")
+        return None
+    if options.stream_width not in (None, 8):
+        raise OptionError(
+            f"a serial port has words of 8 bits, and stream-width={options.stream_width} is given"
+        )
+    device = None if options.device is None else find_device(options.device)
+    return find_board(options.board, device, options.pins)
 
 
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:
@@ -353,18 +441,34 @@ def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Esti
     return estimate(module, device.family, interface.name, device.grade)
 
 
+def _reports(data: Record) -> dict[str, str]:
+    """The report, for programs and for people."""
+    text = markdown(data) + folding_markdown(data["folding"])
+    return {"report.json": json_text(data), "report.md": text}
+
+
 def _project(
-    interface: Interface, sources: Sequence[str], size: Estimate, device: Device | None
+    interface: Interface,
+    sources: Sequence[str],
+    size: Estimate,
+    device: Device | None,
+    board: Board | None,
 ) -> Project:
     """What the scripts are about; constraints ask for the estimated clock, rounded down."""
-    frequency = size.frequency or _FREQUENCY
-    step = 10 ** max(0, len(str(int(frequency))) - 2)
     return Project(
         name=interface.name,
         sources=[f"rtl/{name}.v" for name in sources],
-        frequency=max(1, frequency // step * step),
+        frequency=_frequency(size),
         family=size.family.name,
         device=device,
         input_bits=interface.input_width,
         output_bits=interface.output_width,
+        board=board,
     )
+
+
+def _frequency(size: Estimate) -> float:
+    """The clock in MHz that constraints ask for: the estimated one, rounded down."""
+    frequency = size.frequency or _FREQUENCY
+    step = 10 ** max(0, len(str(int(frequency))) - 2)
+    return max(1, frequency // step * step)

@@ -18,8 +18,8 @@ from ....ir.errors import LoweringError
 from .evaluation import LONGEST_NAME, identifier, shortened
 from .memories import MEMORY_PREFIX
 
-_BESIDE = ("tb", "pins")
-"""Modules that are written beside the circuit, NAME_tb and NAME_pins: no part is called so."""
+_BESIDE = ("tb", "pins", "serial", "axi")
+"""Modules that are written beside the circuit, NAME_tb and others: no part is called so."""
 
 _LONGEST_MODULE = 160
 """Longer names of modules are cut: file systems bound those of files."""

@@ -162,7 +162,8 @@ def word_stream_module(
     """The AXI4-Stream module around a network whose stages take and give words.
 
     `m_axis_tlast` marks the last word of a frame whose own last word `s_axis_tlast` marked, and
-    `m_axis_tkeep` the bytes of the frame. `s_axis_tkeep` is not looked at, as the network counts.
+    `m_axis_tkeep` its bytes there; elsewhere words are whole, as DMAs want packets to be.
+    `s_axis_tkeep` is not looked at, as the network counts.
 
     Args:
         name: of the module.

@@ -176,8 +176,8 @@ def test_any_pressure(
     wanted: list[str] = []
     for index, value in enumerate(expected):
         last = index % interface.words_out == interface.words_out - 1
-        keep = (1 << (bytes_of_last if last else lanes)) - 1
         mark = int(last and marked[index // interface.words_out])
+        keep = (1 << (bytes_of_last if mark else lanes)) - 1
         wanted.append(f"{mark} {keep:0{-(-lanes // 4)}x} {value:0{word // 4}x}")
     assert found == wanted
 

@@ -119,7 +119,8 @@ def _mark_stage(name: str, framing: Framing) -> Stage:
     goes = body.all_of(body.out_ready[0], may)
     watch.count_on(body.all_of(goes, has_word, name="moved"))
     every = body.constant(-1, lanes)
-    keep = body.select(last, body.constant((1 << framing.last_bytes) - 1, lanes), every)
+    ends = body.all_of(last, mark)
+    keep = body.select(ends, body.constant((1 << framing.last_bytes) - 1, lanes), every)
     missing = width - 8 * framing.last_bytes
     if missing:
         # Bytes that a frame has not are zero, whatever stood there in the block before.
@@ -128,7 +129,7 @@ def _mark_stage(name: str, framing: Framing) -> Stage:
         word = body.joined(
             [body.extract(word, 0, width - missing), body.put(comb.AndOp([upper, here]))]
         )
-    data = body.joined([word, keep, body.all_of(last, mark)])
+    data = body.joined([word, keep, ends])
     readies = goes, body.all_of(body.out_ready[0], last, has_word)
     valid = body.all_of(has_word, may)
     comment = f"Marks the last of {words} words of a frame as its sender did"

@@ -1,0 +1,277 @@
+"""Registers on AXI4-Lite around a circuit with streams: start, status, counters.
+
+A small slave: one transfer at a time, all outputs from registers, an error response for addresses
+without a register. Not here: files that describe the registers (`to_verilog.ip_core`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import hw, seq
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.ir import SSAValue
+
+from ....dialects.shapes import bit_width
+from .circuit import COMMENT
+from .modules import Signature, hw_module
+from .stages.body import ModuleBody
+
+ADDRESS_BITS = 6
+"""Of an address of a byte."""
+
+VERSION = 0x5452_0001
+"""What the first register holds: the first version of this map."""
+
+
+@dataclass(frozen=True)
+class Register:
+    """A word of 32 bits.
+
+    Attributes:
+        name: of the register.
+        offset: its address.
+        writable: whether it can be written.
+        text: what it holds.
+        fields: of its bits, from the lowest on: name and meaning; none where it is a number.
+        first: what it holds after reset.
+    """
+
+    name: str
+    offset: int
+    writable: bool
+    text: str
+    fields: Sequence[tuple[str, str]] = field(default=())
+    first: int = 0
+
+
+REGISTERS: tuple[Register, ...] = (
+    Register("version", 0x00, False, "of this map", first=VERSION),
+    Register(
+        "control",
+        0x04,
+        True,
+        "what the circuit does",
+        (
+            ("run", "words are taken from the input stream; 1 after reset"),
+            ("clear", "counters and the error become 0; reads as 0"),
+            ("reset", "everything but these registers is reset while 1"),
+        ),
+        first=1,
+    ),
+    Register(
+        "status",
+        0x08,
+        False,
+        "what the circuit is doing",
+        (
+            ("busy", "a frame has begun to come in whose result has not left"),
+            ("misplaced", "tlast came before the end of a frame: the sender is out of step"),
+        ),
+    ),
+    Register("cycles", 0x0C, False, "cycles in which the circuit was busy"),
+    Register("frames_in", 0x10, False, "frames that came in whole"),
+    Register("frames_out", 0x14, False, "frames of results that left"),
+    Register("words_in", 0x18, False, "words of a frame that comes in"),
+    Register("words_out", 0x1C, False, "words of a frame of results"),
+)
+"""The map; the last two hold what the circuit is made for."""
+
+_LITE_INPUTS = (
+    *(("awaddr", ADDRESS_BITS), ("awprot", 3), ("awvalid", 1)),
+    *(("wdata", 32), ("wstrb", 4), ("wvalid", 1), ("bready", 1)),
+    *(("araddr", ADDRESS_BITS), ("arprot", 3), ("arvalid", 1), ("rready", 1)),
+)
+_LITE_OUTPUTS = (
+    *(("awready", 1), ("wready", 1), ("bresp", 2), ("bvalid", 1)),
+    *(("arready", 1), ("rdata", 32), ("rresp", 2), ("rvalid", 1)),
+)
+_ERROR = 2
+"""SLVERR: the slave was reached, and there is no such register."""
+
+
+def register_module(name: str, inner: str, width: int, words: tuple[int, int]) -> hw.HWModuleOp:
+    """The module with registers and streams around a circuit.
+
+    Args:
+        name: of the module.
+        inner: the circuit.
+        width: bits of the words of its streams.
+        words: of a frame, coming in and going out.
+    """
+    streams_in = (("tdata", width), ("tkeep", width // 8), ("tvalid", 1), ("tlast", 1))
+    inputs = [
+        *((f"s_axis_{port}", bits) for port, bits in streams_in),
+        ("m_axis_tready", 1),
+        *((f"s_axi_{port}", bits) for port, bits in _LITE_INPUTS),
+    ]
+    outputs = [
+        ("s_axis_tready", 1),
+        *((f"m_axis_{port}", bits) for port, bits in streams_in),
+        *((f"s_axi_{port}", bits) for port, bits in _LITE_OUTPUTS),
+    ]
+    signature: Signature = (
+        [("aclk", seq.clock), ("aresetn", i1), *((n, IntegerType(b)) for n, b in inputs)],
+        [(n, IntegerType(b)) for n, b in outputs],
+    )
+    body = ModuleBody([type for _, type in signature[0]])
+    body.clock, reset_n, *arguments = body.block.args
+    have: dict[str, SSAValue] = dict(zip((n for n, _ in inputs), arguments, strict=True))
+    body.reset = body.inverse(reset_n, "reset")
+    run, again = body.state(1, "run", 1), body.state(1, "again", 0)
+    operands: list[tuple[str, SSAValue]] = [
+        ("aclk", body.clock),
+        ("aresetn", body.all_of(reset_n, body.inverse(again))),
+        ("s_axis_tdata", have["s_axis_tdata"]),
+        ("s_axis_tvalid", body.all_of(have["s_axis_tvalid"], run)),
+        ("s_axis_tlast", have["s_axis_tlast"]),
+        ("m_axis_tready", have["m_axis_tready"]),
+        ("s_axis_tkeep", have["s_axis_tkeep"]),
+    ]
+    results = [("s_axis_tready", 1), *((f"m_axis_{port}", bits) for port, bits in streams_in)]
+    gives = dict(
+        zip(
+            (n for n, _ in results), body.instance(inner, "circuit", operands, results), strict=True
+        )
+    )
+    gives["s_axis_tready"] = body.all_of(gives["s_axis_tready"], run)
+    lite = _Slave(body, have)
+    takes = body.all_of(have["s_axis_tvalid"], gives["s_axis_tready"], name="takes")
+    leaves = body.all_of(gives["m_axis_tvalid"], have["m_axis_tready"], name="leaves")
+    clear = _control(body, lite, run, again)
+    values = _counted(body, have["s_axis_tlast"], takes, leaves, words, clear)
+    values["control"] = body.joined([run, body.constant(0, 1), again])
+    gives |= lite.finish(values)
+    body.block.add_op(hw.OutputOp([gives[n] for n, _ in outputs]))
+    module = hw_module(name, signature, body.block)
+    module.attributes[COMMENT] = StringAttr(f"AXI4-Lite registers and AXI4-Streams around {inner}")
+    return module
+
+
+def _control(body: ModuleBody, lite: _Slave, run: SSAValue, again: SSAValue) -> SSAValue:
+    """What a write of the control register does; whether it clears counters."""
+    writes = lite.writes("control")
+    data = [body.extract(lite.data, bit, 1) for bit in range(3)]
+    body.drive(run, data[0], writes)
+    body.drive(again, data[2], writes)
+    return body.any_of(body.all_of(writes, data[1]), again)
+
+
+def _counted(
+    body: ModuleBody,
+    mark: SSAValue,
+    takes: SSAValue,
+    leaves: SSAValue,
+    words: tuple[int, int],
+    clear: SSAValue,
+) -> dict[str, SSAValue]:
+    """What the registers hold that the circuit writes.
+
+    Args:
+        body: of the module.
+        mark: `s_axis_tlast`.
+        takes: whether a word comes in.
+        leaves: whether a word goes out.
+        words: of a frame, coming in and going out.
+        clear: whether everything becomes 0.
+    """
+    body_reset, body.reset = body.reset, body.any_of(body.reset, clear, name="cleared")
+    at_first, last_in = _place(body, words[0], takes, "word_in")
+    _, last_out = _place(body, words[1], leaves, "word_out")
+    came, left = body.all_of(takes, last_in), body.all_of(leaves, last_out)
+    frames_in, frames_out = (body.state(32, n, 0) for n in ("frames_in", "frames_out"))
+    cycles, misplaced = body.state(32, "cycles", 0), body.state(1, "misplaced", 0)
+    body.drive(frames_in, body.add(frames_in, 1), came)
+    body.drive(frames_out, body.add(frames_out, 1), left)
+    waits = body.compare(frames_in, "ne", frames_out)
+    busy = body.state(1, "busy", 0)
+    body.drive(busy, body.any_of(body.inverse(at_first), waits))
+    body.drive(cycles, body.add(cycles, 1), busy)
+    early = body.all_of(takes, mark, body.inverse(last_in))
+    body.drive(misplaced, body.any_of(misplaced, early))
+    body.reset = body_reset
+    return {
+        "version": body.constant(VERSION, 32),
+        "status": body.joined([busy, misplaced]),
+        "cycles": cycles,
+        "frames_in": frames_in,
+        "frames_out": frames_out,
+        "words_in": body.constant(words[0], 32),
+        "words_out": body.constant(words[1], 32),
+    }
+
+
+def _place(body: ModuleBody, words: int, step: SSAValue, name: str) -> tuple[SSAValue, SSAValue]:
+    """Whether a frame's next word is its first one, and whether it is its last one."""
+    value, last = body.counter(words, step, name)
+    return body.compare(value, "eq", 0), last
+
+
+class _Slave:
+    """The handshakes of an AXI4-Lite slave.
+
+    Args:
+        body: of the module.
+        have: the inputs by name.
+    """
+
+    def __init__(self, body: ModuleBody, have: dict[str, SSAValue]) -> None:
+        self.body = body
+        self.have = {port: have[f"s_axi_{port}"] for port, _ in _LITE_INPUTS}
+        self.data = self.have["wdata"]
+        self._writes = body.state(1, "writes", 0)
+        self._reads = body.state(1, "reads", 0)
+
+    def _is(self, channel: str, register: Register) -> SSAValue:
+        """Whether a channel's address is that of a register; the lowest two bits are of bytes."""
+        place = self.body.extract(self.have[f"{channel}addr"], 2, ADDRESS_BITS - 2)
+        return self.body.compare(place, "eq", register.offset >> 2)
+
+    def writes(self, name: str) -> SSAValue:
+        """Whether the lowest byte of a register is written."""
+        (register,) = (r for r in REGISTERS if r.name == name)
+        low = self.body.extract(self.have["wstrb"], 0, 1)
+        return self.body.all_of(self._writes, low, self._is("aw", register), name=f"writes_{name}")
+
+    def finish(self, values: dict[str, SSAValue]) -> dict[str, SSAValue]:
+        """The outputs, with the registers' values."""
+        body, have = self.body, self.have
+        write_resp = self._answer("w", self._writes, [have["awvalid"], have["wvalid"]], "b")
+        read_resp = self._answer("r", self._reads, [have["arvalid"]], "r")
+        data = body.constant(0, 32)
+        for register in REGISTERS:
+            value = values[register.name]
+            bits = bit_width(value.type) or 32
+            if bits < 32:
+                value = body.joined([value, body.constant(0, 32 - bits)])
+            data = body.select(self._is("ar", register), value, data)
+        known_write = body.any_of(*(self._is("aw", r) for r in REGISTERS if r.writable))
+        known_read = body.any_of(*(self._is("ar", r) for r in REGISTERS))
+        return {
+            "s_axi_awready": self._writes,
+            "s_axi_wready": self._writes,
+            "s_axi_bvalid": write_resp,
+            "s_axi_bresp": self._response(known_write, self._writes, "bresp"),
+            "s_axi_arready": self._reads,
+            "s_axi_rvalid": read_resp,
+            "s_axi_rresp": self._response(known_read, self._reads, "rresp"),
+            "s_axi_rdata": body.register(data, self._reads, "rdata"),
+        }
+
+    def _answer(
+        self, name: str, moves: SSAValue, asks: Sequence[SSAValue], response: str
+    ) -> SSAValue:
+        """A register that says that there is an answer; drives the one that takes the question."""
+        body = self.body
+        valid = body.state(1, f"{name}_answers", 0)
+        free = [body.inverse(moves), body.inverse(valid)]
+        body.drive(moves, body.all_of(*asks, *free))
+        stays = body.all_of(valid, body.inverse(self.have[f"{response}ready"]))
+        body.drive(valid, body.any_of(moves, stays))
+        return valid
+
+    def _response(self, known: SSAValue, moves: SSAValue, name: str) -> SSAValue:
+        body = self.body
+        code = body.select(known, body.constant(0, 2), body.constant(_ERROR, 2))
+        return body.register(code, moves, name)

@@ -1,0 +1,263 @@
+"""Frames to a circuit and its results back, over a serial port or by PYNQ's DMA.
+
+    from circuit_driver import SerialCircuit, PynqCircuit
+    with SerialCircuit("/dev/ttyUSB1") as circuit:          # a board with a serial port
+        (y,) = circuit.run(x)
+    circuit = PynqCircuit("model.bit")                      # a bitstream and its .hwh
+    (y,) = circuit.run(x)
+    print(circuit.registers.read("frames_out"))
+
+`report.json` beside this file, or in the folder above, says what the streams carry. Arrays have the
+program's shape; an axis that counts frames may have any length. Floats are quantised, and results
+dequantised, where the report says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ALIGNED = 64  # bytes that DMA buffers are padded to
+
+
+def find(name: str) -> Any:
+    """JSON data of a file beside this one or in the folder above."""
+    for folder in (HERE, HERE.parent, HERE.parent / "ip"):
+        if (folder / name).exists():
+            return json.loads((folder / name).read_text(encoding="utf-8"))
+    raise FileNotFoundError(f"'{name}' is neither in {HERE} nor above: copy it there")
+
+
+class Frames:
+    """What a frame is in bytes.
+
+    Args:
+        report: `report.json` as data.
+    """
+
+    def __init__(self, report: Any) -> None:
+        self.report = report
+        self.word = (report["stream_width"] or report["s_axis_tdata_bits"]) // 8
+        self.bytes_in = report["words_in"] * self.word
+        self.word_out = (report["stream_width"] or report["m_axis_tdata_bits"]) // 8
+        self.bytes_out = report["words_out"] * self.word_out
+
+    def encode(self, *inputs: Any) -> Any:
+        """Arrays as bytes, uint8 [frames, bytes of a frame].
+
+        Raises:
+            ValueError: other arrays are expected, or a number is out of range.
+        """
+        ports = self.report["inputs"]
+        if len(inputs) != len(ports):
+            raise ValueError(f"expected {len(ports)} arrays, got {len(inputs)}")
+        each = [_bits_of(port, x) for port, x in zip(ports, inputs, strict=True)]
+        bits = np.concatenate(each, axis=2)
+        return _in_bytes(bits, self.report["beat_bytes_in"], self.bytes_in)
+
+    def decode(self, data: Any) -> list[Any]:
+        """Arrays from the bytes of whole frames."""
+        ports, size = self.report["outputs"], self.report["beat_bytes_out"]
+        frames = np.frombuffer(bytes(data), np.uint8).reshape(-1, self.bytes_out)
+        beats = self.report["beats_out"]
+        raw = frames[:, : beats * size].reshape(len(frames), beats, size)
+        bits = np.unpackbits(raw, axis=2, bitorder="little")
+        results: list[Any] = []
+        place = 0
+        for port in ports:
+            width = sum(port["widths"])
+            results.append(_from_bits(port, bits[:, :, place : place + width]))
+            place += width
+        return results
+
+
+def _sides(port: Any) -> tuple[list[int], list[int]]:
+    """The axes of beats of an array [frames, shape], and where they are before its elements."""
+    axes = port["beat_axes"]
+    return [axis + 1 for axis in axes], [index + 1 for index in range(len(axes))]
+
+
+def _along(how: Any, name: str, rank: int) -> Any:
+    value = np.array(how[name], np.float32 if name == "scale" else np.int64)
+    shape = [1] * rank
+    if value.ndim:
+        shape[how["axis"]] = -1
+    return value.reshape(shape) if value.ndim else value
+
+
+def _bits_of(port: Any, x: Any) -> Any:
+    """The bits of an input, uint8 [frames, beats, bits]."""
+    x = np.asarray(x)
+    how = port["quantized"]
+    if how is not None:
+        real = np.sign(x) if how.get("of_sign") else x
+        steps = np.rint(real / _along(how, "scale", x.ndim)) + _along(how, "zero_point", x.ndim)
+        x = np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+    if port["batch"]:
+        x = np.moveaxis(x, port["batch_axis"], 0)
+    count = len(x) if port["batch"] else x.size // np.prod(port["shape"], dtype=int)
+    frames = x.astype(np.int64).reshape(count, *port["shape"])
+    if port["beat_axes"]:
+        frames = np.moveaxis(frames, *_sides(port))
+    low, high = np.array(port["low"]), np.array(port["high"])
+    values = frames.reshape(len(frames), -1, len(low))
+    if ((values < low) | (values > high)).any():
+        raise ValueError(f"'{port['name']}' has numbers out of {low.min()} to {high.max()}")
+    columns: list[Any] = [
+        (values[..., k, None] >> np.arange(width)) & 1 for k, width in enumerate(port["widths"])
+    ]
+    return np.concatenate(columns, axis=2).astype(np.uint8)
+
+
+def _from_bits(port: Any, bits: Any) -> Any:
+    """An output from its bits [frames, beats, bits]."""
+    columns: list[Any] = []
+    place = 0
+    for low, width in zip(port["low"], port["widths"], strict=True):
+        places = 1 << np.arange(width, dtype=np.int64)
+        if low < 0:
+            places[-1] *= -1
+        columns.append((bits[..., place : place + width] * places).sum(axis=2))
+        place += width
+    values: Any = np.stack(columns, axis=2)
+    shape, axes = list(port["shape"]), port["beat_axes"]
+    if axes:
+        sizes = [n for axis, n in enumerate(shape) if axis not in axes]
+        values = values.reshape(-1, *(shape[axis] for axis in axes), *sizes)
+        values = np.moveaxis(values, *_sides(port)[::-1])
+    values = values.reshape(len(bits), *shape)
+    if port["batch"]:
+        sizes = [n for axis, n in enumerate(shape) if axis != port["batch_axis"]]
+        values = np.moveaxis(values.reshape(len(bits), *sizes), 0, port["batch_axis"])
+    else:
+        values = values.reshape(-1, *shape[1:]) if len(bits) > 1 else values.reshape(shape)
+    how = port["quantized"]
+    if how is None:
+        return values.astype(port["dtype"])
+    real = (values - _along(how, "zero_point", values.ndim)).astype(np.float32)
+    return real * _along(how, "scale", values.ndim)
+
+
+def _in_bytes(bits: Any, beat: int, frame: int) -> Any:
+    frames, beats, width = bits.shape
+    whole = np.zeros((frames, beats, beat * 8), np.uint8)
+    whole[..., :width] = bits
+    packed = np.packbits(whole, axis=2, bitorder="little").reshape(frames, -1)
+    return np.pad(packed, ((0, 0), (0, frame - packed.shape[1])))
+
+
+class SerialCircuit:
+    """A circuit behind a serial port (pyserial).
+
+    Args:
+        port: its name, as `/dev/ttyUSB1`.
+        baud: bits a second.
+        open_port: what opens it; by default `serial.Serial`.
+    """
+
+    def __init__(
+        self, port: str, baud: int = 115200, open_port: Callable[..., Any] | None = None
+    ) -> None:
+        if open_port is None:
+            import serial
+
+            open_port = serial.Serial
+        self.frames = Frames(find("report.json"))
+        self.line = open_port(port, baud, timeout=10)
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the circuit by a break."""
+        self.line.send_break(0.05)
+        self.line.reset_input_buffer()
+
+    def run(self, *inputs: Any) -> list[Any]:
+        """Send frames one after another, each when the result of the one before is there.
+
+        Raises:
+            TimeoutError: a result does not come.
+        """
+        answers = bytearray()
+        for frame in self.frames.encode(*inputs):
+            self.line.write(frame.tobytes())
+            answer = self.line.read(self.frames.bytes_out)
+            if len(answer) != self.frames.bytes_out:
+                raise TimeoutError(f"{len(answer)} of {self.frames.bytes_out} bytes came")
+            answers += answer
+        return self.frames.decode(answers)
+
+    def __enter__(self) -> SerialCircuit:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.line.close()
+
+
+class Registers:
+    """The registers of a circuit with AXI4-Lite.
+
+    Args:
+        read: of a word, by its address.
+        write: of a word.
+    """
+
+    def __init__(self, read: Callable[[int], int], write: Callable[[int, int], Any]) -> None:
+        self.map = {entry["name"]: entry for entry in find("registers.json")}
+        self._read, self._write = read, write
+
+    def read(self, name: str) -> int:
+        """A register."""
+        return self._read(self.map[name]["offset"])
+
+    def fields(self, name: str) -> dict[str, int]:
+        """The bits of a register by name."""
+        value = self.read(name)
+        return {f["name"]: value >> f["bit"] & 1 for f in self.map[name]["fields"]}
+
+    def write(self, name: str, **fields: int) -> None:
+        """Write bits of a register; others stay."""
+        value = self.read(name)
+        for entry in self.map[name]["fields"]:
+            if entry["name"] in fields:
+                value = value & ~(1 << entry["bit"]) | fields[entry["name"]] << entry["bit"]
+        self._write(self.map[name]["offset"], value)
+
+
+class PynqCircuit:
+    """A circuit with registers and a DMA in an overlay of PYNQ.
+
+    Args:
+        bitfile: the bitstream; its `.hwh` stands beside it.
+        pynq: the module; by default it is imported.
+    """
+
+    def __init__(self, bitfile: str, pynq: Any = None) -> None:
+        if pynq is None:
+            import pynq  # pyright: ignore[reportMissingImports]
+        self._allocate = pynq.allocate
+        overlay = pynq.Overlay(bitfile)
+        self.dma = overlay.dma
+        self.registers = Registers(overlay.network.read, overlay.network.write)
+        self.frames = Frames(find("report.json"))
+
+    def run(self, *inputs: Any) -> list[Any]:
+        """Send frames as one packet, and receive the packet of their results."""
+        sent = self.frames.encode(*inputs)
+        given = self._allocate(shape=(sent.size,), dtype=np.uint8)
+        # All bytes of the last word of a frame count for the DMA but those that tkeep leaves out.
+        size = len(sent) * self.frames.bytes_out
+        taken = self._allocate(shape=(-(-size // ALIGNED) * ALIGNED,), dtype=np.uint8)
+        given[:] = sent.reshape(-1)
+        self.dma.recvchannel.transfer(taken, 0, size)
+        self.dma.sendchannel.transfer(given)
+        self.dma.sendchannel.wait()
+        self.dma.recvchannel.wait()
+        results = self.frames.decode(np.array(taken[:size]))
+        for buffer in (given, taken):
+            buffer.freebuffer()
+        return results

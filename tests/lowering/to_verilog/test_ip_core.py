@@ -1,0 +1,189 @@
+"""An IP core: IP-XACT as another reader sees it, Tcl for Vivado, registers on AXI models."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from xdsl.dialects.builtin import ModuleOp
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import OptionError
+from triton_dsl.lowering.artifact import Artifact, write_artifact
+from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.host import circuit_driver
+from triton_dsl.lowering.to_verilog.interface import Interface
+
+from .designs import source
+
+Program = Callable[..., ModuleOp]
+RequireTool = Callable[[str, str], str]
+STUB = Path(__file__).with_name("vivado_stub.tcl")
+
+
+def compiled(program: Program, name: str, **options: Any) -> tuple[ModuleOp, Artifact]:
+    module, given = source(program, name)
+    return module, compile_to_target(module, "verilog", {**given, "ip": True, **options})
+
+
+def ports(text: str) -> dict[str, tuple[str, int]]:
+    """Direction and bits of the ports of a module, as they stand in its Verilog."""
+    found = re.findall(r"^  (input |output) wire (?:\[(\d+):0\] )?(\w+),?$", text, re.M)
+    return {name: (side.strip(), int(top or 0) + 1) for side, top, name in found}
+
+
+def test_ip_xact_is_read_back(program: Program, tmp_path: Path) -> None:
+    ipyxact = pytest.importorskip("ipyxact.ipyxact", reason="pip install ipyxact")
+    _, artifact = compiled(program, "conv", stream_width=64)
+    write_artifact(artifact, tmp_path)
+    core = ipyxact.Component()
+    with (tmp_path / "component.xml").open() as file:
+        core.load(file)
+    assert (core.vendor, core.library, core.name) == ("triton-dsl", "networks", "net_axi")
+    wanted = ports(artifact.text("ip/net_axi.v"))
+    sides = {"in": "input", "out": "output"}
+    found = {
+        p.name: (
+            sides[p.wire.direction],
+            p.wire.vector.left + 1 if getattr(p.wire, "vector", None) else 1,
+        )
+        for p in core.model.ports.port
+    }
+    assert found == wanted
+    buses = {bus.name: bus for bus in core.busInterfaces.busInterface}
+    assert {name: bus.busType.name for name, bus in buses.items()} == {
+        "s_axis": "axis", "m_axis": "axis", "s_axi": "aximm", "aclk": "clock", "aresetn": "reset",
+    }  # fmt: skip
+    mapped = [pair.physicalPort.name for bus in buses.values() for pair in bus.portMaps.portMap]
+    assert sorted(mapped) == sorted(wanted)
+    axis = {p.logicalPort.name for p in buses["m_axis"].portMaps.portMap}
+    assert axis == {"TDATA", "TKEEP", "TVALID", "TREADY", "TLAST"}
+    (block,) = core.memoryMaps.memoryMap[0].addressBlock
+    registers = {r.name: r.addressOffset for r in block.register}
+    entries = json.loads(artifact.text("ip/registers.json"))
+    assert registers == {entry["name"]: entry["offset"] for entry in entries}
+    assert max(registers.values()) < block.range
+    listed = {file.name for file in core.fileSets.fileSet[0].file}
+    assert listed == {n for n in artifact.files if n.startswith(("rtl/", "ip/net_axi.v"))}
+
+
+@pytest.mark.parametrize("device", ["xczu3eg", "xc7z020"])
+@pytest.mark.parametrize("script", ["ip/block_design.tcl", "ip/package.tcl"])
+def test_vivado_has_every_command(
+    program: Program, require_tool: RequireTool, tmp_path: Path, device: str, script: str
+) -> None:
+    tclsh = require_tool("tclsh", "apt-get install tcl")
+    _, artifact = compiled(program, "dense", device=device)
+    write_artifact(artifact, tmp_path)
+    environment = {**os.environ, "NETWORK_CORE": "net_axi"}
+    command = [tclsh, str(STUB), script, "part", "board"]
+
+    def run() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    done = run()
+    assert done.stdout.endswith("DONE\n"), done.stderr
+    for file in re.findall(r"\S+\.v\b", done.stdout):
+        assert file.strip("{}") in artifact.files
+    # The stub knows the commands: others are no Tcl of Vivado's.
+    text = (tmp_path / script).read_text()
+    for wrong in ("create_bd_block x\n", "current_project -name x\n"):
+        (tmp_path / script).write_text(wrong + text)
+        assert run().returncode == 1
+
+
+def run_on_models(folder: Path, require_tool: RequireTool) -> str:
+    pytest.importorskip("cocotbext.axi", reason="pip install cocotbext-axi")
+    make = require_tool("make", "apt-get install make")
+    here = Path(sys.executable).parent
+    environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [make, "-f", "cocotb_axi.mk"],
+        cwd=folder / "test",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("iverilog")
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        ("dense", 8),
+        pytest.param("conv", 32, marks=pytest.mark.slow),
+        pytest.param("rescaled", 64, marks=pytest.mark.slow),
+    ],
+)
+def test_registers_and_packets_on_models(
+    program: Program, require_tool: RequireTool, tmp_path: Path, name: str, width: int
+) -> None:
+    _, artifact = compiled(program, name, stream_width=width)
+    write_artifact(artifact, tmp_path)
+    log = run_on_models(tmp_path, require_tool)
+    assert "TESTS=5 PASS=5 FAIL=0" in log, log[-4000:]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("iverilog")
+def test_models_see_what_breaks_the_protocol(
+    program: Program, require_tool: RequireTool, tmp_path: Path
+) -> None:
+    """A result that changes while it waits, and a read answer that goes away."""
+    _, artifact = compiled(program, "dense")
+    for place, (find, instead) in enumerate(
+        (
+            ("assign m_axis_tdata = ", "assign m_axis_tdata = {31'd0, cycles[0]} ^ "),
+            ("assign s_axi_rvalid = ", "assign s_axi_rvalid = (s_axi_rready || ^rdata) && "),
+        )
+    ):
+        folder = tmp_path / str(place)
+        write_artifact(artifact, folder)
+        file = folder / "ip" / "net_axi.v"
+        assert find in file.read_text()
+        file.write_text(file.read_text().replace(find, instead))
+        assert "FAIL=0" not in run_on_models(folder, require_tool)
+
+
+@pytest.mark.parametrize("name", ["dense", "conv", "residual", "spiking", "rescaled"])
+def test_the_driver_has_the_bytes_of_the_circuit(program: Program, name: str) -> None:
+    module, artifact = compiled(program, name)
+    report = json.loads(artifact.text("report.json"))
+    interface, frames = Interface.from_dict(report), circuit_driver.Frames(report)
+    rng = np.random.default_rng(0)
+    (port,) = interface.inputs
+    shape = [3 if port.free and axis == port.frame_axis else n for axis, n in enumerate(port.shape)]
+    x: NDArray[Any] = rng.integers(port.low[0], port.high[0] + 1, shape).astype(port.dtype)
+    sent = frames.encode(x)
+    by_circuit = [int(line, 16) for line in artifact.text("test/net_inputs.mem").split()]
+    assert len(by_circuit) * 4 % sent.shape[1] == 0
+    rows = np.moveaxis(x, port.frame_axis, 0).reshape(3, -1).astype(np.int64)
+    words = interface.sent([rows])
+    assert sent.tobytes() == b"".join(word.to_bytes(4, "little") for word in words)
+    results = run_module(module, [x])
+    outs = [
+        np.moveaxis(y, p.frame_axis, 0).reshape(3, -1).astype(np.int64)
+        for p, y in zip(interface.outputs, results, strict=True)
+    ]
+    answer = b"".join(word.to_bytes(4, "little") for word in interface.given(outs))
+    for found, wanted in zip(frames.decode(answer), results, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+        assert found.dtype == wanted.dtype
+    with pytest.raises(ValueError, match="out of"):
+        frames.encode(np.full(shape, port.high[0] + 1, np.int64))
+
+
+def test_ip_and_board_exclude_each_other(small: ModuleOp) -> None:
+    with pytest.raises(OptionError, match="leave out one"):
+        compile_to_target(small, "verilog", {"ip": True, "board": "icebreaker"})
