@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -49,14 +50,13 @@ def test_ip_xact_is_read_back(program: Program, tmp_path: Path) -> None:
     assert (core.vendor, core.library, core.name) == ("triton-dsl", "networks", "net_axi")
     wanted = ports(artifact.text("ip/net_axi.v"))
     sides = {"in": "input", "out": "output"}
-    found = {
-        p.name: (
-            sides[p.wire.direction],
-            p.wire.vector.left + 1 if getattr(p.wire, "vector", None) else 1,
-        )
-        for p in core.model.ports.port
-    }
-    assert found == wanted
+    found = {p.name: sides[p.wire.direction] for p in core.model.ports.port}
+    assert found == {name: side for name, (side, _) in wanted.items()}
+    # ipyxact does not read the bits of ports of the standard of 2009.
+    spirit = {"s": "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"}
+    for port in ElementTree.parse(tmp_path / "component.xml").findall(".//s:port", spirit):
+        left = port.findtext("s:wire/s:vector/s:left", "0", spirit)
+        assert int(left) + 1 == wanted[port.findtext("s:name", "", spirit)][1]
     buses = {bus.name: bus for bus in core.busInterfaces.busInterface}
     assert {name: bus.busType.name for name, bus in buses.items()} == {
         "s_axis": "axis", "m_axis": "axis", "s_axi": "aximm", "aclk": "clock", "aresetn": "reset",
