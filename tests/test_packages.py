@@ -81,8 +81,9 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_extras_gather_in_all() -> None:
     extras: dict[str, list[str]] = CONFIG["project"]["optional-dependencies"]
     everything = extras["all"][0].removeprefix("triton-dsl[").removesuffix("]").split(",")
-    # PyTorch/XLA needs a machine with a TPU and a PyTorch of its own version.
-    assert set(everything) == set(extras) - {"all", "dev", "tpu"}
+    # PyTorch/XLA needs a machine with a TPU and a PyTorch of its own version; the tools that make
+    # bitstreams take 400 MB, which systems have as packages too.
+    assert set(everything) == set(extras) - {"all", "bitstream", "dev", "tpu"}
 
 
 def test_nothing_is_installed_by_a_name_that_anybody_may_take() -> None:

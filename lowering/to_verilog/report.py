@@ -203,7 +203,12 @@ def _port_row(port: Record, side: str) -> str:
     meaning = "themselves"
     if quantized is not None:
         scale, zero = (_short(quantized[key]) for key in ("scale", "zero_point"))
-        meaning = f"(q - {zero}) · {scale}" + (", of the sign" if quantized.get("of_sign") else "")
+        number = "q"
+        if "factor" in quantized:
+            factor, addend = (_short(quantized[key]) for key in ("factor", "addend"))
+            number = f"q · {factor} + {addend}"
+        meaning = f"({number} - {zero}) · {scale}"
+        meaning += ", of the sign" if quantized.get("of_sign") else ""
     values = f"{min(port['low'])} to {max(port['high'])}"
     name = f"{port['name']} ({side[:-1]})"
     return f"| {name} | {shape} | {values} | {bits} | {sum(port['widths'])} | {meaning} |"

@@ -191,6 +191,9 @@ def dequantized(port: Port, frames: Array) -> Array:
     x = shaped(port, frames)
     if port.quantized is None:
         return x.astype(port.dtype)
+    if "factor" in port.quantized:
+        factor, addend = (np.array(port.quantized[key]) for key in ("factor", "addend"))
+        x = (x * factor + addend).astype(port.dtype).astype(np.int64)
     scale, zero_point = _along(port.quantized, x.ndim, np.int64)
     return (x - zero_point).astype(np.float32) * scale
 

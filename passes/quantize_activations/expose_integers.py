@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -40,7 +41,9 @@ class ExposeIntegersPass(ModulePass):
     of the argument or result holds what the caller has to do: `scale`, `zero_point`, `axis`, and
     for arguments `low` and `high`, as in `tensor.quantize` and `tensor.dequantize`, and `of_sign`:
     1 where the caller quantises the `tensor.sign` of the argument. Moves of elements may stand
-    between where one scale serves all elements.
+    between where one scale serves all elements. Known factors and addends of a result before its
+    `tensor.dequantize` are the caller's too: `factor` and `addend`, one or one for each element of
+    the last axis, of integers that wrap around as those of the result do.
 
         func.func @forward(%x: tensor<?x4xf32>) -> tensor<?x4xf32> {
           %q = tensor.quantize %x, %s, %z {low = -8 : i64, high = 7 : i64} : …
@@ -121,8 +124,48 @@ def _expose_result(function: FuncOp, returned: ReturnOp, index: int) -> None:
     if op.result.first_use is None:
         erase(op)
         _forget(op.scale, op.zero_point)
+        entries |= _expose_affine(returned, index)
     count = len(returned.operands)
     function.res_attrs = _noted(function.res_attrs, count, index, entries)
+
+
+def _expose_affine(returned: ReturnOp, index: int) -> dict[str, Attribute]:
+    """Leave known factors and addends of a result to the caller; what it has to do."""
+    whole = returned.operands[index]
+    factor, addend = np.array(1, np.int64), np.array(0, np.int64)
+    while isinstance(op := returned.operands[index].owner, _AFFINE):
+        value, known = _known_side(op)
+        literal = None if known is None else literal_value(known)
+        is_last = [use.operation for use in op.result.uses] == [returned]
+        if value is None or known is None or literal is None or not is_last:
+            break
+        numbers = literal.astype(np.int64)
+        numbers = numbers.reshape(numbers.shape[-1:] if numbers.size > 1 else ())
+        if isinstance(op, tensor.AddOp):
+            addend = addend + factor * numbers
+        else:
+            factor = factor * numbers
+        returned.operands[index] = value
+        erase(op)
+        _forget(known)
+    if returned.operands[index] is whole:
+        return {}
+    return {"factor": dense(factor, i64), "addend": dense(addend, i64)}
+
+
+_AFFINE = tensor.AddOp | tensor.MulOp
+
+
+def _known_side(op: tensor.AddOp | tensor.MulOp) -> tuple[SSAValue | None, SSAValue | None]:
+    """The operand of the result's type, and the other one where it is known and the same but
+    along the last axis."""
+    for value, known in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        literal = literal_value(known)
+        if literal is None or value.type != op.result.type or literal_value(value) is not None:
+            continue
+        if literal.size == 1 or literal.size == literal.shape[-1]:
+            return value, known
+    return None, None
 
 
 def _same(user: Operation, first: tensor.QuantizeOp) -> bool:

@@ -139,6 +139,9 @@ def _from_bits(port: Any, bits: Any) -> Any:
     how = port["quantized"]
     if how is None:
         return values.astype(port["dtype"])
+    if "factor" in how:
+        values = values * np.array(how["factor"]) + np.array(how["addend"])
+        values = values.astype(port["dtype"]).astype(np.int64)
     real = (values - _along(how, "zero_point", values.ndim)).astype(np.float32)
     return real * _along(how, "scale", values.ndim)
 

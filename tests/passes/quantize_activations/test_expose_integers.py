@@ -84,3 +84,41 @@ def test_a_second_use_keeps_the_float(apply_passes: Apply) -> None:
     )
     before = str(module)
     assert apply_passes(module, "expose-integers") == before
+
+
+AFFINE = """func.func @forward(%x: tensor<?x3xi32>) -> tensor<?x3xf32> {
+  %s = tensor.constant dense<0.5> : tensor<f32>
+  %z = tensor.constant dense<3> : tensor<i32>
+  %a = tensor.constant dense<32768> : tensor<i32>
+  %b = tensor.constant dense<[-5, 0, 70000]> : tensor<3xi32>
+  %two = tensor.constant dense<2> : tensor<i32>
+  %m = tensor.mul %x, %a : (tensor<?x3xi32>, tensor<i32>) -> tensor<?x3xi32>
+  %n = tensor.add %b, %m : (tensor<3xi32>, tensor<?x3xi32>) -> tensor<?x3xi32>
+  %t = tensor.mul %n, %two : (tensor<?x3xi32>, tensor<i32>) -> tensor<?x3xi32>
+  %y = tensor.dequantize %t, %s, %z : (tensor<?x3xi32>, tensor<f32>, tensor<i32>) -> tensor<?x3xf32>
+  func.return %y : tensor<?x3xf32>
+}"""
+
+
+def test_factors_and_addends_of_a_result(apply_passes: Apply) -> None:
+    """Also where the program's integers wrap around."""
+    module = parse_module(AFFINE)
+    x = np.array([[1, -2, 3], [100_000, -70_000, 65_535]], np.int32)
+    (expected,) = run_module(module, [x])
+    text = apply_passes(module, "expose-integers")
+    assert "tensor.mul" not in text and "tensor.add" not in text
+    (found,) = run_module(module, [x])
+    np.testing.assert_array_equal(found, x)
+    whole = (x.astype(np.int64) * 65536 + np.array([-10, 0, 140000])).astype(np.int32)
+    np.testing.assert_array_equal((whole.astype(np.int64) - 3).astype(np.float32) / 2, expected)
+    assert "factor = dense<65536>" in text and "addend = dense<[-10, 0, 140000]>" in text
+
+
+def test_factors_that_are_read_elsewhere_stay(apply_passes: Apply) -> None:
+    text = AFFINE.replace("-> tensor<?x3xf32> {", "-> (tensor<?x3xf32>, tensor<?x3xi32>) {")
+    text = text.replace(
+        "func.return %y : tensor<?x3xf32>", "func.return %y, %n : tensor<?x3xf32>, tensor<?x3xi32>"
+    )
+    after = apply_passes(parse_module(text), "expose-integers")
+    assert after.count("tensor.mul") == 1 and after.count("tensor.add") == 1
+    assert "factor = dense<2>" in after
