@@ -65,8 +65,9 @@ def run_stages(
     snapshots = [("input", module.clone())] if dump_stages is not None else []
     observers = [*instruments, *([VerifyEach(ChangeVerifier())] if verify else [])]
     try:
-        for stage, passes in pipelines:
+        for number, (stage, passes) in enumerate(pipelines):
             start = perf_counter()
+            logger.debug("stage %d of %d: %s", number, len(pipelines), stage.name)
             try:
                 run_passes(context, module, passes, observers)
             except TritonError as error:

@@ -11,12 +11,17 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
 from inspect import signature
+from pathlib import Path
 from pkgutil import resolve_name
+from typing import Any
 
 import typer
 
 from .commands.options import COMMANDS
 from .console import guarded, speak
+
+FILES = ("triton.toml", "pyproject.toml")
+"""Where a project keeps defaults of the commands."""
 
 app = typer.Typer(
     name="triton",
@@ -72,9 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     return guarded("triton", lambda: _run(arguments), as_json="--json" in arguments)
 
 
+def _settings() -> dict[str, dict[str, Any]]:
+    """Defaults of the project that the command runs in."""
+    folder = Path.cwd()
+    if not any((place / name).is_file() for place in (folder, *folder.parents) for name in FILES):
+        return {}
+    return resolve_name(f"{__package__}.settings:defaults")(folder, COMMANDS)
+
+
 def _run(arguments: list[str]) -> int:
     try:
-        app(arguments, prog_name="triton")
+        app(arguments, prog_name="triton", default_map=_settings())
     except SystemExit as done:  # how typer ends: help, usage errors, typer.Exit
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     return 0

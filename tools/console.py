@@ -6,8 +6,8 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ def speak(*, quiet: bool, verbose: bool) -> None:
         logger.setLevel(logging.INFO)
         if not logger.handlers:
             handler = logging.StreamHandler()
+            handler.setLevel(logging.INFO)
             handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
             logger.addHandler(handler)
 
@@ -102,6 +103,35 @@ def progress() -> Any:
     console = Console(stderr=True)
     hidden = not console.is_terminal or _quiet
     return Progress(console=console, transient=True, disable=hidden)
+
+
+@contextmanager
+def stages_shown(bar: Any, task: Any) -> Generator[None]:
+    """Let a task of a progress display tell the stage that the compiler is in, and how far it is.
+
+    The stages are those that `lowering.stages` logs.
+    """
+    import logging
+
+    class Shown(logging.Handler):
+        """Takes the beginning of each stage."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            if isinstance(record.args, tuple) and record.levelno == logging.DEBUG:
+                number, count, name = record.args
+                said = f"{first}: {name}"
+                bar.update(task, description=said, completed=number, total=count)
+
+    first = bar.tasks[task].description
+    logger, handler = logging.getLogger("triton_dsl"), Shown(logging.DEBUG)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def error(tool: str, message: str) -> None:

@@ -85,3 +85,27 @@ def test_numbers_stand_to_the_right() -> None:
     )
     assert [column.justify for column in made.columns] == ["left", "right", "right", "left"]
     assert "1,234,567" in str(next(iter(made.columns[1].cells)))
+
+
+def test_a_compilation_tells_its_stage() -> None:
+    from rich.progress import Progress
+
+    from triton_dsl.lowering.from_tri import import_tri
+    from triton_dsl.lowering.stages import Stage, run_stages
+    from triton_dsl.tools.console import stages_shown
+
+    source = "layer Net { fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return relu(x) } }"
+    told: list[tuple[str, float, float | None]] = []
+    with Progress(disable=True) as bar:
+        task = bar.add_task("Compiling net.tri", total=None)
+        update = bar.update
+
+        def note(*args: object, **values: object) -> None:
+            update(*args, **values)  # pyright: ignore[reportArgumentType]
+            now = bar.tasks[task]
+            told.append((now.description, now.completed, now.total))
+
+        bar.update = note  # pyright: ignore[reportAttributeAccessIssue]
+        with stages_shown(bar, task):
+            run_stages(import_tri(source), (Stage("tidy", "canonicalize"), Stage("end", "dce")))
+    assert told == [("Compiling net.tri: tidy", 0, 2), ("Compiling net.tri: end", 1, 2)]

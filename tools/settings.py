@@ -1,0 +1,75 @@
+"""Defaults of the commands from a file: `[tool.triton.COMMAND]` of pyproject.toml, or triton.toml.
+
+The nearest of the two in this folder or above it counts; triton.toml has `[COMMAND]` alone. An
+option of the command line wins. A project may come from a stranger, so that it names no file to
+read or write: those are the command line's alone. Not here: what the options are.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, cast, get_type_hints
+
+from ..ir.errors import OptionError
+from ..ir.pipeline import did_you_mean
+
+Known = Mapping[str, Collection[str]]
+
+
+def defaults(folder: Path, commands: Collection[type]) -> dict[str, dict[str, Any]]:
+    """The defaults that the file of a folder gives, by command and option.
+
+    Args:
+        folder: where the command runs.
+        commands: the options of each, a class named as the command.
+
+    Raises:
+        OptionError: the file is no TOML, or names a command or an option that does not exist.
+    """
+    known = {command.__name__.lower(): _free(command) for command in commands}
+    for place in (folder, *folder.parents):
+        own, project = place / "triton.toml", place / "pyproject.toml"
+        if own.is_file():
+            return _checked(own, _read(own), known)
+        if project.is_file() and isinstance(tools := _read(project).get("tool"), dict):
+            table = cast("dict[str, Any]", tools).get("triton")
+            if table is not None:
+                return _checked(project, table, known)
+    return {}
+
+
+def _free(command: type) -> list[str]:
+    """The options of a command that name no file."""
+    hints = get_type_hints(command)
+    return [name for name, hint in hints.items() if "Path" not in str(hint) and name != "output"]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OptionError(f"{path}: cannot be read: {error}") from None
+
+
+def _checked(path: Path, table: object, known: Known) -> dict[str, dict[str, Any]]:
+    if not isinstance(table, dict):
+        raise OptionError(f"{path}: expected a table for each command, such as [compile]")
+    checked: dict[str, dict[str, Any]] = {}
+    for command, options in cast("dict[str, Any]", table).items():
+        if command not in known or not isinstance(options, dict):
+            hint = did_you_mean(command, known)
+            raise OptionError(f"{path}: there is no command '{command}' to set options of{hint}")
+        checked[command] = {}
+        for option, value in cast("dict[str, Any]", options).items():
+            name = option.replace("-", "_")
+            if name not in known[command]:
+                hint = did_you_mean(option, [n.replace("_", "-") for n in known[command]])
+                raise OptionError(
+                    f"{path}: '{command}' has no option '{option}' that a project may set{hint}"
+                )
+            if not isinstance(value, bool | int | float | str | list):
+                raise OptionError(f"{path}: '{option}' of '{command}' is a number, text or list")
+            checked[command][name] = value
+    return checked
