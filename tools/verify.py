@@ -378,7 +378,7 @@ class _Judge:
         if row.agrees or exact or not has_steps(part):
             return row.agrees
         off = gaps(expected, actual) > self.atol + self.rtol * _largest(expected)
-        return bool(off.mean() <= _STRAY)
+        return bool(off.mean() <= STRAY)
 
 
 _STEPS = "differs by no more than roundings change before a float is rounded or compared"
@@ -386,7 +386,7 @@ _STEPS = "differs by no more than roundings change before a float is rounded or 
 _MORE = 2.0
 """How much more than what roundings change is theirs still."""
 
-_STRAY = 0.01
+STRAY = 0.01
 """The share of elements that a value on the way may have on other steps."""
 
 

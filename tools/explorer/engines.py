@@ -24,7 +24,7 @@ from ..bisection import body_ops
 from ..tracing import as_wide, comparable
 from .following import Objects
 from .recorder import first_wrong
-from .values import gap
+from .values import gap, gaps_of, stray_share
 
 Arrays = Mapping[int, Array]
 """What the interpreter gives, by the number of the value."""
@@ -36,7 +36,7 @@ def of_source(
     """A check of an imported program: what its source computes at the same places."""
     objects = Objects(module)
     found: dict[str, Any] = {}
-    note = ""
+    note, stray = "", stray_share(module)
     try:
         given = source.values(inputs)
     except TritonError as error:
@@ -47,7 +47,10 @@ def of_source(
         if place not in given or number not in arrays or not leaves:
             continue
         result = arrays[number]
-        rows = [gap(want, as_wide(result, want)) for want in comparable(given[place][-1:], result)]
+        rows = [
+            gap(want, as_wide(result, want), stray)
+            for want in comparable(given[place][-1:], result)
+        ]
         near = [row for row in rows if row is not None]
         if near:
             found[str(number)] = min(near, key=lambda row: float(row["max_abs"]))
@@ -69,12 +72,10 @@ def of_target(
         inner, note = _inner(module, target, inputs)
     except TritonError as error:
         return _check("engine", target, objects, found, first_line(error))
-    actual = {objects.value_number[value]: array for value, array in inner.items()}
-    actual |= dict(zip(numbers, given, strict=False))
-    for number, array in actual.items():
-        apart = gap(arrays[number], np.asarray(array)) if number in arrays else None
-        if apart is not None:
-            found[str(number)] = apart
+    actual = {objects.value_number[value]: np.asarray(array) for value, array in inner.items()}
+    actual |= dict(zip(numbers, map(np.asarray, given), strict=False))
+    pairs = {number: number for number in actual}
+    found = gaps_of(pairs, arrays, actual, numbers, stray_share(module))
     return _check("engine", f"{target} ({engine.name})", objects, found, note, numbers)
 
 

@@ -18,7 +18,7 @@ from ...ir.pipeline import pipeline_text
 from ...runtime.equivalence import is_approximate
 from .following import Objects, origins, replacements, values_followed
 from .stage import Files, lines_of, stage_data
-from .values import gaps_of, observe, statistics
+from .values import gaps_of, observe, statistics, stray_share
 
 if TYPE_CHECKING:
     from .values import Observed
@@ -77,6 +77,7 @@ class Recorder(Instrument):
             **stage_data(objects, module, self.files),
         }
         arrays = self._observed(module, objects, stage)
+        self._stray = stray_share(module)
         if self._objects is not None:
             found = origins(self._objects, objects, self._replaced)
             for op, comes in zip(stage["ops"], found, strict=False):
@@ -141,7 +142,7 @@ class Recorder(Instrument):
         assert self._objects is not None
         results = objects.returned
         pairs = followed | dict(zip(results, self._objects.returned, strict=False))
-        found = gaps_of(pairs, before, arrays)
+        found = gaps_of(pairs, before, arrays, results, self._stray)
         wrong = [number for number in results if found.get(str(number), {}).get("wrong")]
         first = first_wrong(objects, found) if wrong else None
         return {

@@ -30,8 +30,12 @@ _CIRCUIT = ("adders", "comparators", "luts", "flip_flops", "block_memories", "cl
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> dict[str, Any]:
-    """A table as `record` has it: the first cell of a row names a layer."""
-    return {"title": title, "columns": list(columns), "rows": [list(row) for row in rows]}
+    """A table as `record` has it: the first cell of a row names a layer; numbers are finite."""
+    cells = [
+        [None if isinstance(cell, float) and not np.isfinite(cell) else cell for cell in row]
+        for row in rows
+    ]
+    return {"title": title, "columns": list(columns), "rows": cells}
 
 
 def circuit_tables(artifact: Artifact) -> list[dict[str, Any]]:

@@ -76,17 +76,19 @@ class Files:
     """The files that places are in, each once."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of their numbers."""
+        return list(self._numbers)
 
     def place(self, location: Attribute) -> dict[str, Any]:
         """`{"name", "file", "line", "column"}`, what is known of it."""
         match location:
             case FileLineColLoc():
-                name = location.filename.data
-                if name not in self.names:
-                    self.names.append(name)
                 return {
-                    "file": self.names.index(name),
+                    "file": self._numbers.setdefault(location.filename.data, len(self._numbers)),
                     "line": location.line.data,
                     "column": location.column.data,
                 }

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -21,7 +22,7 @@ from triton_dsl.passes.analysis.replacement import replace
 from triton_dsl.passes.fuse_linear import FuseLinearPass
 from triton_dsl.tools.cli import main
 from triton_dsl.tools.explorer.record import json_bytes
-from triton_dsl.tools.explorer.values import gap, statistics
+from triton_dsl.tools.explorer.values import gap, gaps_of, statistics
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -168,6 +169,38 @@ def test_not_a_number_stays_json() -> None:
 )
 def test_bits_hold_all_values(low: int, high: int, bits: int) -> None:
     assert statistics(np.array([low, high], np.int32))["bits"] == bits
+
+
+def test_floats_of_16_bits_round_coarsely() -> None:
+    bf16 = np.dtype(ml_dtypes.bfloat16)
+    one, next_one = np.array([1.0], bf16), np.array([1.0078125], bf16)
+    near, far = gap(one, next_one), gap(one, np.array([1.25], bf16))
+    assert near is not None and not near["wrong"] and near["max_abs"] == 2**-7
+    assert far is not None and far["wrong"]
+
+
+def test_a_few_spikes_may_stray() -> None:
+    spikes = np.zeros(200, np.bool_)
+    few, many = spikes.copy(), spikes.copy()
+    few[:2], many[:3] = True, True
+    rows = [gap(spikes, other, 0.01) for other in (few, many)]
+    assert [row is not None and row["wrong"] for row in rows] == [False, True]
+    exact = gap(spikes, few)
+    assert exact is not None and exact["wrong"]
+
+
+def test_results_of_other_sizes_are_wrong() -> None:
+    arrays = {3: np.zeros(2, np.float32)}
+    other = {7: np.zeros((2, 1), np.float32)}
+    assert gaps_of({7: 3}, arrays, other, []) == {}
+    assert gaps_of({7: 3}, arrays, other, [7])["7"]["wrong"]
+
+
+def test_an_engine_that_refuses_compares_nothing() -> None:
+    module = parse_module(EMPTY.replace("f32", "bf16"))
+    data = explore(module, [np.ones(2, ml_dtypes.bfloat16)], targets=["onnx"]).data
+    (check,) = [c for c in data["stages"][0]["checks"] if c["kind"] == "engine"]
+    assert check["values"] == {} and "ONNX Runtime refuses" in check["note"]
 
 
 def test_without_inputs_nothing_is_run() -> None:

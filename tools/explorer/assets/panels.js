@@ -298,7 +298,9 @@ function checksPane(app, host) {
       const head = el("h3", "", `${stage.title} · ${check.kind === "pass" ? "against " : ""}${check.name}`);
       const line = el("p");
       line.style.margin = "0 0 4px";
-      line.append(el("span", check.agrees ? (stage.approximate && check.kind === "pass" ? "chip" : "chip good") : "chip bad", check.agrees ? (stage.approximate && check.kind === "pass" ? "meant to differ" : "agrees") : "differs"), ` ${rows.length} values compared, ${wrong} beyond rounding${check.note && !stage.approximate ? ` · ${check.note}` : ""} `);
+      const meant = stage.approximate && check.kind === "pass";
+      const [word, look] = !check.agrees ? ["differs", "bad"] : !rows.length ? ["not compared", ""] : meant ? ["meant to differ", ""] : ["agrees", "good"];
+      line.append(el("span", `chip ${look}`, word), rows.length ? ` ${rows.length} values compared, ${wrong} beyond rounding ` : " ", meant ? "" : `${check.note} `);
       if (check.first !== null) line.append(link(`first: ${stage.ops[check.first]?.name ?? ""}`, () => app.go(stage.index, check.first, check)));
       box.append(head, line);
     }
