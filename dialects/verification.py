@@ -1,16 +1,17 @@
 """Verifying a module between passes: of what was verified before, only what changed since.
 
-Verification takes longer than most passes, and most passes change few ops. Not here: the checks
-themselves (`registry.verify_module`, which also looks at how blocks and values hang together, and
-which whoever takes the module at the end calls).
+Verification takes longer than most passes, and most passes change few ops; and circuits have
+hundreds of thousands of gates that are all of a few kinds. Not here: the checks themselves
+(`registry.verify_module`, which also looks at how blocks and values hang together).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import ErasedSSAValue, Operation, SSAValue
 from xdsl.traits import IsTerminator, SymbolUserOpInterface
 
 from ..ir.errors import VerifyError
@@ -18,6 +19,9 @@ from ..ir.locations import error_at
 from .registry import verify_module, verify_order
 
 _Key = tuple[Any, ...]
+
+_GATES = frozenset((*comb.Comb.operations, *seq.Seq.operations, hw.ConstantOp))
+"""Ops whose types and properties alone say whether they verify."""
 
 
 class ChangeVerifier:
@@ -37,6 +41,7 @@ class ChangeVerifier:
 
     def __init__(self) -> None:
         self._known: dict[Operation, _Key] | None = None
+        self._gates: set[_Key] = set()
 
     def __call__(self, module: ModuleOp) -> None:
         known = self._known
@@ -46,9 +51,35 @@ class ChangeVerifier:
         else:
             for op, key in seen.items():
                 if _looks_further(op) or known.get(op) != key:
-                    _verify(op)
+                    self._verify(op)
             verify_order(module)
         self._known = seen
+
+    def finish(self, module: ModuleOp) -> None:
+        """Verify a module that this was called with last once more, as a whole.
+
+        Insides of hardware modules are left out: their ops were verified one by one, and how they
+        hang together is what `to_verilog.circuit.structure` looks at.
+        """
+        hardware = any(isinstance(op, hw.HWModuleOp) for op in module.body.block.ops)
+        if not hardware or self._known is None:
+            verify_module(module)
+            return
+        for op in module.body.block.ops:
+            _verify(op, nested=not isinstance(op, hw.HWModuleOp))
+        _verify(module)
+        verify_order(module)
+
+    def _verify(self, op: Operation) -> None:
+        """Verify an op; of gates that are alike the first."""
+        if type(op) not in _GATES or op.next_op is None or not all(map(_is_there, op.operands)):
+            _verify(op)
+            return
+        types = (value.type for value in (*op.operands, *op.results))
+        key = (type(op), len(op.operands), *types, *op.properties.items())
+        if key not in self._gates:
+            _verify(op)
+            self._gates.add(key)
 
 
 def _key(op: Operation) -> _Key:
@@ -73,8 +104,12 @@ def _looks_further(op: Operation) -> bool:
     )
 
 
-def _verify(op: Operation) -> None:
+def _is_there(value: SSAValue) -> bool:
+    return not isinstance(value, ErasedSSAValue)
+
+
+def _verify(op: Operation, *, nested: bool = False) -> None:
     try:
-        op.verify(verify_nested_ops=False)
+        op.verify(verify_nested_ops=nested)
     except Exception as error:
         raise VerifyError(error_at(op, str(error))) from None

@@ -14,7 +14,7 @@ from time import perf_counter
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import attach_store, parameter_keys, store_of
-from ..dialects.registry import triton_context, verify_module
+from ..dialects.registry import triton_context
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
 from ..dialects.verification import ChangeVerifier
 from ..ir.errors import OptionError, TritonError
@@ -63,7 +63,8 @@ def run_stages(
     available = everything().all_passes
     pipelines = [(stage, parse_pipeline(stage.pipeline, available)) for stage in stages]
     snapshots = [("input", module.clone())] if dump_stages is not None else []
-    observers = [*instruments, *([VerifyEach(ChangeVerifier())] if verify else [])]
+    changes = ChangeVerifier()
+    observers = [*instruments, *([VerifyEach(changes)] if verify else [])]
     try:
         for number, (stage, passes) in enumerate(pipelines):
             start = perf_counter()
@@ -78,7 +79,7 @@ def run_stages(
             if dump_stages is not None:
                 snapshots.append((stage.name, module.clone()))
         if verify:
-            verify_module(module)
+            changes.finish(module)
     finally:
         if dump_stages is not None:
             _write_snapshots(dump_stages, snapshots)

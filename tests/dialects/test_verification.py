@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f32, i64
+from xdsl.dialects import hw
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr, TensorType, f32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
@@ -113,3 +114,57 @@ def test_unchanged_ops_are_not_verified_again(monkeypatch: pytest.MonkeyPatch) -
     parts(module)[1].attributes["mark"] = StringAttr("new")
     verify(module)
     assert seen == ["relu"]
+
+
+GATES = """
+hw.module @gates(in %a: i4, in %b: i4, in %c: i1, out y: i4) {
+  %s = comb.add %a, %b : i4
+  %t = comb.add %b, %s : i4
+  %m = comb.mux %c, %s, %t : i4
+  hw.output %m : i4
+}
+"""
+
+
+def gate(module: ModuleOp) -> None:
+    """A sum of other bits than its numbers have."""
+    hardware = next(op for op in module.walk() if isinstance(op, hw.HWModuleOp))
+    made = hardware.body.block.first_op
+    assert made is not None and made.next_op is not None
+    Rewriter.replace_value_with_new_type(made.next_op.results[0], IntegerType(5))
+
+
+def output(module: ModuleOp) -> None:
+    last = next(op for op in module.walk() if isinstance(op, hw.OutputOp))
+    last.operands = []
+
+
+@pytest.mark.parametrize("spoil", [gate, output], ids=lambda f: f.__name__)
+def test_a_wrong_gate_among_many_that_are_alike(spoil: Callable[[ModuleOp], None]) -> None:
+    module = parse_module(TEXT)
+    verify = ChangeVerifier()
+    verify(module)
+    module.body.block.add_ops([op.clone() for op in parse_module(GATES).ops])
+    verify(module)
+    verify.finish(module)
+    spoil(module)
+    with pytest.raises(VerifyError) as found:
+        verify(module)
+    with pytest.raises(VerifyError) as whole:
+        verify_module(module)
+    assert str(found.value) == str(whole.value)
+
+
+@pytest.mark.parametrize("spoil", [*BREAKS, output], ids=lambda f: f.__name__)
+def test_the_last_look_is_at_all_but_insides_of_hardware(
+    spoil: Callable[[ModuleOp], None],
+) -> None:
+    module = parse_module(TEXT + GATES)
+    verify = ChangeVerifier()
+    verify(module)
+    spoil(module)
+    with pytest.raises(VerifyError):
+        ChangeVerifier().finish(module)
+    if spoil is not output:
+        with pytest.raises(VerifyError):
+            verify.finish(module)
