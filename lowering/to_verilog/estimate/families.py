@@ -28,6 +28,7 @@ class Family:
         inputs: of a look-up table.
         costs: for each size of a function, from one input on, what covering tries to make small.
         tables: for each size of a function, the look-up tables it takes.
+        merged: the inputs that a function of gates has at most; larger ones are ROMs alone.
         least_adder: narrower adders become plain logic.
         carry_bits: bits in a carry cell.
         distributed_bits: of one look-up table as memory; 0 for none.
@@ -47,6 +48,7 @@ class Family:
     inputs: int
     costs: tuple[int, ...]
     tables: tuple[int, ...]
+    merged: int
     least_adder: int
     carry_bits: int
     distributed_bits: int
@@ -59,6 +61,11 @@ class Family:
     block_widths: Mapping[int, int] = field(default_factory=lambda: EIGHTEEN_KBIT)
 
     @property
+    def rom_inputs(self) -> int:
+        """The bits of a ROM's address of which each of its bits is one function, whole."""
+        return len(self.tables) if self.merged == self.inputs else self.inputs
+
+    @property
     def block_bits(self) -> int:
         """The bits of a block memory."""
         return max(depth * width for depth, width in self.block_widths.items())
@@ -67,8 +74,9 @@ class Family:
 _XILINX = Family(
     "ultrascale+",
     inputs=6,
-    costs=(2, 2, 3, 5, 5, 5),
-    tables=(1,) * 6,
+    costs=(2, 2, 3, 5, 5, 5, 10, 20, 40),
+    tables=(*(1,) * 6, 2, 4, 8),
+    merged=6,
     least_adder=3,
     carry_bits=8,
     distributed_bits=64,
@@ -81,6 +89,7 @@ _LATTICE = Family(
     inputs=4,
     costs=(1, 1, 1, 1, 2, 4, 8),
     tables=(1, 1, 1, 1, 2, 4, 8),
+    merged=7,
     least_adder=5,
     carry_bits=2,
     distributed_bits=16,
@@ -93,6 +102,7 @@ _ICE = Family(
     inputs=4,
     costs=(1,) * 4,
     tables=(1,) * 4,
+    merged=4,
     least_adder=3,
     carry_bits=1,
     distributed_bits=0,

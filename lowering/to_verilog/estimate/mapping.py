@@ -76,7 +76,7 @@ class _Cuts:
         self.roots = roots
         self.order = order
         self.costs = (0, *family.costs)
-        self.widest = len(family.costs)
+        self.widest = family.merged
         self.flow = [0.0] * len(netlist.kinds)
         self.depth = [0] * len(netlist.kinds)
         self.best: dict[int, Cut] = {}

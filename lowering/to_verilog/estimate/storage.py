@@ -27,6 +27,8 @@ class Storage:
         self.netlist = netlist
         self.family = family
         self._read: dict[tuple[int, int, int], int] = {}
+        # Multiplexers behind look-up tables join those of a ROM.
+        self._widest = family.rom_inputs
 
     def memory(
         self,
@@ -106,7 +108,7 @@ class Storage:
             if bit > TRUE
             and any(value != column[place ^ 1 << i] for place, value in enumerate(column))
         }
-        if 1 < len(needed) <= self.family.inputs and data >> 1 not in needed:
+        if 1 < len(needed) <= self._widest and data >> 1 not in needed:
             self.netlist.whole[data >> 1] = frozenset(needed)
 
     def _read_once(self, data: int, enable: int, clock: int) -> int:
