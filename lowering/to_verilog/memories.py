@@ -1,7 +1,8 @@
 """Memories as Verilog that synthesis infers: an array with registered reads; small ROMs as a case.
 
-What a memory is made of stands there as an attribute. Of a case Yosys takes the statement's, `logic`
-(without one it makes blocks of large ones, as measured), Vivado that of the register, `distributed`.
+What a memory is made of stands there as an attribute. Of a case Yosys takes the statement's,
+`logic` (without one it makes blocks of large ones, as measured), Vivado that of the register,
+`distributed`.
 
 The words of a ROM stand in the text, so that a design in one file is whole. Not here: what a memory
 is and who uses it (`to_verilog.circuit.memories`).

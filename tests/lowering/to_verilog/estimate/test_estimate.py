@@ -1,8 +1,12 @@
-"""Sizes of small circuits that can be counted by hand."""
+"""Sizes of small circuits that can be counted by hand; of ROMs by Yosys."""
 
+import json
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.hw import HWModuleOp
@@ -14,6 +18,7 @@ from triton_dsl.lowering.to_verilog.circuit.memories import Memory
 from triton_dsl.lowering.to_verilog.estimate.delays import DELAYS, delay, path_delay
 from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES, check_fits, find_device, needs
 from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
+from triton_dsl.lowering.to_verilog.memories import memory_text
 
 
 def circuit(body: str, ports: str, results: str) -> ModuleOp:
@@ -149,6 +154,25 @@ def test_memories() -> None:
     rom = estimate(with_memory(Memory.rom([5, 5, 5, 4], 3, "distributed"))).total
     # One bit is always 1, one always 0: only one depends on the address.
     assert (rom.luts, rom.flip_flops) == (1, 1)
+
+
+@pytest.mark.parametrize("depth", [60, 100, 200])
+def test_roms_of_logic_stay_logic_in_synthesis(
+    depth: int, tmp_path: Path, require_tool: Callable[[str, str], str]
+) -> None:
+    yosys = require_tool("yosys", "apt-get install yosys")
+    words = np.random.default_rng(depth).integers(0, 1 << 30, depth).tolist()
+    memory = Memory.rom(words, 30, "distributed")
+    (tmp_path / "rom.v").write_text(memory_text(memory, memory.symbol))
+    script = "synth_xilinx -family xcup -noiopad; tee -o stat.json stat -json"
+    command = [yosys, "-q", "-p", script, "rom.v"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
+    assert not any(name.startswith("RAM") for name in cells)
+    found = estimate(with_memory(memory)).total
+    assert found.flip_flops == cells["FDRE"] and not found.block_memories
+    luts = sum(count for name, count in cells.items() if name.startswith("LUT"))
+    assert found.luts == pytest.approx(luts, rel=0.05)
 
 
 def test_delays_grow_with_the_width() -> None:
