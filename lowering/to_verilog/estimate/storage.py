@@ -51,10 +51,9 @@ class Storage:
 
     def _rom(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
         (clock,), (enable,), address = operands
-        if memory.style == "block":
-            outputs = self.netlist.leaves(memory.width)
-            return self._whole(BLOCK, memory, [clock, enable, *address], outputs)
         words = memory.contents
+        if memory.style == "block":
+            return self._block_rom(memory, [clock, enable, *address])
         result: Bits = []
         for bit in range(memory.width):
             column = [word >> bit & 1 for word in words]
@@ -64,6 +63,18 @@ class Storage:
             self._as_one_table(data, column, address)
             result.append(self._read_once(data, enable, clock))
         return result
+
+    def _block_rom(self, memory: Memory, inputs: Bits) -> Bits:
+        """Blocks for the bits that are not the same in all words."""
+        same = (1 << memory.width) - 1
+        for word in memory.contents:
+            same &= ~(word ^ memory.contents[0])
+        outputs = [
+            memory.contents[0] >> bit & 1 if same >> bit & 1 else self.netlist.leaf()
+            for bit in range(memory.width)
+        ]
+        self._whole(BLOCK, memory, inputs, [output for output in outputs if output > TRUE])
+        return outputs
 
     def _ram(self, memory: Memory, operands: Sequence[Bits], outputs: Bits) -> Bits:
         (clock,), (write,), to, word, (read,), address = operands
@@ -133,7 +144,7 @@ class Storage:
         )
 
     def _whole(self, kind: str, memory: Memory, inputs: Bits, outputs: Bits) -> Bits:
-        name = f"{kind} {memory.depth}x{memory.width}"
+        name = f"{kind} {memory.depth}x{len(outputs)}"
         nodes = [bit >> 1 for bit in outputs]
         self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))
         return outputs

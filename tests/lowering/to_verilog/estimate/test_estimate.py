@@ -151,12 +151,16 @@ def test_memories() -> None:
     registers = estimate(with_memory(Memory.ram(4, 3, "registers"))).total
     # A word of registers each, and the one that is read; four decoders; three selections of four.
     assert (registers.flip_flops, registers.luts) == (15, 7)
+    words = [(1 << 40) - 1 - (i << 5) for i in range(512)]
+    # Nine bits of forty differ from word to word.
+    assert estimate(with_memory(Memory.rom(words, 40, "block"))).total.block_memories == 1
     rom = estimate(with_memory(Memory.rom([5, 5, 5, 4], 3, "distributed"))).total
     # One bit is always 1, one always 0: only one depends on the address.
     assert (rom.luts, rom.flip_flops) == (1, 1)
 
 
-@pytest.mark.parametrize("depth", [60, 100, 200])
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [60, 100, 200, 400])
 def test_roms_of_logic_stay_logic_in_synthesis(
     depth: int, tmp_path: Path, require_tool: Callable[[str, str], str]
 ) -> None:
