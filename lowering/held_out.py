@@ -78,18 +78,21 @@ class HeldOut:
                 )
             self.right = labels[cut : cut + len(self.right)]
 
-    def judged(self, run: Callable[[Sequence[Array]], Array]) -> tuple[float, float]:
+    def judged(
+        self, run: Callable[[Sequence[Array]], Array], batches: int | None = None
+    ) -> tuple[float, float]:
         """What a program that `run` runs is worth.
 
         Args:
             run: gives the result [samples, classes] of a batch.
+            batches: look at the first so many batches only.
 
         Returns:
             the share of right classes, and the divergence of the results from those of the float
             program in nats a sample.
         """
         right, first, lost = 0, 0, 0.0
-        for batch, wanted in zip(self.batches, self.results, strict=True):
+        for batch, wanted in list(zip(self.batches, self.results, strict=True))[:batches]:
             found = run(batch)
             right += int((found.argmax(1) == self.right[first : first + len(found)]).sum())
             first += len(found)

@@ -1,8 +1,10 @@
 """Float programs to integer ones from samples: which layer gets how few bits.
 
 Every layer gets the bits that are asked for; where the result is then too far from the float
-program, the layers that lose most for what they save keep more of them. The passes that it runs can
-be run one by one with `triton-opt`: see docs/quantization.md. Not here: training (`training`).
+program, the layers that lose most for what they save keep more of them, and where there is room in
+a budget they do so too. What a layer costs is measured with that layer alone. Not here: how weights
+are rounded (`passes.round_weights`) and tuned (`tuned_rounding`), nor training with labels
+(`training`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from ..dialects.inference import tensor_type
 from ..dialects.interpret import run_module
@@ -18,8 +21,10 @@ from ..dialects.parameters import Array
 from ..dialects.registry import triton_context, verify_module
 from ..dialects.shapes import element_count
 from ..ir.errors import OptionError
+from ..ir.interpreter import entry_function
 from ..ir.pipeline import did_you_mean
-from ..passes.analysis.layers import Layer, weight_of
+from ..passes.analysis.compile_time import literal_value
+from ..passes.analysis.layers import PlainLayer, weight_of
 from ..passes.calibration.observation import bind_samples
 from ..passes.quantize_activations.quantize_activations import (
     QuantizeActivationsPass,
@@ -28,14 +33,26 @@ from ..passes.quantize_activations.quantize_activations import (
     quantized_layers,
 )
 from ..passes.requantize.requantize import RequantizePass
-from ..passes.ternarize.ternarize import TernarizePass
+from ..passes.round_weights.compensated_layers import (
+    Plan,
+    RoundedWeights,
+    compensate,
+    plain,
+    put,
+)
 from .conversion import named_samples
+from .engine import engine_of
 from .held_out import HeldOut
 from .models import Model, import_for
 from .stages import apply_passes
+from .tuned_rounding import Tuning, has_torch, tuned
 
-BITS: Mapping[str, float] = {"int8": 8, "int4": 4, "ternary": 2}
+BITS: Mapping[str, int] = {"int8": 8, "int4": 4, "ternary": 2}
 """What a layer may get, and the bits of a weight."""
+
+MOST = {8: 64, 4: 7, 2: 1}
+"""The largest level of weights of so many bits. Two of 64 times a byte fit 16 bits each, so that
+processors without an instruction for dot products add pairs of them without saturation."""
 
 _FLOAT = 32
 _BEFORE = (
@@ -44,6 +61,12 @@ _BEFORE = (
 )
 _MOST_CALIBRATING = 1000
 """The most samples that calibrate."""
+
+_ALONE = 2
+"""Batches of samples that say what a layer alone costs."""
+
+_STEP = 32
+"""Samples of a step of tuning."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +80,17 @@ class LayerBits:
         bits: of one of them, 32 where it stays a float.
         accuracy: with this layer alone as narrow as was asked, and
         divergence: that of the results from those of the float program, in nats a sample.
+        plain_accuracy, plain_divergence: the same with each of its weights rounded by itself.
     """
 
     key: str
     op: str
     weights: int
-    bits: float
+    bits: int
     accuracy: float
     divergence: float
+    plain_accuracy: float
+    plain_divergence: float
 
 
 @dataclass(frozen=True)
@@ -100,16 +126,21 @@ def quantize_program(
     *,
     labels: Array | None = None,
     drop: float = 0.01,
+    budget: float | None = None,
     keep: Collection[str] = (),
     observer: str = "minmax",
+    epochs: int = 20,
     function: str = "forward",
 ) -> Quantized:
-    """A program of integers for a float one, without training.
+    """A program of integers for a float one, without labels.
 
-    Activations get 8 bits. With `ternary`, trits and scales of a layer are those that keep its sums
-    near the float ones (`ternarize{method=gptq}`). Biases keep the mean of each channel. If the
+    Activations get 8 bits. Levels and scales of a layer are those that keep its sums near the float
+    ones behind the layers before it (`passes.round_weights`); with 4 bits and fewer, all layers are
+    then tuned together (`tuned_rounding`). Biases keep the mean of each channel. If the
     result then loses more than `drop`, layers keep more bits, 8 where trits or 4 bits were asked
-    for and floats where 8 were: those first that alone lose most a weight.
+    for and floats where 8 were: those first that alone lose most a weight. With a `budget` in the
+    place of `drop`, layers get 4 or 8 bits one after the other, those first that gain most a bit,
+    as long as there is room.
 
     Args:
         program: the float program, with weights, which stays as it is; or what it is imported from,
@@ -119,8 +150,11 @@ def quantize_program(
         bits: of weights.
         labels: the classes of the samples; without them the float program is right.
         drop: the most accuracy to lose, as a share of the samples that judge.
+        budget: the most bits of a weight, on average over all layers, whatever is lost.
         keep: keys of weights whose layers keep more bits in any case.
         observer: how ranges of activations follow from samples, see `calibrate`.
+        epochs: how often the samples that calibrate are gone through to tune; none where PyTorch,
+            which is used for it, is not installed.
         function: the function to change.
 
     Raises:
@@ -132,18 +166,22 @@ def quantize_program(
         raise OptionError(f"expected bits one of {', '.join(BITS)}, got '{bits}'")
     if not 0 <= drop <= 1:
         raise OptionError(f"expected a share of samples from 0 to 1 to lose, got {drop}")
+    if budget is not None and not budget >= BITS[bits]:
+        raise OptionError(f"expected a budget of {BITS[bits]} bits or more a weight, got {budget}")
+    if epochs < 0:
+        raise OptionError(f"expected 0 epochs of tuning or more, got {epochs}")
     named = isinstance(samples, Mapping)
     examples = samples if named else [samples] if not isinstance(samples, Sequence) else samples
     module = import_for(program, examples).clone()
     apply_passes(module, _BEFORE)
     arrays = named_samples(samples, module, function)
-    search = _Search(module, arrays, labels, bits, observer, function)
+    search = _Search(module, arrays, labels, bits, observer, epochs, function)
     search.check(keep)
-    return search.chosen(drop, keep)
+    return search.within(budget, keep) if budget is not None else search.chosen(drop, keep)
 
 
 class _Search:
-    """Choices of bits for one program, each measured once."""
+    """Choices of bits for one program."""
 
     def __init__(
         self,
@@ -152,22 +190,31 @@ class _Search:
         labels: Array | None,
         bits: str,
         observer: str,
+        epochs: int,
         function: str,
     ) -> None:
-        self.module, self.bits, self.observer, self.function = module, bits, observer, function
+        self.module, self.bits, self.function = module, BITS[bits], function
+        self.tuning = Tuning(epochs if has_torch() else 0)
         self.held = HeldOut(module, samples, labels, function)
         self.options = QuantizeActivationsPass(
-            weights=8, signed=False, observer=observer, correct_bias=True, function=function
+            weights=8,
+            signed=False,
+            observer=observer,
+            correct_bias=True,
+            comparable=False,
+            function=function,
         )
-        self.layers: dict[str, Layer] = quantized_layers(module, self.options)
+        self.layers = quantized_layers(module, self.options)
         if not self.layers:
             raise OptionError("the program has no layer with float weights to quantise")
+        self.counts = {key: self._count(layer) for layer, key in self.layers.items()}
+        self.before, _ = self._judged(module)
 
     def check(self, keep: Collection[str]) -> None:
         """Refuse keys that no layer has."""
         for key in keep:
-            if key not in self.layers:
-                hint = did_you_mean(key, self.layers) or f"; there are {', '.join(self.layers)}"
+            if key not in self.counts:
+                hint = did_you_mean(key, self.counts) or f"; there are {', '.join(self.counts)}"
                 raise OptionError(f"no layer has the weight '{key}'{hint}")
 
     def chosen(self, drop: float, keep: Collection[str]) -> Quantized:
@@ -176,90 +223,146 @@ class _Search:
         Raises:
             OptionError: there is none.
         """
-        before, _ = self.held.judged(self._run(self.module))
-        alone = {key: self._judged(self._alone(key)) for key in self.layers}
-        free = [key for key in self.layers if key not in keep]
-        free.sort(key=lambda key: -alone[key][1] / self._count(key))
-        tried: dict[int, tuple[ModuleOp, float, float]] = {}
+        alone = self._alone(self.bits)
+        free = [key for key in self.counts if key not in keep]
+        free.sort(key=lambda key: -alone[key][1] / self.counts[key])
+        tried: dict[int, Quantized] = {}
 
         def fits(count: int) -> bool:
-            module = self._with({*keep, *free[:count]})
-            tried[count] = module, *self._judged(module)
-            return tried[count][1] >= before - drop
+            wide = {*keep, *free[:count]}
+            widths = {k: self._wide if k in wide else self.bits for k in self.counts}
+            tried[count] = self._quantized(widths, alone)
+            return tried[count].accuracy >= self.before - drop
 
         few = 0
         if not fits(0):
             low, few = 0, len(free)
             if not fits(few):
-                best = max(accuracy for _, accuracy, _ in tried.values())
+                best = max(done.accuracy for done in tried.values())
+                least = self.before - drop
                 raise OptionError(
-                    f"no choice of bits is right for {before - drop:.4f} of the samples, as asked: "
-                    f"the float program is for {before:.4f}, the best choice for {best:.4f}; "
+                    f"no choice of bits is right for {least:.4f} of the samples, as asked: "
+                    f"the float program is for {self.before:.4f}, the best choice for {best:.4f}; "
                     "allow a larger drop, or train with quantisation"
                 )
             while few - low > 1:
                 middle = (low + few) // 2
                 low, few = (low, middle) if fits(middle) else (middle, few)
-        module, accuracy, divergence = tried[few]
-        kept = {*keep, *free[:few]}
-        layers = [
-            LayerBits(
-                key,
-                layer.name,
-                self._count(key),
-                self._wide if key in kept else BITS[self.bits],
-                *alone[key],
-            )
-            for key, layer in self.layers.items()
-        ]
-        measured = len(self.held.right)
-        return Quantized(module, layers, accuracy, before, divergence, measured)
+        return tried[few]
+
+    def within(self, budget: float, keep: Collection[str]) -> Quantized:
+        """The choice that alone loses least with at most so many bits a weight.
+
+        Raises:
+            OptionError: the layers that are kept leave no room.
+        """
+        ladder = [bits for bits in sorted(MOST) if bits >= self.bits]
+        costs = {bits: self._alone(bits) for bits in ladder}
+        widths = {k: self._wide if k in keep else self.bits for k in self.counts}
+        room = budget * sum(self.counts.values())
+        room -= sum(self.counts[key] * bits for key, bits in widths.items())
+        if room < 0:
+            raise OptionError(f"the layers that are kept take more than {budget:g} bits a weight")
+        while True:
+            steps: list[tuple[float, str, int]] = []
+            for key, bits in widths.items():
+                for wider in ladder:
+                    price = (wider - bits) * self.counts[key]
+                    if 0 < price <= room:
+                        gain = costs[bits][key][1] - costs[wider][key][1]
+                        steps.append((gain / price, key, wider))
+            if not steps or max(steps)[0] <= 0:
+                return self._quantized(widths, costs[self.bits])
+            _, key, wider = max(steps)
+            room -= (wider - widths[key]) * self.counts[key]
+            widths[key] = wider
 
     @property
     def _wide(self) -> int:
         """Bits of weights that are kept."""
-        return _FLOAT if self.bits == "int8" else 8
+        return _FLOAT if self.bits == 8 else 8
 
-    def _count(self, key: str) -> int:
-        return element_count(tensor_type(weight_of(self.layers[key])).get_shape()) or 0
+    def _count(self, layer: PlainLayer) -> int:
+        return element_count(tensor_type(weight_of(layer)).get_shape()) or 0
 
-    def _alone(self, key: str) -> ModuleOp:
-        """One layer as narrow as was asked, the others as they are, or as wide as they may be."""
-        others = {other for other in self.layers if other != key}
-        if self.bits != "ternary":
-            return self._with(others)
-        module = self.module.clone()
-        self._ternarize(module, others)
+    def _alone(self, bits: int) -> dict[str, tuple[float, float, float, float]]:
+        """What each layer costs alone on so many bits, and with its weights rounded plainly."""
+        found = self._rounded(dict.fromkeys(self.counts, bits), alone=True)
+        costs: dict[str, tuple[float, float, float, float]] = {}
+        for layer, key in self.layers.items():
+            weight = literal_value(weight_of(layer))
+            assert weight is not None
+            by_itself = plain(layer, weight, MOST[bits])
+            both = [{op: w} for op, w in ((layer, found[layer]), (layer, by_itself))]
+            judged = [self._judged(self._with(rounding), _ALONE) for rounding in both]
+            costs[key] = *judged[0], *judged[1]
+        return costs
+
+    def _rounded(
+        self, widths: Mapping[str, int], *, alone: bool = False
+    ) -> dict[PlainLayer, RoundedWeights]:
+        """What layers get with so many bits, by what their inputs are; floats stay as they are."""
+        values: dict[SSAValue, SSAValue] = {}
+        module = self.module.clone(values)
+        narrow = {op: key for op, key in self.layers.items() if widths[key] < _FLOAT}
+        copies: dict[PlainLayer, str] = {}
+        for op, key in narrow.items():
+            copy = values[op.result].owner
+            assert isinstance(copy, PlainLayer)
+            copies[copy] = key
+        most = {op: MOST[widths[key]] for op, key in copies.items()}
+        entry = entry_function(module, self.function)
+        plan = Plan(copies, most=most, alone=alone)
+        found = compensate(module, entry, plan, self._batches(64), progress=False)
+        return {op: weights for op, (_, weights) in zip(narrow, found, strict=True)}
+
+    def _with(self, rounding: Mapping[PlainLayer, RoundedWeights]) -> ModuleOp:
+        """The float program with some layers rounded."""
+        values: dict[SSAValue, SSAValue] = {}
+        module = self.module.clone(values)
+        for layer, weights in rounding.items():
+            copy = values[layer.result].owner
+            assert isinstance(copy, PlainLayer)
+            put(module, copy, self.layers[layer], weights)
+        apply_passes(module, "cse,dce")
         return module
 
-    def _with(self, kept: Collection[str]) -> ModuleOp:
-        """All layers as narrow as was asked, but for some."""
-        module = self.module.clone()
-        if self.bits == "ternary" and len(kept) < len(self.layers):
-            self._ternarize(module, kept)
-        options = replace(
-            self.options,
-            weights=4 if self.bits == "int4" else 8,
-            wide=tuple(sorted(kept)) if self.bits == "int4" else (),
-            skip=tuple(sorted(kept)) if self.bits == "int8" else (),
-        )
-        batches = self._batches()
+    def _quantized(
+        self, widths: Mapping[str, int], alone: Mapping[str, tuple[float, float, float, float]]
+    ) -> Quantized:
+        """All layers with so many bits, and integers between them."""
+        rounding = self._rounded(widths)
+        if self.tuning.epochs and min(widths.values()) < 8:
+            steps = self._batches(_STEP)
+            found = tuned(self.module, self.function, rounding, steps, self.tuning)
+            rounding = dict(zip(rounding, found, strict=True))
+        module = self._with(rounding)
+        kept = tuple(sorted(key for key, bits in widths.items() if bits == _FLOAT))
+        options = replace(self.options, skip=kept)
+        batches = self._batches(64)
         quantize(module, calibrate(module, batches, options), options, batches)
         RequantizePass().apply(triton_context(), module)
         apply_passes(module, "cse,dce")
         verify_module(module)
-        return module
+        names = {key: layer.name for layer, key in self.layers.items()}
+        layers = [
+            LayerBits(key, names[key], count, widths[key], *alone[key])
+            for key, count in self.counts.items()
+        ]
+        accuracy, divergence = self._judged(module)
+        measured = len(self.held.right)
+        return Quantized(module, layers, accuracy, self.before, divergence, measured)
 
-    def _ternarize(self, module: ModuleOp, kept: Collection[str]) -> None:
-        ternarize = TernarizePass(method="gptq", skip=tuple(sorted(kept)), function=self.function)
-        ternarize.compensate(module, self._batches(), progress=False)
-
-    def _batches(self) -> Sequence[Sequence[Array]]:
+    def _batches(self, size: int) -> Sequence[Sequence[Array]]:
         held = self.held
-        return bind_samples(held.entry, held.samples, size=64, limit=_MOST_CALIBRATING)
+        return bind_samples(held.entry, held.samples, size=size, limit=_MOST_CALIBRATING)
 
-    def _judged(self, module: ModuleOp) -> tuple[float, float]:
-        return self.held.judged(self._run(module))
+    def _judged(self, module: ModuleOp, batches: int | None = None) -> tuple[float, float]:
+        return self.held.judged(self._run(module), batches)
 
     def _run(self, module: ModuleOp) -> Callable[[Sequence[Array]], Array]:
-        return lambda batch: run_module(module, batch, self.function)[0]
+        """What runs a program: PyTorch where it is installed, else the interpreter."""
+        if not has_torch():
+            return lambda batch: run_module(module, batch, self.function)[0]
+        engine = engine_of(module, "pytorch")
+        return lambda batch: engine.run(batch)[0]

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
 from ..passes.calibration.observation import Batch, loaded
-from ..passes.ternarize.compensated_ternarization import TernaryWeights
+from ..passes.round_weights.compensated_layers import RoundedWeights
 from ..passes.ternarize.ternarize import TernarizePass
 from .from_torch import from_torch
 
@@ -86,7 +86,7 @@ def _inputs(module: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
     return tuple(torch.as_tensor(part) for part in parts[: max(needed, 1)])
 
 
-def _store(module: nn.Module, key: str, weights: TernaryWeights) -> None:
+def _store(module: nn.Module, key: str, weights: RoundedWeights) -> None:
     """Put a ternary weight into the layer that has the parameter `key`."""
     import torch
     from torch import nn
@@ -99,7 +99,7 @@ def _store(module: nn.Module, key: str, weights: TernaryWeights) -> None:
             f"'{key}' is the weight of no nn.Linear and no convolution: leave it out with "
             f"TernarizePass(skip=('{key}',)), or ternarize the program of from_torch"
         )
-    trits = weights.trits if convolution else weights.trits.T
+    trits = weights.levels if convolution else weights.levels.T
     scale = weights.scale.reshape(-1, *[1] * (trits.ndim - 1))
     weight = owner.weight
     with torch.no_grad():

@@ -24,7 +24,15 @@ from ...ir.locations import error_at
 from ...ir.pipeline import did_you_mean
 from ...ir.samples import read_samples
 from ..analysis.compile_time import is_literal, literal, literal_value
-from ..analysis.layers import Layer, TernaryLayer, input_of, is_layer, is_ternary, weight_of
+from ..analysis.layers import (
+    Layer,
+    PlainLayer,
+    TernaryLayer,
+    input_of,
+    is_layer,
+    is_ternary,
+    weight_of,
+)
 from ..analysis.replacement import erase_unused_except, insert_before, replace_results, unused_ops
 from ..calibration.grids import Grid, Quantization
 from ..calibration.observation import bind_samples, observe
@@ -113,11 +121,11 @@ class QuantizeActivationsPass(ModulePass):
 
     weights: int | None = None
     """Make products with float weights integer too, with weights of so many bits, 2 to 8: one scale
-    an output channel, and one for all in products that no other product follows, so that the
-    integers of a result can be compared."""
+    an output channel. Weights that lie on a grid stay."""
 
-    wide: tuple[str, ...] = ()
-    """With `weights`: keys of parameters whose weights get 8 bits all the same."""
+    comparable: bool = True
+    """With `weights`: one scale for all channels in products that no other product follows, so that
+    the integers of a result can be compared."""
 
     skip: tuple[str, ...] = ()
     """Keys of parameters whose products stay as they are."""
@@ -149,7 +157,7 @@ class QuantizeActivationsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         keys = [parameter.key.data for parameter in parameters(op)]
-        for key in (*self.wide, *self.skip):
+        for key in self.skip:
             if key not in keys:
                 raise OptionError(
                     f"{self.name}: no parameter has the key '{key}'{did_you_mean(key, keys)}"
@@ -285,17 +293,16 @@ def quantize(
         products = [cast(Product, replaced.get(op, op)) for op in products]
     last = _last_products(products)
     for product in products:
-        weights = 8 if _name(product) in options.wide else options.weights
-        _make_integer(module, product, weights, product in last)
+        _make_integer(module, product, options.weights, options.comparable and product in last)
     erase_unused_except(block, unused)
 
 
-def quantized_layers(module: ModuleOp, options: QuantizeActivationsPass) -> dict[str, Product]:
-    """The products with float parameters that the pass makes integer, by the key of the weight."""
+def quantized_layers(module: ModuleOp, options: QuantizeActivationsPass) -> dict[PlainLayer, str]:
+    """The products with float parameters that the pass makes integer, with the keys of those."""
     block = _block(entry_function(module, options.function))
-    products = [op for op in _selected(block, options) if not is_ternary(op)]
-    owners = ((weight_of(op).owner, op) for op in products)
-    return {w.key.data: op for w, op in owners if isinstance(w, tensor.ParameterOp)}
+    products = [op for op in _selected(block, options) if isinstance(op, PlainLayer)]
+    owners = ((op, weight_of(op).owner) for op in products)
+    return {op: w.key.data for op, w in owners if isinstance(w, tensor.ParameterOp)}
 
 
 def _block(function: FuncOp) -> Block:

@@ -53,7 +53,7 @@ def integer_weight(weight: Array, channel: int, bits: int, *, shared: bool) -> I
     scale = _kept_grid(rows, most)
     unknown = np.isnan(scale)
     if unknown.any():
-        scale[unknown] = _least_error(rows[unknown], most)
+        scale[unknown] = least_error(rows[unknown], most)
     integers = np.clip(np.rint(rows / scale[:, None]), -most, most).astype(np.int32)
     shape = np.moveaxis(weight, channel, 0).shape
     moved = np.moveaxis(integers.reshape(shape), 0, channel)
@@ -71,8 +71,13 @@ def _kept_grid(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
     return scale
 
 
-def _least_error(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
-    peak = np.abs(rows).max(axis=1)
+def least_error(rows: NDArray[np.float64], most: int) -> NDArray[np.float64]:
+    """The step of each row [rows] of weights [rows, ins] that leaves the least squared error.
+
+    Levels are -most … most; ranges of 50 to 100 % of the largest weight are tried.
+    """
+    peak = np.abs(rows).max(axis=1, initial=0.0)
+    peak = np.where(peak > 0, peak, 1.0)
     best: NDArray[np.float64] = peak / most
     least = np.full(len(rows), np.inf)
     for shrinking in range(_SHRINKINGS):

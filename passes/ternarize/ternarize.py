@@ -32,8 +32,8 @@ from ..calibration.observation import bind_samples
 from ..calibration.ranges import clear_ranges
 from ..fold_constants import fold
 from ..quantize_activations.calibrate import no_samples
-from .compensated_rounding import Compensation
-from .compensated_ternarization import Plan, TernaryWeights, compensate
+from ..round_weights.compensated_layers import Plan, RoundedWeights, compensate
+from ..round_weights.compensated_rounding import Compensation
 
 FloatLayer: TypeAlias = PlainLayer | Synapse
 
@@ -169,7 +169,7 @@ class TernarizePass(ModulePass):
 
     def compensate(
         self, module: ModuleOp, batches: Iterable[Sequence[Array]], *, progress: bool = True
-    ) -> list[tuple[str, TernaryWeights]]:
+    ) -> list[tuple[str, RoundedWeights]]:
         """Make the layers that the options choose ternary, by what their inputs are on samples.
 
         Returns:

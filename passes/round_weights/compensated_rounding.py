@@ -1,7 +1,7 @@
-"""Trits and scales for the weights of a layer, from what its inputs are on samples.
+"""Levels and scales for the weights of a layer, from what its inputs are on samples.
 
-A layer computes y = x·Wᵀ. Its rounded weights S·T (trits T, a scale for each row) are chosen so
-that the squared error of the sums, not of the weights, is small:
+A layer computes y = x·Wᵀ. Its rounded weights S·T (whole numbers T, a scale for each row) are
+chosen so that the squared error of the sums, not of the weights, is small:
 
     minimise Σ (y - S·T·x̂ - b)² = (w - s·t)·H·(w - s·t) + const for each row, H = Σ x̂·x̂ᵀ,
 
@@ -12,11 +12,12 @@ where x̂ are the inputs that the layer will really see. Steps, for each row:
    Cholesky factor of the damped inverse of H (Frantar et al. 2022, GPTQ, algorithm 1), the columns
    with the largest inputs first ("activation order"). This is done with several scales; the best
    one is kept for each row.
-3. Coordinate descent: each trit in turn takes its best value, then the scale, until nothing
+3. Coordinate descent: each level in turn takes its best value, then the scale, until nothing
    changes.
 
 Every step keeps or lowers the error, and plain rounding is among the candidates: the result is
-never worse than it. Not here: where inputs come from (`compensated_ternarization`).
+never worse than it. With levels -1, 0 and 1 they are trits. Not here: where inputs come from
+(`compensated_layers`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...ir.arrays import Array
+from ..requantize.integer_weights import least_error
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +40,10 @@ ROW_BYTES = 1 << 28
 """Rows are rounded for about this many bytes at a time."""
 
 FACTORS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5)
-"""The scales that rounding is tried with, as shares of the scale that is best for the weights."""
+"""The scales that trits are tried with, as shares of the scale that is best for the weights."""
+
+FINE_FACTORS = (0.8, 0.9, 1.0, 1.1)
+"""Those that more levels are tried with."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +53,17 @@ class Compensation:
     Attributes:
         damping: what is added to the diagonal of H, as a share of its mean; above 0.
         sweeps: rounds of coordinate descent, at most.
+        most: the largest level, 1 to 127: levels are -most … most.
     """
 
     damping: float = 0.01
     sweeps: int = 20
+    most: int = 1
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """The scales that are tried."""
+        return FACTORS if self.most == 1 else FINE_FACTORS
 
 
 class Moments:
@@ -98,7 +110,7 @@ class Moments:
 def rounded(
     weights: Array, hessian: Floats, products: Floats | None, options: Compensation
 ) -> tuple[NDArray[np.int8], Floats]:
-    """Trits [outs, ins] and scales [outs], at least 0, for the weights of one group.
+    """Levels [outs, ins] and scales [outs], at least 0, for the weights of one group.
 
     Args:
         weights: [outs, ins], the given ones.
@@ -116,14 +128,14 @@ def rounded(
     order = np.argsort(-np.diagonal(hessian), kind="stable")
     linalg: Any = np.linalg
     upper: Floats = linalg.cholesky(linalg.inv(hessian[np.ix_(order, order)])).T
-    count = max(1, ROW_BYTES // (8 * len(FACTORS) * max(1, hessian.shape[0])))
+    count = max(1, ROW_BYTES // (8 * len(options.factors) * max(1, hessian.shape[0])))
     parts: list[tuple[NDArray[np.int8], Floats]] = []
     for start in range(0, len(exact), count):
         rows = slice(start, start + count)
-        candidates = [_by_size(best[rows]), *_plain(exact[rows])]
-        candidates += _sequential(best[rows], upper, order)
-        trits, scales = _choose(candidates, hessian, products[rows])
-        parts.append(_descended(trits, scales, hessian, products[rows], options.sweeps))
+        candidates = [_nearest(best[rows], options.most), *_plain(exact[rows], options.most)]
+        candidates += _sequential(best[rows], upper, order, options)
+        levels, scales = _choose(candidates, hessian, products[rows])
+        parts.append(_descended(levels, scales, hessian, products[rows], options))
     return np.concatenate([t for t, _ in parts]), np.concatenate([s for _, s in parts])
 
 
@@ -158,29 +170,32 @@ def solved(hessian: Floats, products: Floats) -> Floats:
     return linalg.solve(hessian, products)
 
 
-def squared_error(trits: Array, scales: Array, hessian: Floats, products: Floats) -> Floats:
-    """The error of each row [outs], but for what is the same for all trits."""
-    approximate = trits * scales[:, None]
+def squared_error(levels: Array, scales: Array, hessian: Floats, products: Floats) -> Floats:
+    """The error of each row [outs], but for what is the same for all levels."""
+    approximate = levels * scales[:, None]
     return np.sum(approximate @ hessian * approximate - 2 * approximate * products, axis=1)
 
 
-def fitted(trits: Array, hessian: Floats, products: Floats) -> Floats:
-    """The scale of each row [outs] with the least error; negative where the trits point away."""
-    energy = np.sum(trits @ hessian * trits, axis=1)
-    wanted = np.sum(trits * products, axis=1)
-    return np.divide(wanted, energy, out=np.zeros(len(trits)), where=energy > 0)
+def fitted(levels: Array, hessian: Floats, products: Floats) -> Floats:
+    """The scale of each row [outs] with the least error; negative where the levels point away."""
+    energy = np.sum(levels @ hessian * levels, axis=1)
+    wanted = np.sum(levels * products, axis=1)
+    return np.divide(wanted, energy, out=np.zeros(len(levels)), where=energy > 0)
 
 
-def _by_size(weights: Floats) -> Floats:
-    """The trits nearest to the weights for the best scale of each row, [outs, ins]."""
-    return np.sign(weights) * (np.abs(weights) > _scales(weights)[:, None] / 2)
+def _nearest(weights: Floats, most: int) -> Floats:
+    """The levels nearest to the weights for the best scale of each row, [outs, ins]."""
+    scales = _scales(weights, most)[:, None]
+    return np.clip(np.rint(weights / np.where(scales > 0, scales, 1.0)), -most, most)
 
 
-def _scales(weights: Floats) -> Floats:
+def _scales(weights: Floats, most: int) -> Floats:
     """The scale of each row that leaves the least squared error of the weights.
 
-    The k largest magnitudes become ±1; their mean is the scale. All k are tried.
+    For trits the k largest magnitudes become ±1; their mean is the scale. All k are tried.
     """
+    if most > 1:
+        return least_error(weights, most)
     sizes = -np.sort(-np.abs(weights), axis=1)
     counts = np.arange(1, sizes.shape[1] + 1, dtype=np.float64)
     sums = np.cumsum(sizes, axis=1)
@@ -188,15 +203,19 @@ def _scales(weights: Floats) -> Floats:
     return np.take_along_axis(sums, best[:, None], axis=1)[:, 0] / counts[best]
 
 
-def _plain(weights: Floats) -> list[Floats]:
-    """The trits of the rules `twn` and `absmean`, each row by itself."""
+def _plain(weights: Floats, most: int) -> list[Floats]:
+    """What each row gets by itself; for trits by the rules `twn` and `absmean`."""
+    if most > 1:
+        return [_nearest(weights, most)]
     sizes = np.abs(weights)
     mean = sizes.mean(axis=1, keepdims=True)
     return [np.sign(weights) * (sizes > share * mean) for share in (0.7, 0.5)]
 
 
-def _sequential(weights: Floats, upper: Floats, order: Array) -> list[Floats]:
-    """The trits [outs, ins] of GPTQ for each of `FACTORS`.
+def _sequential(
+    weights: Floats, upper: Floats, order: Array, options: Compensation
+) -> list[Floats]:
+    """The levels [outs, ins] of GPTQ for each of the factors.
 
     Args:
         weights: [outs, ins].
@@ -204,71 +223,73 @@ def _sequential(weights: Floats, upper: Floats, order: Array) -> list[Floats]:
         order: of the columns.
     """
     outs, ins = weights.shape
-    scales = _scales(weights)
-    steps = np.concatenate([scales * factor for factor in FACTORS])
+    most, factors = options.most, options.factors
+    scales = _scales(weights, most)
+    steps = np.concatenate([scales * factor for factor in factors])
     divisors = np.where(steps > 0, steps, 1.0)
     # Columns of the weights are rows here: each is changed as a whole.
-    free = np.ascontiguousarray(np.tile(weights[:, order].T, len(FACTORS)))
-    trits = np.zeros_like(free)
+    free = np.ascontiguousarray(np.tile(weights[:, order].T, len(factors)))
+    levels = np.zeros_like(free)
     for start in range(0, ins, BLOCK):
         stop = min(start + BLOCK, ins)
         errors = np.empty((stop - start, free.shape[1]))
         for column in range(start, stop):
-            trits[column] = np.clip(np.rint(free[column] / divisors), -1, 1)
-            error = (free[column] - trits[column] * steps) / upper[column, column]
+            levels[column] = np.clip(np.rint(free[column] / divisors), -most, most)
+            error = (free[column] - levels[column] * steps) / upper[column, column]
             free[column:stop] -= upper[column, column:stop, None] * error
             errors[column - start] = error
         free[stop:] -= upper[start:stop, stop:].T @ errors
-    signs = np.empty_like(trits)
-    signs[order] = trits
-    return [signs[:, n * outs : (n + 1) * outs].T for n in range(len(FACTORS))]
+    signs = np.empty_like(levels)
+    signs[order] = levels
+    return [signs[:, n * outs : (n + 1) * outs].T for n in range(len(factors))]
 
 
 def _choose(candidates: list[Floats], hessian: Floats, products: Floats) -> tuple[Floats, Floats]:
-    """For each row the trits with the least error, each with its best scale; the first if equal."""
+    """For each row the levels with the least error, with their best scale; the first if equal."""
     chosen, scales, least = candidates[0], np.empty(0), np.empty(0)
-    for number, trits in enumerate(candidates):
-        fit = fitted(trits, hessian, products)
-        error = squared_error(trits, fit, hessian, products)
+    for number, levels in enumerate(candidates):
+        fit = fitted(levels, hessian, products)
+        error = squared_error(levels, fit, hessian, products)
         if not number:
             scales, least = fit, error
             continue
         better = error < least
-        chosen = np.where(better[:, None], trits, chosen)
+        chosen = np.where(better[:, None], levels, chosen)
         scales, least = np.where(better, fit, scales), np.where(better, error, least)
     return chosen, scales
 
 
 def _descended(
-    trits: Floats, scales: Floats, hessian: Floats, products: Floats, sweeps: int
+    levels: Floats, scales: Floats, hessian: Floats, products: Floats, options: Compensation
 ) -> tuple[NDArray[np.int8], Floats]:
-    """Trits and scales after coordinate descent; scales are not negative."""
-    trits = np.ascontiguousarray(trits.T)  # [ins, outs]
+    """Levels and scales after coordinate descent; scales are not negative."""
+    levels = np.ascontiguousarray(levels.T)  # [ins, outs]
     curvature = np.diagonal(hessian)
-    for _ in range(sweeps):
-        trits, scales = trits * np.where(scales < 0, -1, 1), np.abs(scales)
-        slope = np.ascontiguousarray((products - (trits.T * scales[:, None]) @ hessian).T)
-        changed = _sweep(trits, np.where(scales > 0, scales, 1.0), hessian, slope, curvature)
-        scales = fitted(trits.T, hessian, products)
+    for _ in range(options.sweeps):
+        levels, scales = levels * np.where(scales < 0, -1, 1), np.abs(scales)
+        slope = np.ascontiguousarray((products - (levels.T * scales[:, None]) @ hessian).T)
+        steps = np.where(scales > 0, scales, 1.0)
+        changed = _sweep(levels, steps, hessian, slope, curvature, options.most)
+        scales = fitted(levels.T, hessian, products)
         if not changed:
             break
-    trits, scales = trits.T * np.where(scales < 0, -1, 1)[:, None], np.abs(scales)
-    return trits.astype(np.int8), scales
+    levels, scales = levels.T * np.where(scales < 0, -1, 1)[:, None], np.abs(scales)
+    return levels.astype(np.int8), scales
 
 
 def _sweep(
-    trits: Floats, scales: Floats, hessian: Floats, slope: Floats, curvature: Floats
+    levels: Floats, scales: Floats, hessian: Floats, slope: Floats, curvature: Floats, most: int
 ) -> bool:
-    """Give each trit in turn its best value, in place; whether any changed."""
+    """Give each level in turn its best value, in place; whether any changed."""
     changed = False
-    for column in range(len(trits)):
+    for column in range(len(levels)):
         if curvature[column] <= 0:
             continue
-        best = trits[column] + slope[column] / (curvature[column] * scales)
-        step = np.clip(np.rint(best), -1, 1) - trits[column]
+        best = levels[column] + slope[column] / (curvature[column] * scales)
+        step = np.clip(np.rint(best), -most, most) - levels[column]
         rows = np.flatnonzero(step)
         if rows.size:
             slope[:, rows] -= hessian[:, column, None] * (step[rows] * scales[rows])
-            trits[column] += step
+            levels[column] += step
             changed = True
     return changed

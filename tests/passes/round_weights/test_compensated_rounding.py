@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from triton_dsl.passes.ternarize.compensated_rounding import Compensation, Moments, damped, rounded
+from triton_dsl.passes.round_weights.compensated_rounding import (
+    Compensation,
+    Moments,
+    damped,
+    rounded,
+)
 
 Array = NDArray[Any]
 DAMPING = 0.01
