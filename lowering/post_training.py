@@ -3,14 +3,14 @@
 Every layer gets the bits that are asked for; where the result is then too far from the float
 program, the layers that lose most for what they save keep more of them, and where there is room in
 a budget they do so too. What a layer costs is measured with that layer alone. Not here: how weights
-are rounded (`passes.round_weights`) and tuned (`tuned_rounding`), nor training with labels
-(`training`).
+are rounded (`passes.round_weights`), nor training (`training`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -45,7 +45,6 @@ from .engine import engine_of
 from .held_out import HeldOut
 from .models import Model, import_for
 from .stages import apply_passes
-from .tuned_rounding import Tuning, has_torch, tuned
 
 BITS: Mapping[str, int] = {"int8": 8, "int4": 4, "ternary": 2}
 """What a layer may get, and the bits of a weight."""
@@ -62,11 +61,11 @@ _BEFORE = (
 _MOST_CALIBRATING = 1000
 """The most samples that calibrate."""
 
+_LEAST_GAIN = 1e-6
+"""In nats a sample: layers that gain no more are not worth bits."""
+
 _ALONE = 2
 """Batches of samples that say what a layer alone costs."""
-
-_STEP = 32
-"""Samples of a step of tuning."""
 
 
 @dataclass(frozen=True)
@@ -129,18 +128,16 @@ def quantize_program(
     budget: float | None = None,
     keep: Collection[str] = (),
     observer: str = "minmax",
-    epochs: int = 20,
     function: str = "forward",
 ) -> Quantized:
     """A program of integers for a float one, without labels.
 
     Activations get 8 bits. Levels and scales of a layer are those that keep its sums near the float
-    ones behind the layers before it (`passes.round_weights`); with 4 bits and fewer, all layers are
-    then tuned together (`tuned_rounding`). Biases keep the mean of each channel. If the
-    result then loses more than `drop`, layers keep more bits, 8 where trits or 4 bits were asked
-    for and floats where 8 were: those first that alone lose most a weight. With a `budget` in the
-    place of `drop`, layers get 4 or 8 bits one after the other, those first that gain most a bit,
-    as long as there is room.
+    ones behind the layers before it (`passes.round_weights`). Biases keep the mean of each channel.
+    If the result then loses more than `drop`, layers keep more bits, 8 where trits or 4 bits were
+    asked for and floats where 8 were: those first that alone lose most a weight. With a `budget` in
+    the place of `drop`, layers get 4 or 8 bits one after the other, those first that gain most a
+    bit, as long as there is room.
 
     Args:
         program: the float program, with weights, which stays as it is; or what it is imported from,
@@ -153,8 +150,6 @@ def quantize_program(
         budget: the most bits of a weight, on average over all layers, whatever is lost.
         keep: keys of weights whose layers keep more bits in any case.
         observer: how ranges of activations follow from samples, see `calibrate`.
-        epochs: how often the samples that calibrate are gone through to tune; none where PyTorch,
-            which is used for it, is not installed.
         function: the function to change.
 
     Raises:
@@ -168,14 +163,12 @@ def quantize_program(
         raise OptionError(f"expected a share of samples from 0 to 1 to lose, got {drop}")
     if budget is not None and not budget >= BITS[bits]:
         raise OptionError(f"expected a budget of {BITS[bits]} bits or more a weight, got {budget}")
-    if epochs < 0:
-        raise OptionError(f"expected 0 epochs of tuning or more, got {epochs}")
     named = isinstance(samples, Mapping)
     examples = samples if named else [samples] if not isinstance(samples, Sequence) else samples
     module = import_for(program, examples).clone()
     apply_passes(module, _BEFORE)
     arrays = named_samples(samples, module, function)
-    search = _Search(module, arrays, labels, bits, observer, epochs, function)
+    search = _Search(module, arrays, labels, bits, observer, function)
     search.check(keep)
     return search.within(budget, keep) if budget is not None else search.chosen(drop, keep)
 
@@ -190,11 +183,9 @@ class _Search:
         labels: Array | None,
         bits: str,
         observer: str,
-        epochs: int,
         function: str,
     ) -> None:
         self.module, self.bits, self.function = module, BITS[bits], function
-        self.tuning = Tuning(epochs if has_torch() else 0)
         self.held = HeldOut(module, samples, labels, function)
         self.options = QuantizeActivationsPass(
             weights=8,
@@ -268,10 +259,10 @@ class _Search:
             for key, bits in widths.items():
                 for wider in ladder:
                     price = (wider - bits) * self.counts[key]
-                    if 0 < price <= room:
-                        gain = costs[bits][key][1] - costs[wider][key][1]
+                    gain = costs[bits][key][1] - costs[wider][key][1] if price > 0 else 0.0
+                    if gain > _LEAST_GAIN and price <= room:
                         steps.append((gain / price, key, wider))
-            if not steps or max(steps)[0] <= 0:
+            if not steps:
                 return self._quantized(widths, costs[self.bits])
             _, key, wider = max(steps)
             room -= (wider - widths[key]) * self.counts[key]
@@ -313,7 +304,7 @@ class _Search:
         most = {op: MOST[widths[key]] for op, key in copies.items()}
         entry = entry_function(module, self.function)
         plan = Plan(copies, most=most, alone=alone)
-        found = compensate(module, entry, plan, self._batches(64), progress=False)
+        found = compensate(module, entry, plan, self._batches(), progress=False)
         return {op: weights for op, (_, weights) in zip(narrow, found, strict=True)}
 
     def _with(self, rounding: Mapping[PlainLayer, RoundedWeights]) -> ModuleOp:
@@ -332,14 +323,10 @@ class _Search:
     ) -> Quantized:
         """All layers with so many bits, and integers between them."""
         rounding = self._rounded(widths)
-        if self.tuning.epochs and min(widths.values()) < 8:
-            steps = self._batches(_STEP)
-            found = tuned(self.module, self.function, rounding, steps, self.tuning)
-            rounding = dict(zip(rounding, found, strict=True))
         module = self._with(rounding)
         kept = tuple(sorted(key for key, bits in widths.items() if bits == _FLOAT))
         options = replace(self.options, skip=kept)
-        batches = self._batches(64)
+        batches = self._batches()
         quantize(module, calibrate(module, batches, options), options, batches)
         RequantizePass().apply(triton_context(), module)
         apply_passes(module, "cse,dce")
@@ -353,16 +340,16 @@ class _Search:
         measured = len(self.held.right)
         return Quantized(module, layers, accuracy, self.before, divergence, measured)
 
-    def _batches(self, size: int) -> Sequence[Sequence[Array]]:
+    def _batches(self) -> Sequence[Sequence[Array]]:
         held = self.held
-        return bind_samples(held.entry, held.samples, size=size, limit=_MOST_CALIBRATING)
+        return bind_samples(held.entry, held.samples, size=64, limit=_MOST_CALIBRATING)
 
     def _judged(self, module: ModuleOp, batches: int | None = None) -> tuple[float, float]:
         return self.held.judged(self._run(module), batches)
 
     def _run(self, module: ModuleOp) -> Callable[[Sequence[Array]], Array]:
         """What runs a program: PyTorch where it is installed, else the interpreter."""
-        if not has_torch():
+        if find_spec("torch") is None:
             return lambda batch: run_module(module, batch, self.function)[0]
         engine = engine_of(module, "pytorch")
         return lambda batch: engine.run(batch)[0]

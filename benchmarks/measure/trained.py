@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .networks import network as shipped
+from .scenes import scenes
 from .shapes import shapes
 
 if TYPE_CHECKING:
@@ -20,17 +22,20 @@ if TYPE_CHECKING:
 Images = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
-SETS = ("mnist", "shapes")
+SETS = ("mnist", "shapes", "scenes")
 
-NETWORKS = ("pools", "deep", "residual")
+NETWORKS = ("pools", "deep", "residual", "resnet8")
 
 BATCH = 100
 RATE = 4e-3
-EPOCHS = {"mnist": 2, "shapes": 4}
+EPOCHS = {"mnist": 2, "shapes": 4, "scenes": 10}
+
+DRAWN = {"shapes": (shapes, 40_000), "scenes": (scenes, 25_000)}
+"""Sets that are drawn, and how many images there are to train on."""
 
 
 class Set(NamedTuple):
-    """Images [N, 1, 28, 28] from 0 to 1 and their classes, to train on and to test with."""
+    """Images [N, channels, height, width] from 0 to 1 and their classes, to train and to test."""
 
     train: Images
     train_labels: Labels
@@ -44,7 +49,7 @@ def images_of(name: str, folder: Path, cache: Path) -> Set:
     Args:
         name: one of `SETS`.
         folder: of the idx files of MNIST.
-        cache: where drawn shapes are kept.
+        cache: where drawn images are kept.
     """
     if name == "mnist":
         train, train_labels, test, test_labels = (
@@ -60,10 +65,11 @@ def images_of(name: str, folder: Path, cache: Path) -> Set:
             _pixels(test),
             test_labels.astype(np.int64),
         )
-    path = cache / "shapes.npz"
+    path = cache / f"{name}.npz"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        np.savez(path, *shapes(40_000, 0), *shapes(10_000, 1))
+        draw, count = DRAWN[name]
+        np.savez(path, *draw(count, 0), *draw(10_000, 1))
     with np.load(path) as kept:
         return Set(*(kept[f"arr_{index}"] for index in range(4)))
 
@@ -80,7 +86,7 @@ def _idx(path: Path) -> NDArray[np.uint8]:
 
 
 def network(name: str) -> nn.Module:
-    """One of `NETWORKS` for images [N, 1, 28, 28], with new weights."""
+    """One of `NETWORKS` with new weights; for images [N, 1, 28, 28], `resnet8` for scenes."""
     from torch import nn
 
     def conv(inputs: int, outputs: int) -> list[nn.Module]:
@@ -101,6 +107,8 @@ def network(name: str) -> nn.Module:
         def forward(self, x: Tensor) -> Tensor:
             return self.end(self.body(x) + x)
 
+    if name == "resnet8":
+        return shipped(name).train()
     if name == "pools":
         return nn.Sequential(
             *(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), pool()),

@@ -186,11 +186,12 @@ class _Walk:
         old, weight, x = layer.result, weight_of(layer), input_of(layer)
         element, values = tensor_type(old).element_type, self.before[weight][0]
         wanted = self.before.pop(old)
-        moments = _moments(layer, values.shape, self.after[x], wanted)
+        targets = self._made_up(old, wanted)
+        moments = _moments(layer, values.shape, self.after[x], targets)
         if not np.isfinite(moments.products).all():
             raise PassError(error_at(layer, "gets or gives infinite values or NaN on the samples"))
         matrix = _matrix(layer, values)
-        exact = self.after[x] is self.before[x]
+        exact = self.after[x] is self.before[x] and targets is wanted
         key = self.plan.layers[layer]
         if weight not in self.shared:
             got = self._rounded(layer, matrix, moments, exact)
@@ -199,8 +200,7 @@ class _Walk:
         got, values = self.shared[weight]
         bias = None if isinstance(layer, tensor.MatmulOp) else layer.bias
         if self.plan.correct_bias:
-            approximate = _matrix(layer, got.levels).astype(np.float64)
-            approximate *= got.scale.astype(np.float64).reshape(*matrix.shape[:2], 1)
+            approximate = _matrix(layer, got.dense(layer)).astype(np.float64)
             fixed = np.zeros(approximate.shape[:2]) if bias is None else self.before[bias][0]
             shift = _shift(matrix, approximate, moments, fixed if exact else None)
             shift = np.ascontiguousarray(shift.astype(numpy_dtype(element)))
@@ -213,6 +213,20 @@ class _Walk:
         after = wanted if self.plan.alone else self._evaluated(new, self.after)[0]
         self.after[new.results[0]] = after
         return old, new.results[0]
+
+    def _made_up(self, result: SSAValue, wanted: Sequence[Array]) -> Sequence[Array]:
+        """What a layer should give so that a sum with the result of others is the float one.
+
+        Of both branches of a residual block, the later one so makes up for the errors of the other.
+        """
+        uses = list(result.uses)
+        if self.plan.alone or len(uses) != 1 or not isinstance(uses[0].operation, tensor.AddOp):
+            return wanted
+        other = uses[0].operation.operands[1 - uses[0].index]
+        before, after = (values.get(other) for values in (self.before, self.after))
+        if before is None or after is None or before is after or other.type != result.type:
+            return wanted
+        return [w + (b - a) for w, b, a in zip(wanted, before, after, strict=True)]
 
     def _rounded(
         self, layer: PlainLayer, matrix: Array, moments: Moments, exact: bool

@@ -23,6 +23,7 @@ from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.post_training import quantize_program
 from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.passes.analysis.compile_time import literal_value
 
 Array = NDArray[Any]
 
@@ -120,6 +121,29 @@ def test_keys_that_are_kept_stay_floats() -> None:
     kept = {op.key.data: str(op.result.type) for op in parameters(done.module)}
     assert kept["b"] == "tensor<32x32xf32>"
     assert not any(kept[key].endswith("f32>") for key in kept if key != "b")
+
+
+def test_a_budget_is_kept_and_spent_where_it_gains() -> None:
+    rng = np.random.default_rng(4)
+    module = program(a=trits(rng, 6, 32), b=trits(rng, 32, 32))
+    done = quantize_program(module, samples(), "ternary", budget=3.0)
+    assert bits_of(done.layers) == {"a": 2, "b": 2, "c": 8}
+    assert done.stored()[1] == (6 * 32 + 32 * 32) / 4 + 32 * 4
+    least = quantize_program(module, samples(), "ternary", budget=2.0)
+    assert bits_of(least.layers) == dict.fromkeys("abc", 2)
+    with pytest.raises(OptionError, match="a budget of 4 bits or more a weight, got 3"):
+        quantize_program(module, samples(), "int4", budget=3.0)
+    with pytest.raises(OptionError, match=r"that are kept take more than 2\.5 bits a weight"):
+        quantize_program(module, samples(), "ternary", budget=2.5, keep=["b"])
+
+
+def test_pairs_of_products_fit_sixteen_bits() -> None:
+    done = quantize_program(program(), samples(), "int8", drop=1.0)
+    kept = [op for op in parameters(done.module) if op.key.data.endswith("integers")]
+    assert len(kept) == 3
+    for op in kept:
+        array = literal_value(op.results[0])
+        assert array is not None and 2 * 255 * np.abs(array).max() < 2**15
 
 
 def test_the_program_itself_stays() -> None:

@@ -453,6 +453,10 @@ class Quantize:
     drop: Annotated[
         float, typer.Option(metavar="POINTS", help="The most accuracy to lose, in percent.")
     ] = 1.0
+    budget: Annotated[
+        float | None,
+        typer.Option(metavar="BITS", help="The most bits of a weight on average, not a drop."),
+    ] = None
     keep: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY", help="A weight whose layer keeps more bits; repeatable."),

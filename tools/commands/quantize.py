@@ -29,6 +29,7 @@ def quantize(options: Quantize) -> None:
             options.bits,
             labels=None if options.labels is None else read_labels(options.labels),
             drop=options.drop / 100,
+            budget=options.budget,
             keep=options.keep or (),
             observer=options.observer,
         )
@@ -44,11 +45,12 @@ def quantize(options: Quantize) -> None:
         print_json({**facts, **stored, "labels": options.labels is not None, "layers": layers})
         return
     what = "accuracy" if options.labels is not None else "agreement"
-    columns = ["layer", "op", "weights", "bits", f"{what} alone", "nats alone"]
+    columns = ["layer", "op", "weights", "bits", f"{what} alone", "nats alone", "rounded plainly"]
     rows = [
         (
             *(layer.key, layer.op, f"{layer.weights:,}", f"{layer.bits:g}"),
             *(f"{100 * layer.accuracy:.2f} %", f"{layer.divergence:.4g}"),
+            f"{100 * layer.plain_accuracy:.2f} %, {layer.plain_divergence:.4g}",
         )
         for layer in done.layers
     ]

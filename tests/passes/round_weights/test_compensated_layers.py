@@ -9,11 +9,15 @@ import pytest
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_dsl.dialects import ternary
+from triton_dsl.dialects import tensor, ternary
+from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import parameters, store_of
 from triton_dsl.dialects.registry import verify_module
 from triton_dsl.ir.errors import OptionError, PassError
+from triton_dsl.ir.interpreter import entry_function
+from triton_dsl.passes.analysis.layers import PlainLayer, weight_of
+from triton_dsl.passes.round_weights.compensated_layers import Plan, compensate, plain
 from triton_dsl.passes.ternarize.ternarize import TernarizePass
 
 Apply = Callable[[ModuleOp, str], str]
@@ -231,3 +235,69 @@ def test_options(options: dict[str, Any], message: str) -> None:
 def test_data_are_needed(filled: Filled, apply_passes: Apply) -> None:
     with pytest.raises(PassError, match="ternarize needs sample inputs"):
         apply_passes(filled(MLP), "ternarize{method=gptq}")
+
+
+BLOCK = """
+func.func @forward(%x: tensor<?x12xf32>) -> tensor<?x9xf32> {
+  %a = tensor.parameter "a" : tensor<12x9xf32>
+  %b = tensor.parameter "b" : tensor<12x9xf32>
+  %0 = tensor.matmul %x, %a : (tensor<?x12xf32>, tensor<12x9xf32>) -> tensor<?x9xf32>
+  %1 = tensor.matmul %x, %b : (tensor<?x12xf32>, tensor<12x9xf32>) -> tensor<?x9xf32>
+  %2 = tensor.add %0, %1 : (tensor<?x9xf32>, tensor<?x9xf32>) -> tensor<?x9xf32>
+  func.return %2 : tensor<?x9xf32>
+}
+"""
+
+
+def rounded(module: ModuleOp, x: Array, most: dict[str, int], **options: Any) -> Any:
+    """A copy with layers rounded to levels, and what each got."""
+    made = module.clone()
+    function = entry_function(made, "forward")
+    layers = {op: weight_of(op).owner for op in made.walk() if isinstance(op, PlainLayer)}
+    keys = {op: w.key.data for op, w in layers.items() if isinstance(w, tensor.ParameterOp)}
+    plan = Plan(
+        {op: key for op, key in keys.items() if key in most},
+        most={op: most[key] for op, key in keys.items() if key in most},
+        **options,
+    )
+    found = dict(compensate(made, function, plan, [(x,)], progress=False))
+    verify_module(made)
+    return made, found
+
+
+def test_layers_may_have_different_levels(filled: Filled) -> None:
+    module, x = filled(MLP), inputs(500, 12)
+    most = {"fc1.weight": 7, "fc2.weight": 1, "fc3.weight": 64}
+    made, found = rounded(module, x, most)
+    store = {op.key.data: op for op in parameters(module)}
+    for key, got in found.items():
+        assert np.abs(got.levels).max() <= most[key] == got.most
+        assert got.levels.shape == tensor_type(store[key].results[0]).get_shape()
+    assert sum(isinstance(op, ternary.LinearOp) for op in made.walk()) == 1
+    fewer, _ = rounded(module, x, dict.fromkeys(most, 1))
+    fresh = inputs(500, 12, seed=1)
+    assert error(module, made, fresh) < error(module, fewer, fresh) / 2
+
+
+def test_a_branch_makes_up_for_the_other(filled: Filled) -> None:
+    """The trits of each alone leave errors that add up in the sum."""
+    module, x = filled(BLOCK), inputs(2000, 12)
+    together, _ = rounded(module, x, {"a": 1, "b": 1})
+    _, alone = rounded(module, x, {"a": 1, "b": 1}, alone=True)
+    (wanted,) = run_module(module, [x])
+    dense = {key: got.levels * got.scale for key, got in alone.items()}
+    separate = x @ dense["a"] + x @ dense["b"] + alone["a"].bias + alone["b"].bias
+    apart = float(np.mean((wanted - separate) ** 2) / np.var(wanted))
+    assert error(module, together, x) < 0.75 * apart
+
+
+def test_plain_rounding_is_the_nearest(filled: Filled) -> None:
+    module = filled(BLOCK)
+    op = next(op for op in module.walk() if isinstance(op, PlainLayer))
+    weight = np.random.default_rng(3).normal(size=(12, 9)).astype(np.float32)
+    got = plain(op, weight, 7)
+    step = np.abs(weight).max(axis=0) / 7
+    nearest = np.rint(weight / step) * step
+    off = (got.dense(op) - weight) ** 2
+    assert (off.sum(axis=0) <= ((nearest - weight) ** 2).sum(axis=0) * (1 + 1e-5)).all()
+    assert np.abs(got.levels).max() <= 7 and got.bias is None

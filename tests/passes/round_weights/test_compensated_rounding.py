@@ -165,3 +165,28 @@ def test_dead_inputs_in_a_batch_of_moments() -> None:
     hessian, products = made.of_group(0, centred=True)
     trits, scales = rounded(np.ones((3, 6)), hessian, products, Compensation(0.01, 20))
     assert np.isfinite(scales).all() and trits.shape == (3, 6)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(2, 30), st.sampled_from([3, 7, 64]))
+def test_more_levels_are_never_worse_than_each_weight_by_itself(
+    seed: int, outs: int, ins: int, most: int
+) -> None:
+    weights, inputs = layer(seed, outs, ins)
+    hessian, _ = moments(inputs, inputs @ weights.T)
+    levels, scales = rounded(weights, hessian, None, Compensation(DAMPING, most=most))
+    assert np.abs(levels).max() <= most and (scales >= 0).all()
+    step = np.abs(weights).max(axis=1, keepdims=True) / most
+    nearest = np.rint(weights / step) * step
+    found = penalty(weights, levels * scales[:, None], hessian)
+    assert found.sum() <= penalty(weights, nearest, hessian).sum() * (1 + 1e-9)
+
+
+def test_four_bits_make_up_for_each_other() -> None:
+    rng = np.random.default_rng(1)
+    weights = rng.normal(size=(30, 200))
+    inputs = rng.normal(size=(2000, 40)) @ rng.normal(size=(40, 200))
+    hessian, _ = moments(inputs, inputs @ weights.T)
+    levels, scales = rounded(weights, hessian, None, Compensation(DAMPING, most=7))
+    step = np.abs(weights).max(axis=1, keepdims=True) / 7
+    nearest = penalty(weights, np.rint(weights / step) * step, hessian).sum()
+    assert penalty(weights, levels * scales[:, None], hessian).sum() < nearest / 10
