@@ -45,6 +45,7 @@ def test_the_program_is_written_and_is_what_is_told(
     assert main([*NET, "--bits", "ternary", "--drop", "100", "-o", "out.mlir", "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert [layer["key"] for layer in found["layers"]] == ["fc.weight", "head.weight"]
+    assert all(layer["plain_divergence"] > 0 < layer["divergence"] for layer in found["layers"])
     assert found["measured"] == 50 and found["before"] == 1.0 and not found["labels"]
     assert (found["float_bytes"], found["bytes"]) == (192 * 4, 192 / 4)
     x = np.load(folder / "x.npy")[150:]
@@ -71,6 +72,7 @@ def test_tables_name_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
         (("--keep", "fc.weights"), 2, "no layer has the weight 'fc.weights'; did you mean"),
         (("-o", "out.onnx"), 2, "a program of integers is IR; name it .mlir"),
         (("--labels", "x.npy"), 2, "labels"),
+        (("--budget", "3"), 2, "expected a budget of 8 bits or more a weight, got 3.0"),
     ],
 )
 def test_mistakes_are_one_message(
