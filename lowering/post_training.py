@@ -3,7 +3,7 @@
 Every layer gets the bits that are asked for; where the result is then too far from the float
 program, the layers that lose most for what they save keep more of them, and where there is room in
 a budget they do so too. What a layer costs is measured with that layer alone. Not here: how weights
-are rounded (`passes.round_weights`), nor training (`training`).
+are rounded (`ternarize.compensated_layers`), nor training (`training`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..passes.quantize_activations.quantize_activations import (
     quantized_layers,
 )
 from ..passes.requantize.requantize import RequantizePass
-from ..passes.round_weights.compensated_layers import (
+from ..passes.ternarize.compensated_layers import (
     Plan,
     RoundedWeights,
     compensate,
@@ -133,10 +133,10 @@ def quantize_program(
     """A program of integers for a float one, without labels.
 
     Activations get 8 bits. Levels and scales of a layer are those that keep its sums near the float
-    ones behind the layers before it (`passes.round_weights`). Biases keep the mean of each channel.
-    If the result then loses more than `drop`, layers keep more bits, 8 where trits or 4 bits were
-    asked for and floats where 8 were: those first that alone lose most a weight. With a `budget` in
-    the place of `drop`, layers get 4 or 8 bits one after the other, those first that gain most a
+    ones behind the layers before it (`ternarize.compensated_layers`). Biases keep the mean of each
+    channel. If the result then loses more than `drop`, layers keep more bits, 8 where trits or 4
+    bits were asked for and floats where 8 were: those first that alone lose most a weight. With a
+    `budget` in the place of `drop`, layers get 4 or 8 bits one after the other, those first that gain most a
     bit, as long as there is room.
 
     Args:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
 from ..passes.calibration.observation import Batch, loaded
-from ..passes.round_weights.compensated_layers import RoundedWeights
+from ..passes.ternarize.compensated_layers import RoundedWeights
 from ..passes.ternarize.ternarize import TernarizePass
 from .from_torch import from_torch
 

@@ -32,8 +32,8 @@ from ..calibration.observation import bind_samples
 from ..calibration.ranges import clear_ranges
 from ..fold_constants import fold
 from ..quantize_activations.calibrate import no_samples
-from ..round_weights.compensated_layers import Plan, RoundedWeights, compensate
-from ..round_weights.compensated_rounding import Compensation
+from .compensated_layers import Plan, RoundedWeights, compensate
+from .compensated_rounding import Compensation
 
 FloatLayer: TypeAlias = PlainLayer | Synapse
 

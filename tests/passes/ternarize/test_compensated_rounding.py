@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from triton_dsl.passes.round_weights.compensated_rounding import (
+from triton_dsl.passes.ternarize.compensated_rounding import (
     Compensation,
     Moments,
     damped,

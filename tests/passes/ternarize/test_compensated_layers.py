@@ -17,7 +17,7 @@ from triton_dsl.dialects.registry import verify_module
 from triton_dsl.ir.errors import OptionError, PassError
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.passes.analysis.layers import PlainLayer, weight_of
-from triton_dsl.passes.round_weights.compensated_layers import Plan, compensate, plain
+from triton_dsl.passes.ternarize.compensated_layers import Plan, compensate, plain
 from triton_dsl.passes.ternarize.ternarize import TernarizePass
 
 Apply = Callable[[ModuleOp, str], str]
