@@ -136,8 +136,8 @@ def quantize_program(
     ones behind the layers before it (`ternarize.compensated_layers`). Biases keep the mean of each
     channel. If the result then loses more than `drop`, layers keep more bits, 8 where trits or 4
     bits were asked for and floats where 8 were: those first that alone lose most a weight. With a
-    `budget` in the place of `drop`, layers get 4 or 8 bits one after the other, those first that gain most a
-    bit, as long as there is room.
+    `budget` in the place of `drop`, layers get 4 or 8 bits one after the other, those first that
+    gain most a bit, as long as there is room.
 
     Args:
         program: the float program, with weights, which stays as it is; or what it is imported from,
