@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from xdsl.dialects.builtin import i16, i32
+from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import SSAValue
 
 from ..kernels.recipes import Recipe
@@ -64,8 +64,43 @@ class DotWriter(LoopWriter):
                 for c, value in enumerate(begun)
             ]
         first = [begun[c] for _, c in keys]
-        sums, _ = self._taps(0, places, self.address(weights, None, None), first)
+        known = self.address(weights, None, None)
+        if self._dots.lanes:
+            sums = self._lanes(self.address(image, 0, None), known, first)
+        else:
+            sums, _ = self._taps(0, places, known, first)
         self.store([{key: self._cut(key[1], s) for key, s in zip(keys, sums, strict=True)}])
+
+    def _lanes(
+        self, image: SSAValue, weights: SSAValue, sums: Sequence[SSAValue]
+    ) -> list[SSAValue]:
+        """Sums of factors of their own; neighbouring places share those that are put together."""
+        writer, lanes, dots = self.writer, self.plan.lanes, self._dots
+        rows = self.plan.rows
+        assert rows is not None
+        step = self.nest.reads[dots.image].strides[rows].number
+        assert step is not None
+        found = list(sums)
+        if dots.most:
+            found = [writer.constant(0, vector(i16, 2 * lanes))] * len(sums)
+        factors: dict[tuple[int, ...], SSAValue] = {}
+        for number, distances in enumerate(dots.lanes):
+            values = writer.load(writer.at(weights, 4 * number * lanes, i8), vector(i8, 4 * lanes))
+            values = writer.bits(values, vector(i32, lanes))
+            for place, j in enumerate(self.rows):
+                key = tuple(distance + j * step for distance in distances)
+                if key not in factors:
+                    factors[key] = self._beside(image, key)
+                found[place] = self._added(found[place], factors[key], values)
+        return self._widened(sums, found) if dots.most else found
+
+    def _beside(self, image: SSAValue, distances: Sequence[int]) -> SSAValue:
+        """The bytes at four distances of as many outputs as there are lanes, lane by lane."""
+        writer, lanes = self.writer, self.plan.lanes
+        lines = [writer.load(writer.at(image, d, i8), vector(i8, lanes)) for d in distances]
+        first, last = (writer.shuffle(lines[n], lines[n + 1], range(2 * lanes)) for n in (0, 2))
+        places = [line * lanes + n for n in range(lanes) for line in range(4)]
+        return writer.bits(writer.shuffle(first, last, places), vector(i32, lanes))
 
     def _cut(self, c: int, total: SSAValue) -> SSAValue:
         """The sums of a piece."""
@@ -138,10 +173,14 @@ class DotWriter(LoopWriter):
         writer, lanes = self.writer, self.plan.lanes
         nothing = writer.constant(0, vector(i16, 2 * lanes))
         found, at = self._turns(depth, turns, places, weights, [nothing] * len(sums))
+        return self._widened(sums, found), at
+
+    def _widened(self, sums: Sequence[SSAValue], found: Sequence[SSAValue]) -> list[SSAValue]:
+        """Sums of 32 bits, and those of pairs in 16."""
         words = self._recipe.words
         assert words is not None
-        ones = writer.constant(1, nothing.type)
-        return [words(writer, s, pairs, ones) for s, pairs in zip(sums, found, strict=True)], at
+        ones = self.writer.constant(1, found[0].type)
+        return [words(self.writer, s, pairs, ones) for s, pairs in zip(sums, found, strict=True)]
 
     def _further(self, places: Sequence[SSAValue], distance: SSAValue) -> list[SSAValue]:
         kind = stored(self.nest.reads[self._dots.image].view.element)

@@ -2,13 +2,17 @@
 
 Loops whose factors stand in memory as bytes or 16 bits, one of them known, become tiles of places
 and outputs: a few neighbouring factors of a place are spread over a vector, and meet as many
-weights of each output. Not here: which integers are small (`narrowing`), the code (`dot_code`).
+weights of each output. In depthwise convolutions every output has factors of its own, four of which
+are put together lane by lane. Not here: which integers are small (`narrowing`), the code
+(`dot_code`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -24,12 +28,14 @@ from ..kernels.recipes import Recipe
 from .intervals import Interval
 from .nests import Access, Nest, simplified
 from .program import Program
-from .schedule import Schedule
+from .schedule import Part, Schedule
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep
 from .views import UI8, Buffer, has_no_sign
 
-_LEAST_OUTPUTS, _LEAST_TERMS = 4, 4
+_LEAST_OUTPUTS, _LEAST_TERMS, _MOST_LANES = 4, 4, 64
+_LANE_ROWS = 4
+"""Places of a tile of outputs with factors of their own: neighbours share those put together."""
 _MOST_ROWS, _MOST_COLUMNS = 14, 4
 _TURN = 0.5
 """What a turn of the innermost loop costs beside products and loads, in cycles."""
@@ -48,6 +54,7 @@ class Dots:
         taps: loops of the sum, the outermost first: their sizes, and elements from one factor to
             the next; the last goes `group` elements further each time.
         group: products that one instruction adds to a sum.
+        lanes: where each output has factors of its own, the distances of those of each group.
     """
 
     image: SSAValue
@@ -58,6 +65,7 @@ class Dots:
     """What sums begin with, where that is not one number."""
     most: int = 0
     """Sums of pairs that 16 bits hold, where an instruction adds those; 0 where one adds four."""
+    lanes: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(eq=False)
@@ -70,7 +78,9 @@ class DotStep(NestStep):
     def kind(self) -> Hashable:
         """What its code depends on besides."""
         dots = self.dots
-        return None if dots is None else (dots.taps, dots.group, dots.starts is None, dots.most)
+        if dots is None:
+            return None
+        return dots.taps, dots.group, dots.starts is None, dots.most, dots.lanes
 
 
 class _Terms(NamedTuple):
@@ -82,6 +92,8 @@ class _Terms(NamedTuple):
     taps: list[tuple[int, int]]
     outs: int
     """The loop over outputs."""
+    by_lanes: bool
+    """Whether each output has factors of its own, which stand beside each other."""
 
 
 def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
@@ -100,7 +112,9 @@ def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
     }
     _fit_images(program, found, known)
     program.steps[:] = [
-        _step(program, step, found[step]) if isinstance(step, NestStep) and step in found else step
+        _step(program, step, found[step])
+        if isinstance(step, NestStep) and step in found and _fits(step, found[step])
+        else step
         for step in program.steps
     ]
 
@@ -118,21 +132,47 @@ def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     if x.view.buffer not in known or x.view.buffer.element not in (i8, i16, UI8):
         return None
     outs = [d for d in range(len(nest.sizes)) if w.depends_on(d) and nest.parallel[d]]
-    if len(outs) != 1 or x.depends_on(outs[0]) or not all(x.depends_on(d) for d in nest.reductions):
+    if len(outs) != 1 or not all(x.depends_on(d) for d in nest.reductions):
+        return None
+    by_lanes = x.depends_on(outs[0])
+    if by_lanes and (x.strides[outs[0]] != ONE or _row(nest, x, outs[0]) is None):
         return None
     taps = [(nest.sizes[d].number, x.strides[d].number, d) for d in nest.reductions]
     known = [(n, stride, d) for n, stride, d in taps if n is not None and stride is not None]
     known.sort(key=lambda tap: -tap[1])
     count = nest.sizes[outs[0]].number
-    if len(known) < len(taps) or known[-1][1] != 1 or count is None or count < _LEAST_OUTPUTS:
+    if len(known) < len(taps) or count is None or count < _LEAST_OUTPUTS:
+        return None
+    if known[-1][1] != 1 and not by_lanes:
         return None
     values = _values(w, [count, *(n for n, _, _ in known)], [outs[0], *(d for *_, d in known)])
     if values is None or not -(1 << 15) <= values.min() <= values.max() < 1 << 15:
         return None
-    merged = _merged([(n, stride) for n, stride, _ in known])
-    if int(np.prod([n for n, _ in merged])) < _LEAST_TERMS:
+    merged = [(n, stride) for n, stride, _ in known]
+    if not by_lanes:
+        merged = _merged(merged)
+    terms = int(np.prod([n for n, _ in merged]))
+    if terms < _LEAST_TERMS or (by_lanes and terms > _MOST_LANES):
         return None
-    return _Terms(image, weights, values.reshape(count, *(n for n, _ in merged)), merged, outs[0])
+    values = values.reshape(count, *(n for n, _ in merged))
+    return _Terms(image, weights, values, merged, outs[0], by_lanes)
+
+
+def _row(nest: Nest, x: Access, outs: int) -> int | None:
+    """The loop over places that stand next to each other."""
+    places = [d for d, parallel in enumerate(nest.parallel) if parallel and d != outs]
+    return min(
+        (d for d in places if x.depends_on(d) and x.strides[d].number is not None),
+        key=lambda d: abs(x.strides[d].number or 0),
+        default=None,
+    )
+
+
+def _fits(step: NestStep, terms: _Terms) -> bool:
+    """Whether the image of terms stands as their products need it."""
+    assert step.given is not None
+    element = step.given.reads[terms.image].view.element
+    return has_no_sign(element) or not terms.by_lanes
 
 
 def _factors(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
@@ -188,18 +228,24 @@ def _fit_images(
     program: Program, found: Mapping[NestStep, _Terms], known: Mapping[Buffer, Interval]
 ) -> None:
     """Let images stand in bytes without a sign where all their products can take them, else in 16
-    bits."""
+    bits where some take these."""
     images: dict[Buffer, bool] = {}
+    words: set[Buffer] = set()
     for step, terms in found.items():
         assert step.given is not None
         buffer = step.given.reads[terms.image].view.buffer
         low, high = known[buffer]
         bytes_ = _are_bytes(terms.values) and high - min(low, 0) <= _MOST_BYTE
-        exact = program.recipe.whole_bytes or _pairs(program.recipe, terms.values) > 0
+        pairs = _pairs(program.recipe, terms.values)
+        exact = program.recipe.whole_bytes or pairs >= (_fours(terms) if terms.by_lanes else 1)
         images[buffer] = images.get(buffer, True) and bytes_ and exact
+        if not terms.by_lanes:
+            words.add(buffer)
     for buffer, in_bytes in images.items():
-        buffer.element = UI8 if in_bytes else i16
-        buffer.low = min(known[buffer][0], 0) if in_bytes else 0
+        if in_bytes:
+            buffer.element, buffer.low = UI8, min(known[buffer][0], 0)
+        elif buffer in words:
+            buffer.element = i16
 
 
 def _pairs(recipe: Recipe, values: Array) -> int:
@@ -208,6 +254,12 @@ def _pairs(recipe: Recipe, values: Array) -> int:
         return 0
     largest = 2 * int(np.abs(values).max(initial=1))
     return _MOST_SHORT // (_MOST_BYTE * largest)
+
+
+def _fours(terms: _Terms) -> int:
+    """How many groups of four each output has with factors of its own."""
+    (count, _), *inner = terms.taps
+    return -(-count // 4) * prod(n for n, _ in inner)
 
 
 def _are_bytes(values: Array) -> bool:
@@ -222,19 +274,21 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
     buffer = x.view.buffer
     group = 4 if has_no_sign(buffer.element) else 2
     keep = [d for d, parallel in enumerate(nest.parallel) if parallel]
-    outs, places = keep.index(terms.outs), [d for d in keep if d != terms.outs]
-    rows = min(
-        (d for d in places if x.depends_on(d)),
-        key=lambda d: abs(x.strides[d].number or 1 << 40),
-        default=None,
-    )
+    outs = keep.index(terms.outs)
+    rows = _row(nest, x, terms.outs)
     count = terms.values.shape[0]
-    narrow = group == 4 and not recipe.whole_bytes
-    tile = best_tile(recipe, 1 if rows is None else nest.sizes[rows].number, count, spare=narrow)
-    packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
+    along = 1 if rows is None else nest.sizes[rows].number
+    taps, lanes = [*terms.taps], list[tuple[int, ...]]()
+    if terms.by_lanes:
+        tile = (_LANE_ROWS if along is None else -(-along // -(-along // _LANE_ROWS)), 1)
+        packed, lanes = lane_weights(terms.values, taps, recipe.lanes)
+        taps = [(len(lanes), 0)]
+    else:
+        narrow = group == 4 and not recipe.whole_bytes
+        tile = best_tile(recipe, along, count, spare=narrow)
+        packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
+        taps[-1] = (-(-taps[-1][0] // group), group)
     view = program.constant(packed, i8 if _are_bytes(packed) else i16)
-    taps = [*terms.taps]
-    taps[-1] = (-(-taps[-1][0] // group), group)
     each = packed.size // (-(-count // (recipe.lanes * tile[1])) * recipe.lanes * tile[1])
     body = Block(arg_types=[i32] * 4)
     Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[3]))
@@ -270,12 +324,13 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
     buffer.count = buffer.count + Size.of(_SLACK)
     place = None if rows is None else keep.index(rows)
     outer = tuple(d for d in range(len(keep)) if d not in (outs, place))
-    plan = Schedule(
-        outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), ("columns", "outer", "rows")
-    )
+    parts: tuple[Part, ...] = ("columns", "outer", "rows")
+    if terms.by_lanes:
+        parts = ("outer", "rows", "columns")
+    plan = Schedule(outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), parts)
     starts = body.args[2] if buffer.low else None
     most = _pairs(recipe, terms.values) if group == 4 else 0
-    dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most)
+    dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most, tuple(lanes))
     result = DotStep(own, plan, None, dots)
     result.location = step.location
     return result
@@ -292,6 +347,30 @@ def packed_weights(values: Array, width: int, group: int) -> Array:
     padded[:outs, :, :last] = values.reshape(outs, rest, last)
     panels = padded.reshape(-1, width, rest, padded.shape[2] // group, group)
     return panels.transpose(0, 2, 3, 1, 4).reshape(-1)
+
+
+def lane_weights(
+    values: Array, taps: Sequence[tuple[int, int]], width: int
+) -> tuple[Array, list[tuple[int, ...]]]:
+    """Weights [outs, taps…] in panels of `width` outputs: fours of taps, then outputs, then a four.
+
+    The taps of a four follow each other in the outermost loop, so that those of neighbouring places
+    are the same. Also how far each tap of each four is from the first; void ones have weights of 0.
+    """
+    outs = values.shape[0]
+    (count, step), *inner = taps
+    fours = -(-count // 4)
+    turned = np.moveaxis(values, 1, -1).reshape(outs, -1, count)
+    padded = np.zeros((-(-outs // width) * width, turned.shape[1], 4 * fours), np.int8)
+    padded[:outs, :, :count] = turned
+    panels = padded.reshape(-1, width, turned.shape[1] * fours, 4).transpose(0, 2, 1, 3)
+    further = [sum(p) for p in product(*(range(0, n * s, s) for n, s in inner))]
+    distances = [
+        tuple(place + step * min(first + t, count - 1) for t in range(4))
+        for place in further
+        for first in range(0, count, 4)
+    ]
+    return panels.reshape(-1), distances
 
 
 def best_tile(
