@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     VectorType,
+    i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -29,9 +30,10 @@ from xdsl.passes import ModulePass
 from . import casts, division
 from .half import extend_float, truncate_float
 from .llvm_builder import LlvmBuilder
-from .types import computed_in, converted, integers, is_half, width
+from .types import computed_in, converted, integers, is_half, lanes, vector, width
 from .walk import Rule, Values, convert_ops
 
+_HALF = 32
 _Build = Callable[[LlvmBuilder, SSAValue, SSAValue], SSAValue]
 
 
@@ -169,6 +171,21 @@ def multiply_wide(e: LlvmBuilder, op: arith.MulExtendedBase, x: Values) -> Value
     twice = integers(type, 2 * bits)
     product = e.mul(*(e.resize(value, twice, unsigned=unsigned) for value in x))
     return [e.resize(part, type) for part in (product, e.lshr(product, bits))]
+
+
+def multiply_halves(e: LlvmBuilder, op: arith.MulSIExtendedOp, x: Values) -> Values:
+    """`arith.mulsi_extended` where an instruction multiplies every second number of 32 bits.
+
+    Those in between are moved there, and back.
+    """
+    type, count = x[0].type, lanes(x[0].type)
+    if count is None or count % 2 or width(type) != _HALF:
+        return multiply_wide(e, op, x)
+    pairs = [e.bits(value, vector(i64, count // 2)) for value in x]
+    even = e.mul(*(e.ashr(e.shl(pair, _HALF), _HALF) for pair in pairs))
+    odd = e.mul(*(e.ashr(pair, _HALF) for pair in pairs))
+    upper = e.or_(e.lshr(even, _HALF), e.and_(odd, -(1 << _HALF)))
+    return [e.mul(x[0], x[1]), e.bits(upper, type)]
 
 
 def _resize(*, unsigned: bool) -> Rule:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -130,10 +130,9 @@ class _Shortening:
             x, m = m, x
         if further:
             x = self._insert(op, arith.ShLIOp(x, self._number(op, further)))
-        a, b = (self._insert(op, arith.ExtSIOp(v, i64)) for v in (x, m))
-        both = self._insert(op, arith.MuliOp(a, b))
-        upper = self._insert(op, arith.ShRSIOp(both, self._number(op, _BITS, i64)))
-        upper = self._insert(op, arith.TruncIOp(upper, i32))
+        product = arith.MulSIExtendedOp(x, m)
+        self._insert(op, product)
+        upper = product.high
         bits = self._shortened(op, op.rhs)
         rest = self._insert(op, arith.SubiOp(bits, self._number(op, _BITS - further)))
         before = self._insert(op, arith.SubiOp(bits, self._number(op, _BITS + 1 - further)))
@@ -151,8 +150,8 @@ class _Shortening:
         kept = self._insert(op, arith.AddiOp(kept, one))
         self._short[op.result] = self._insert(op, arith.ShRSIOp(kept, one))
 
-    def _number(self, op: Operation, value: int, type: IntegerType = i32) -> SSAValue:
-        return self._insert(op, arith.ConstantOp(IntegerAttr(value, type)))
+    def _number(self, op: Operation, value: int) -> SSAValue:
+        return self._insert(op, arith.ConstantOp(IntegerAttr(value, i32)))
 
     def _is_half(self, half: Operation | Block, bits: SSAValue, by: Interval) -> bool:
         """Whether an op gives half of two to the power of `bits`."""

@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
-from ..llvm.convert_arith import constant_value
+from ..llvm.convert_arith import constant_value, multiply_halves
 from ..llvm.convert_math import rules_for
 from ..llvm.types import converted, element, lanes, like
 from ..llvm.walk import Rule
@@ -40,7 +40,10 @@ from .views import has_no_sign, stored
 @cache
 def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Rule]:
     """What makes `llvm` ops of an op in the body of a loop, for a processor with these features."""
-    return {**ARITH_RULES, **rules_for("none", features)}
+    known = {**ARITH_RULES, **rules_for("none", features)}
+    if "avx2" in features:
+        known[arith.MulSIExtendedOp] = multiply_halves
+    return known
 
 
 class Writer(Code):
