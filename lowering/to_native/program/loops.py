@@ -279,7 +279,8 @@ class LoopWriter:
             self._each(value, lambda j, c: self._load(value, a, j, c))
             return
         for c in range(len(self.pieces)):
-            if self.width(c) == len(self.rows):
+            width = self.width(c)
+            if width == len(self.rows) and not width & (width - 1):
                 self._turn(value, a, c)
                 continue
             for j in self.rows:
@@ -295,7 +296,10 @@ class LoopWriter:
         self._values[value, j, c] = self._loaded(a, value.type, j, c)
 
     def _turn(self, value: SSAValue, a: Access, c: int) -> None:
-        """Load a square of elements line by line, along the rows, and turn it over."""
+        """Load a square of elements line by line, along the rows, and turn it over.
+
+        Its side is a power of two.
+        """
         writer, vector, width = self.writer, self.plan.vector, len(self.rows)
         assert vector is not None
         address, kind = self.address(a, 0, c), stored(a.view.element)

@@ -60,6 +60,9 @@ def test_squares_are_turned_over(
     orders = {
         f"tensor<?x50x37x{element}>": (0, 2, 1),
         f"tensor<?x32x16x{element}>": (0, 2, 1),
+        f"tensor<?x25x9x{element}>": (0, 2, 1),
+        f"tensor<?x24x8x{element}>": (0, 2, 1),
+        f"tensor<?x7x23x{element}>": (0, 2, 1),
         f"tensor<?x5x7x33x{element}>": (0, 3, 1, 2),
         f"tensor<?x40x{element}>": (1, 0),
     }
