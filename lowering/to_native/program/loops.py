@@ -280,7 +280,7 @@ class LoopWriter:
             return
         for c in range(len(self.pieces)):
             width = self.width(c)
-            if width == len(self.rows) and not width & (width - 1):
+            if width is not None and width == len(self.rows) and width.bit_count() == 1:
                 self._turn(value, a, c)
                 continue
             for j in self.rows:
