@@ -61,7 +61,10 @@ def hopeless(
 
 
 def _parts(node: Node) -> list[Node]:
-    """The operators that a composite one calls, by itself; none where that cannot be told."""
+    """The operators that a composite one calls, by itself; none where that cannot be told.
+
+    Without those that change a tensor: they become others later.
+    """
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
 
@@ -82,7 +85,8 @@ def _parts(node: Node) -> list[Node]:
     except Exception:
         return []
     graph.eliminate_dead_code()
-    return [part for part in graph.nodes if schema_of(part) is not None]
+    schemas = [(part, schema_of(part)) for part in graph.nodes]
+    return [part for part, schema in schemas if schema is not None and not schema.is_mutable]
 
 
 def _needed(program: ExportedProgram) -> set[Node]:

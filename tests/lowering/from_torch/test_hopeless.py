@@ -48,14 +48,18 @@ def test_nothing_is_taken_apart_in_vain(
     assert "test_hopeless.py" in str(refused.value)
 
 
+CELL = torch.nn.GRUCell(4, 4)
+
+
 @pytest.mark.parametrize(
     "function",
     [
         lambda y: y + torch.linalg.eigvals(torch.eye(4)).real,
         lambda y: (torch.lgamma(y), y * 2)[1],
         lambda y: torch.special.entr(y + 1),
+        CELL,
     ],
-    ids=["of constants", "unread", "taken apart"],
+    ids=["of constants", "unread", "taken apart", "a cell that changes its gates in place"],
 )
 def test_what_only_looks_hopeless_comes_in(function: Callable[[Tensor], Tensor]) -> None:
     from triton_dsl.dialects.interpret import run_module
