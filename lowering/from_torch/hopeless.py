@@ -78,15 +78,28 @@ def _parts(node: Node) -> list[Node]:
         args, kwargs = pytree.tree_unflatten(given, layout)
         return cast("OpOverload", node.target)(*args, **kwargs)
 
-    if any(value is None for value in values):
-        return []
     try:
-        graph = make_fx(call)(*values).graph
+        graph = make_fx(call, tracing_mode="fake")(*map(_example, values)).graph
     except Exception:
         return []
     graph.eliminate_dead_code()
     schemas = [(part, schema_of(part)) for part in graph.nodes]
     return [part for part, schema in schemas if schema is not None and not schema.is_mutable]
+
+
+def _example(value: object) -> object:
+    """A value for the sizes of the example: a trace is not to fix a free size."""
+    import torch
+
+    if isinstance(value, torch.SymInt):
+        return cast("int", value.node.hint)
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape, strides = ([_example(size) for size in sizes] for sizes in (value.shape, value.stride()))
+    kind = value.dtype
+    return torch.empty_strided(
+        cast("list[int]", shape), cast("list[int]", strides), dtype=kind, device="meta"
+    )
 
 
 def _needed(program: ExportedProgram) -> set[Node]:
