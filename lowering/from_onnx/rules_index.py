@@ -148,25 +148,47 @@ def _placed(e: Builder, x: SSAValue, updates: SSAValue, targets: Array, reductio
 
 def _scatter_elements(e: Builder, call: Call) -> SSAValue:
     x, updates, shape = call[0], call[2], e.shape(call[0])
-    axis = axis_of(call, len(shape))
+    axis, reduction = axis_of(call, len(shape)), call.text("reduction", "none")
+    if not e.is_known(call[1]):
+        places = _wrapped(e, call[1], shape[axis])
+        spread = e.shape(places)
+        if all(a == axis or n == spread[a] for a, n in enumerate(shape)):
+            return _scattered(e, x, places, updates, axis, reduction)
+        flat = e.reshape(_flat_places(e, places, shape, axis), [prod(spread)])
+        rows, updates = e.reshape(x, [prod(shape)]), e.reshape(updates, [prod(spread)])
+        return e.reshape(_scattered(e, rows, flat, updates, 0, reduction), shape)
     places = e.array(call[1], "indices").astype(np.int64)
     places = np.where(places < 0, places + shape[axis], places)
     targets = e.array(_flat_places(e, e.indices(places), shape, axis))
     flat = e.reshape(x, [prod(shape)])
     rows = e.reshape(updates, [targets.size])
-    result = _placed(e, flat, rows, targets, call.text("reduction", "none"))
-    return e.reshape(result, shape)
+    return e.reshape(_placed(e, flat, rows, targets, reduction), shape)
+
+
+def _scattered(
+    e: Builder, x: SSAValue, places: SSAValue, updates: SSAValue, axis: int, reduction: str
+) -> SSAValue:
+    """x with updates at places that only the run tells."""
+    if reduction not in ("none", "add"):
+        raise ProblemError(f"its indices are computed, and its reduction is '{reduction}'")
+    return e.add(tensor.ScatterElementsOp(x, places, updates, axis, reduction))
 
 
 def _scatter_nd(e: Builder, call: Call) -> SSAValue:
-    x, shape = call[0], e.shape(call[0])
-    e.array(call[1], "indices")
-    targets = e.array(_row_places(e, call[1], shape, 0))
-    depth = e.shape(call[1])[-1]
+    x, shape, reduction = call[0], e.shape(call[0]), call.text("reduction", "none")
+    places = _row_places(e, call[1], shape, 0)
+    depth, count = e.shape(call[1])[-1], prod(e.shape(places))
     rows = e.reshape(x, [prod(shape[:depth]), *shape[depth:]])
-    updates = e.reshape(call[2], [targets.size, *shape[depth:]])
-    result = _placed(e, rows, updates, targets, call.text("reduction", "none"))
-    return e.reshape(result, shape)
+    updates = e.reshape(call[2], [count, *shape[depth:]])
+    if e.is_known(places):
+        return e.reshape(_placed(e, rows, updates, e.array(places), reduction), shape)
+    width = prod(shape[depth:])
+    each = e.stretch(e.reshape(places, [count, 1]), (count, width))
+    rows, updates = (
+        e.reshape(rows, [prod(shape[:depth]), width]),
+        e.reshape(updates, [count, width]),
+    )
+    return e.reshape(_scattered(e, rows, each, updates, 0, reduction), shape)
 
 
 def _one_hot(e: Builder, call: Call) -> SSAValue:
