@@ -98,12 +98,13 @@ def model_files(folder: Path, page: str) -> None:
     """The models and samples that the commands of a page name."""
     ternary, spiking = readme_programs()[:2]
     rng = np.random.default_rng(0)
-    programs = {"docs/pictures.md": spiking, "docs/triton-opt.md": MLP}
+    programs = {"docs/pictures.md": spiking, "docs/triton-opt.md": MLP, "docs/explorer.md": MLP}
     source = programs.get(page, ternary)
     (folder / "model.tri").write_text(source, encoding="utf-8")
     save_weights(source, folder / "weights.safetensors", folder / "model.safetensors")
     (folder / "net.tri").write_text(MLP, encoding="utf-8")
     width = 16 if source == MLP else 784
+    np.save(folder / "sample.npy", rng.normal(size=(1, 16)).astype("float32"))
     np.save(folder / "samples.npy", rng.normal(size=(64, 16)).astype("float32"))
     digits = rng.random((8, width)).astype("float32")
     np.savez(folder / "digits.npz", x=digits)
@@ -142,6 +143,8 @@ def names(page: str) -> dict[str, Any]:
         given.update(net=torch.nn.Linear(16, 4), x=rng.normal(size=(3, 16)).astype("float32"))
     elif page in ("docs/onnx_import.md", "docs/tflite_import.md"):
         given.update(x=rng.normal(size=(1, 16)).astype("float32"))
+    elif page == "docs/explorer.md":
+        given.update(image=rng.normal(size=(1, 16)).astype("float32"))
     elif page == "docs/targets/native.md":
         given.update(x=rng.random((3, 784)).astype("float32"), following=np.zeros((3, 784)))
     elif page in ("docs/targets/pytorch.md", "docs/language.md"):
