@@ -38,8 +38,11 @@ def beats_of_words(network: Network, framing: Framing, layout: Layout) -> tuple[
     add = _Adding(network)
     (words,) = add(fifo_stage(add.name("words_in"), network.layouts[0], 2), 0)
     words, marks = add(fork_stage(add.name("words"), network.layouts[words], [[0], [1]]), words)
+    # Buffers of a bit on both sides keep the queue of marks out of the ready of words.
+    (marks,) = add(fifo_stage(add.name("marks_in"), network.layouts[marks], 2), marks)
     (marks,) = add(last_stage(add.name("mark"), network.layouts[marks]), marks)
     marks = network.fifo(add.name("marks"), marks)
+    (marks,) = add(fifo_stage(add.name("marks_out"), network.layouts[marks], 2), marks)
     (words,) = add(fifo_stage(add.name("words_sent"), network.layouts[words], 2), words)
     count = framing.beats_of_block
     block = layout if count == 1 else raw(framing.block, -(-framing.beats // count))

@@ -1,0 +1,165 @@
+"""Converters of widths, buffers and queues: proofs by Yosys of what their handshakes promise.
+
+By induction, for ever: what is offered stays as it is until it is taken, if the sender does the
+same. From reset on, for every pressure of some cycles: each piece comes once and in order.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from triton_dsl.lowering.to_verilog.circuit.stages.links import fifo_stage
+from triton_dsl.lowering.to_verilog.circuit.stages.repacking import (
+    collect_stage,
+    raw,
+    spread_stage,
+)
+from triton_dsl.lowering.to_verilog.circuit.stages.stage import Stage
+
+from ..folding.stage_bench import texts
+
+RequireTool = Callable[[str, str], str]
+
+HARNESS = """\
+module proof (input clock, input reset, input {in_range} in_data, input in_valid, input out_ready);
+  wire in_ready, out_valid;
+  wire {out_range} out_data;
+  dut dut (.clock(clock), .reset(reset), .in_data(in_data), .in_valid(in_valid),
+    .out_ready(out_ready), .in_ready(in_ready), .out_data(out_data), .out_valid(out_valid));
+  reg first = 1, given = 0, offered = 0;
+  reg {in_range} in_before = 0;
+  reg {out_range} out_before = 0;
+  always @(posedge clock) begin
+    first <= 0;
+    given <= !reset && in_valid && !in_ready;
+    offered <= !reset && out_valid && !out_ready;
+    in_before <= in_data;
+    out_before <= out_data;
+  end
+  always @* begin
+    assume (reset == first);
+    assume (!given || (in_valid && in_data == in_before));
+    {check}
+  end
+{order}
+endmodule
+"""
+
+FOR_EVER = "-tempinduct -maxsteps 6"
+FROM_RESET = "-tempinduct -tempinduct-baseonly -maxsteps 12"
+
+STAYS = "assert (reset || !offered || (out_valid && out_data == out_before));"
+
+ORDER = """\
+  // Pieces of frames of TOTAL, numbered as they come and go; blocks of COUNT on one side.
+  localparam COUNT = {count}, TOTAL = {total}, COLLECTS = {collects}, SPREADS = {spreads};
+  reg [63:0] came = 0;
+  reg [5:0] sent = 0, got = 0, sent_of_frame = 0, got_of_frame = 0;
+  wire [5:0] sends = SPREADS && TOTAL - sent_of_frame < COUNT ? TOTAL - sent_of_frame
+    : SPREADS ? COUNT : 1;
+  wire [5:0] gets = COLLECTS && TOTAL - got_of_frame < COUNT ? TOTAL - got_of_frame
+    : COLLECTS ? COUNT : 1;
+  integer k;
+  always @(posedge clock) begin
+    if (!reset && in_valid && in_ready) begin
+      for (k = 0; k < COUNT; k = k + 1) if (k < sends) came[sent + k] <= in_data[k];
+      sent <= sent + sends;
+      sent_of_frame <= sent_of_frame + sends == TOTAL ? 0 : sent_of_frame + sends;
+    end
+    if (!reset && out_valid && out_ready) begin
+      got <= got + gets;
+      got_of_frame <= got_of_frame + gets == TOTAL ? 0 : got_of_frame + gets;
+    end
+  end
+  always @* begin
+    if (!reset && out_valid) begin
+      assert (got + gets <= sent);
+      for (k = 0; k < COUNT; k = k + 1) if (k < gets) assert (out_data[k] == came[got + k]);
+    end
+  end
+"""
+
+STAGES: dict[str, tuple[Callable[[], Stage], int, int]] = {
+    "buffer": (lambda: fifo_stage("dut", raw(1, 1), 2), 1, 1),
+    "collect": (lambda: collect_stage("dut", raw(1, 6), raw(3, 2), 3, [0], 1), 3, 6),
+    "collect in part": (lambda: collect_stage("dut", raw(1, 5), raw(3, 2), 3, [0], 1), 3, 5),
+    "spread": (lambda: spread_stage("dut", raw(3, 2), raw(1, 6), 3, [0], 1), 3, 6),
+    "spread in part": (lambda: spread_stage("dut", raw(3, 2), raw(1, 5), 3, [0], 1), 3, 5),
+}
+
+
+def proved(
+    stage: Stage,
+    check: str,
+    order: str,
+    options: str,
+    folder: Path,
+    fault: tuple[str, str] = ("", ""),
+) -> str:
+    """What Yosys says of a stage in the harness, whose text has a fault in place of another."""
+    (inputs,), (outputs,) = stage.inputs, stage.outputs
+    text = HARNESS.format(
+        in_range=f"[{inputs.width - 1}:0]",
+        out_range=f"[{outputs.width - 1}:0]",
+        check=check,
+        order=order,
+    )
+    own = texts([*stage.parts, stage.module])
+    if fault[0]:
+        assert fault[0] in own["dut.v"]
+        own["dut.v"] = own["dut.v"].replace(*fault)
+    files = {"proof.v": text, **own}
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    script = (
+        f"read_verilog -formal {' '.join(files)}; prep -top proof -flatten; async2sync; "
+        f"opt -full; sat {options} -set-assumes -prove-asserts -verify proof"
+    )
+    done = subprocess.run(
+        ["yosys", "-p", script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.stdout[-6000:] + done.stderr
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_what_is_offered_stays(name: str, require_tool: RequireTool, tmp_path: Path) -> None:
+    require_tool("yosys", "apt-get install yosys")
+    stage = STAGES[name][0]()
+    log = proved(stage, STAYS, "", FOR_EVER, tmp_path)
+    assert "Induction step proven: SUCCESS!" in log
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "buffer" else pytest.mark.slow) for n in STAGES]
+)
+def test_nothing_is_lost_or_changes_places(
+    name: str, require_tool: RequireTool, tmp_path: Path
+) -> None:
+    require_tool("yosys", "apt-get install yosys")
+    make, count, total = STAGES[name]
+    order = ORDER.format(
+        count=count,
+        total=total,
+        collects=int("collect" in name),
+        spreads=int("spread" in name),
+    )
+    log = proved(make(), "", order, FROM_RESET, tmp_path)
+    assert "proved base case for 12 steps: SUCCESS!" in log, log
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [(("room ? ", "!room ? "), ""), (("out_valid_1 <= ", "out_valid_1 <= out_ready & "), STAYS)],
+)
+def test_a_fault_is_found(
+    fault: tuple[str, str], check: str, require_tool: RequireTool, tmp_path: Path
+) -> None:
+    require_tool("yosys", "apt-get install yosys")
+    order = "" if check else ORDER.format(count=1, total=1, collects=0, spreads=0)
+    stage = STAGES["buffer"][0]()
+    log = proved(stage, check, order, FOR_EVER if check else FROM_RESET, tmp_path, fault)
+    assert "proof did fail" in log and "SUCCESS" not in log
