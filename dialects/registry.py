@@ -34,7 +34,7 @@ from ..ir.upstream import NAMES, our_name, restored_names
 
 
 def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
-    """A getter for every dialect by name: xDSL's own, `tensor` extended, `ternary`, `spike`."""
+    """A getter for every dialect by name: xDSL's own, `tensor` extended, and ours."""
 
     def get_tensor() -> Dialect:
         from .tensor import Tensor
@@ -51,8 +51,13 @@ def get_all_dialects() -> dict[str, Callable[[], Dialect]]:
 
         return Spike
 
+    def get_fabric() -> Dialect:
+        from .fabric import Fabric
+
+        return Fabric
+
     dialects = get_upstream_dialects()
-    dialects.update(tensor=get_tensor, ternary=get_ternary, spike=get_spike)
+    dialects.update(tensor=get_tensor, ternary=get_ternary, spike=get_spike, fabric=get_fabric)
     return dialects
 
 

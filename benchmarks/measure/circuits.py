@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.targets import compile_to_target
 
-TABLES = re.compile(r"LUT[1-6]|INV|SRL16E|SRLC32E|RAM\d.*")
+TABLES = re.compile(r"LUT[1-6](_2)?|INV|SRL16E|SRLC32E|RAM\d.*")
 """Cells of UltraScale+ that take a look-up table, as Yosys names them."""
 
 REGISTERS = re.compile(r"FD.*")

@@ -14,12 +14,14 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ...dialects.fabric import RowOp
 from ..emission import Names, UnsupportedOps
-from .circuit.circuit import COMMENT, name_of
+from .circuit.circuit import APART, COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
 from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
 from .memories import memory_text
+from .rows import row_module, row_parameters
 
 HardwareModule = hw.HWModuleOp | hw.HWModuleExternOp
 """A module with a body, or one that is declared: a memory."""
@@ -31,7 +33,7 @@ _WIRES = (hw.ConstantOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
 """Expressions that only move bits: repeated where they are used, unless they have a name."""
 
 
-_DECLARED = (seq.CompRegOp, hw.InstanceOp)
+_DECLARED = (seq.CompRegOp, hw.InstanceOp, RowOp)
 """Ops whose results can be read above their own place, when they are declared first."""
 
 
@@ -53,8 +55,8 @@ def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog")
                 unsupported.add(module, "only memories can be declared without a body")
             continue
         for op in module.body.block.ops:
-            if not isinstance(op, (*EXPRESSIONS, seq.CompRegOp, hw.InstanceOp, hw.OutputOp)):
-                unsupported.add(op, "the Verilog printer knows hw, comb and registers")
+            if not isinstance(op, (*EXPRESSIONS, *_DECLARED, hw.OutputOp)):
+                unsupported.add(op, "the Verilog printer knows hw, comb, registers and rows")
     unsupported.raise_if_any()
 
 
@@ -81,6 +83,7 @@ class _Printer:
         self.module = module
         self.ports = module.module_type.ports.data
         self.names = Names(KEYWORDS)
+        self.row = f"{module.sym_name.data}_row"
         self.of: dict[SSAValue, Expression] = {}
         self.early: set[SSAValue] = set()
         self.lines: list[str] = []
@@ -106,10 +109,12 @@ class _Printer:
         self._declare_early()
         for op in block.ops:
             self._write(op)
-        return "\n".join([*self._head(), *self.lines, *self._unused(), "endmodule", ""])
+        text = "\n".join([*self._head(), *self.lines, *self._unused(), "endmodule", ""])
+        has_rows = any(isinstance(op, RowOp) for op in block.ops)
+        return text + row_module(self.row) if has_rows else text
 
     def _is_named(self, op: Operation) -> bool:
-        if isinstance(op, seq.CompRegOp | hw.InstanceOp):
+        if isinstance(op, _DECLARED):
             return True
         if isinstance(op, hw.OutputOp) or op in self.keeping:
             return False
@@ -120,6 +125,8 @@ class _Printer:
         if isinstance(op, hw.ConstantOp):
             return False
         if isinstance(op, _WIRES):
+            if len(users) == 1 and isinstance(users[0], RowOp):
+                return False
             return name_of(result) is not None or len(op.operands) > 3
         return not (len(users) == 1 and users[0] in self.keeping)
 
@@ -135,7 +142,7 @@ class _Printer:
         for op in self.module.body.block.ops:
             if isinstance(op, seq.CompRegOp) and op.data in self.early:
                 self.lines.append(f"  reg {_range(op.data.type)}{self.of[op.data].text};")
-            elif isinstance(op, hw.InstanceOp):
+            elif isinstance(op, hw.InstanceOp | RowOp):
                 wires = [result for result in op.results if result in self.early]
                 self.lines += [f"  wire {_range(w.type)}{self.of[w].text};" for w in wires]
 
@@ -157,6 +164,8 @@ class _Printer:
                 self._write_register(op)
             case hw.InstanceOp():
                 self._write_instance(op)
+            case RowOp():
+                self._write_row(op)
             case hw.OutputOp():
                 outputs = [p for p in self.ports if p.dir.data == hw.Direction.OUTPUT]
                 self.lines.append("")
@@ -180,7 +189,8 @@ class _Printer:
     def _write_register(self, op: seq.CompRegOp) -> None:
         name = self.of[op.data].text
         if op.data not in self.early:
-            self.lines.append(f"  reg {_range(op.data.type)}{name};")
+            apart = '(* keep, shreg_extract = "no" *) ' if APART in op.attributes else ""
+            self.lines.append(f"  {apart}reg {_range(op.data.type)}{name};")
         enable = ""
         value = op.input
         if isinstance(value.owner, comb.MuxOp) and value.owner in self.keeping:
@@ -211,6 +221,17 @@ class _Printer:
         instance = self.names.new(f"{op.instance_name.data}_i")
         module = op.module_name.string_value()
         self.lines.append(f"  {module} {instance} ({', '.join(ports)});")
+
+    def _write_row(self, op: RowOp) -> None:
+        result = op.result
+        if result not in self.early:
+            self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
+        instance = self.names.new(f"{self.of[result].text}_i")
+        x, c, y = (self._expression(v).text for v in (op.inputs, op.carry, result))
+        self.lines += [
+            f"  {self.row} #({row_parameters(op)})",
+            f"    {instance} (.x({x}), .c({c}), .y({y}));",
+        ]
 
     def _head(self) -> list[str]:
         comment = self.module.attributes.get(COMMENT)

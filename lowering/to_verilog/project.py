@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .bitstream import commands
 from .boards import Board
 from .estimate.devices import Device
+from .rows import MACROS
 
 _SYNTHESIS = {
     "ultrascale+": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
@@ -68,7 +69,9 @@ def project_files(project: Project) -> dict[str, str]:
 
 
 def _yosys(project: Project) -> str:
-    reads = "\n".join(f"read_verilog {source}" for source in project.sources)
+    macro = MACROS.get(project.family)
+    reading = f"read_verilog -D{macro}" if macro else "read_verilog"
+    reads = "\n".join(f"{reading} {source}" for source in project.sources)
     lines = [f"# yosys synth.ys: what the circuit takes on {project.family}", reads]
     top = project.name
     if project.board is not None:
@@ -129,13 +132,14 @@ def _pcf(project: Project) -> str:
 def _vivado(project: Project) -> str:
     assert project.device is not None
     sources = " ".join(project.sources)
-    name = project.name
+    name, macro = project.name, MACROS[project.family]
     return f"""\
 # vivado -mode batch -source vivado.tcl: synthesis, placement and routing, out of context.
 set part [expr {{$argc > 0 ? [lindex $argv 0] : "{project.device.part}"}}]
 file mkdir build
 read_verilog [list {sources}]
 read_xdc -mode out_of_context constraints/{name}.xdc
+set_property verilog_define {macro} [current_fileset]
 synth_design -top {name} -part $part -mode out_of_context -flatten_hierarchy rebuilt
 write_checkpoint -force build/{name}_synth.dcp
 report_utilization -file build/utilization_synth.txt

@@ -24,6 +24,10 @@ COMMENT = "verilog.comment"
 """The attribute of an op that starts a part of the circuit: a line of text about the part."""
 
 
+APART = "verilog.apart"
+"""The attribute of a register that must not become part of a shift register."""
+
+
 @dataclass
 class LayerCount:
     """What one layer of the program became.
@@ -37,6 +41,7 @@ class LayerCount:
         comparator_bits: the sum of their widths.
         mux_bits: selected bits.
         compressor_bits: outputs of compressors, each a function of up to six bits.
+        row_sites: look-up tables of rows before carry chains.
         register_bits: flip-flops.
         memory_bits: words of memories.
     """
@@ -49,6 +54,7 @@ class LayerCount:
     comparator_bits: int = 0
     mux_bits: int = 0
     compressor_bits: int = 0
+    row_sites: int = 0
     register_bits: int = 0
     memory_bits: int = 0
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 
+from ....dialects.fabric import INPUTS as ROW_INPUTS
 from ....ir.errors import OptionError
 from ..estimate.delays import Grade, Kind, delay, delays
 
@@ -33,6 +34,9 @@ _CHAINED = 6
 _BITS_OF_LEVEL = 3
 """Further bits that a comparison takes in with another level of logic; at best five, but synthesis
 makes it small."""
+
+_ROW = 16
+"""Sites of a long row."""
 
 _ROUNDING = 1e-9
 
@@ -120,6 +124,20 @@ class Pacing:
         elif numbers == 2:
             period += self.cost("mux")
         return min(period, self.limit)
+
+    @cached_property
+    def has_rows(self) -> bool:
+        """Whether the fabric has `fabric.row`, and it takes no more than a period."""
+        if self.lut_inputs < ROW_INPUTS:
+            return False
+        return self.clock is None or (
+            delay(self.device, "net") + delay(self.device, "add", _ROW) + self.cost("mux")
+            <= self.limit + _ROUNDING
+        )
+
+    def row(self, width: int) -> float:
+        """What a row takes: a look-up table leads to the next, and that to the carry chain."""
+        return min(self.cost("add", width) + self.cost("mux"), self.limit or 1)
 
     def after_memory(self, readers: int) -> float:
         """How much later than a register's a word of a block memory is where it is read."""

@@ -1,6 +1,8 @@
-"""Products with constant trits as circuits: shared adders, or sums of the inputs' single bits.
+"""Products with constant matrices as circuits, in the form that takes least of the fabric.
 
-Not here: the search for shared adders (`passes.adder_graph`), rows of bits (`compressors`).
+Shared adders; the inputs' single bits counted; or rows of look-up tables before carry chains, where
+the fabric has them. Not here: the search for shared adders (`passes.adder_graph`), counts
+(`compressors`), rows (`heaps`).
 """
 
 from __future__ import annotations
@@ -15,11 +17,14 @@ from numpy.typing import NDArray
 
 from ....passes.adder_graph import InputRange
 from ....passes.adder_graph.graph import AdderGraph, width_of
+from ....passes.adder_graph.integers import digit_planes
 from .arithmetic import add, scaled
 from .circuit import Circuit
 from .compressors import ColumnSums, Plane, planes
-from .retiming import calm_cycles
-from .signals import Signal
+from .heaps.emission import rows_of_plan
+from .heaps.plan import REGISTER, HeapPlan, Input, heap_plan, is_worth_planning
+from .retiming import Step, calm_cycles
+from .signals import Signal, Wire
 
 WIDEST_COUNTED = 2
 """The most bits of a number that is summed bit by bit."""
@@ -40,8 +45,49 @@ def graph_row(
         exact: whether the results are wanted as they are, and not with offsets that cost nothing
             where thresholds follow.
     """
+    planned = _planned(circuit, graph, row, exact=exact)
+    if planned is not None:
+        return planned
     counted = _column_sums(circuit, graph, row, exact=exact)
     return _shared(circuit, graph, row, exact=exact) if counted is None else counted
+
+
+def _planned(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
+) -> list[Signal] | None:
+    """The product as rows of look-up tables; `None` where another form takes less."""
+    if not circuit.pacing.has_rows or all(signal.wire is None for signal in row):
+        return None
+    matrix = _matrix(graph)
+    columns, places = np.unique(matrix, axis=1, return_inverse=True)
+    planes = digit_planes(columns).swapaxes(0, 1)
+    inputs: list[Input] = []
+    wires: list[Wire] = []
+    trits: list[NDArray[np.int8]] = []
+    for signal, digits in zip(row, planes, strict=True):
+        for shift, plane in enumerate(digits):
+            if signal.wire is not None and plane.any():
+                inputs.append(Input(signal.wire.low, signal.wire.high, shift))
+                wires.append(signal.wire)
+                trits.append((plane * signal.sign).astype(np.int8))
+    if not inputs or not is_worth_planning(np.stack(trits), inputs, exact=exact):
+        return None
+    plan = _plan(np.stack(trits).tobytes(), len(columns[0]), tuple(inputs), exact)
+    if plan.cost >= _adders_cost(graph, row):
+        return None
+    sums = rows_of_plan(circuit, plan, wires)
+    offsets = (np.array([signal.offset for signal in row]) @ matrix).tolist()
+    return [sums[p].plus(o) for p, o in zip(places.reshape(-1).tolist(), offsets, strict=True)]
+
+
+@lru_cache(maxsize=8)
+def _plan(trits: bytes, columns: int, inputs: tuple[Input, ...], exact: bool) -> HeapPlan:
+    return heap_plan(np.frombuffer(trits, np.int8).reshape(-1, columns), inputs, exact=exact)
+
+
+def _adders_cost(graph: AdderGraph, row: Sequence[Signal]) -> float:
+    """About what shared adders take, in look-up tables, with a register behind each."""
+    return (LUT_PER_ADDER_BIT + REGISTER) * graph.bits(_range(row))
 
 
 def _column_sums(
@@ -130,7 +176,23 @@ def _cycles(
         return None
     widths = [width_of(*bounds) for bounds in graph.ranges(_range(row))]
     ready = [wire.cycle + bool(wire.level) for wire in wires]
-    return calm_cycles(graph, widths, ready, held=exact)
+    return calm_adders(graph, widths, ready, held=exact)
+
+
+def calm_adders(
+    graph: AdderGraph, widths: Sequence[int], ready: Sequence[int], *, held: bool
+) -> list[int]:
+    """For each value of a graph with a register behind each adder the cycle in which it is there.
+
+    Args:
+        graph: with inputs and nodes.
+        widths: the bits of each value.
+        ready: the cycle in which each input is there.
+        held: see `calm_cycles`.
+    """
+    steps = [Step((a, b), (node,)) for node, (a, b, _, _) in enumerate(graph.nodes, graph.inputs)]
+    results = {value for value, sign in graph.outputs if sign}
+    return [*ready, *calm_cycles(steps, widths, ready, results, held=held)]
 
 
 def _at(circuit: Circuit, signal: Signal, cycle: int) -> Signal:

@@ -1,123 +1,206 @@
-"""When each adder of a graph works, so that few bits wait in registers.
+"""When each step of a computation works, so that few bits wait in registers.
 
-As soon as it can is not always best: where both operands wait anyway, for other users, the sum had
-better be made late. Not here: the registers themselves (`circuit`).
+As soon as it can is not always best: where its operands wait anyway, for other users, a step had
+better be made late. Not here: the registers themselves (`circuit`), and what the steps compute:
+adders of shared graphs (`products`), rows of look-up tables (`heaps`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from ....passes.adder_graph.graph import AdderGraph
+from dataclasses import dataclass
 
 SWEEPS = 8
-"""The most times that all adders are looked at."""
+"""The most times that all steps are looked at."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a computation, with a register behind it.
+
+    Attributes:
+        reads: the values that it takes.
+        gives: those that it makes.
+    """
+
+    reads: tuple[int, ...]
+    gives: tuple[int, ...]
 
 
 def calm_cycles(
-    graph: AdderGraph, widths: Sequence[int], ready: Sequence[int], *, held: bool
+    steps: Sequence[Step],
+    widths: Sequence[int],
+    ready: Sequence[int],
+    results: Iterable[int],
+    *,
+    held: bool,
 ) -> list[int]:
-    """For each value of a graph with a register behind each adder the cycle in which it is there.
+    """For each step the cycle in which its values are there.
 
-    No result comes later than the last one would if every adder worked as soon as it can. Adders
-    are moved while that saves registers, one by one, and together with all that only they use.
+    No result comes later than the last one would if every step worked as soon as it can. Steps are
+    moved while that saves registers, one by one, and together with all that only they use.
 
     Args:
-        graph: with inputs and nodes.
+        steps: each after those whose values it reads.
         widths: the bits of each value.
-        ready: the cycle in which each input is there.
+        ready: the cycle in which each of the first values is there, which no step makes.
+        results: values that are wanted at the end.
         held: whether results that are there early wait in registers; else they cost one bit.
     """
-    timing = _Timing(graph, widths, ready, held)
-    for sweep in range(SWEEPS):
-        nodes = range(graph.inputs, len(timing.cycles))
-        moved = [timing.move_with_makers(node) for node in reversed(nodes)]
-        moved += [timing.move(node) for node in (nodes if sweep % 2 else reversed(nodes))]
-        if not any(moved):
-            break
-    return timing.cycles
+    tries: list[_Timing] = []
+    for late in (False, True):
+        timing = _Timing(steps, widths, ready, set(results), held)
+        order = range(len(steps))
+        if late:
+            for step in reversed(order):
+                timing.put_off(step)
+        for sweep in range(SWEEPS):
+            moved = [timing.move_with_makers(step) for step in reversed(order)]
+            moved += [timing.move(step) for step in (order if sweep % 2 else reversed(order))]
+            if not any(moved):
+                break
+        tries.append(timing)
+    return min(tries, key=_Timing.registers).cycles
 
 
 class _Timing:
     def __init__(
-        self, graph: AdderGraph, widths: Sequence[int], ready: Sequence[int], held: bool
+        self,
+        steps: Sequence[Step],
+        widths: Sequence[int],
+        ready: Sequence[int],
+        results: set[int],
+        held: bool,
     ) -> None:
-        self.graph = graph
+        self.steps = [Step(tuple(dict.fromkeys(step.reads)), step.gives) for step in steps]
         self.widths = widths
         self.held = held
-        self.cycles = list(ready)
+        self.results = results
+        self.made = [*ready, *[0] * (len(widths) - len(ready))]
+        self.maker: list[int | None] = [None] * len(widths)
         self.users: list[list[int]] = [[] for _ in widths]
-        for node, (a, b, _, _) in enumerate(graph.nodes, graph.inputs):
-            self.cycles.append(1 + max(self.cycles[a], self.cycles[b]))
-            for operand in {a, b}:
-                self.users[operand].append(node)
-        self.outputs = {value for value, sign in graph.outputs if sign}
-        self.end = max((self.cycles[value] for value in self.outputs), default=0)
+        self.cycles: list[int] = []
+        for index, step in enumerate(self.steps):
+            self.cycles.append(1 + max((self.made[value] for value in step.reads), default=0))
+            for value in step.gives:
+                self.made[value] = self.cycles[index]
+                self.maker[value] = index
+            for value in step.reads:
+                self.users[value].append(index)
+        self.end = max((self.made[value] for value in results), default=0)
+        # How many steps read each value in each cycle.
+        self.reads = [[0] * (max(self.cycles, default=0) + 1) for _ in widths]
+        for index, step in enumerate(self.steps):
+            for value in step.reads:
+                self.reads[value][self.cycles[index] - 1] += 1
 
-    def move(self, node: int) -> bool:
-        """Give a node the cycle in which the fewest bits wait; whether that is another one."""
-        a, b = self.graph.nodes[node - self.graph.inputs][:2]
-        least = 1 + max(self.cycles[a], self.cycles[b])
-        most = min((self.cycles[user] - 1 for user in self.users[node]), default=self.end)
+    def _put(self, step: int, cycle: int) -> None:
+        change = self.cycles[step]
+        for value in self.steps[step].reads:
+            self.reads[value][change - 1] -= 1
+            self.reads[value][cycle - 1] += 1
+        for value in self.steps[step].gives:
+            self.made[value] = cycle
+        self.cycles[step] = cycle
+
+    def _range(self, step: int) -> tuple[int, int]:
+        """The first and the last cycle that a step may have, the others staying."""
+        least = 1 + max((self.made[value] for value in self.steps[step].reads), default=0)
+        most = min(
+            (
+                self.cycles[user] - 1
+                for value in self.steps[step].gives
+                for user in self.users[value]
+            ),
+            default=self.end,
+        )
+        return least, most
+
+    def _weight(self, step: int) -> int:
+        """The bits that do not wait for each cycle that a step is later."""
+        return sum(
+            self.widths[value] if self.users[value] or self.held else 1
+            for value in self.steps[step].gives
+            if self.users[value] or value in self.results
+        )
+
+    def put_off(self, step: int) -> None:
+        """Let a step work as late as those that need it allow."""
+        self._put(step, max(self._range(step)[1], self.cycles[step]))
+
+    def registers(self) -> int:
+        """The bits that wait, and those that are made early; lower is better."""
+        wait = self._waiting(range(len(self.widths)))
+        early = 0 if self.held else sum(self.end - self.made[value] for value in self.results)
+        return wait + early
+
+    def move(self, step: int) -> bool:
+        """Give a step the cycle in which the fewest bits wait; whether that is another one."""
+        least, most = self._range(step)
         if least >= most:
             return False
-        others = {operand: self._needed(operand, node) for operand in (a, b)}
-        weight = self.widths[node] if self.users[node] or self.held else 1
+        now = self.cycles[step]
+        others = {value: self._needed(value, now - 1) for value in self.steps[step].reads}
+        weight = self._weight(step)
 
         def bits(cycle: int) -> int:
             waiting = (self.widths[v] * max(needed, cycle - 1) for v, needed in others.items())
             return sum(waiting) - weight * cycle
 
         best = min(range(least, most + 1), key=bits)
-        if bits(best) == bits(self.cycles[node]):
+        if bits(best) == bits(now):
             return False
-        self.cycles[node] = best
+        self._put(step, best)
         return True
 
-    def move_with_makers(self, node: int) -> bool:
-        """Put a node and all that is made for it alone off, if then fewer bits wait."""
-        most = min((self.cycles[user] - 1 for user in self.users[node]), default=self.end)
-        slack = most - self.cycles[node]
+    def move_with_makers(self, step: int) -> bool:
+        """Put a step and all that is made for it alone off, if then fewer bits wait."""
+        _, most = self._range(step)
+        slack = most - self.cycles[step]
         if slack < 1:
             return False
-        makers = self._made_for(node)
-        inside = set(makers)
+        makers = self._made_for(step)
+        inside = {value for maker in makers for value in self.steps[maker].gives}
         outside = {
-            operand
-            for maker in makers
-            for operand in self.graph.nodes[maker - self.graph.inputs][:2]
-            if operand not in inside
+            value for maker in makers for value in self.steps[maker].reads if value not in inside
         }
         before = self._waiting(outside)
-        weight = self.widths[node] if self.users[node] or self.held else 1
+        weight = self._weight(step)
         saved: list[tuple[int, int]] = [(0, 0)]
         for delay in range(1, slack + 1):
             for maker in makers:
-                self.cycles[maker] += 1
+                self._put(maker, self.cycles[maker] + 1)
             saved.append((before - self._waiting(outside) + weight * delay, -delay))
         best = -max(saved)[1]
         for maker in makers:
-            self.cycles[maker] -= slack - best
+            self._put(maker, self.cycles[maker] - slack + best)
         return best > 0
 
-    def _made_for(self, node: int) -> list[int]:
-        """The node and, before it, those that reach nothing else."""
-        nodes, waiting = {node}, [node]
+    def _made_for(self, step: int) -> list[int]:
+        """The step and, before it, those that reach nothing else."""
+        found, waiting = {step}, [step]
         while waiting:
-            for operand in self.graph.nodes[waiting.pop() - self.graph.inputs][:2]:
-                alone = operand >= self.graph.inputs and operand not in self.outputs
-                if alone and operand not in nodes and nodes.issuperset(self.users[operand]):
-                    nodes.add(operand)
-                    waiting.append(operand)
-        return sorted(nodes)
+            for value in self.steps[waiting.pop()].reads:
+                maker = self.maker[value]
+                if maker is not None and maker not in found and self._reaches_only(maker, found):
+                    found.add(maker)
+                    waiting.append(maker)
+        return sorted(found)
+
+    def _reaches_only(self, maker: int, steps: set[int]) -> bool:
+        gives = self.steps[maker].gives
+        return all(v not in self.results and steps.issuperset(self.users[v]) for v in gives)
 
     def _waiting(self, values: Iterable[int]) -> int:
         """The bits that wait of those values, all cycles together."""
-        return sum(self.widths[v] * (self._needed(v, -1) - self.cycles[v]) for v in values)
+        return sum(self.widths[v] * (self._needed(v, -1) - self.made[v]) for v in values)
 
     def _needed(self, value: int, but: int) -> int:
-        """The last cycle in which anything but that node takes the value."""
-        reads = [self.cycles[user] - 1 for user in self.users[value] if user != but]
-        if value in self.outputs and self.held:
-            reads.append(self.end)
-        return max(reads, default=self.cycles[value])
+        """The last cycle in which the value is taken, one taking in a cycle left out."""
+        if value in self.results and self.held:
+            return self.end
+        counts = self.reads[value]
+        for cycle in range(len(counts) - 1, -1, -1):
+            if counts[cycle] - (cycle == but):
+                return cycle
+        return self.made[value]

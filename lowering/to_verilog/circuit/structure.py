@@ -15,6 +15,7 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from ....dialects.fabric import INPUTS, RowOp
 from ....dialects.shapes import bit_width
 from ....ir.errors import VerifyError
 from ....ir.locations import location_text
@@ -286,6 +287,8 @@ def _fits(op: Operation) -> bool:
             return of[0] == of[1] and result == 1
         case comb.ParityOp():
             return result == 1
+        case RowOp():
+            return of == [INPUTS * (result - 2), 1]
         case comb.MuxOp():
             return of == [1, result, result]
         case seq.CompRegOp():

@@ -85,6 +85,7 @@ def remove_dead(netlist: Netlist) -> None:
             stack += [r.data >> 1, r.enable >> 1, r.reset >> 1]
         elif node in chains:
             chain, length = chains[node]
+            length = len(chain.first) if chain.placed else length
             begun = lengths.get(id(chain), 0)
             if length > begun:
                 lengths[id(chain)] = length
@@ -103,7 +104,13 @@ def _trimmed(chain: Chain, length: int, seen: bytearray) -> Chain:
     outputs = [node if node >= 0 and seen[node] else -1 for node in chain.outputs[:length]]
     top = chain.top if chain.top >= 0 and seen[chain.top] else -1
     return Chain(
-        chain.first[:length], chain.second[:length], chain.carry, outputs, top, chain.group
+        chain.first[:length],
+        chain.second[:length],
+        chain.carry,
+        outputs,
+        top,
+        chain.group,
+        chain.placed,
     )
 
 
@@ -111,7 +118,7 @@ def dissolve_small(netlist: Netlist, family: Family) -> None:
     """Make the chains that are too short to be worth a carry chain ordinary gates."""
     wide: list[Chain] = []
     for chain in netlist.chains:
-        if len(chain.first) >= family.least_adder:
+        if chain.placed or len(chain.first) >= family.least_adder:
             wide.append(chain)
         else:
             _dissolve(netlist, family, chain)

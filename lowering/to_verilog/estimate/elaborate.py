@@ -17,7 +17,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from ....dialects.shapes import bit_width
 from ....ir.errors import LoweringError, UnsupportedError
 from ....ir.locations import location_text
-from ..circuit.circuit import COMMENT
+from ..circuit.circuit import APART, COMMENT
 from ..circuit.memories import MEMORY
 from .families import Family
 from .gates import Bits, Gates
@@ -291,6 +291,8 @@ class _Elaborator:
             known = []
             for i in range(width):
                 known.append(self._register_bit(data[i], enable, reset, clock, value[i]))
+                if APART in op.attributes and known[-1] > TRUE:
+                    self.netlist.registers[-1].apart = True
             self.known_registers[key] = known
         return known
 

@@ -200,6 +200,8 @@ class _Count:
     def _tables(self) -> None:
         groups = self.netlist.groups
         for node, cut in self.cover.tables.items():
+            if node in self.netlist.second:
+                continue
             self.counts[groups[node]]["luts"] += self.family.tables[len(cut) - 1]
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.

@@ -14,6 +14,7 @@ from typing import Any
 from xdsl.dialects import comb, hw
 from xdsl.ir import Operation
 
+from ....dialects.fabric import INPUTS, RowOp
 from ....dialects.shapes import bit_width
 from .families import Family
 from .netlist import FALSE, TRUE, Chain, Netlist
@@ -80,6 +81,27 @@ class Gates:
             Chain(first, second, carry, [bit >> 1 for bit in outputs], -1, self.netlist.group)
         )
         return outputs
+
+    def row(self, op: RowOp, x: Bits, carry: int) -> Bits:
+        """A row that synthesis leaves as it is: a look-up table a site, and the chain behind."""
+        net, sites = self.netlist, len(op.tables)
+        first: Bits = []
+        chosen: Bits = []
+        second = FALSE
+        flags = zip(op.direct.get_values(), op.linked.get_values(), strict=True)
+        for site, (direct, linked) in enumerate(flags):
+            pins = x[INPUTS * site : INPUTS * (site + 1)]
+            if linked:
+                pins[4 if direct else 5] = second
+            first.append(net.table(pins))
+            second = net.table(pins[:5], second=True)
+            chosen.append(pins[4] if direct else second)
+        if not op.is_chained:
+            return [first[0], FALSE, second]
+        sums, top = net.leaves(sites), net.leaf()
+        outputs = [literal >> 1 for literal in sums]
+        net.chains.append(Chain(first, chosen, carry, outputs, top >> 1, net.group, placed=True))
+        return [*sums, top, second]
 
     def _cells(self, a: Word, b: Word) -> tuple[Bits, Bits]:
         if self.family.own_adder:
@@ -227,6 +249,7 @@ def _extract(op: comb.ExtractOp, value: Bits) -> Bits:
 
 _RULES: dict[type[Operation], Rule] = {
     hw.ConstantOp: lambda g, op, x: [op.value.value.data >> i & 1 for i in range(_width(op))],
+    RowOp: lambda g, op, x: g.row(op, x[0], x[1][0]),
     comb.ConcatOp: lambda g, op, x: [bit for word in reversed(x) for bit in word],
     comb.ExtractOp: lambda g, op, x: _extract(op, x[0]),
     comb.ReplicateOp: lambda g, op, x: x[0] * (_width(op) // len(x[0])),

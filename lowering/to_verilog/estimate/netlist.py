@@ -14,8 +14,9 @@ Join = Callable[[int, int], int]
 FALSE = 0
 TRUE = 1
 
-LEAF, AND, XOR, MUX = range(4)
-"""Kinds of nodes: a leaf is an input, or what a register, a chain or a block gives."""
+LEAF, AND, XOR, MUX, TABLE = range(5)
+"""Kinds of nodes: a leaf is an input, or what a register, a chain or a block gives; a table is a
+look-up table that stays as it is."""
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Register:
         output: its node.
         group: the layer.
         gated: whether the reset only works while the enable is 1.
+        apart: whether it stays out of shift registers.
     """
 
     data: int
@@ -39,6 +41,7 @@ class Register:
     output: int
     group: int
     gated: bool = False
+    apart: bool = False
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class Chain:
         outputs: the nodes of the sum's bits; -1 for a bit that is not there.
         top: the node of the last carry, or -1.
         group: the layer.
+        placed: whether synthesis leaves it as it is.
     """
 
     first: list[int]
@@ -60,6 +64,7 @@ class Chain:
     outputs: list[int]
     top: int
     group: int
+    placed: bool = False
 
 
 @dataclass(slots=True)
@@ -91,6 +96,7 @@ class Netlist:
         selections: for a literal that a selection gives where one choice is a constant: the
             condition for the constant, the constant, and the other choice.
         whole: nodes that are one look-up table of those, whatever gates they are made of.
+        second: tables that are the second output of another one.
         group: the layer of the nodes that are made now.
     """
 
@@ -105,6 +111,7 @@ class Netlist:
         default_factory=dict[int, tuple[int, int, int]]
     )
     whole: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    second: set[int] = field(default_factory=set[int])
     group: int = 0
     _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 
@@ -129,6 +136,16 @@ class Netlist:
         self.groups.append(self.group)
         literal = 2 * (len(self.kinds) - 1)
         self._known[key] = literal
+        return literal
+
+    def table(self, inputs: Sequence[int], *, second: bool = False) -> int:
+        """The literal of a look-up table that stays as it is."""
+        nodes = {literal >> 1 for literal in inputs if literal > TRUE}
+        literal = self.leaf()
+        self.kinds[-1], self.inputs[-1] = TABLE, tuple(2 * node for node in sorted(nodes))
+        self.whole[literal >> 1] = frozenset(nodes)
+        if second:
+            self.second.add(literal >> 1)
         return literal
 
     def both(self, a: int, b: int) -> int:

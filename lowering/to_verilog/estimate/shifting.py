@@ -21,7 +21,7 @@ def shift_registers(netlist: Netlist, used: Counter[int]) -> list[list[Register]
         netlist: has the registers.
         used: how often each node is read, by registers and everything else.
     """
-    plain = {r.output: r for r in netlist.registers if r.reset == FALSE}
+    plain = {r.output: r for r in netlist.registers if r.reset == FALSE and not r.apart}
     follower: dict[int, Register] = {}
     begins: list[Register] = []
     for register in plain.values():

@@ -33,7 +33,7 @@ TABLES = {"RAM32M16": 8, "RAM64M8": 8, "RAM32M": 4, "RAM64M": 4}
 """Look-up tables in a cell that has several."""
 
 CELLS = {
-    "xcvu9p": (r"LUT[1-6]|INV|SRL16E|SRLC32E|RAM\d.*", r"FD.*", "CARRY4"),
+    "xcvu9p": (r"LUT[1-6](_2)?|INV|SRL16E|SRLC32E|RAM\d.*", r"FD.*", "CARRY4"),
     "ecp5-85": (r"LUT4", r"TRELLIS_FF", "CCU2C"),
     "ice40-hx8k": (r"SB_LUT4", r"SB_DFF.*", "SB_CARRY"),
 }
@@ -96,7 +96,8 @@ def compare(
     """Look-up tables and registers of the estimate within `bound` of what Yosys gives."""
     yosys = require_tool("yosys", "apt-get install yosys")
     write_artifact(artifact, folder)
-    reads = "; ".join(f"read_verilog {path}" for path in sorted(folder.glob("rtl/*.v")))
+    reading = "read_verilog" + (" -DTRITON_CARRY8" if device == "xcvu9p" else "")
+    reads = "; ".join(f"{reading} {path}" for path in sorted(folder.glob("rtl/*.v")))
     script = f"{reads}; {SYNTHESIS[device]} -top net; tee -o stat.json stat -json"
     subprocess.run([yosys, "-q", "-p", script], cwd=folder, check=True, capture_output=True)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]

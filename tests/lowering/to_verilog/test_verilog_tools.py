@@ -105,7 +105,7 @@ def test_the_script_for_yosys_runs(
     write_artifact(artifact, tmp_path)
     log = lint([yosys, "synth.ys"], tmp_path)
     assert "Warning" not in log.replace("ABC: Warning", "")
-    found = sum(int(n) for n in re.findall(r"LUT[1-6] +(\d+)", log.rpartition("=== net")[2]))
+    found = sum(int(n) for n in re.findall(r"LUT[1-6](?:_2)? +(\d+)", log.rpartition("=== net")[2]))
     estimate = json.loads(artifact.text("report.json"))["estimate"]["luts"]
     assert 0.5 * estimate < found < 2 * estimate
 

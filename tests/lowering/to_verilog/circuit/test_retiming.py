@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triton_dsl.lowering.to_verilog.circuit.retiming import calm_cycles
+from triton_dsl.lowering.to_verilog.circuit.products import calm_adders
 from triton_dsl.passes.adder_graph import AdderGraph, InputRange, optimize_matrix
 from triton_dsl.passes.adder_graph.graph import width_of
 
@@ -42,7 +42,7 @@ def test_fewer_registers_and_the_same_latency(
     soonest = list(ready)
     for a, b, _, _ in graph.nodes:
         soonest.append(1 + max(soonest[a], soonest[b]))
-    cycles = calm_cycles(graph, widths, ready, held=True)
+    cycles = calm_adders(graph, widths, ready, held=True)
     assert cycles[:inputs] == ready
     for node, (a, b, _, _) in enumerate(graph.nodes, inputs):
         assert cycles[node] > max(cycles[a], cycles[b])
@@ -56,4 +56,4 @@ def test_a_result_that_waits_is_made_late(held: bool, cycle: int) -> None:
     # Input 0 waits for the last adder, input 1 has the first one as its only user.
     nodes = ((0, 1, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0), (5, 0, 1, 0))
     graph = AdderGraph(3, nodes, ((3, 1), (6, 1)))
-    assert calm_cycles(graph, [4, 4, 4, 5, 5, 6, 7], [0, 0, 0], held=held)[3] == cycle
+    assert calm_adders(graph, [4, 4, 4, 5, 5, 6, 7], [0, 0, 0], held=held)[3] == cycle

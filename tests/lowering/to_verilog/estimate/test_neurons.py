@@ -98,7 +98,7 @@ def compare(require_tool: RequireTool, folder: Path, neurons: Neurons, bound: fl
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     tables, registers = (
         sum(count for cell, count in cells.items() if re.fullmatch(pattern, cell))
-        for pattern in (r"LUT[1-6]|INV", r"FD.*")
+        for pattern in (r"LUT[1-6](_2)?|INV", r"FD.*")
     )
     found = estimate(module).total
     assert found.luts == pytest.approx(tables, rel=bound)

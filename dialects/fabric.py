@@ -1,0 +1,145 @@
+"""The dialect `fabric`: what the logic of an FPGA has beyond `hw`, `comb` and `seq`.
+
+Not here: which rows make up a sum (`lowering.to_verilog.circuit.heaps`), and Verilog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import comb, hw
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1, i64
+from xdsl.ir import Dialect, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+from ..ir.definition import irdl_op_definition
+from .shapes import bit_width, ints
+
+INPUTS = 6
+"""Of a site's look-up table."""
+
+
+def row_values(
+    tables: Sequence[int], direct: Sequence[int], linked: Sequence[int], inputs: int, carry: int
+) -> int:
+    """What `fabric.row` gives, as a number; of `inputs` and `carry` as numbers too."""
+    result, upper = 0, 0
+    sites = len(tables)
+    for site, table in enumerate(tables):
+        bits = inputs >> (INPUTS * site) & 63
+        place = 4 if direct[site] else 5
+        if linked[site]:
+            bits = bits & ~(1 << place) | upper << place
+        propagated = table >> bits & 1
+        passing = bits >> place & 1
+        upper = table >> (bits & 31) & 1
+        generated = passing if direct[site] else upper
+        result |= (propagated ^ carry) << site
+        carry = carry if propagated else generated
+    return result | carry << sites | upper << (sites + 1)
+
+
+@irdl_op_definition
+class RowOp(IRDLOperation):
+    """A carry chain with a look-up table of six inputs and two outputs before each bit.
+
+    Site k takes bits 6k to 6k + 5 of the inputs. Its look-up table gives the bit t[i5 … i0] of its
+    number `tables[k]`, which the carry chain adds, and t[0 i4 … i0], its second output. Where
+    `linked[k]` is 1, the second output of the site before takes the place of an input: of i4 where
+    `direct[k]` is 1, else of i5. The carry goes on where the first output is 1; elsewhere it
+    becomes i4 at a direct site, the second output at another. The result has the sums, above them
+    the last carry, and above that the last site's second output.
+
+        %y = fabric.row %x, %c {tables = array<i64: 6, 6>, direct = array<i64: 0, 0>,
+             linked = array<i64: 0, 1>} : (i12, i1) -> i4
+    """
+
+    name = "fabric.row"
+
+    inputs = operand_def(IntegerType)
+    carry = operand_def(IntegerType)
+    tables = prop_def(DenseArrayBase[IntegerType])
+    direct = prop_def(DenseArrayBase[IntegerType])
+    linked = prop_def(DenseArrayBase[IntegerType])
+    result = result_def(IntegerType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$inputs `,` $carry attr-dict `:` functional-type(operands, results)"
+
+    def __init__(
+        self,
+        inputs: SSAValue,
+        carry: SSAValue,
+        tables: Sequence[int],
+        direct: Sequence[int],
+        linked: Sequence[int],
+    ) -> None:
+        signed = [table - (table >> 63 << 64) for table in tables]
+        super().__init__(
+            operands=[inputs, carry],
+            properties={
+                "tables": DenseArrayBase.from_list(i64, signed),
+                "direct": ints(direct),
+                "linked": ints(linked),
+            },
+            result_types=[IntegerType(len(tables) + 2)],
+        )
+
+    @property
+    def functions(self) -> tuple[int, ...]:
+        """The look-up tables as numbers of 64 bits, without a sign."""
+        return tuple(table % (1 << 64) for table in self.tables.get_values())
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether it takes a carry chain: one site alone, whose carry nobody reads, does not."""
+        if len(self.tables) > 1:
+            return True
+        carry = self.carry.owner
+        if not isinstance(carry, hw.ConstantOp) or carry.value.value.data:
+            return True
+        return any(_takes_carry(use.operation) for use in self.result.uses)
+
+    def verify_(self) -> None:
+        sites = len(self.tables)
+        if not sites or not len(self.direct) == len(self.linked) == sites:
+            raise VerifyException(
+                "expects a table, and whether it is direct and linked, for each site"
+            )
+        flags = (*self.direct.get_values(), *self.linked.get_values())
+        if not set(flags) <= {0, 1} or self.linked.get_values()[0]:
+            raise VerifyException(
+                "expects 0 or 1 for direct and linked sites, and a first site that is not linked"
+            )
+        widths = [bit_width(value.type) for value in (self.inputs, self.carry, self.result)]
+        if widths != [INPUTS * sites, 1, sites + 2] or self.carry.type != i1:
+            raise VerifyException(
+                f"expects i{INPUTS * sites} and i1, and gives i{sites + 2}, for {sites} sites; got "
+                f"{self.inputs.type}, {self.carry.type} and {self.result.type}"
+            )
+
+    def value(self, inputs: int, carry: int) -> int:
+        """The result for operands that are known."""
+        direct, linked = self.direct.get_values(), self.linked.get_values()
+        return row_values(self.functions, direct, linked, inputs, carry)
+
+
+def _takes_carry(user: Operation) -> bool:
+    """Whether an op reads the second bit of its operand."""
+    if not isinstance(user, comb.ExtractOp):
+        return True
+    low = user.low_bit.value.data
+    return low <= 1 < low + (bit_width(user.result.type) or 1)
+
+
+Fabric = Dialect("fabric", [RowOp], [])

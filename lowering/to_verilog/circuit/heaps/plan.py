@@ -1,0 +1,344 @@
+"""A product with a constant matrix of trits as rows of look-up tables: shared sums, then outputs.
+
+Not here: when each row works (`scheduling`), a circuit of it (`emission`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .....dialects.fabric import INPUTS
+from .....passes.adder_graph.graph import width_of
+from ..retiming import Step, calm_cycles
+from .rows import FALSE_NET, TRUE_NET, Nets, Row
+from .sharing import Heights, Sharing, is_pair
+from .summing import Heap, NoSumError, Sum, Try, joined, negated, paired, squeezed, waiting
+from .triples import shared_triples
+
+REGISTER = 0.25
+"""What a register costs, in look-up tables."""
+
+TRIES = 24
+"""Ways to sum each output, where there are few bits."""
+
+_BITS_OF_TRIES = 200_000
+"""Bits that are summed in all ways together, about; six ways at least."""
+
+_FEWEST_BITS, _MOST_BITS = 400, 150_000
+"""Bits of all outputs that are planned: with fewer there is little to save, and a circuit of plain
+arithmetic is what people read; with more it would take minutes."""
+
+_AGAIN = 4
+"""How often more ways are tried for the few outputs that take the most levels."""
+
+_WAYS = ((2, 1.0), (2, 1.5), (1, 1.5), (2, 1.3), (1, 1.0), (2, 1.7), (2, 1.0))
+"""Of a `Try`: atoms, and the bits that a row saves for each site."""
+
+_MORE_LEVELS = 3
+"""Levels beyond those needed that are tried."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A number that goes in, times a power of two.
+
+    Attributes:
+        low: the least that it can be; negative for two's complement.
+        high: the largest.
+        shift: the power of two.
+    """
+
+    low: int
+    high: int
+    shift: int = 0
+
+    @property
+    def width(self) -> int:
+        """Its bits."""
+        return width_of(self.low, self.high)
+
+    @property
+    def heights(self) -> Heights:
+        """The bits of each weight."""
+        return (0,) * self.shift + (1,) * self.width
+
+
+@dataclass(frozen=True)
+class Word:
+    """One output: a number of so many bits, and an offset.
+
+    Attributes:
+        literals: the lowest first; 0 and 1 are constants.
+        low: the least that the number of the literals can be; negative for two's complement.
+        high: the largest.
+        offset: what is to be added to that number.
+    """
+
+    literals: tuple[int, ...]
+    low: int
+    high: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class HeapPlan:
+    """Rows in an order in which each comes after those that it reads.
+
+    Attributes:
+        inputs: the numbers that go in.
+        nets: of each input's bits, the lowest first.
+        rows: with their levels, from 1 on.
+        words: the outputs.
+    """
+
+    inputs: tuple[Input, ...]
+    nets: tuple[tuple[int, ...], ...]
+    rows: tuple[tuple[int, Row], ...]
+    words: tuple[Word, ...]
+
+    @cached_property
+    def sites(self) -> int:
+        """The look-up tables."""
+        return sum(row.sites for _, row in self.rows)
+
+    @cached_property
+    def levels(self) -> int:
+        """The rows on the longest way."""
+        return max((level for level, _ in self.rows), default=0)
+
+    @property
+    def cost(self) -> float:
+        """In look-up tables, with the registers."""
+        return self.sites + REGISTER * self.registers
+
+    @cached_property
+    def registers(self) -> int:
+        """The flip-flops, with a register behind each level."""
+        made = {net: 1 for nets in self.nets for net in nets}
+        last: dict[int, int] = {}
+        for level, row in self.rows:
+            made |= {net: level for net, _ in row.gives()}
+            last |= {net: max(last.get(net, 0), level) for net in row.reads()}
+        end = {literal >> 1: self.levels + 1 for word in self.words for literal in word.literals}
+        return sum((last | end).get(net, level) - level for net, level in made.items())
+
+    def evaluate(self, numbers: Sequence[int]) -> list[int]:
+        """The outputs for numbers as they are before their powers of two."""
+        values = {FALSE_NET: 0, TRUE_NET: 1}
+        for number, nets in zip(numbers, self.nets, strict=True):
+            values |= {net: number >> place & 1 for place, net in enumerate(nets)}
+        for _, row in self.rows:
+            row.evaluate(values)
+        return [self._number(word, values) for word in self.words]
+
+    @staticmethod
+    def _number(word: Word, values: dict[int, int]) -> int:
+        bits = [values[literal >> 1] ^ (literal & 1) for literal in word.literals]
+        number = sum(bit << place for place, bit in enumerate(bits))
+        if word.low < 0 and bits[-1]:
+            number -= 1 << len(bits)
+        return number + word.offset
+
+
+def is_worth_planning(matrix: NDArray[np.int8], inputs: Sequence[Input], *, exact: bool) -> bool:
+    """Whether rows may take less than other forms, and are found in a time that can be waited for.
+
+    Sums of a few bits that thresholds follow are look-up tables of theirs.
+    """
+    bits = np.array([given.width for given in inputs]) @ (matrix != 0)
+    single = not exact and bits.max(initial=0) <= INPUTS
+    return bool(not single and _FEWEST_BITS <= bits.sum() <= _MOST_BITS)
+
+
+def heap_plan(
+    matrix: NDArray[np.int8],
+    inputs: Sequence[Input],
+    *,
+    exact: bool = True,
+    tries: int | None = None,
+    sharing_levels: int = 2,
+) -> HeapPlan:
+    """Rows for x · M.
+
+    Args:
+        matrix: [K, N] of trits.
+        inputs: what each of the K numbers is.
+        exact: whether an output is wanted as it is; else it is a number without a sign and an
+            offset.
+        tries: ways to sum each output; by default as many as there is time for.
+        sharing_levels: that shared sums may take; 0 for no shared sums.
+    """
+    if tries is None:
+        bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
+        tries = min(TRIES, max(6, _BITS_OF_TRIES // max(bits, 1)))
+    return _Planner(matrix, inputs, exact, tries, sharing_levels).plan()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """An output: bits, a constant that is added to them, and the bounds of that sum."""
+
+    heap: Heap
+    constant: int
+    low: int
+    high: int
+    offset: int
+
+    @property
+    def width(self) -> int:
+        """The bits of the sum."""
+        return width_of(self.low, self.high)
+
+
+class _Planner:
+    def __init__(
+        self,
+        matrix: NDArray[np.int8],
+        inputs: Sequence[Input],
+        exact: bool,
+        tries: int,
+        sharing_levels: int,
+    ) -> None:
+        self.inputs, self.exact, self.tries = inputs, exact, tries
+        self.matrix = matrix
+        self.nets = Nets()
+        self.rows: list[tuple[int, Row]] = []
+        self.input_nets: list[tuple[int, ...]] = []
+        self.heaps: list[tuple[Heap, int]] = []
+        for given in inputs:
+            nets = tuple(self.nets.new(0) for _ in range(given.width))
+            self.input_nets.append(nets)
+            self.heaps.append(_heap_of(given, nets))
+        self.extra: list[Heap] = [{} for _ in matrix.T]
+        self.left = matrix
+        if sharing_levels and all(given == Input(0, 1) for given in inputs):
+            triples = shared_triples(matrix, self.nets, [nets[0] for nets in self.input_nets])
+            self.rows += [(1, row) for row in triples.rows]
+            self.extra, self.left, sharing_levels = triples.heaps, triples.left, 0
+        heights = [given.heights for given in inputs]
+        self.sharing = Sharing(self.left, heights, sharing_levels)
+
+    def plan(self) -> HeapPlan:
+        for terms in self.sharing.nodes:
+            heap, constant = self._gathered(terms)
+            rows, heap = self._shared(heap, [self.sharing.heights[s] for s, _ in terms])
+            self.rows += rows
+            self.heaps.append((heap, constant))
+        tasks = [self._task(output) for output in range(len(self.sharing.sums))]
+        options = [self._options(task, output, 0) for output, task in enumerate(tasks)]
+        least = self._flattened(tasks, options)
+        plans = [self._ending(least + more, tasks, options) for more in range(_MORE_LEVELS)]
+        return min(plans, key=lambda plan: plan.cost)
+
+    def _flattened(self, tasks: Sequence[_Task], options: list[list[Sum]]) -> int:
+        """Try more ways for the outputs that all others would wait for; the levels needed then."""
+        for again in range(1, _AGAIN + 1):
+            fewest = [min(option.level for option in sums) for sums in options]
+            slow = [output for output, level in enumerate(fewest) if level == max(fewest)]
+            if len(slow) * 4 > len(options):
+                break
+            for output in slow:
+                options[output] += self._options(tasks[output], output, again)
+        return max(min(option.level for option in sums) for sums in options)
+
+    def _ending(
+        self, end: int, tasks: Sequence[_Task], options: Sequence[Sequence[Sum]]
+    ) -> HeapPlan:
+        """The plan of the cheapest sums of at most so many levels."""
+        chosen = [min((o for o in sums if o.level <= end), key=_cost) for sums in options]
+        words: list[Word] = []
+        rows, base = list(self.rows), len(self.nets.levels)
+        for sum, task in zip(chosen, tasks, strict=True):
+            new: dict[int, int] = {}
+            for level, row in sum.rows:
+                new |= {net: self.nets.new(level) for net, _ in row.gives()}
+                rows.append((level, row.renamed(new)))
+            literals = tuple(2 * new.get(b >> 1, b >> 1) + (b & 1) for b in sum.word)
+            words.append(Word(literals, task.low, task.high, task.offset))
+        steps = [Step(tuple(row.reads()), tuple(net for net, _ in row.gives())) for _, row in rows]
+        ready = [0] * (1 + max((net for nets in self.input_nets for net in nets), default=0))
+        results = {literal >> 1 for word in words for literal in word.literals} - {FALSE_NET}
+        levels = calm_cycles(steps, [1] * len(self.nets.levels), ready, results, held=True)
+        del self.nets.levels[base:]
+        ordered = sorted(zip(levels, (row for _, row in rows), strict=True), key=lambda r: r[0])
+        return HeapPlan(tuple(self.inputs), tuple(self.input_nets), tuple(ordered), tuple(words))
+
+    def _gathered(self, terms: Iterable[tuple[int, int]]) -> tuple[Heap, int]:
+        heaps: list[Heap] = []
+        total = 0
+        for source, sign in terms:
+            heap, constant = self.heaps[source]
+            if sign < 0:
+                heap, constant = negated(heap, constant)
+            heaps.append(heap)
+            total += constant
+        return joined(*heaps), total
+
+    def _shared(self, heap: Heap, parts: Sequence[Heights]) -> tuple[list[tuple[int, Row]], Heap]:
+        if is_pair(parts):
+            row, heap = paired(self.nets, heap)
+            level = 1 + max(self.nets.levels[net] for net in row.reads())
+            return [(level, row)], heap
+        return squeezed(self.nets, heap)
+
+    def _bounds(self, output: int) -> tuple[int, int]:
+        """The least and the largest value of an output."""
+        low = high = 0
+        for given, trit in zip(self.inputs, self.matrix[:, output].tolist(), strict=True):
+            ends = [trit * end << given.shift for end in (given.low, given.high)]
+            low, high = low + min(ends), high + max(ends)
+        return low, high
+
+    def _task(self, output: int) -> _Task:
+        heap, constant = self._gathered(self.sharing.sums[output].items())
+        heap = joined(heap, self.extra[output])
+        # A subtracted bit that is counted in a shared triple: -b = ~b - 1.
+        column = self.matrix[:, output]
+        constant -= int((column[self.left[:, output] == 0] < 0).sum())
+        low, high = self._bounds(output)
+        if self.exact:
+            return _Task(heap, constant, low, high, 0)
+        # The bits alone are never negative, but may reach further than the numbers do.
+        width = width_of(0, high - low)
+        offset = constant if width_of(0, high - constant) <= width else low
+        return _Task(heap, constant - offset, low - offset, high - offset, offset)
+
+    def _options(self, task: _Task, output: int, again: int) -> list[Sum]:
+        """Sums of an output in different ways, each with nets of its own from the same one on."""
+        heap, constant, width = task.heap, task.constant, task.width
+        base = len(self.nets.levels)
+        found: list[Sum] = []
+        latest = self.nets.level([literal for bits in heap.values() for literal in bits])
+        first = again * self.tries
+        for index in range(first, first + (self.tries if heap else 1)):
+            chance = random.Random(output * 1009 + index)
+            attempt = Try(self.nets, constant, width, chance, *_WAYS[index % len(_WAYS)])
+            try:
+                total = attempt.run(heap, chance.randint(0, latest) if index % 2 else latest)
+            except NoSumError:
+                continue
+            finally:
+                del self.nets.levels[base:]
+            total.waiting = waiting(total.rows, total.word, total.level)
+            found.append(total)
+        return found
+
+
+def _cost(sum: Sum) -> float:
+    return sum.sites + REGISTER * sum.waiting
+
+
+def _heap_of(given: Input, nets: Sequence[int]) -> tuple[Heap, int]:
+    """A number as bits and a constant; a sign bit goes in inverted: -b = ~b - 1."""
+    heap: Heap = {given.shift + place: [2 * net] for place, net in enumerate(nets)}
+    if given.low >= 0:
+        return heap, 0
+    top = given.shift + given.width - 1
+    heap[top] = [2 * nets[-1] + 1]
+    return heap, -1 << top

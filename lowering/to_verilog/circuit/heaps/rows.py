@@ -1,0 +1,236 @@
+"""Rows of look-up tables before a carry chain, made of positions of few kinds.
+
+The kinds, for fabrics of AMD's (LUT6_2 with CARRY4 or CARRY8); a *site* is one look-up table:
+
+- `T`, one site: three bits, and one more that passes the table by. Between two of them the majority
+  of the first one's bits goes on (the ternary adder).
+- `A`, two sites: six bits of one weight, and at the start of a row a seventh (Preusser 2017,
+  "Generic and universal parallel matrix summation with a flexible compression goal for Xilinx
+  FPGAs").
+- `B`, one site: two bits; `X`, the last site of a number: the parity of up to six.
+
+A full `T` or `A` makes two bits fewer for each site, an adder of two numbers one. A literal is
+twice a net, plus one where its bit is inverted. What a site does with its inputs is said by
+`dialects.fabric`. Not here: which bits meet in a row (`summing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from .....dialects.fabric import INPUTS, row_values
+
+FALSE_NET = 0
+"""The net of the constant 0."""
+
+TRUE_NET = -1
+"""The net of the constant 1."""
+
+FALSE = 0
+"""The literal of the constant 0."""
+
+TRUE = 1
+"""The literal of the constant 1."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A carry chain with a look-up table before each bit, as `fabric.row`.
+
+    Attributes:
+        inputs: six nets a site, the lowest site first.
+        tables, direct, linked: of each site.
+        carry_in: a net.
+        sums: the net of each site's sum.
+        carry: the net of the last carry; `None` where nothing reads it.
+        majority: the net of the last site's second output, likewise.
+    """
+
+    inputs: tuple[int, ...]
+    tables: tuple[int, ...]
+    direct: tuple[bool, ...]
+    linked: tuple[bool, ...]
+    carry_in: int
+    sums: tuple[int, ...]
+    carry: int | None
+    majority: int | None
+
+    @property
+    def sites(self) -> int:
+        """The look-up tables."""
+        return len(self.tables)
+
+    def reads(self) -> set[int]:
+        """The nets that go in, constants not among them."""
+        return {net for net in (*self.inputs, self.carry_in) if net > 0}
+
+    def gives(self) -> Iterator[tuple[int, int]]:
+        """The nets that come out, each with its place in the result of `fabric.row`."""
+        yield from zip(self.sums, range(self.sites), strict=True)
+        for place, net in enumerate((self.carry, self.majority), self.sites):
+            if net is not None:
+                yield net, place
+
+    def renamed(self, new: Mapping[int, int]) -> Row:
+        """The row with other nets in the place of some."""
+
+        def each(nets: Iterable[int]) -> tuple[int, ...]:
+            return tuple(new.get(net, net) for net in nets)
+
+        return replace(
+            self,
+            inputs=each(self.inputs),
+            carry_in=new.get(self.carry_in, self.carry_in),
+            sums=each(self.sums),
+            carry=None if self.carry is None else new.get(self.carry, self.carry),
+            majority=None if self.majority is None else new.get(self.majority, self.majority),
+        )
+
+    def evaluate(self, values: dict[int, int]) -> None:
+        """Add the nets that come out to the values of those that go in."""
+        word = sum(values[net] << place for place, net in enumerate(self.inputs))
+        result = row_values(self.tables, self.direct, self.linked, word, values[self.carry_in])
+        for net, place in self.gives():
+            values[net] = result >> place & 1
+
+
+@dataclass
+class Nets:
+    """Numbers for nets, and the level of the row that gives each: 0 for those that are given."""
+
+    levels: list[int] = field(default_factory=lambda: [0])
+
+    def new(self, level: int) -> int:
+        """Another net."""
+        self.levels.append(level)
+        return len(self.levels) - 1
+
+    def level(self, literals: Sequence[int]) -> int:
+        """The latest of them."""
+        return max((self.levels[literal >> 1] for literal in literals), default=0)
+
+
+class RowWriter:
+    """A row, position by position.
+
+    Args:
+        nets: where its outputs are numbered.
+        level: of the row.
+    """
+
+    def __init__(self, nets: Nets, level: int) -> None:
+        self.nets = nets
+        self.level = level
+        self.inputs: list[int] = []
+        self.tables: list[int] = []
+        self.direct: list[bool] = []
+        self.linked: list[bool] = []
+        self.carry_in = FALSE_NET
+        self.has_majority = False
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def ternary(self, bits: Sequence[int], extra: int | None = None) -> None:
+        """A `T` of up to three bits; a majority from before is the fourth, or `extra` as it is."""
+        assert len(bits) <= 3 and not (self.has_majority and extra)
+        pins = [*bits, *[FALSE] * (4 - len(bits)), extra or FALSE]
+        self._site(_TERNARY, pins, direct=True)
+        self.has_majority = True
+
+    def atom(self, bits: Sequence[int], extra: int | None = None) -> None:
+        """An `A` of five bits and `extra`, in whose place a majority from before comes."""
+        assert len(bits) == 5 and self.has_majority != (extra is not None)
+        self._site(_PARITY, [*bits, extra or FALSE])
+        self.has_majority = False
+        self._site(_COUNT, bits)
+
+    def binary(self, bits: Sequence[int]) -> None:
+        """A `B` of up to two bits, a majority from before among them."""
+        assert len(bits) + self.has_majority <= 2
+        self._site(_PARITY if self.has_majority else _PAIR, bits)
+        self.has_majority = False
+
+    def last(self, bits: Sequence[int]) -> None:
+        """An `X`: the parity of up to six bits, a majority from before among them."""
+        assert len(bits) + self.has_majority <= INPUTS
+        self._site(_PARITY, bits)
+        self.has_majority = False
+
+    def shared(self, nets: Sequence[int], functions: Sequence[tuple[int, ...]]) -> None:
+        """One site of two functions of three nets, without a carry.
+
+        A function is the majority of the nets, of which those are inverted that have a 1; or their
+        parity, which is empty.
+        """
+        first, *second = (_of_three(signs) for signs in functions)
+        self._site(_Function(first, *(second or [first])), [2 * net for net in nets])
+        self.has_majority = True
+
+    def _site(self, function: _Function, pins: Sequence[int], *, direct: bool = False) -> None:
+        """A site with literals at its inputs, or constants; missing ones are 0."""
+        padded = [*pins, *[FALSE] * (INPUTS - len(pins))]
+        linked = self.has_majority
+        codes = [literal if literal <= TRUE else 2 + (literal & 1) for literal in padded]
+        if linked:
+            codes[4 if direct else 5] = 2
+        self.tables.append(_table(function, tuple(codes)))
+        nets = [literal >> 1 for literal in padded]
+        if function.second is not None:
+            nets[5] = TRUE_NET
+        self.inputs += nets
+        self.direct.append(direct)
+        self.linked.append(linked)
+
+    def finished(self, *, carry: bool, majority: bool = True) -> Row:
+        """The row; whether its last carry is wanted, and the majority of a last `T`."""
+        nets, level = self.nets, self.level
+        return Row(
+            tuple(self.inputs),
+            tuple(self.tables),
+            tuple(self.direct),
+            tuple(self.linked),
+            self.carry_in,
+            tuple(nets.new(level) for _ in self.tables),
+            nets.new(level) if carry else None,
+            nets.new(level) if majority and self.has_majority else None,
+        )
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What a look-up table computes of six bits; with a second function, of the first five."""
+
+    first: Callable[[Sequence[int]], int]
+    second: Callable[[Sequence[int]], int] | None = None
+
+
+@cache
+def _of_three(inverted: tuple[int, ...]) -> Callable[[Sequence[int]], int]:
+    if not inverted:
+        return lambda v: sum(v[:3]) & 1
+    return lambda v: sum(v[i] ^ inverted[i] for i in range(3)) >> 1
+
+
+_TERNARY = _Function(lambda v: (sum(v[:3]) + v[4]) & 1, lambda v: sum(v[:3]) >> 1)
+_PARITY = _Function(lambda v: sum(v) & 1)
+_COUNT = _Function(lambda v: sum(v[:5]) >> 1 & 1, lambda v: sum(v[:5]) >> 2)
+_PAIR = _Function(lambda v: (v[0] + v[1]) & 1, lambda v: v[0])
+
+
+@cache
+def _table(function: _Function, codes: tuple[int, ...]) -> int:
+    """The 64 bits of a function of inputs that are 0, 1, as they are (2) or inverted (3).
+
+    A second function is chosen by a sixth input of 0.
+    """
+    table = 0
+    for place in range(1 << INPUTS):
+        values = [code & 1 if code < 2 else (place >> i ^ code) & 1 for i, code in enumerate(codes)]
+        chosen = function.first
+        if function.second is not None and not place >> 5:
+            chosen = function.second
+        table |= chosen(values) << place
+    return table

@@ -1,0 +1,337 @@
+"""The rows that make a heap of weighted bits one number, or a shared heap smaller.
+
+Several tries draw the order of bits and rows by chance; the cheapest counts. Not here: which heaps
+there are (`plan`), what a row can do (`rows`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from .rows import FALSE_NET, TRUE, TRUE_NET, Nets, Row, RowWriter
+
+Heap = dict[int, list[int]]
+"""For each weight the literals of its bits."""
+
+Chain = list[tuple[bool, int]]
+"""Positions of a row that is planned: whether it is an `A`, and its weight."""
+
+_LONGEST = 64
+_MOST_LEVELS = 30
+
+
+class NoSumError(Exception):
+    """A try that comes to no end; another one does."""
+
+
+@dataclass
+class Sum:
+    """A heap as one number.
+
+    Attributes:
+        rows: with their levels.
+        word: its literals, the lowest first; 0 and 1 are constants.
+        level: of the last row.
+        waiting: bits that rows give and that wait from one level to the next, all levels together.
+    """
+
+    rows: list[tuple[int, Row]] = field(default_factory=list[tuple[int, Row]])
+    word: list[int] = field(default_factory=list[int])
+    level: int = 0
+    waiting: int = 0
+
+    @property
+    def sites(self) -> int:
+        """The look-up tables."""
+        return sum(row.sites for _, row in self.rows)
+
+
+def joined(*heaps: Heap) -> Heap:
+    """All bits together."""
+    result: Heap = {}
+    for heap in heaps:
+        for weight, bits in heap.items():
+            if bits:
+                result.setdefault(weight, []).extend(bits)
+    return result
+
+
+def negated(heap: Heap, constant: int) -> tuple[Heap, int]:
+    """-(Σ bits + constant): all bits inverted, and another constant."""
+    bits = {weight: [literal ^ 1 for literal in column] for weight, column in heap.items()}
+    return bits, -constant - sum(len(column) << weight for weight, column in heap.items())
+
+
+def shape(heights: dict[int, int], start: int, top: int, atoms: int) -> tuple[Chain, int, int]:
+    """The longest row of full positions from a weight on, its sites, and the bits that it saves.
+
+    Args:
+        heights: bits of each weight.
+        start: the lowest weight.
+        top: the first weight that no position may have.
+        atoms: 0 for `T` alone, 1 for `A` where the next weight has too few bits for a `T`, 2 for
+            `A` at the start of a row in any case.
+    """
+    chain: Chain = []
+    linked, first, taken, weight, sites = False, True, 0, start, 0
+    while weight < top and len(chain) < _LONGEST:
+        bits = heights.get(weight, 0)
+        narrow = heights.get(weight + 1, 0) < 3 or (first and atoms > 1)
+        if atoms and bits + linked >= 6 + first and narrow and weight + 1 < top:
+            chain.append((True, weight))
+            taken += 6 - linked + first
+            linked, weight, sites = False, weight + 2, sites + 2
+        elif bits >= 3:
+            chain.append((False, weight))
+            taken += 3 + (not linked and bits >= 4)
+            linked, weight, sites = True, weight + 1, sites + 1
+        else:
+            break
+        first = False
+    carry = not (len(chain) == 1 and not chain[0][0] and heights.get(start, 0) < 4)
+    return chain, sites, taken - sites - linked - carry
+
+
+def _take(bits: list[int], count: int, *, plain: bool) -> tuple[list[int], int | None]:
+    """So many bits, the inverted ones first, and before them one that is not inverted if wanted."""
+    extra = None
+    if plain:
+        for place in range(len(bits) - 1, -1, -1):
+            if not bits[place] & 1:
+                extra = bits.pop(place)
+                break
+    bits.sort(key=lambda literal: not literal & 1)
+    taken = bits[:count]
+    del bits[:count]
+    return taken, extra
+
+
+def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constant: int) -> Row:
+    """Build a planned row of bits of the heap, which loses them; what comes out goes to `given`.
+
+    A constant that has the bit of a first `T` enters as its carry: see `takes_constant`.
+    """
+    writer = RowWriter(nets, level)
+    start, extra = chain[0][1], None
+    for index, (is_atom, weight) in enumerate(chain):
+        bits, linked = heap[weight], writer.has_majority
+        if is_atom and not linked and all(literal & 1 for literal in bits):
+            # The sixth bit cannot be inverted.
+            writer.ternary(_take(bits, 3, plain=False)[0])
+            break
+        if is_atom:
+            if not index and len(bits) >= 7 and sum(not b & 1 for b in bits) > 1:
+                seventh = _take(bits, 0, plain=True)[1]
+                writer.carry_in = FALSE_NET if seventh is None else seventh >> 1
+            writer.atom(*_take(bits, 5, plain=not linked))
+        else:
+            taken, extra = _take(bits, 3, plain=not linked and len(bits) >= 4)
+            writer.ternary(taken, extra)
+    # Three bits alone carry nothing.
+    alone = len(writer) == 1 and extra is None
+    if constant >> start & 1 and not chain[0][0] and not alone and not writer.carry_in:
+        writer.carry_in = TRUE_NET
+    row = writer.finished(carry=not alone)
+    for weight, net in enumerate(row.sums, start):
+        given.setdefault(weight, []).append(2 * net)
+    for net in (row.majority, row.carry):
+        if net is not None:
+            given.setdefault(start + row.sites, []).append(2 * net)
+    return row
+
+
+def paired(nets: Nets, heap: Heap) -> tuple[Row, Heap]:
+    """A row of two numbers; the heap has at most two bits of each weight."""
+    twice = [weight for weight, bits in heap.items() if len(bits) == 2]
+    low, high = min(twice), max(twice)
+    taken = [heap.get(weight, []) for weight in range(low, high + 1)]
+    writer = RowWriter(nets, 1 + nets.level([literal for bits in taken for literal in bits]))
+    for bits in taken:
+        writer.binary(bits)
+    row = writer.finished(carry=True)
+    assert row.carry is not None
+    rest = {weight: list(bits) for weight, bits in heap.items() if not low <= weight <= high}
+    given = {weight: [2 * net] for weight, net in enumerate((*row.sums, row.carry), low)}
+    return row, joined(rest, given)
+
+
+def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
+    """Rows as long as each saves three bits for two sites, and the heap that is left."""
+    rows: list[tuple[int, Row]] = []
+    while True:
+        level = 1 + nets.level([literal for bits in heap.values() for literal in bits])
+        given: Heap = {}
+        for weight in sorted(heap):
+            while True:
+                chain, sites, saved = shape(_heights(heap), weight, 2 * _LONGEST, 0)
+                if not chain or saved < 1.5 * sites:
+                    break
+                rows.append((level, apply(nets, level, heap, chain, given, 0)))
+        if not given:
+            return rows, heap
+        heap = joined(heap, given)
+
+
+def _heights(heap: Heap) -> dict[int, int]:
+    return {weight: len(bits) for weight, bits in heap.items() if bits}
+
+
+@dataclass
+class Try:
+    """One way to sum a heap, level by level.
+
+    Args:
+        nets: numbers of new nets; those of tries that are thrown away are given back.
+        constant: added to the bits.
+        width: the bits of the result, which is right modulo 2^width.
+        chance: draws orders.
+        atoms: see `shape`.
+        least: the bits that a row has to save for each site, as long as there is such a row.
+    """
+
+    nets: Nets
+    constant: int
+    width: int
+    chance: random.Random
+    atoms: int
+    least: float
+    rows: list[tuple[int, Row]] = field(default_factory=list[tuple[int, Row]], init=False)
+
+    def run(self, heap: Heap, start: int) -> Sum:
+        """The sum, by rows above the level `start`.
+
+        Raises:
+            NoSumError: it would take too many levels.
+        """
+        heap = {weight: list(bits) for weight, bits in heap.items() if weight < self.width and bits}
+        self.constant %= 1 << self.width
+        level = start
+        while level < start + _MOST_LEVELS:
+            level += 1
+            late = {w: [b for b in bits if self._is_late(b, level)] for w, bits in heap.items()}
+            late = joined(late)
+            if not late and self._fits(heap):
+                word = self._final(heap, level)
+                return Sum(self.rows, word, level if self._uses(level) else level - 1)
+            ready = joined(
+                {w: [b for b in bits if not self._is_late(b, level)] for w, bits in heap.items()}
+            )
+            heap = self._one_level(ready, late, level)
+        raise NoSumError
+
+    def _uses(self, level: int) -> bool:
+        return bool(self.rows) and self.rows[-1][0] == level
+
+    def _is_late(self, literal: int, level: int) -> bool:
+        return self.nets.levels[literal >> 1] >= level
+
+    def _one_level(self, ready: Heap, late: Heap, level: int) -> Heap:
+        """The heap behind the rows of one level."""
+        for bits in ready.values():
+            self.chance.shuffle(bits)
+        given: Heap = {}
+        while True:
+            whole = joined(ready, late, given)
+            if self._fits(whole):
+                return whole
+            chain = self._best(_heights(ready), _heights(whole), bool(given) or bool(late))
+            if chain is None:
+                return whole
+            row = apply(self.nets, level, ready, chain, given, self.constant)
+            self.rows.append((level, row))
+            if row.carry_in == TRUE_NET:
+                self.constant -= 1 << chain[0][1]
+
+    def _best(self, heights: dict[int, int], whole: dict[int, int], relaxed: bool) -> Chain | None:
+        """The row that saves most bits a site; a poor one only where nothing else happens."""
+        options: list[tuple[float, int, int, Chain]] = []
+        for weight in sorted(heights):
+            full, sites, saved = shape(heights, weight, self.width - 1, self.atoms)
+            for end in range(1, len(full) + 1):
+                chain = full[:end]
+                if end < len(full):
+                    if self.chance.random() < 0.5:
+                        continue
+                    cut = {w: n for w, n in heights.items() if w <= chain[-1][1]}
+                    chain, sites, saved = shape(cut, weight, self.width - 1, self.atoms)
+                    if chain != full[:end]:
+                        continue
+                else:
+                    _, sites, saved = shape(heights, weight, self.width - 1, self.atoms)
+                if saved > 0:
+                    worth = saved / sites - 0.02 * weight + 0.1 * self.chance.random()
+                    options.append((worth, sites, saved, chain))
+        good = [option for option in options if option[2] >= self.least * option[1]]
+        if not good and not relaxed:
+            tall = [o for o in options if any(whole.get(w, 0) > 3 for _, w in o[3])]
+            good = tall or options
+        return max(good)[3] if good else None
+
+    def _fits(self, heap: Heap) -> bool:
+        """Whether one row makes it a number."""
+        low = self._lowest(heap)
+        for weight in range(low, self.width):
+            count, constant = len(heap.get(weight, ())), self.constant >> weight & 1
+            if weight == low:
+                plain = any(not literal & 1 for literal in heap.get(weight, ()))
+                most = 6 if weight == self.width - 1 else 3 + plain
+            else:
+                most = 5 if weight == self.width - 1 else 3 - constant
+            if count > most:
+                return False
+        return True
+
+    def _lowest(self, heap: Heap) -> int:
+        """The first weight whose bit of the result is not there already."""
+        for weight in range(self.width):
+            if len(heap.get(weight, ())) + (self.constant >> weight & 1) > 1:
+                return weight
+        return self.width
+
+    def _final(self, heap: Heap, level: int) -> list[int]:
+        """The number, by one row."""
+        low = self._lowest(heap)
+        word: list[int] = []
+        for weight in range(low):
+            bits = heap.get(weight, ())
+            word.append(bits[0] if bits else self.constant >> weight & 1)
+        if low == self.width:
+            return word
+        writer = RowWriter(self.nets, level)
+        for weight in range(low, self.width):
+            bits, constant = list(heap.get(weight, ())), self.constant >> weight & 1
+            if weight == low and constant:
+                writer.carry_in, constant = TRUE_NET, 0
+            linked = writer.has_majority
+            bits += [TRUE] * constant
+            if weight == self.width - 1:
+                if not bits and not linked and len(writer):
+                    row = writer.finished(carry=True)
+                    self.rows.append((level, row))
+                    assert row.carry is not None
+                    return word + [2 * net for net in (*row.sums, row.carry)]
+                writer.last(bits)
+            elif len(bits) + linked <= 2:
+                writer.binary(bits)
+            else:
+                extra = None
+                if len(bits) > 3:
+                    _, extra = _take(bits, 0, plain=True)
+                writer.ternary(bits, extra)
+        row = writer.finished(carry=False, majority=False)
+        self.rows.append((level, row))
+        return word + [2 * net for net in row.sums]
+
+
+def waiting(rows: Iterable[tuple[int, Row]], word: Iterable[int], end: int) -> int:
+    """The bits that rows give and that wait for others, or as a result for the level `end`."""
+    made: dict[int, int] = {}
+    read: dict[int, int] = {}
+    for level, row in rows:
+        made |= {net: level for net, _ in row.gives()}
+        for net in row.reads():
+            read[net] = max(read.get(net, 0), level)
+    read |= {literal >> 1: end + 1 for literal in word}
+    return sum(read.get(net, level) - level for net, level in made.items())

@@ -1,0 +1,101 @@
+"""Three single bits that many outputs count, with any signs, as look-up tables that they share.
+
+A sign only inverts the parity of three bits, so that one serves all outputs that count them; their
+majority serves those whose signs are equal, all alike or all opposite. Two functions share a site.
+Not here: numbers of several bits (`sharing`), whose signs do not come off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .rows import Nets, Row, RowWriter
+from .summing import Heap, joined
+
+_WORTH = 0.55
+"""The sites that an output saves by a shared triple."""
+
+
+@dataclass
+class Triples:
+    """Shared triples of single bits.
+
+    Attributes:
+        rows: of a site each.
+        left: int8 [K, N], what is still to be counted.
+        heaps: for each output the bits that it gets instead.
+    """
+
+    rows: list[Row] = field(default_factory=list[Row])
+    left: NDArray[np.int8] = field(default_factory=lambda: np.zeros((0, 0), np.int8))
+    heaps: list[Heap] = field(default_factory=list[Heap])
+
+
+def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Triples:
+    """Triples of the rows of a matrix of trits, the most common first.
+
+    Args:
+        matrix: [K, N].
+        nets: for new ones.
+        given: the net of each input.
+    """
+    result = Triples(left=matrix.copy(), heaps=[{} for _ in matrix.T])
+    # For each first row about the most columns that it shares with two others: never too few.
+    bounds = [len(matrix.T)] * len(matrix)
+    while True:
+        count, rows = _most_common(result.left != 0, bounds)
+        if not count:
+            return result
+        outputs: list[int] = np.flatnonzero((result.left[rows] != 0).all(axis=0)).tolist()
+        relations: dict[tuple[int, int], list[int]] = {}
+        for output in outputs:
+            first, *others = result.left[rows, output].tolist()
+            relations.setdefault((first * others[0], first * others[1]), []).append(output)
+        if count * _WORTH <= (2 + len(relations)) // 2:
+            return result
+        _share(result, rows, relations, nets, [given[row] for row in rows])
+
+
+def _most_common(present: NDArray[np.bool_], bounds: list[int]) -> tuple[int, list[int]]:
+    """The three rows that meet in most columns, and in how many; the bounds become exact."""
+    counts = present.astype(np.float32)
+    exact: dict[int, list[int]] = {}
+    while True:
+        first = max(range(len(bounds)), key=lambda row: (bounds[row], -row))
+        if first in exact or not bounds[first]:
+            return bounds[first], exact.get(first, [])
+        beside = counts[first + 1 :, np.flatnonzero(present[first])]
+        meet = np.triu(beside @ beside.T, 1)
+        place = int(meet.argmax()) if meet.size else 0
+        bounds[first] = int(meet.flat[place]) if meet.size else 0
+        a, b = divmod(place, max(len(meet), 1))
+        exact[first] = [first, first + 1 + a, first + 1 + b]
+
+
+def _share(
+    result: Triples,
+    rows: list[int],
+    relations: dict[tuple[int, int], list[int]],
+    nets: Nets,
+    bits: list[int],
+) -> None:
+    """Put the parity and the majorities of three bits in their place."""
+    functions: list[tuple[int, ...]] = [()]
+    functions += [(0, int(a < 0), int(b < 0)) for a, b in relations]
+    made: list[int] = []
+    for start in range(0, len(functions), 2):
+        writer = RowWriter(nets, 1)
+        writer.shared(bits, functions[start : start + 2])
+        row = writer.finished(carry=False, majority=len(functions) > start + 1)
+        result.rows.append(row)
+        made += [net for net, _ in row.gives()]
+    for (_, outputs), majority in zip(relations.items(), made[1:], strict=True):
+        for output in outputs:
+            signs = result.left[rows, output]
+            inverted = int((signs < 0).sum() & 1), int(signs[0] < 0)
+            heap: Heap = {0: [2 * made[0] + inverted[0]], 1: [2 * majority + inverted[1]]}
+            result.heaps[output] = joined(result.heaps[output], heap)
+            result.left[rows, output] = 0
