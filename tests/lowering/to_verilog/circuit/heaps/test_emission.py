@@ -41,8 +41,11 @@ def test_the_product_at_every_pace(
     matrix = rng.integers(-weights, weights + 1, shape).astype(np.int8)
     matrix[:, -1], matrix[:, -2] = 0, matrix[:, 0]
     inputs = InputRange.of_bits(bits, signed=bits > 1)
-    search = optimize_matrix if weights == 1 else optimize_integers
-    graph = search(matrix, inputs=inputs, time_budget=0.001)
+    if weights == 1:
+        graph = optimize_matrix(matrix, inputs=inputs, time_budget=0.001)
+    else:
+        graph, shifts = optimize_integers(matrix, inputs=inputs, time_budget=0.001)
+        matrix >>= np.array(shifts, np.int8)
     under = bench([(inputs.low, inputs.high)] * len(matrix), pacing)
     row = [Signal(w, -1 if i % 3 else 1, i % 2) for i, w in enumerate(under.wires)]
     signals = graph_row(under.circuit, graph, row, exact=exact)
