@@ -6,6 +6,7 @@ Not here: which rows make up a sum (`lowering.to_verilog.circuit.heaps`), and Ve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects import comb, hw
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1, i64
@@ -101,6 +102,11 @@ class RowOp(IRDLOperation):
         return tuple(table % (1 << 64) for table in self.tables.get_values())
 
     @property
+    def second_inputs(self) -> list[tuple[bool, ...]]:
+        """For each site which of its inputs the second output depends on."""
+        return [_support(table) for table in self.functions]
+
+    @property
     def is_chained(self) -> bool:
         """Whether it takes a carry chain: one site alone, whose carry nobody reads, does not."""
         if len(self.tables) > 1:
@@ -132,6 +138,14 @@ class RowOp(IRDLOperation):
         """The result for operands that are known."""
         direct, linked = self.direct.get_values(), self.linked.get_values()
         return row_values(self.functions, direct, linked, inputs, carry)
+
+
+@lru_cache(maxsize=4096)
+def _support(table: int) -> tuple[bool, ...]:
+    """Which inputs the lower half of a table depends on."""
+    bits = [table >> place & 1 for place in range(32)]
+    places = range(INPUTS - 1)
+    return (*(any(bits[k] != bits[k ^ 1 << i] for k in range(32)) for i in places), False)
 
 
 def _takes_carry(user: Operation) -> bool:

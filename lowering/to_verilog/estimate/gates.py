@@ -94,7 +94,8 @@ class Gates:
             if linked:
                 pins[4 if direct else 5] = second
             first.append(net.table(pins))
-            second = net.table(pins[:5], second=True)
+            read = [pin for pin, asked in zip(pins, op.second_inputs[site], strict=True) if asked]
+            second = net.table(read, second=True)
             chosen.append(pins[4] if direct else second)
         if not op.is_chained:
             return [first[0], FALSE, second]
