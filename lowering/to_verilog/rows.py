@@ -82,8 +82,11 @@ module {name} #(
     end
   endgenerate
 `else
-  assign y[SITES:0] =
-    {{1'b0, propagated ^ generated}} + {{1'b0, generated}} + {{{{SITES{{1'b0}}}}, c && CHAIN}};
+  // The carry comes in at a place below, so that this is one adder.
+  wire enters, unused;
+  assign enters = c && CHAIN;
+  assign {{y[SITES:0], unused}} =
+    {{1'b0, propagated ^ generated, enters}} + {{1'b0, generated, enters}};
 `endif
 endmodule
 """

@@ -87,14 +87,14 @@ class Gates:
         net, sites = self.netlist, len(op.tables)
         first: Bits = []
         chosen: Bits = []
-        second = FALSE
+        second, read_by_second = FALSE, op.second_inputs
         flags = zip(op.direct.get_values(), op.linked.get_values(), strict=True)
         for site, (direct, linked) in enumerate(flags):
             pins = x[INPUTS * site : INPUTS * (site + 1)]
             if linked:
                 pins[4 if direct else 5] = second
             first.append(net.table(pins))
-            read = [pin for pin, asked in zip(pins, op.second_inputs[site], strict=True) if asked]
+            read = [pin for pin, asked in zip(pins, read_by_second[site], strict=True) if asked]
             second = net.table(read, second=True)
             chosen.append(pins[4] if direct else second)
         if not op.is_chained:

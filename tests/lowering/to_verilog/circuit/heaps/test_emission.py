@@ -44,7 +44,7 @@ def test_the_product_at_every_pace(
     if weights == 1:
         graph = optimize_matrix(matrix, inputs=inputs, time_budget=0.001)
     else:
-        graph, shifts = optimize_integers(matrix, inputs=inputs, time_budget=0.001)
+        graph, shifts = optimize_integers(matrix.astype(np.int64), inputs=inputs, time_budget=0.001)
         matrix >>= np.array(shifts, np.int8)
     under = bench([(inputs.low, inputs.high)] * len(matrix), pacing)
     row = [Signal(w, -1 if i % 3 else 1, i % 2) for i, w in enumerate(under.wires)]
