@@ -30,7 +30,7 @@ TRIES = 24
 _BITS_OF_TRIES = 200_000
 """Bits that are summed in all ways together, about; six ways at least."""
 
-_FEWEST_BITS, _MOST_BITS = 400, 150_000
+FEWEST_BITS, MOST_BITS = 1_500, 150_000
 """Bits of all outputs that are planned: with fewer there is little to save, and a circuit of plain
 arithmetic is what people read; with more it would take minutes."""
 
@@ -153,7 +153,7 @@ def is_worth_planning(matrix: NDArray[np.int8], inputs: Sequence[Input], *, exac
     """
     bits = np.array([given.width for given in inputs]) @ (matrix != 0)
     single = not exact and bits.max(initial=0) <= INPUTS
-    return bool(not single and _FEWEST_BITS <= bits.sum() <= _MOST_BITS)
+    return bool(not single and FEWEST_BITS <= bits.sum() <= MOST_BITS)
 
 
 def heap_plan(

@@ -15,6 +15,7 @@ from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.artifact import write_artifact
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.circuit.heaps import plan
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
 from triton_dsl.lowering.to_verilog.circuit.products import graph_row
 from triton_dsl.lowering.to_verilog.circuit.signals import Signal
@@ -28,6 +29,12 @@ CELLS = Path("/usr/share/yosys/xilinx/cells_sim.v")
 """Models of AMD's primitives, which come with Yosys."""
 
 PACINGS = [Pacing(0), Pacing(1), Pacing(2), Pacing(clock=250.0), Pacing(1, device="7-series")]
+
+
+@pytest.fixture(autouse=True)
+def small_products_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small products become rows, so that they are quick to test."""
+    monkeypatch.setattr(plan, "FEWEST_BITS", 100)
 
 
 @pytest.mark.parametrize("pacing", PACINGS, ids=str)
