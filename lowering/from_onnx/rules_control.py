@@ -31,7 +31,9 @@ def _if(e: Builder, call: Call) -> Results:
     if e.is_known(call[0]):
         branch = "then_branch" if e.array(call[0]).any() else "else_branch"
         return tuple(call.run(call.graph(branch), []))
-    both = (call.run(call.graph(f"{name}_branch"), []) for name in ("then", "else"))
+    both = [call.run(call.graph(f"{name}_branch"), []) for name in ("then", "else")]
+    if not all(isinstance(value, SSAValue) for branch in both for value in branch):
+        e.array(call[0], "condition")  # only values choose between tensors
     choice = e.reshape(call[0], [])
     return tuple(
         _chosen(e, choice, tensor_of(one), tensor_of(other))

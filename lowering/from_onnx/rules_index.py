@@ -120,6 +120,10 @@ _COMBINE: dict[str, Binary] = {
 }  # fmt: skip
 
 
+_COMPUTED = ("none", "add")
+"""The reductions for which indices may be computed."""
+
+
 def _placed(e: Builder, x: SSAValue, updates: SSAValue, targets: Array, reduction: str) -> SSAValue:
     """Rows of x with rows of `updates` put at `targets`, in their order."""
     flat, count = targets.reshape(-1), e.shape(x)[0]
@@ -149,7 +153,7 @@ def _placed(e: Builder, x: SSAValue, updates: SSAValue, targets: Array, reductio
 def _scatter_elements(e: Builder, call: Call) -> SSAValue:
     x, updates, shape = call[0], call[2], e.shape(call[0])
     axis, reduction = axis_of(call, len(shape)), call.text("reduction", "none")
-    if not e.is_known(call[1]):
+    if not e.is_known(call[1]) and reduction in _COMPUTED:
         places = _wrapped(e, call[1], shape[axis])
         spread = e.shape(places)
         if all(a == axis or n == spread[a] for a, n in enumerate(shape)):
@@ -169,13 +173,13 @@ def _scattered(
     e: Builder, x: SSAValue, places: SSAValue, updates: SSAValue, axis: int, reduction: str
 ) -> SSAValue:
     """x with updates at places that only the run tells."""
-    if reduction not in ("none", "add"):
-        raise ProblemError(f"its indices are computed, and its reduction is '{reduction}'")
     return e.add(tensor.ScatterElementsOp(x, places, updates, axis, reduction))
 
 
 def _scatter_nd(e: Builder, call: Call) -> SSAValue:
     x, shape, reduction = call[0], e.shape(call[0]), call.text("reduction", "none")
+    if reduction not in _COMPUTED:
+        e.array(call[1], "indices")
     places = _row_places(e, call[1], shape, 0)
     depth, count = e.shape(call[1])[-1], prod(e.shape(places))
     rows = e.reshape(x, [prod(shape[:depth]), *shape[depth:]])

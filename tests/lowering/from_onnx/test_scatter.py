@@ -75,5 +75,5 @@ def test_rows(bench: Any, depth: int, reduction: str) -> None:
 def test_products_at_computed_places_are_refused(bench: Any) -> None:
     model, _ = build(bench, "ScatterND", (4, 3), np.zeros((2, 1), np.int64), (2, 3),
                      reduction="mul")  # fmt: skip
-    with pytest.raises(UnsupportedError, match="its indices are computed, and its reduction"):
+    with pytest.raises(UnsupportedError, match="indices"):
         from_onnx(model)
