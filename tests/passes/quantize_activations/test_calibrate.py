@@ -27,7 +27,7 @@ from triton_dsl.passes.quantize_activations.calibrate import CalibratePass, cali
 from triton_dsl.passes.quantize_activations.quantize_activations import (
     QuantizeActivationsPass,
     quantize,
-    recorded,
+    recorded_ranges,
 )
 from triton_dsl.passes.quantize_activations.quantize_activations import (
     calibrate as calibrate_inputs,
@@ -181,7 +181,7 @@ def test_quantisation_takes_the_record(filled: Filled, apply_passes: Apply, obse
     options = QuantizeActivationsPass(observer=observer, bits=4)
     module, own, x = filled(MLP), filled(MLP), inputs(200, 20)
     calibrate(module, [(x[:70],), (x[70:],)], observer=observer, grid=options.grid, progress=False)
-    ranges = recorded(module, options)
+    ranges = recorded_ranges(module, options)
     assert ranges == calibrate_inputs(own, [(x,)], options)
     quantize(own, ranges, options)
     apply_passes(module, "quantize-activations{bits=4}")
