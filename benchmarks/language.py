@@ -124,7 +124,7 @@ class Ours:
         for i in range(tokens):
             self.session.feed([3 + i])
         end = time.process_time()
-        status = Path("/proc/self/status").read_text()
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
         memory = next(line for line in status.splitlines() if line.startswith("VmRSS"))
         return told - start, end - told, int(memory.split()[1])
 

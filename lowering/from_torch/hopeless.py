@@ -63,7 +63,8 @@ def hopeless(
 def _parts(node: Node) -> list[Node]:
     """The operators that a composite one calls, by itself; none where that cannot be told.
 
-    Without those that change a tensor: they become others later.
+    Without those that change a tensor, which become others later, and those that hang on no
+    tensor, which are computed while the graph is read.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
@@ -83,7 +84,11 @@ def _parts(node: Node) -> list[Node]:
     except Exception:
         return []
     graph.eliminate_dead_code()
-    schemas = [(part, schema_of(part)) for part in graph.nodes]
+    given: set[Node] = set()
+    for part in graph.nodes:
+        if part.op == "placeholder" or any(source in given for source in part.all_input_nodes):
+            given.add(part)
+    schemas = [(part, schema_of(part)) for part in graph.nodes if part in given]
     return [part for part, schema in schemas if schema is not None and not schema.is_mutable]
 
 

@@ -125,19 +125,21 @@ class Pacing:
             period += self.cost("mux")
         return min(period, self.limit)
 
-    @cached_property
-    def has_rows(self) -> bool:
-        """Whether the fabric has `fabric.row`, and it takes no more than a period."""
+    def has_rows(self, readers: int = 1) -> bool:
+        """Whether the fabric has `fabric.row`, and one of bits with so many readers takes no more
+        than a period."""
         if self.lut_inputs < ROW_INPUTS:
             return False
-        return self.clock is None or (
-            delay(self.device, "net") + delay(self.device, "add", _ROW) + self.cost("mux")
-            <= self.limit + _ROUNDING
-        )
+        if self.clock is None:
+            return True
+        row = delay(self.device, "net") + delay(self.device, "add", _ROW) + self.cost("mux")
+        return row + self.after_spreading(readers) <= self.limit + _ROUNDING
 
-    def row(self, width: int) -> float:
-        """What a row takes: a look-up table leads to the next, and that to the carry chain."""
-        return min(self.cost("add", width) + self.cost("mux"), self.limit or 1)
+    def row(self, width: int, readers: int = 1) -> float:
+        """What a row of bits with so many readers takes: a look-up table leads to the next, and
+        that to the carry chain."""
+        steps = self.cost("add", width) + self.cost("mux") + self.after_spreading(readers)
+        return min(steps, self.limit or 1)
 
     def after_memory(self, readers: int) -> float:
         """How much later than a register's a word of a block memory is where it is read."""

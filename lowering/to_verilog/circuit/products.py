@@ -23,6 +23,7 @@ from .circuit import Circuit
 from .compressors import ColumnSums, Plane, planes
 from .heaps.emission import rows_of_plan
 from .heaps.plan import REGISTER, HeapPlan, Input, heap_plan, is_worth_planning
+from .heaps.summing import NoSumError
 from .retiming import Step, calm_cycles
 from .signals import Signal, Wire
 
@@ -56,7 +57,7 @@ def _planned(
     circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
 ) -> list[Signal] | None:
     """The product as rows of look-up tables; `None` where another form takes less."""
-    if not circuit.pacing.has_rows or all(signal.wire is None for signal in row):
+    if not circuit.pacing.has_rows() or all(signal.wire is None for signal in row):
         return None
     matrix = _matrix(graph)
     columns, places = np.unique(matrix, axis=1, return_inverse=True)
@@ -73,7 +74,9 @@ def _planned(
     if not inputs or not is_worth_planning(np.stack(trits), inputs, exact=exact):
         return None
     plan = _plan(np.stack(trits).tobytes(), len(columns[0]), tuple(inputs), exact)
-    if plan.cost >= _adders_cost(graph, row):
+    if plan is None or plan.cost >= _adders_cost(graph, row):
+        return None
+    if not circuit.pacing.has_rows(plan.readers):
         return None
     sums = rows_of_plan(circuit, plan, wires)
     offsets = (np.array([signal.offset for signal in row]) @ matrix).tolist()
@@ -81,8 +84,12 @@ def _planned(
 
 
 @lru_cache(maxsize=8)
-def _plan(trits: bytes, columns: int, inputs: tuple[Input, ...], exact: bool) -> HeapPlan:
-    return heap_plan(np.frombuffer(trits, np.int8).reshape(-1, columns), inputs, exact=exact)
+def _plan(trits: bytes, columns: int, inputs: tuple[Input, ...], exact: bool) -> HeapPlan | None:
+    matrix = np.frombuffer(trits, np.int8).reshape(-1, columns)
+    try:
+        return heap_plan(matrix, inputs, exact=exact)
+    except NoSumError:
+        return None
 
 
 def _adders_cost(graph: AdderGraph, row: Sequence[Signal]) -> float:

@@ -40,7 +40,7 @@ class _Emission:
         self.circuit, self.plan = circuit, plan
         pacing = circuit.pacing
         longest = max((row.sites for _, row in plan.rows), default=1)
-        self.cost = pacing.row(longest)
+        self.cost = pacing.row(longest, plan.readers)
         start = circuit.start_of(wires)
         self.cycles = [circuit.slot(start, level, self.cost) for level in range(plan.levels)]
         self.end = self.cycles[-1] if self.cycles else start[0]

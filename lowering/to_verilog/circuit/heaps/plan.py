@@ -6,6 +6,7 @@ Not here: when each row works (`scheduling`), a circuit of it (`emission`).
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,6 +113,12 @@ class HeapPlan:
         """The rows on the longest way."""
         return max((level for level, _ in self.rows), default=0)
 
+    @cached_property
+    def readers(self) -> int:
+        """The most rows that read one bit."""
+        counts = Counter(net for _, row in self.rows for net in row.reads())
+        return max(counts.values(), default=1)
+
     @property
     def cost(self) -> float:
         """In look-up tables, with the registers."""
@@ -173,6 +180,9 @@ def heap_plan(
             offset.
         tries: ways to sum each output; by default as many as there is time for.
         sharing_levels: that shared sums may take; 0 for no shared sums.
+
+    Raises:
+        NoSumError: an output is summed in none of the ways that are tried.
     """
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
@@ -232,6 +242,8 @@ class _Planner:
             self.heaps.append((heap, constant))
         tasks = [self._task(output) for output in range(len(self.sharing.sums))]
         options = [self._options(task, output, 0) for output, task in enumerate(tasks)]
+        if not all(options):
+            raise NoSumError
         least = self._flattened(tasks, options)
         plans = [self._ending(least + more, tasks, options) for more in range(_MORE_LEVELS)]
         return min(plans, key=lambda plan: plan.cost)
