@@ -88,7 +88,7 @@ _SESSIONS: Mapping[str, str] = {"native": "native_session:NativeSession"}
 _OTHER = "engine_session:EngineSession"
 
 
-def open_session(model: Path, engine: str = "native") -> Session:
+def open_session(model: str | Path, engine: str = "native") -> Session:
     """A session on a language model.
 
     Args:
@@ -99,7 +99,8 @@ def open_session(model: Path, engine: str = "native") -> Session:
         SourceError, ParameterError: see `from_checkpoint.folder.from_folder`.
         TritonError: the engine is missing, or does not take the program.
     """
-    checkpoint = (read_gguf if model.suffix == ".gguf" else read_folder)(model)
+    path = Path(model)
+    checkpoint = (read_gguf if path.suffix == ".gguf" else read_folder)(path)
     where = _SESSIONS.get(parse_target_spec(engine).name, _OTHER)
     kind: type[Session] = resolve_name(f"{__package__}.{where}")
     return kind.of(checkpoint, engine)

@@ -51,7 +51,7 @@ def test_a_prompt_in_chunks_is_one_text(kind: str, tmp_path: Path) -> None:
 
 
 def test_tokens_that_are_none(tmp_path: Path) -> None:
-    session = open_session(write_folder("llama", tmp_path), "interpreter")
+    session = open_session(str(write_folder("llama", tmp_path)), "interpreter")
     with pytest.raises(OptionError, match=f"token {VOCABULARY} is not in the vocabulary"):
         session.feed([1, VOCABULARY])
     with pytest.raises(OptionError, match="at least one token"):
