@@ -72,6 +72,29 @@ def _version(line: str) -> str:
     return line.partition("(")[0].strip().replace(" version", "")
 
 
+def called(
+    command: Sequence[str], folder: Path, seconds: float | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What a tool printed, and how it ended.
+
+    Raises:
+        BackendError: it is missing.
+        subprocess.TimeoutExpired: it takes longer than so many seconds.
+    """
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            check=False,
+            timeout=seconds,
+        )
+    except OSError as error:
+        raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
+
+
 def run_tool(
     command: Sequence[str], folder: Path, *, seconds: float | None = None, last: bool = False
 ) -> str:
@@ -87,18 +110,7 @@ def run_tool(
         BackendError: it is missing, or refuses the Verilog.
         subprocess.TimeoutExpired: it takes too long.
     """
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=seconds,
-        )
-    except OSError as error:
-        raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
+    done = called(command, folder, seconds)
     if done.returncode:
         message = (done.stderr or done.stdout).strip().splitlines()
         lines = message[-5:] if last else message[:5]

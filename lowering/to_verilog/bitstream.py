@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from ...ir.errors import BackendError, LoweringError
 from ...ir.progress import tracked
+from ...runtime.verilog import called
 from .estimate.devices import Device
 from .interface import Record
 
@@ -173,17 +174,7 @@ def make_bitstream(
 
 def _run(command: Sequence[str], folder: Path, what: str) -> None:
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=_SECONDS,
-        )
-    except OSError as error:
-        raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
+        done = called(command, folder, _SECONDS)
     except subprocess.TimeoutExpired:
         raise BackendError(f"{what} takes longer than {_SECONDS / 60:g} minutes") from None
     if done.returncode:
