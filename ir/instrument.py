@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import DiagnosticException, ShrinkException
 from .errors import PassError, TritonError
 from .pipeline import pipeline_text
 from .printing import PrintOptions, module_text
+from .progress import tracked
 
 
 class Instrument:
@@ -64,7 +65,7 @@ def run_passes(
     """
     for instrument in instruments:
         instrument.start(module)
-    for index, current in enumerate(passes):
+    for index, current in enumerate(tracked(passes, "Pass", shown=False, name=lambda p: p.name)):
         rest = passes[index:]
         try:
             for instrument in instruments:

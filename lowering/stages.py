@@ -21,6 +21,7 @@ from ..ir.errors import OptionError, TritonError
 from ..ir.instrument import Instrument, VerifyEach, run_passes
 from ..ir.pipeline import parse_pipeline
 from ..ir.printing import PrintOptions, module_text
+from ..ir.progress import tracked
 from ..ir.store import ParameterStore, StoreReference
 from ..passes.universe import everything
 
@@ -66,9 +67,8 @@ def run_stages(
     changes = ChangeVerifier()
     observers = [*instruments, *([VerifyEach(changes)] if verify else [])]
     try:
-        for number, (stage, passes) in enumerate(pipelines):
+        for stage, passes in tracked(pipelines, "Stage", shown=False, name=lambda s: s[0].name):
             start = perf_counter()
-            logger.debug("stage %d of %d: %s", number, len(pipelines), stage.name)
             try:
                 run_passes(context, module, passes, observers)
             except TritonError as error:

@@ -6,14 +6,16 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import TritonError
+from ..ir.progress import display
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
     from rich.table import Table
 
 _quiet = False
@@ -95,43 +97,12 @@ def show(*renderables: Any, to_stderr: bool = False) -> None:
         console.print(renderable)
 
 
-def progress() -> Any:
-    """A rich progress display on stderr, silent when stderr is not a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
+def progress() -> AbstractContextManager[Progress]:
+    """A display of bars on stderr, silent when stderr is not a terminal or nothing shall be said.
 
-    console = Console(stderr=True)
-    hidden = not console.is_terminal or _quiet
-    return Progress(console=console, transient=True, disable=hidden)
-
-
-@contextmanager
-def stages_shown(bar: Any, task: Any) -> Generator[None]:
-    """Let a task of a progress display tell the stage that the compiler is in, and how far it is.
-
-    The stages are those that `lowering.stages` logs.
+    What is called while it is open adds to it how far it is: see `ir.progress`.
     """
-    import logging
-
-    class Shown(logging.Handler):
-        """Takes the beginning of each stage."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            if isinstance(record.args, tuple) and record.levelno == logging.DEBUG:
-                number, count, name = record.args
-                said = f"{first}: {name}"
-                bar.update(task, description=said, completed=number, total=count)
-
-    first = bar.tasks[task].description
-    logger, handler = logging.getLogger("triton_dsl"), Shown(logging.DEBUG)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    return display(hidden=_quiet)
 
 
 def error(tool: str, message: str) -> None:

@@ -8,13 +8,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
 from triton_dsl.ir.errors import OptionError, ParameterError
-from triton_dsl.tools.console import guarded, print_json, table
+from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.stages import Stage, run_stages
+from triton_dsl.tools.console import guarded, print_json, progress, table
 
 
 def raiser(error: BaseException) -> Callable[[], int]:
@@ -87,25 +89,30 @@ def test_numbers_stand_to_the_right() -> None:
     assert "1,234,567" in str(next(iter(made.columns[1].cells)))
 
 
-def test_a_compilation_tells_its_stage() -> None:
+def test_a_compilation_tells_stages_and_passes_within_what_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     from rich.progress import Progress
 
-    from triton_dsl.lowering.from_tri import import_tri
-    from triton_dsl.lowering.stages import Stage, run_stages
-    from triton_dsl.tools.console import stages_shown
-
-    source = "layer Net { fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return relu(x) } }"
     told: list[tuple[str, float, float | None]] = []
-    with Progress(disable=True) as bar:
-        task = bar.add_task("Compiling net.tri", total=None)
-        update = bar.update
+    update = Progress.update
 
-        def note(*args: object, **values: object) -> None:
-            update(*args, **values)  # pyright: ignore[reportArgumentType]
-            now = bar.tasks[task]
-            told.append((now.description, now.completed, now.total))
+    def note(bars: Progress, task: Any, **values: Any) -> None:
+        update(bars, task, **values)
+        now = next(each for each in bars.tasks if each.id == task)
+        told.append((now.description, now.completed, now.total))
 
-        bar.update = note  # pyright: ignore[reportAttributeAccessIssue]
-        with stages_shown(bar, task):
-            run_stages(import_tri(source), (Stage("tidy", "canonicalize"), Stage("end", "dce")))
-    assert told == [("Compiling net.tri: tidy", 0, 2), ("Compiling net.tri: end", 1, 2)]
+    monkeypatch.setattr(Progress, "update", note)
+    source = "layer Net { fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] { return relu(x) } }"
+    stages = (Stage("tidy", "canonicalize,cse"), Stage("end", "dce"))
+    with progress() as bars:
+        bars.add_task("Compiling net.tri", total=None)
+        run_stages(import_tri(source), stages)
+        assert [task.description for task in bars.tasks] == ["Compiling net.tri"]
+    assert told == [
+        ("Stage tidy", 0, 2),
+        ("Pass canonicalize", 0, 2),
+        ("Pass cse", 1, 2),
+        ("Stage end", 1, 2),
+        ("Pass dce", 0, 1),
+    ]

@@ -8,7 +8,7 @@ from ...lowering.artifact import write_artifact
 from ...lowering.models import import_model
 from ...lowering.stages import apply_passes
 from ..compilation import compile_told
-from ..console import print_json, progress, show, stages_shown, table
+from ..console import print_json, progress, show, table
 from .options import Compile
 
 
@@ -16,7 +16,7 @@ def compile(options: Compile) -> None:
     """Compile a program, write its files and list them."""
     file = options.file
     with progress() as bar:
-        task = bar.add_task(f"Compiling {file}", total=None)
+        bar.add_task(f"Compiling {file}", total=None)
         module = import_model(
             file,
             weights=options.weights,
@@ -26,15 +26,14 @@ def compile(options: Compile) -> None:
             rounding=options.rounding,
         )
         apply_passes(module, options.passes)
-        with stages_shown(bar, task):
-            artifact = compile_told(
-                "triton compile",
-                module,
-                options.target,
-                self_check=not options.no_self_check,
-                output=options.output,
-                dump_stages=options.dump_stages,
-            )
+        artifact = compile_told(
+            "triton compile",
+            module,
+            options.target,
+            self_check=not options.no_self_check,
+            output=options.output,
+            dump_stages=options.dump_stages,
+        )
         paths = write_artifact(
             artifact,
             options.output or _default_output(file, artifact.main_file),
