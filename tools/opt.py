@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from pkgutil import resolve_name
 from time import perf_counter
 from typing import IO, TYPE_CHECKING, ClassVar
 
@@ -83,6 +84,7 @@ class TritonOptMain(xDSLOptMain):
 
     def register_all_targets(self) -> None:
         self.available_targets.update(everything().all_targets)
+        self.available_targets["dot"] = lambda: resolve_name(f"{__package__}.explorer.formats:Dot")
 
     def register_all_frontends(self) -> None:
         self._add_front_ends(BUILT_IN)

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from ..ir.errors import OptionError
 from ..ir.pipeline import did_you_mean
+from .completion import complete
 
 EPILOG = """\
 examples:
@@ -215,6 +216,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.exit(2, f"triton-opt: error: {message} (--help lists the options)\n")
 
     parser.error = error
+    complete(parser)
 
 
 def normalise(

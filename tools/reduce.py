@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .completion import complete
 from .console import guarded
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class Case:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    complete(parser)
+    arguments = parser.parse_args(argv)
     return guarded(TOOL, lambda: _run(arguments))
 
 

@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
+from .completion import complete
 from .console import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code. Errors are one message, never a traceback."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    complete(parser)
+    arguments = parser.parse_args(argv)
     run = f"{__package__}.translation:run"  # not loaded for --help
     return guarded("triton-translate", lambda: resolve_name(run)(arguments))
 

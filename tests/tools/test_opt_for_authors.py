@@ -173,3 +173,11 @@ def test_switches_take_values(files: Path, capsys: pytest.CaptureFixture[str]) -
     captured = capsys.readouterr()
     assert '"tensor.relu"' in captured.out and captured.err == ""
     assert opt.main(["m.mlir", "--verify-each=maybe"]) == 2
+
+
+def test_ir_is_drawn_for_graphviz(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert opt.main(["m.mlir", "-t", "dot"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == 'digraph "program" {' and lines[-1] == "}"
+    (relu,) = (line.split()[0] for line in lines if "tensor.relu" in line)
+    assert sum(f"{relu} ->" in line for line in lines) == 1

@@ -33,11 +33,15 @@ class Exploration:
         return frame(self.data)
 
     def differences(self) -> list[str]:
-        """What differs by more than rounding and is not meant to: a sentence for each check."""
+        """What is refused, or differs beyond rounding without being meant to: a text for each."""
         found: list[str] = []
         for stage in self.data["stages"]:
             for check in stage["checks"]:
-                if not check["agrees"]:
+                if check["kind"] == "refusal":
+                    found.append(
+                        f"stage '{stage['name']}': {check['name']} refuses it: {check['note']}"
+                    )
+                elif not check["agrees"]:
                     first = check["first"]
                     op = "" if first is None else f", first at '{stage['ops'][first]['name']}'"
                     found.append(f"stage '{stage['name']}' differs from {check['name']}{op}")

@@ -1,19 +1,26 @@
 """A record in other forms: Graphviz's text, an ONNX file for Netron, Model Explorer's JSON.
 
 Netron shows any ops, so those of the IR stand in an ONNX graph under their own names; no engine
-runs it. Not here: the page, and the record.
+runs it. `triton-opt -t dot` draws IR by itself. Not here: the page, and the record.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from typing import IO, Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.target import Target
 
 from ...ir.errors import BackendError, OptionError
 from ...ir.extras import install
 from ...ir.pipeline import did_you_mean
+from .following import Objects
 from .page import page
 from .record import json_bytes
+from .stage import Files, stage_data
 
 SUFFIXES = {
     "html": ".html", "json": ".json", "dot": ".dot", "netron": ".onnx", "model-explorer": ".json",
@@ -98,6 +105,18 @@ def dot(stage: dict[str, Any], title: str) -> str:
             tooltip = ", ".join(f"{k} {v}" for k, v in _facts(value).items())
             lines.append(f"  op{source} -> op{number} [tooltip={_quoted(tooltip)}]")
     return "\n".join([*lines, "}", ""])
+
+
+@dataclass(frozen=True)
+class Dot(Target):
+    """IR as Graphviz draws it."""
+
+    name: ClassVar[str] = "dot"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        """Write one graph of the module."""
+        title = module.sym_name.data if module.sym_name is not None else "program"
+        output.write(dot(stage_data(Objects(module), module, Files()), title))
 
 
 def model_explorer(data: dict[str, Any]) -> list[dict[str, Any]]:

@@ -32,9 +32,10 @@ A stage has
     values      [{name, type, element, shape, op, is_argument, statistics}]: op gives it, or has it
                 as an argument; statistics are of the sample: count, min, max, mean, zeros (a
                 share), bits, histogram, not_finite
-    checks      [{kind, name, agrees, values, first, note}]: of kind `pass`, `source` or `engine`;
-                values have {max_abs, relative, wrong} by the number of the value, first is the
-                first op with a wrong one
+    checks      [{kind, name, agrees, values, first, note}]: of kind `pass`, `source`, `engine` or
+                `refusal` (of the pass or target `name`, which says why in note); values have
+                {max_abs, relative, wrong} by the number of the value, first is the first op with a
+                wrong one
 
 Not here: the forms (`page`, `formats`), what Python programs are given (`exploration`).
 """
@@ -83,7 +84,8 @@ def record_of(
         path: the file that it came from, whose text is shown; by default `model`.
 
     Raises:
-        TritonError: the model is not read, a pass fails, or a target refuses the program.
+        TritonError: the model is not read.
+        OptionError: no such pass or target, or no such option of it.
     """
     module: ModuleOp = import_for(model, inputs or ())
     if module is not model and source is None:
@@ -96,8 +98,11 @@ def record_of(
     if source is not None and not isinstance(source, NoEngine) and recorder.arrays[0]:
         check = of_source(module, source, inputs or (), recorder.arrays[0])
         recorder.stages[0]["checks"].append(check)
-    if passes:
-        run_stages(module, [Stage("passes", passes)], instruments=[recorder])
+    with recorder.refusals("the passes"):
+        if passes:
+            run_stages(module, [Stage("passes", passes)], instruments=[recorder])
+    if recorder.refused:
+        targets = ()
     program = len(recorder.stages) - 1
     rasters, tables = spiking(module, inputs) if inputs is not None else ([], [])
     for target in targets:
@@ -105,10 +110,11 @@ def record_of(
             check = of_target(module, target, inputs or (), recorder.arrays[program])
             recorder.stages[program]["checks"].append(check)
         recorder.branch(target, program, module)
-        tables += circuit_tables(compile_to_target(module, target, instruments=[recorder]))
-        if recorder.stages[-1]["track"] != target:
-            recorder.branch(target, program, module)
-            recorder.see(module, "as before", always=True)
+        with recorder.refusals(target):
+            tables += circuit_tables(compile_to_target(module, target, instruments=[recorder]))
+            if recorder.stages[-1]["track"] != target:
+                recorder.branch(target, program, module)
+                recorder.see(module, "as before", always=True)
     name = module.sym_name.data if module.sym_name is not None else "program"
     return {
         "format": 1,

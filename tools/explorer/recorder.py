@@ -5,14 +5,15 @@ Not here: what a stage is made of (`stage`, `values`), and which passes run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ...ir.arrays import Array
+from ...ir.errors import OptionError, TritonError
 from ...ir.instrument import Instrument
 from ...ir.pipeline import pipeline_text
 from ...runtime.equivalence import is_approximate
@@ -40,6 +41,8 @@ class Recorder(Instrument):
         self.stages: list[dict[str, Any]] = []
         self.arrays: list[dict[int, Array]] = []
         """For each stage what was computed, by the number of the value."""
+        self.refused = False
+        """Whether a pass or a target refused the program."""
         self._last = -1
         self._track = ""
         self._text: list[str] = []
@@ -94,6 +97,24 @@ class Recorder(Instrument):
         """Go on from a stage, as a module that has its text; the stages then belong to `track`."""
         self._track, self._last = track, stage
         self._objects, self._text = Objects(module), lines_of(module)[0]
+
+    @contextmanager
+    def refusals(self, name: str) -> Generator[None]:
+        """Keep with the last stage what refuses it.
+
+        Raises:
+            OptionError: what is asked for is not there.
+        """
+        try:
+            yield
+        except OptionError:
+            raise
+        except TritonError as error:
+            self.refused = True
+            self.stages[self._last]["checks"].append(
+                {"kind": "refusal", "name": name, "agrees": False, "values": {}, "first": None,
+                 "note": str(error)}
+            )  # fmt: skip
 
     def start(self, module: ModuleOp) -> None:
         """The module may be a copy of the last one seen: its ops then have the same numbers."""

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl import explore
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, PassError
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.passes.analysis.replacement import replace
 from triton_dsl.passes.fuse_linear import FuseLinearPass
@@ -201,6 +201,29 @@ def test_an_engine_that_refuses_compares_nothing() -> None:
     data = explore(module, [np.ones(2, ml_dtypes.bfloat16)], targets=["onnx"]).data
     (check,) = [c for c in data["stages"][0]["checks"] if c["kind"] == "engine"]
     assert check["values"] == {} and "ONNX Runtime refuses" in check["note"]
+
+
+def test_what_refuses_the_program_is_told_beside_all_others() -> None:
+    found = explore(parse_module(EMPTY), [np.ones(2, np.float32)], targets=["verilog", "onnx"])
+    stage = found.data["stages"][found.data["program"]]
+    refusals = [check for check in stage["checks"] if check["kind"] == "refusal"]
+    assert [check["name"] for check in refusals] == ["verilog"]
+    assert "hardware takes integers" in refusals[0]["note"]
+    assert {stage["track"] for stage in found.data["stages"]} == {"", "onnx"}
+    (told,) = found.differences()
+    assert told.startswith("stage 'import': verilog refuses it: stage 'hardware'")
+    with pytest.raises(OptionError, match="did you mean 'verilog'"):
+        explore(parse_module(EMPTY), targets=["verilg"])
+
+
+def test_a_pass_that_refuses_ends_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PassError("no layers here")
+
+    monkeypatch.setattr(FuseLinearPass, "apply", refuse)
+    found = explore(parse_module(EMPTY), passes="dce,fuse-linear", targets=["onnx"])
+    assert "no layers here" in found.differences()[0]
+    assert {stage["track"] for stage in found.data["stages"]} == {""}
 
 
 def test_without_inputs_nothing_is_run() -> None:

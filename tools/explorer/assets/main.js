@@ -50,7 +50,7 @@ class App {
       if (verdict?.state === "bad") chip.classList.add("wrong");
       const change = before ? stage.ops.length - before.ops.length : 0;
       chip.append(el("span", "", stage.name), el("small", "", before && change ? `${change > 0 ? "+" : "−"}${Math.abs(change)}` : String(stage.ops.length)));
-      chip.title = [stage.passes || stage.name, `${stage.ops.length} ops`, stage.not_run ? `not run: ${stage.not_run}` : "", verdict ? `${verdict.check.name}: ${verdict.check.agrees ? "agrees" : "differs"}` : "", stage.unchanged.length ? `then nothing changed by ${stage.unchanged.join(", ")}` : ""].filter(Boolean).join("\n").slice(0, 900);
+      chip.title = [stage.passes || stage.name, `${stage.ops.length} ops`, stage.not_run ? `not run: ${stage.not_run}` : "", verdict ? `${verdict.check.name}: ${verdict.check.agrees ? "agrees" : verdict.check.kind === "refusal" ? "refuses" : "differs"}` : "", stage.unchanged.length ? `then nothing changed by ${stage.unchanged.join(", ")}` : ""].filter(Boolean).join("\n").slice(0, 900);
       chip.addEventListener("click", () => this.go(index, null));
       nav.append(chip);
     });

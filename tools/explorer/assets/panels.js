@@ -299,7 +299,7 @@ function checksPane(app, host) {
       const line = el("p");
       line.style.margin = "0 0 4px";
       const meant = stage.approximate && check.kind === "pass";
-      const [word, look] = !check.agrees ? ["differs", "bad"] : !rows.length ? ["not compared", ""] : meant ? ["meant to differ", ""] : ["agrees", "good"];
+      const [word, look] = check.kind === "refusal" ? ["refuses", "bad"] : !check.agrees ? ["differs", "bad"] : !rows.length ? ["not compared", ""] : meant ? ["meant to differ", ""] : ["agrees", "good"];
       line.append(el("span", `chip ${look}`, word), rows.length ? ` ${rows.length} values compared, ${wrong} beyond rounding ` : " ", meant ? "" : `${check.note} `);
       if (check.first !== null) line.append(link(`first: ${stage.ops[check.first]?.name ?? ""}`, () => app.go(stage.index, check.first, check)));
       box.append(head, line);
