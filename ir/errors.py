@@ -17,7 +17,7 @@ with 1 (2 for `OptionError`); no traceback reaches a user.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class TritonError(Exception):
@@ -116,3 +116,11 @@ class OptionError(TritonError, ValueError):
     """A command-line option or argument with a wrong value."""
 
     exit_code = 2
+
+
+def did_you_mean(name: str, candidates: Mapping[str, object] | Sequence[str]) -> str:
+    """`; did you mean 'x'?` for the nearest of `candidates`, or nothing."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name.replace("_", "-"), list(candidates), 1, 0.6)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterType, parse_spec
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from .errors import OptionError
+from .errors import OptionError, did_you_mean
 
 PassTable: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
 """Pass names and the functions that import the pass classes."""
@@ -123,14 +123,6 @@ def pipeline_text(passes: Sequence[ModulePass], *, anchor: bool = True) -> str:
     """The passes as text that `parse_pipeline` reads; options with their default are left out."""
     flat = ",".join(_pass_text(p) for p in passes)
     return f"builtin.module({flat})" if anchor else flat
-
-
-def did_you_mean(name: str, candidates: Mapping[str, object] | Sequence[str]) -> str:
-    """`; did you mean 'x'?` for the nearest of `candidates`, or nothing."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name.replace("_", "-"), list(candidates), 1, 0.6)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 class _PipelineParser:

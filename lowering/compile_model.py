@@ -14,10 +14,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..ir.errors import BackendError, OptionError
+from ..ir.errors import BackendError, OptionError, did_you_mean
 from ..ir.interpreter import entry_function
 from ..ir.notebook import html_table, module_html
-from ..ir.pipeline import did_you_mean
 from ..ir.value_names import argument_names, result_names
 from .artifact import write_artifact
 from .models import ExampleInputs, Model, import_model

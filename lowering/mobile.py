@@ -15,8 +15,8 @@ from typing import Any, Literal, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from ..ir.errors import OptionError
-from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
+from ..ir.errors import OptionError, did_you_mean
+from ..ir.pipeline import parse_pipeline, pipeline_text
 from ..ir.value_names import argument_names
 from ..passes.calibration.observation import Batch
 from ..passes.universe import everything

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from ..ir.errors import OptionError, first_line
-from ..ir.pipeline import PassText, Word, convert_words, did_you_mean, split_pipeline, type_text
+from ..ir.errors import OptionError, did_you_mean, first_line
+from ..ir.pipeline import PassText, Word, convert_words, split_pipeline, type_text
 
 
 @dataclass(frozen=True)

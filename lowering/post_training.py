@@ -20,9 +20,8 @@ from ..dialects.interpret import run_module
 from ..dialects.parameters import Array
 from ..dialects.registry import triton_context, verify_module
 from ..dialects.shapes import element_count
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, did_you_mean
 from ..ir.interpreter import entry_function
-from ..ir.pipeline import did_you_mean
 from ..passes.analysis.compile_time import literal_value
 from ..passes.analysis.layers import PlainLayer, weight_of
 from ..passes.calibration.observation import bind_samples

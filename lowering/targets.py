@@ -19,8 +19,8 @@ from xdsl.utils.arg_spec import ParameterType
 
 from ..dialects.elements import numpy_dtype
 from ..dialects.parameters import parameters, sparse_value
-from ..ir.errors import OptionError, ParameterError, UnsupportedError
-from ..ir.pipeline import did_you_mean, option_text
+from ..ir.errors import OptionError, ParameterError, UnsupportedError, did_you_mean
+from ..ir.pipeline import option_text
 from .artifact import Artifact
 from .emission import require_elements
 from .models import Model, import_model

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import ShrinkException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from ..dialects.registry import parse_module, verify_module
-from ..ir.errors import OptionError, PassError, SourceError, TritonError, VerifyError
+from ..ir.errors import OptionError, PassError, SourceError, TritonError, VerifyError, did_you_mean
 from ..ir.instrument import (
     CrashReproducer,
     Instrument,
@@ -34,7 +34,7 @@ from ..ir.instrument import (
     VerifyEach,
     run_passes,
 )
-from ..ir.pipeline import did_you_mean, parse_pipeline, pipeline_text
+from ..ir.pipeline import parse_pipeline, pipeline_text
 from ..ir.printing import PrintOptions, module_text
 from ..lowering.frontends import BUILT_IN, FrontEnd, get_plugin_front_ends
 from ..passes.universe import everything

@@ -7,8 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
-from ..ir.errors import OptionError
-from ..ir.pipeline import did_you_mean
+from ..ir.errors import OptionError, did_you_mean
 from .completion import complete
 
 EPILOG = """\

@@ -14,8 +14,8 @@ from xdsl.ir import Dialect, Operation
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
-from ..ir.errors import OptionError
-from ..ir.pipeline import did_you_mean, option_types, type_text
+from ..ir.errors import OptionError, did_you_mean
+from ..ir.pipeline import option_types, type_text
 from .console import print_json, show, table
 from .pass_index import described_passes
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from ..ir.errors import SourceError, TritonError, VerifyError
-from ..ir.pipeline import did_you_mean
+from ..ir.errors import SourceError, TritonError, VerifyError, did_you_mean
 from ..ir.printing import PrintOptions, module_text
 from ..ir.upstream import our_name, upstream_name
 

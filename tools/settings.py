@@ -12,8 +12,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from ..ir.errors import OptionError
-from ..ir.pipeline import did_you_mean
+from ..ir.errors import OptionError, did_you_mean
 
 Known = Mapping[str, Collection[str]]
 

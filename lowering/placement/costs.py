@@ -14,8 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean
+from ...ir.errors import OptionError, did_you_mean
 
 COSTS = {
     "synapse": ("J", "a spike at a synapse; of a machine of dense products, a product"),

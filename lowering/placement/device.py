@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean
+from ...ir.errors import OptionError, did_you_mean
 from .costs import Cost
 
 NUMBERS = {

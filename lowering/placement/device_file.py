@@ -15,8 +15,8 @@ from typing import Any, cast
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean, split_pipeline
+from ...ir.errors import OptionError, did_you_mean
+from ...ir.pipeline import split_pipeline
 from .costs import read_costs
 from .device import LAYOUT, LEAST_ONE, NUMBERS, Device, check_chips, whole
 

@@ -13,8 +13,7 @@ from ...dialects.spike import InputOp, NetworkOp, ProjectionOp
 from ...dialects.spike.interpret_network import network_value
 from ...dialects.spike.network_graph import nodes, projections
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean
+from ...ir.errors import OptionError, did_you_mean
 from .connectivity import Connectivity, Dense, Diagonal, window
 
 if TYPE_CHECKING:

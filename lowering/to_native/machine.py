@@ -131,7 +131,7 @@ def machine_of(triple: str | None, cpu: str | None) -> Machine:
     cpu = next(iter(known)) if cpu is None else cpu
     if cpu not in known:
         # It imports more than code that was compiled before needs.
-        from ...ir.pipeline import did_you_mean
+        from ...ir.errors import did_you_mean
 
         hint = did_you_mean(cpu, known) or f"; there are {', '.join(known)}"
         raise OptionError(f"no processor '{cpu}' is known for '{triple}'{hint}")

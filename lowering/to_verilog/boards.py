@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from ...ir.errors import OptionError
-from ...ir.pipeline import did_you_mean
+from ...ir.errors import OptionError, did_you_mean
 from .circuit.serial import PORTS
 from .estimate.devices import Device, find_device
 

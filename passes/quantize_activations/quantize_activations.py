@@ -18,10 +18,9 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array, parameters
 from ...dialects.shapes import is_float
-from ...ir.errors import OptionError, PassError
+from ...ir.errors import OptionError, PassError, did_you_mean
 from ...ir.interpreter import entry_function
 from ...ir.locations import error_at
-from ...ir.pipeline import did_you_mean
 from ...ir.samples import read_samples
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.layers import (

@@ -21,9 +21,8 @@ from ...dialects.spike.rebuild import rebuilt
 from ...dialects.spike.types import is_train
 from ...dialects.ternary.storage import RULES, SCALES
 from ...dialects.traits import MovesElements, has
-from ...ir.errors import OptionError, PassError
+from ...ir.errors import OptionError, PassError, did_you_mean
 from ...ir.interpreter import entry_function
-from ...ir.pipeline import did_you_mean
 from ...ir.samples import read_samples
 from ..analysis.compile_time import is_literal
 from ..analysis.layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer, options_of

@@ -1,6 +1,8 @@
 """Defaults of the commands from the files of a project."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,18 @@ def test_a_wrong_setting_is_one_message(
     assert main(["check", "../net.tri"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("triton: error: ") and "triton.toml" in error and said in error
+
+
+def test_looking_for_settings_loads_no_compiler(project: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.triton.check]\njson = true\n", encoding="utf-8")
+    (project / "triton.toml").unlink(missing_ok=True)
+    program = (
+        "import sys; from triton_dsl.tools.cli import main\n"
+        "code = main(['check', 'net.tri'])\n"
+        "print(code, {'xdsl.ir', 'numpy', 'torch'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=project
+    )
+    assert done.stderr.splitlines()[-1] == "0 set()", done.stderr
+    assert done.stdout.startswith("{")

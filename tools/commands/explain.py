@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, did_you_mean
 from ...ir.language.codes import Explanation, explanations
-from ...ir.pipeline import did_you_mean
 from ..console import print_json, show, table
 from .options import Explain
 

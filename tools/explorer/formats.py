@@ -14,9 +14,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.target import Target
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, did_you_mean
 from ...ir.extras import install
-from ...ir.pipeline import did_you_mean
 from .following import Objects
 from .page import page
 from .record import json_bytes

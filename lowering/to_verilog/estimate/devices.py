@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from ....ir.errors import LoweringError, OptionError
-from ....ir.pipeline import did_you_mean
+from ....ir.errors import LoweringError, OptionError, did_you_mean
 from .delays import Grade
 from .estimate import Estimate, Resources
 from .families import FAMILIES, Family, FamilyName
