@@ -15,6 +15,7 @@ import numpy as np
 from ...ir.arrays import Array
 from ..emission import identifier
 from .decoder import PROJECTIONS, Activation, Decoder, Kind
+from .embeddings import Embeddings
 from .problems import count_of, flag_of, number_of, refuse
 from .projections import dense_columns, packed_columns, recognized, rounded, unpacked_bitnet
 from .rotary import frequencies
@@ -42,11 +43,21 @@ class Checkpoint(NamedTuple):
         decoder: its sizes.
         weights: by the names that they have in the program; embeddings and the last normalisation
             come first, then one block after the other. Each is read when it is asked for, and may
-            raise a `TritonError`.
+            raise a `TritonError`. Matrices of trits are int8 [outs, ins].
     """
 
     decoder: Decoder
-    weights: Iterator[tuple[str, Array]]
+    weights: Iterator[tuple[str, Array | Embeddings]]
+
+    def state(self) -> dict[str, Array]:
+        """All weights, as a program takes them: trits packed, embeddings as floats."""
+        element, state = self.decoder.element, dict[str, Array]()
+        for name, value in self.weights:
+            if isinstance(value, Embeddings):
+                state[name] = value.floats().astype(element, copy=False)
+            else:
+                state[name] = packed_columns(value) if value.dtype == np.int8 else value
+        return state
 
 
 class TensorSource(Protocol):
@@ -68,6 +79,14 @@ class TensorSource(Protocol):
         """A tensor; see `ir.store.read_tensor`."""
         ...
 
+    def embeddings(self, name: str) -> Embeddings:
+        """A matrix that `read` would give, as it is held."""
+        ...
+
+    def trits(self, name: str) -> tuple[Array, Array] | None:
+        """Trits int8 [outs, ins] and a scale for each output, float32; `None` for other tensors."""
+        ...
+
 
 def read_checkpoint(
     config: Mapping[str, Any], tensors: TensorSource, name: str, what: str
@@ -84,14 +103,14 @@ def read_checkpoint(
         SourceError: an unknown kind of model.
         ParameterError: a tensor is missing or cannot be read.
     """
-    decoder, form = _decoder(config, tensors, name, what)
-    return Checkpoint(decoder, _state(decoder, form, tensors))
+    decoder, form, embeddings = _decoder(config, tensors, name, what)
+    return Checkpoint(decoder, _weights(decoder, form, embeddings, tensors))
 
 
 def _decoder(
     config: Mapping[str, Any], tensors: TensorSource, name: str, what: str
-) -> tuple[Decoder, _Form]:
-    """What the configuration and the names and types of tensors say."""
+) -> tuple[Decoder, _Form, Embeddings]:
+    """What the configuration and the names and types of tensors say, and what was read for it."""
     model = config.get("model_type")
     if model not in _MODELS:
         refuse(f"{what}: models of type {model!r} are not read; known are {', '.join(_MODELS)}")
@@ -109,16 +128,18 @@ def _decoder(
     if heads % groups or head_dim % 2:
         refuse(f"{what}: {heads} heads of {head_dim} cannot share {groups} keys")
     angles, scaling = _rotary(config, head_dim, what)
-    embeddings = tensors.read("embed_tokens.weight")
-    element = embeddings.dtype
+    embeddings = tensors.embeddings("embed_tokens.weight")
+    element = embeddings.element
     if element not in _ELEMENTS:
         refuse(f"{what}: token embeddings of {element} are not read")
+    if embeddings.features != features:
+        refuse(f"{what}: token embeddings have {embeddings.features} values, expected {features}")
     form = _form(config, tensors, what)
     first = "layers.0.self_attn"
     return (
         Decoder(
             name=identifier(name or "model").capitalize(),
-            vocabulary=len(embeddings),
+            vocabulary=len(embeddings.rows),
             features=features,
             hidden=count_of(config, "intermediate_size", what),
             heads=heads,
@@ -139,6 +160,7 @@ def _decoder(
             tied="lm_head.weight" not in tensors,
         ),
         form,
+        embeddings,
     )
 
 
@@ -197,24 +219,31 @@ def _form(config: Mapping[str, Any], tensors: TensorSource, what: str) -> _Form:
     method = settings.get("quant_method")
     if method not in (None, "bitnet"):
         refuse(f"{what}: weights quantised by {method!r} are not read; 'bitnet' is")
-    first = tensors.read(f"layers.0.{PROJECTIONS[0]}.weight")
+    name = f"layers.0.{PROJECTIONS[0]}.weight"
     if method is None:
-        return "dense" if recognized(first, what) is None else "trits"
+        found = tensors.trits(name) or recognized(tensors.read(name), what)
+        return "dense" if found is None else "trits"
     if flag_of(settings, "use_rms_norm", what):
         refuse(f"{what}: 'use_rms_norm' of the quantisation is not supported")
     mode = settings.get("quantization_mode")
     if mode in ("online", "scaled"):
         return cast("_Form", mode)
+    first = tensors.read(name)
     if first.dtype != np.uint8:
         refuse(f"{what}: trits are to be packed, but the tensors hold {first.dtype}")
     return "packed" if settings.get("linear_class") == "autobitlinear" else "packed-inverse"
 
 
-def _state(decoder: Decoder, form: _Form, tensors: TensorSource) -> Iterator[tuple[str, Array]]:
+def _weights(
+    decoder: Decoder, form: _Form, embeddings: Embeddings, tensors: TensorSource
+) -> Iterator[tuple[str, Array | Embeddings]]:
     """The weights, one after the other, by the names of the program."""
-    yield "embed_tokens.weight", tensors.read("embed_tokens.weight")
+    yield "embed_tokens.weight", embeddings
     if not decoder.tied:
-        yield "lm_head.weight", tensors.read("lm_head.weight").astype(decoder.element)
+        head = tensors.embeddings("lm_head.weight")
+        if (len(head.rows), head.features) != (decoder.vocabulary, decoder.features):
+            refuse(f"{tensors.what}: 'lm_head.weight' has not the shape of the token embeddings")
+        yield "lm_head.weight", head
     yield "norm.weight", _vector(tensors, "norm.weight")
     for i in range(decoder.layers):
         attention, mlp = f"layers.{i}.self_attn", f"layers.{i}.mlp"
@@ -243,13 +272,13 @@ _DERIVED = ("rotary_emb.inv_freq", ".lm_head.weight")
 
 def _projection(tensors: TensorSource, name: str, form: _Form) -> Iterator[tuple[str, Array]]:
     """The entries of one linear layer but for its bias."""
-    weight = tensors.read(f"{name}.weight")
+    key = f"{name}.weight"
     match form:
         case "dense":
-            yield f"{name}.weight", dense_columns(weight, name)
+            yield key, dense_columns(tensors.read(key), name)
             return
         case "trits" | "scaled":
-            found = recognized(weight, name)
+            found = tensors.trits(key) or recognized(tensors.read(key), name)
             if found is None:
                 refuse(f"{tensors.what}: '{name}' is dense where the first layer holds trits")
             trits, scale = found
@@ -257,13 +286,13 @@ def _projection(tensors: TensorSource, name: str, form: _Form) -> Iterator[tuple
                 refuse(f"{tensors.what}: '{name}' has several scales, where BitNet has one")
             scale = scale[:1] if form == "scaled" else scale
         case "online":
-            trits, mean = rounded(weight, name)
+            trits, mean = rounded(tensors.read(key), name)
             scale = np.array([mean], np.float32)
         case "packed" | "packed-inverse":
-            trits = unpacked_bitnet(weight, name)
+            trits = unpacked_bitnet(tensors.read(key), name)
             scale = tensors.read(f"{name}.weight_scale").astype(np.float32).reshape(1)
             scale = scale if form == "packed" else 1 / scale
-    yield f"{name}.weight", packed_columns(trits)
+    yield key, trits
     yield f"{name}.weight_scale", scale
 
 

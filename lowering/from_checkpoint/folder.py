@@ -18,6 +18,7 @@ from ...ir.errors import ParameterError
 from ...ir.store import open_tensors, read_tensor
 from ..from_tri import import_tri
 from .checkpoint import Checkpoint, read_checkpoint
+from .embeddings import Embeddings
 from .problems import refuse
 from .program import decoder_text
 
@@ -37,8 +38,8 @@ def from_folder(path: Path) -> ModuleOp:
         SourceError: no such model, an unknown kind, or broken files.
         ParameterError: a tensor is missing, or has another shape.
     """
-    decoder, weights = read_folder(path)
-    return import_tri(decoder_text(decoder), weights=dict(weights))
+    checkpoint = read_folder(path)
+    return import_tri(decoder_text(checkpoint.decoder), weights=checkpoint.state())
 
 
 def read_folder(path: Path) -> Checkpoint:
@@ -144,6 +145,16 @@ class Tensors:
             raise ParameterError(f"'{self.folder}' has no tensor '{name}'")
         self.unread.discard(full)
         return read_tensor(open_tensors(self._files[full]), full, self._files[full])
+
+    def embeddings(self, name: str) -> Embeddings:
+        """See `checkpoint.TensorSource`."""
+        table = self.read(name)
+        if table.ndim != 2:
+            refuse(f"{self.what}: '{name}' is no matrix, but of shape {list(table.shape)}")
+        return Embeddings.of(table)
+
+    def trits(self, name: str) -> None:
+        """See `checkpoint.TensorSource`: what is packed in a folder has its scale elsewhere."""
 
     def _full(self, name: str) -> str | None:
         names = (name, f"{self._prefix}{name}")

@@ -1,16 +1,18 @@
-"""GGUF files of language models, by the package `gguf`: metadata and names become Hugging Face's.
+"""GGUF files of language models: metadata and names become Hugging Face's.
 
-Tensors are read from the memory map one at a time. Ternary blocks (TQ1_0, TQ2_0) become trits where
-each row, or for BitNet each matrix, has one scale; other types become the floats that they stand
-for. The architecture `llama` has pairs of its rotary embedding side by side there, which is undone.
-Not here: the tokenizer that the file holds, and types of forks (I2_S).
+Tensors are read one at a time. Ternary blocks become trits where each row, or for BitNet each
+matrix, has one scale; other types become the floats that they stand for, by the package `gguf`, but
+for embeddings in `_KEPT`. The architecture `llama` has pairs of its rotary embedding side by side
+there, which is undone. Not here: the tokenizer that the file holds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from math import prod
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -21,6 +23,9 @@ from ...ir.errors import BackendError, ParameterError
 from ...ir.extras import install
 from ..from_tri import import_tri
 from .checkpoint import Checkpoint, read_checkpoint
+from .embeddings import Embeddings
+from .gguf_header import Header, Place, read_header
+from .gguf_trits import TERNARY, floats_of, trits_of
 from .problems import refuse
 from .program import decoder_text
 
@@ -68,8 +73,9 @@ _NAMES = {
 }
 """Names of tensors in Hugging Face's checkpoints and in GGUF files."""
 
-_BROKEN = (ValueError, IndexError, KeyError, TypeError, OverflowError, AttributeError, MemoryError)
-"""What the package raises on files that are damaged."""
+_FLOATS: Mapping[str, Any] = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
+_KEPT = ("Q8_0", "Q6_K")
+"""Types of embeddings that stay as they are."""
 
 _ROWS = 4096
 """So many rows become floats at a time."""
@@ -83,8 +89,8 @@ def from_gguf(path: Path) -> ModuleOp:
         ParameterError: a tensor is missing, or has another shape.
         BackendError: the package `gguf` is missing.
     """
-    decoder, weights = read_gguf(path)
-    return import_tri(decoder_text(decoder), weights=dict(weights))
+    checkpoint = read_gguf(path)
+    return import_tri(decoder_text(checkpoint.decoder), weights=checkpoint.state())
 
 
 def read_gguf(path: Path) -> Checkpoint:
@@ -93,44 +99,19 @@ def read_gguf(path: Path) -> Checkpoint:
     Raises:
         SourceError, ParameterError, BackendError: see `from_gguf`.
     """
-    reader, fields, dequantize = _opened(path)
-    tensors = _Tensors(path, reader, dequantize)
-    return read_checkpoint(_config(fields, tensors), tensors, path.stem, f"'{path}'")
+    header = read_header(path)
+    tensors = _Tensors(path, header)
+    return read_checkpoint(_config(header.fields, tensors), tensors, path.stem, f"'{path}'")
 
 
 def end_tokens_of_gguf(path: Path) -> frozenset[int]:
     """The token that ends a text, if the file says one.
 
     Raises:
-        SourceError, BackendError: see `from_gguf`.
+        SourceError: see `from_gguf`.
     """
-    token = _opened(path)[1].get("tokenizer.ggml.eos_token_id")
+    token = read_header(path).fields.get("tokenizer.ggml.eos_token_id")
     return frozenset([token] if isinstance(token, int) else [])
-
-
-def _opened(path: Path) -> tuple[Any, dict[str, object], Any]:
-    """The reader of a file, its numbers and texts by name, and what makes floats of blocks."""
-    try:
-        import gguf
-    except ModuleNotFoundError:
-        raise BackendError(f"'{path}': gguf is missing: {install('language')}") from None
-    try:
-        reader = gguf.GGUFReader(path)
-        fields = {name: field.contents() for name, field in reader.fields.items() if _small(field)}
-    except OSError as error:
-        refuse(f"'{path}': {error.strerror or error}")
-    except _BROKEN as error:
-        _refuse_broken(path, error)
-    return reader, fields, gguf.quants.dequantize
-
-
-def _small(field: Any) -> bool:
-    """Whether a field is a number or a text: lists of tokens are long."""
-    return len(field.types) == 1
-
-
-def _refuse_broken(path: Path, error: BaseException) -> NoReturn:
-    refuse(f"'{path}' is no GGUF file, or a damaged one: {error}")
 
 
 def _config(fields: Mapping[str, object], tensors: _Tensors) -> dict[str, Any]:
@@ -183,13 +164,43 @@ class _Tensors:
         heads: how many heads the rows of these tensors are of.
     """
 
-    def __init__(self, path: Path, reader: Any, dequantize: Any) -> None:
+    def __init__(self, path: Path, header: Header) -> None:
+        """Find out the types of all tensors.
+
+        Raises:
+            SourceError: an unknown type, or a tensor that is not within the file.
+            BackendError: the package `gguf` is missing.
+        """
+        try:
+            import gguf
+        except ModuleNotFoundError:
+            raise BackendError(f"'{path}': gguf is missing: {install('language')}") from None
         self.what = f"'{path}'"
-        self.held: dict[str, Any] = {tensor.name: tensor for tensor in reader.tensors}
+        self.held = header.places
         self.unread = set(self.held)
         self.pairs = False
         self.heads: Mapping[str, object] = {}
-        self._dequantize = dequantize
+        self._path = path
+        self._dequantize = gguf.quants.dequantize
+        self._kinds = {kind.value: kind for kind in gguf.GGMLQuantizationType}
+        self._sizes = {kind.value: size for kind, size in gguf.GGML_QUANT_SIZES.items()}
+        for name, place in self.held.items():
+            if place.start + self._size(name, place) > header.size:
+                refuse(f"{self.what} ends within tensor '{name}': it is damaged")
+
+    def _size(self, name: str, place: Place) -> int:
+        """Bytes of a tensor."""
+        ternary, known = TERNARY.get(place.kind), self._sizes.get(place.kind)
+        if ternary is None and known is None:
+            refuse(f"{self.what}: tensor '{name}' is of type {place.kind}, which is not known")
+        values, bytes_ = known or (1, 1)
+        whole = place.shape[-1] % values == 0
+        size = (
+            ternary.size(place.shape) if ternary else whole and prod(place.shape) // values * bytes_
+        )
+        if not size:
+            refuse(f"{self.what}: rows of tensor '{name}' are no whole blocks: it is damaged")
+        return size
 
     def __contains__(self, name: str) -> bool:
         return _own(name) in self.held
@@ -200,37 +211,91 @@ class _Tensors:
         Raises:
             ParameterError: there is none, or it cannot be read.
         """
+        own, place = self._place(name)
+        values, scale = self._floats(own, place), self._factor(own)
+        return self._unpaired(own, values if scale is None else values.astype(np.float32) * scale)
+
+    def trits(self, name: str) -> tuple[Array, Array] | None:
+        """See `checkpoint.TensorSource`.
+
+        Raises:
+            SourceError, ParameterError: see `read`; codes that no trit has.
+        """
+        own, place = self._place(name)
+        ternary, rows = TERNARY.get(place.kind), place.shape[0]
+        if ternary is None or len(place.shape) != 2:
+            return None
+        found = trits_of(ternary, self._bytes(own, place), rows, f"{self.what}: tensor '{own}'")
+        if found is None:
+            return None
+        trits, scales = found
+        factor = self._factor(own)
+        scales = scales if factor is None else scales * factor.reshape(-1)
+        if not scales.all():
+            return None
+        return self._unpaired(own, trits), self._unpaired(own, scales)
+
+    def embeddings(self, name: str) -> Embeddings:
+        """See `checkpoint.TensorSource`.
+
+        Raises:
+            SourceError, ParameterError: see `read`.
+        """
+        own, place = self._place(name)
+        kind = self._kinds.get(place.kind)
+        if len(place.shape) != 2:
+            refuse(f"{self.what}: '{own}' is no matrix, but of shape {list(place.shape)}")
+        if kind is None or kind.name not in _KEPT or self._factor(own) is not None:
+            return Embeddings.of(self.read(name))
+        rows = self._bytes(own, place).reshape(place.shape[0], -1)
+        return Embeddings(kind.name, place.shape[1], rows, partial(self._decoded, kind))
+
+    def _place(self, name: str) -> tuple[str, Place]:
         own = _own(name)
-        tensor = self.held.get(own)
-        if tensor is None:
+        place = self.held.get(own)
+        if place is None:
             raise ParameterError(f"{self.what} has no tensor '{own}'")
         self.unread.discard(own)
+        return own, place
+
+    def _factor(self, own: str) -> Array | None:
+        """What a tensor is multiplied by."""
+        name = own.replace(".weight", ".scale")
+        place = self.held.get(name)
+        if place is None or not own.endswith(".weight"):
+            return None
+        self.unread.discard(name)
+        return self._floats(name, place).astype(np.float32)
+
+    def _bytes(self, own: str, place: Place) -> Array:
+        size = self._size(own, place)
         try:
-            values = self._floats(tensor)
-            scale = self.held.get(own.replace(".weight", ".scale"))
-            if scale is not None and own.endswith(".weight"):
-                self.unread.discard(scale.name)
-                values = values.astype(np.float32) * self._floats(scale).astype(np.float32)
-            return self._unpaired(own, values)
-        except (*_BROKEN, NotImplementedError) as error:
-            kind = tensor.tensor_type.name
+            content = np.fromfile(self._path, np.uint8, size, offset=place.start)
+        except OSError as error:
+            refuse(f"{self.what}: {error.strerror}")
+        if content.size != size:
+            refuse(f"{self.what} ends within tensor '{own}'")
+        return content
+
+    def _floats(self, own: str, place: Place) -> Array:
+        content, rows = self._bytes(own, place), prod(place.shape[:-1])
+        if place.kind in TERNARY:
+            return floats_of(TERNARY[place.kind], content, rows).reshape(place.shape)
+        kind = self._kinds[place.kind]
+        if kind.name in _FLOATS:
+            return content.view(_FLOATS[kind.name]).reshape(place.shape)
+        try:
+            return self._decoded(kind, content.reshape(rows, -1)).reshape(place.shape)
+        except (NotImplementedError, ValueError, IndexError) as error:
             raise ParameterError(
-                f"{self.what}: tensor '{own}' of type {kind} cannot be read: {error}"
+                f"{self.what}: tensor '{own}' of type {kind.name} cannot be read: {error}"
             ) from None
 
-    def _floats(self, tensor: Any) -> Array:
-        shape = [int(size) for size in reversed(tensor.shape.tolist())]
-        if tensor.tensor_type.name in ("F32", "F16"):
-            return np.asarray(tensor.data).reshape(shape)
-        if tensor.tensor_type.name == "BF16":
-            return np.asarray(tensor.data).view(ml_dtypes.bfloat16).reshape(shape)
-        if len(shape) != 2:
-            return self._dequantize(tensor.data, tensor.tensor_type).reshape(shape)
-        result = np.empty(shape, np.float32)
-        for row in range(0, shape[0], _ROWS):
-            part = tensor.data[row : row + _ROWS]
-            result[row : row + _ROWS] = self._dequantize(part, tensor.tensor_type)
-        return result
+    def _decoded(self, kind: Any, rows: Array) -> Array:
+        """What blocks stand for, a part at a time."""
+        return np.concatenate(
+            [self._dequantize(rows[n : n + _ROWS], kind) for n in range(0, len(rows), _ROWS)]
+        )
 
     def _unpaired(self, name: str, values: Array) -> Array:
         """Rows of queries and keys with halves of each head in place of its pairs."""

@@ -39,7 +39,7 @@ class EngineSession(Session):
     def of(cls, checkpoint: Checkpoint, target: str) -> Self:
         """See `Session.of`."""
         decoder = checkpoint.decoder
-        module = import_tri(decoder_text(decoder, last=True), weights=dict(checkpoint.weights))
+        module = import_tri(decoder_text(decoder, last=True), weights=checkpoint.state())
         if target == "interpreter":
             return cls(decoder, partial(run_module, module), "the reference interpreter")
         return cls(decoder, engine_of(module, target).run, target)

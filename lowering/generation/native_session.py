@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import parameters
 from ...dialects.registry import triton_context
 from ...ir.arrays import Array
+from ...ir.errors import ParameterError
 from ...ir.interpreter import entry_function
-from ...ir.trits import unpack_trits
 from ...ir.value_names import argument_names
 from ...passes.expose_parameters import ExposeParametersPass
 from ...runtime.native.abi.layouts import weights_in
@@ -96,17 +96,17 @@ class NativeSession(Session):
             for count in (1, CHUNK)
         }
         layers: list[_Layer] = []
-        rest: dict[str, Array] = {}
+        rest: dict[str, Any] = {}
         for number, entries in groupby(checkpoint.weights, lambda entry: _layer_of(entry[0])):
             if number is None:
                 rest |= entries
                 continue
-            weights = {_within_layer(key): value for key, value in entries}
+            weights = {_within_layer(key): cast("Array", value) for key, value in entries}
             window, held = decoder.windows[number], dict[str, Array]()
             one, many = (blocks[window, c].program(weights, held) for c in (1, CHUNK))
             layers.append(_Layer(one, many, blocks[window, 1].given(weights)))
-        embeddings = rest["embed_tokens.weight"]
-        output = rest.get("lm_head.weight", embeddings)
+        embeddings = rest["embed_tokens.weight"].floats()
+        output = rest["lm_head.weight"].floats() if "lm_head.weight" in rest else embeddings
         return cls(decoder, layers, load_program(head), embeddings, output, rest["norm.weight"])
 
     def _feed(self, tokens: Array) -> Array:
@@ -180,8 +180,13 @@ class _Block:
         def hold(name: str) -> Array:
             if name not in held:
                 key, layout = name.rsplit(":", 1)
-                trits = unpack_trits(weights[_within(key)], self.shapes[key])
-                held[name] = weights_in(cast("Layout", layout), trits.T).view(np.uint8).reshape(-1)
+                trits = weights[_within(key)]
+                if trits.shape != self.shapes[key][::-1]:
+                    raise ParameterError(
+                        f"'{key}' has the shape {list(trits.shape)}, expected "
+                        f"{list(self.shapes[key][::-1])}"
+                    )
+                held[name] = weights_in(cast("Layout", layout), trits)
             return held[name]
 
         return load_program(self.content, held=hold)

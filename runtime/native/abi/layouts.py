@@ -45,6 +45,7 @@ def _panels(trits: Array) -> Bytes:
     outs, ins = trits.shape
     panels, steps = round_up(outs, PANEL) // PANEL, round_up(ins, STEP) // STEP
     codes = _codes(trits, panels * PANEL, steps * STEP, biased=True)
-    # [panel, p, row, step, t] to [panel, step, row, t, p]
-    split = codes.reshape(panels, 4, PANEL // 4, steps, STEP).transpose(0, 3, 2, 4, 1)
-    return np.bitwise_or.reduce(split << _SHIFTS, axis=-1).reshape(-1)
+    fields = codes.reshape(panels, 4, PANEL // 4, steps * STEP)
+    joined = fields[:, 0] | fields[:, 1] << 2 | fields[:, 2] << 4 | fields[:, 3] << 6
+    # The four values of a step are moved together: [panel, row, step, t] to [panel, step, row, t].
+    return joined.view(np.uint32).swapaxes(1, 2).reshape(-1).view(np.uint8)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import struct
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 from triton_dsl.dialects import ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import ParameterError, SourceError, TritonError
+from triton_dsl.lowering.from_checkpoint.gguf_header import read_header
 from triton_dsl.lowering.generation import open_session
 from triton_dsl.lowering.models import import_model
 from triton_dsl.runtime.generation import generate
@@ -176,6 +180,42 @@ def test_ternary_blocks_are_exact(kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(actual, expected)
 
 
+def i2_s(trits: np.ndarray, scale: float) -> np.ndarray:
+    """What `quantize_i2_s` of bitnet.cpp makes of a matrix, value by value."""
+    content = bytearray(trits.size // 4)
+    for place, trit in enumerate(trits.reshape(-1).tolist()):
+        block, within = divmod(place, 128)
+        content[32 * block + within % 32] |= (int(trit) + 1) << (6 - 2 * (within // 32))
+    return np.frombuffer(bytes(content) + struct.pack("<f28x", scale), np.int8)
+
+
+class Fork(IntEnum):
+    """Types that the package does not know."""
+
+    I2_S = 36
+
+
+def test_trits_of_bitnet_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors = wide_tensors()
+    plain = import_model(write(tmp_path / "plain.gguf", WIDE, tensors))
+    added = gguf.GGUFWriter.add_tensor
+
+    def add(self: Any, name: str, values: np.ndarray) -> None:
+        if any(part in name for part in ("attn_q.", "ffn_")) and values.ndim == 2:
+            packed = i2_s(values * 16, 1 / 16)
+            added(self, name, packed, raw_shape=values.shape, raw_dtype=Fork.I2_S)
+        else:
+            added(self, name, values)
+
+    monkeypatch.setattr(gguf.GGUFWriter, "add_tensor", add)
+    path = write(tmp_path / "packed.gguf", WIDE, tensors)
+    assert path.stat().st_size < (tmp_path / "plain.gguf").stat().st_size / 2
+    inputs = [np.array([[3, 17, 39, 0]]), *[np.zeros((1, 0, GROUPS, 64), np.float32)] * 2]
+    packed = import_model(path)
+    for actual, expected in zip(run_module(packed, inputs), run_module(plain, inputs), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q5_1"])
 def test_embeddings_in_blocks_are_what_they_stand_for(kind: str, tmp_path: Path) -> None:
     tensors, type = wide_tensors(), getattr(gguf.GGMLQuantizationType, kind)
@@ -217,6 +257,73 @@ def test_a_tensor_that_is_missing(tmp_path: Path) -> None:
     del tensors["model.layers.0.mlp.ffn_sub_norm.weight"]
     with pytest.raises(ParameterError, match=r"no tensor 'blk.0.ffn_sub_norm.weight'"):
         import_model(write(tmp_path / "model.gguf", WIDE, tensors))
+
+
+def header(*fields: bytes, tensors: bytes = b"", count: int = 0, described: int = 0) -> bytes:
+    return (
+        b"GGUF"
+        + struct.pack("<IQQ", 3, count, described or len(fields))
+        + b"".join(fields)
+        + tensors
+    )
+
+
+def text(value: str) -> bytes:
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"ggml" + bytes(60), "is no GGUF file"),
+        (b"GGUF" + struct.pack(">I", 3) + bytes(60), "of version 50331648"),
+        (header(described=1 << 62), "damaged, or ends too soon"),
+        (header(count=1 << 62), "damaged, or ends too soon"),
+        (header(struct.pack("<Q", (1 << 64) - 1)), "damaged, or ends too soon"),
+        (header(text("a") + struct.pack("<IIQ", 9, 8, 1 << 61)), "damaged, or ends too soon"),
+        (header(text("a") + struct.pack("<IIQ", 9, 4, 1 << 61)), "damaged, or ends too soon"),
+        (header(text("a") + struct.pack("<IIQ", 9, 9, 1)), "'a' is a list of type 9"),
+        (header(text("a") + struct.pack("<I", 77)), "'a' is of type 77"),
+        (header(tensors=text("t") + struct.pack("<I", 99), count=1), "tensor 't' has 99 axes"),
+        (
+            header(tensors=text("t") + struct.pack("<IQQIQ", 2, 1 << 40, 1 << 40, 0, 0), count=1),
+            "tensor 't' has the shape",
+        ),
+        (header(tensors=2 * (text("t") + struct.pack("<IQIQ", 1, 4, 0, 0)), count=2), "'t' twice"),
+        (
+            header(tensors=text("t") + struct.pack("<IQIQ", 1, 1 << 39, 0, 0), count=1),
+            "ends within tensor 't'",
+        ),
+        (
+            header(tensors=text("t") + struct.pack("<IQIQ", 1, 4, 0, (1 << 64) - 1), count=1),
+            "ends within tensor 't'",
+        ),
+        (
+            header(tensors=text("t") + struct.pack("<IQIQ", 1, 4, 3000, 0), count=1),
+            "tensor 't' is of type 3000",
+        ),
+        (
+            header(tensors=text("t") + struct.pack("<IQIQ", 1, 100, 35, 0), count=1),
+            "rows of tensor 't' are no whole blocks",
+        ),
+    ],
+)
+def test_hostile_headers(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=rf"model\.gguf.*{re.escape(words)}"):
+        import_model(path)
+
+
+def test_a_trit_that_is_none(tmp_path: Path) -> None:
+    types = {"_proj.weight": gguf.GGMLQuantizationType.TQ2_0}
+    path = write(tmp_path / "model.gguf", WIDE, wide_tensors(), types)
+    content = bytearray(path.read_bytes())
+    place = read_header(path).places["blk.0.ffn_up.weight"]
+    content[place.start + 17] = 0xFF
+    path.write_bytes(content)
+    with pytest.raises(SourceError, match=r"'blk.0.ffn_up.weight' is damaged: a trit has the code"):
+        import_model(path)
 
 
 @pytest.mark.parametrize("size", [0, 3, 4, 24, 100, 900])

@@ -1,0 +1,175 @@
+"""What stands before the tensors of a GGUF file: metadata, and where each tensor is.
+
+The package `gguf` makes arrays of every word of a vocabulary, which takes longer than all weights
+do, and knows no types of forks. Here, what a file says of its own sizes is believed as far as the
+file reaches. Not here: what metadata mean (`gguf_file`), blocks (`gguf_blocks`).
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from struct import Struct
+from typing import Any, NamedTuple, overload
+
+from .problems import refuse
+
+_NUMBERS = {
+    kind: Struct(f"<{code}")
+    for kind, code in {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?"}.items()
+} | {10: Struct("<Q"), 11: Struct("<q"), 12: Struct("<d")}
+"""Numbers by the types of metadata."""
+_TEXT, _LIST = 8, 9
+_KIND, _COUNT = _NUMBERS[4], _NUMBERS[10]
+
+_VERSIONS = (2, 3)
+_ALIGNMENT = 32
+_MOST_AXES, _MOST_ELEMENTS = 4, 1 << 40
+
+
+class Place(NamedTuple):
+    """Where a tensor is.
+
+    Attributes:
+        shape: the outermost axis first.
+        kind: number of its type.
+        start: of its first byte in the file.
+    """
+
+    shape: tuple[int, ...]
+    kind: int
+    start: int
+
+
+class Header(NamedTuple):
+    """What a file says of itself.
+
+    Attributes:
+        fields: numbers, texts, and lists of texts; other lists are left out.
+        places: of the tensors, by name.
+        size: bytes of the file.
+    """
+
+    fields: Mapping[str, object]
+    places: Mapping[str, Place]
+    size: int
+
+
+def read_header(path: Path) -> Header:
+    """The header of a file.
+
+    Raises:
+        SourceError: the file cannot be read, or is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as problem:
+        refuse(f"'{path}': {problem.strerror}")
+    except ValueError:
+        refuse(f"'{path}' is no GGUF file: it is empty")
+    with content:
+        return _Reader(content, f"'{path}'").header()
+
+
+class Texts(Sequence[str]):
+    """A list of texts as a file has it, of which those become texts that are asked for."""
+
+    def __init__(self, content: bytes, count: int) -> None:
+        self._content, self._count = content, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        return [*self][index]
+
+    def __iter__(self) -> Iterator[str]:
+        place = 0
+        for _ in range(self._count):
+            end = place + _COUNT.size + _COUNT.unpack_from(self._content, place)[0]
+            yield self._content[place + _COUNT.size : end].decode("utf-8", "replace")
+            place = end
+
+
+class _Reader:
+    """Reads from the beginning of a file on."""
+
+    def __init__(self, content: mmap.mmap, what: str) -> None:
+        self.content, self.what, self.place = content, what, 0
+
+    def header(self) -> Header:
+        if self.content[:4] != b"GGUF":
+            refuse(f"{self.what} is no GGUF file")
+        self.place = 4
+        version = self.number(_KIND)
+        if version not in _VERSIONS:
+            refuse(f"{self.what} is a GGUF file of version {version}; 2 and 3 are read")
+        count, described = self.number(_COUNT), self.number(_COUNT)
+        fields: dict[str, object] = {}
+        for _ in range(described):
+            name = self.text()
+            value = self.value(self.number(_KIND), name)
+            if value is not None:
+                fields[name] = value
+        found: dict[str, Place] = {}
+        for _ in range(count):
+            name = self.text()
+            if name in found:
+                refuse(f"{self.what} is damaged: it holds '{name}' twice")
+            found[name] = self.tensor(name)
+        alignment = fields.get("general.alignment", _ALIGNMENT)
+        if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20:
+            refuse(f"{self.what} is damaged: tensors are aligned to {alignment!r}")
+        start = -(-self.place // alignment) * alignment
+        places = {name: place._replace(start=start + place.start) for name, place in found.items()}
+        return Header(fields, places, len(self.content))
+
+    def tensor(self, name: str) -> Place:
+        """The entry of a tensor behind its name; the start is where tensors begin."""
+        axes = self.number(_KIND)
+        if not 0 < axes <= _MOST_AXES:
+            refuse(f"{self.what} is damaged: tensor '{name}' has {axes} axes")
+        shape = tuple(self.number(_COUNT) for _ in range(axes))[::-1]
+        if not 0 < prod(shape) <= _MOST_ELEMENTS:
+            refuse(f"{self.what} is damaged: tensor '{name}' has the shape {list(shape)}")
+        return Place(shape, self.number(_KIND), self.number(_COUNT))
+
+    def value(self, kind: int, name: str) -> object:
+        """A value of metadata; `None` for a list of numbers."""
+        if kind == _TEXT:
+            return self.text()
+        if kind in _NUMBERS:
+            return self.number(_NUMBERS[kind])
+        if kind != _LIST:
+            refuse(f"{self.what} is damaged: '{name}' is of type {kind}")
+        kind, count = self.number(_KIND), self.number(_COUNT)
+        start = self.place
+        if kind in _NUMBERS:
+            self.skip(count * _NUMBERS[kind].size)
+            return None
+        if kind != _TEXT:
+            refuse(f"{self.what} is damaged: '{name}' is a list of type {kind}")
+        for _ in range(count):
+            self.skip(self.number(_COUNT))
+        return Texts(self.content[start : self.place], count)
+
+    def text(self) -> str:
+        size = self.number(_COUNT)
+        self.skip(size)
+        return self.content[self.place - size : self.place].decode("utf-8", "replace")
+
+    def number(self, kind: Struct) -> Any:
+        self.skip(kind.size)
+        return kind.unpack_from(self.content, self.place - kind.size)[0]
+
+    def skip(self, size: int) -> None:
+        self.place += size
+        if self.place > len(self.content):
+            refuse(f"{self.what} is damaged, or ends too soon")
