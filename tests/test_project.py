@@ -37,6 +37,23 @@ def test_a_workflow_is_bounded_and_runs_what_exists(path: Path) -> None:
             assert "${{ github.event" not in step.get("run", "")
 
 
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("github-workflows", ".github/workflows/*.yml"),
+        ("github-issue-forms", ".github/ISSUE_TEMPLATE/[!c]*.yml"),
+        ("github-issue-config", ".github/ISSUE_TEMPLATE/config.yml"),
+        ("citation-file-format", "CITATION.cff"),
+    ],
+)
+def test_files_for_the_site_of_the_code_have_its_form(schema: str, files: str) -> None:
+    """By the schemas that schemastore.org keeps; they come with check-jsonschema."""
+    found = sorted(map(str, ROOT.glob(files)))
+    command = ["check_jsonschema", "--builtin-schema", f"vendor.{schema}", *found]
+    done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
+    assert found and done.returncode == 0, done.stdout
+
+
 def test_every_version_of_python_is_tested() -> None:
     workflow: dict[Any, Any] = yaml.safe_load((WORKFLOWS[-1]).read_text("utf-8"))
     assert WORKFLOWS[-1].stem == "test"
