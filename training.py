@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .runtime.fake_quantize import quantize_aware as quantize_aware
     from .runtime.pruning import bake as bake
     from .runtime.pruning import prune as prune
+    from .runtime.training.adversarial import Attack as Attack
+    from .runtime.training.adversarial import RobustnessReport as RobustnessReport
+    from .runtime.training.adversarial import robustness as robustness
     from .runtime.training.config import TrainingConfig as TrainingConfig
     from .runtime.training.distillation import Distillation as Distillation
     from .runtime.training.distillation import DistillationLoss as DistillationLoss
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from .runtime.training.objectives import CrossEntropy as CrossEntropy
     from .runtime.training.objectives import LossObjective as LossObjective
     from .runtime.training.objectives import Objective as Objective
+    from .runtime.training.privacy import Privacy as Privacy
     from .runtime.training.run import TrainingRun as TrainingRun
     from .runtime.training.spiking_run import SpikingRun as SpikingRun
     from .runtime.training.tracking import History as History
@@ -34,11 +38,13 @@ else:
         {
             "runtime.fake_quantize": "FakeQuantize quantize_aware",
             "runtime.pruning": "bake prune",
+            "runtime.training.adversarial": "Attack RobustnessReport robustness",
             "runtime.training.config": "TrainingConfig",
             "runtime.training.distillation": "Distillation DistillationLoss",
             "runtime.training.distributed": "join_processes",
             "runtime.training.hybrid": "HybridReport HybridTrainer",
             "runtime.training.objectives": "CrossEntropy LossObjective Objective",
+            "runtime.training.privacy": "Privacy",
             "runtime.training.run": "TrainingRun",
             "runtime.training.spiking_run": "SpikingRun",
             "runtime.training.tracking": "History MlflowTracker TensorBoardTracker Tracker",

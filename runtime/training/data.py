@@ -56,6 +56,8 @@ class Batches:
         batch_size: of arrays and datasets, in all processes together.
         shuffle: arrays and datasets, in each epoch.
         drop_last: of arrays and datasets: leave out a smaller last batch.
+        poisson: of arrays and datasets: each row is in a batch by chance, which of them no other
+            row tells; batches have `batch_size` rows on average, and may have none.
         seed: of the order.
         rank: the number of this process.
         world: how many processes there are.
@@ -71,11 +73,13 @@ class Batches:
         *,
         shuffle: bool = False,
         drop_last: bool = False,
+        poisson: bool = False,
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         self.seed, self.rank, self.world = seed, rank, world
+        self._poisson = poisson
         self._size, self._shuffle, self._drop_last = batch_size, shuffle, drop_last
         self._arrays: tuple[Tensor, Tensor] | None = None
         self._dataset: Dataset[Any] | None = None
@@ -108,7 +112,7 @@ class Batches:
         shares = [_share(len(rows), self.rank, self.world) for rows in plan]
         # A process without rows gets none of the shape that rows have: it reads one and drops it.
         wanted = [
-            rows[first:last] if last > first else rows[:1]
+            rows[first:last] if last > first else rows[:1] if len(rows) else [0]
             for rows, (first, last) in zip(plan, shares, strict=True)
         ]
         loaded = self._load(wanted, derived_seed(self.seed, 2, number, self.rank))
@@ -123,9 +127,16 @@ class Batches:
         seed = derived_seed(self.seed, 1, epoch)
         if self._loader is not None:
             return _drawn(self._loader, seed)
+        generator = torch.Generator().manual_seed(seed)
+        if self._poisson:
+            batches: list[Any] = []
+            for _ in range(len(self)):
+                chances = torch.rand(self.rows, generator=generator)
+                batches.append((chances * len(self) < 1).nonzero()[:, 0].tolist())
+            return batches
         order = torch.arange(self.rows)
         if self._shuffle:
-            order = torch.randperm(self.rows, generator=torch.Generator().manual_seed(seed))
+            order = torch.randperm(self.rows, generator=generator)
         chunks: list[Any] = [*cast(Any, order).split(self._size)][: len(self)]
         return chunks if self._arrays else [chunk.tolist() for chunk in chunks]
 

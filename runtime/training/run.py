@@ -15,12 +15,14 @@ from torch import Tensor
 from ...ir.errors import OptionError, ParameterError
 from ..compression import sparsity_at
 from ..pruning import count_gradients, set_masks
+from .adversarial import Attack, attacked
 from .checkpoint import load_tree, save_tree
 from .config import TrainingConfig
 from .data import Batch, Batches
 from .engine import Engine, Sums, added
 from .global_batch_norm import GlobalBatchNorm, has_batch_norm
 from .optimizers import clip_gradients
+from .privacy import PrivateRun
 from .random_state import get_random_state
 from .tracking import History, Progress, Record
 
@@ -61,6 +63,8 @@ class TrainingRun:
         batches: the training data.
         optimizer: of the module's parameters.
         scheduler: of the optimizer, told of each step.
+        private: what makes the steps private.
+        adversary: changes each batch.
     """
 
     def __init__(
@@ -70,9 +74,14 @@ class TrainingRun:
         batches: Batches,
         optimizer: torch.optim.Optimizer,
         scheduler: torch.optim.lr_scheduler.LRScheduler,
+        private: PrivateRun | None = None,
+        adversary: Attack | None = None,
     ) -> None:
         self.engine, self.config, self.batches = engine, config, batches
         self.optimizer, self.scheduler = optimizer, scheduler
+        self._private, self._adversary = private, adversary
+        if private is not None:
+            self.optimizer = private.optimizer(optimizer)
         _, scales = engine.mixed_precision()
         library: Any = torch.amp
         self.scaler: Any = library.GradScaler(engine.device.type, enabled=scales)
@@ -118,6 +127,8 @@ class TrainingRun:
         position = self.position
         record: Record = {"epoch": position.epoch + 1, **self.engine.means(self._sums)}
         record["learning_rate"] = float(self.optimizer.param_groups[0]["lr"])
+        if self._private is not None:
+            record["epsilon"] = self._private.epsilon(position.total)
         record |= {f"val_{name}": value for name, value in (validation or {}).items()}
         self.history.records.append(record)
         self._note_best(record, "loss" if validation is None else "val_loss")
@@ -128,7 +139,25 @@ class TrainingRun:
     def _step(self, batch: Batch) -> Sums:
         engine, rows = self.engine, len(batch.inputs)
         seed = engine.training_seed(self.position.epoch, self.position.step)
+        if self._private is not None:
+            self.optimizer.zero_grad(set_to_none=True)
+            engine.objective.begin()
+            total = self.position.total
+            loss, outputs = self._private.differentiate(self.optimizer, batch, seed, total)
+            sums = engine.measured(loss, outputs, engine.moved(batch)[1])
+            self.optimizer.step()
+            self.scheduler.step()
+            self._prune()
+            return sums
         x, y = engine.moved(batch)
+        if self._adversary is not None:
+            x = attacked(
+                engine.module,
+                self._adversary,
+                lambda rows: engine.forward(rows, seed, batch.first),
+                x,
+                y,
+            )
         engine.objective.begin()
         normalise: AbstractContextManager[object] = (
             GlobalBatchNorm(engine.processes) if self._is_global else nullcontext()
@@ -179,6 +208,8 @@ class TrainingRun:
             raise OptionError(f"monitor: no {name!r}; there is {', '.join(record)}")
         if self.position.total < self._pruning_steps:
             return  # its weights are not as few as they are to be
+        if self._private is not None and default == name == "loss":
+            return  # choosing by the rows themselves would tell of them
         value, best = record[name], self.position.best_value
         gain = 0.0 if best is None else best - value if name.endswith("loss") else value - best
         is_number = value == value
@@ -206,6 +237,7 @@ class TrainingRun:
             "optimizer": self.optimizer.state_dict(),
             "scheduler": self.scheduler.state_dict(),
             "scaler": self.scaler.state_dict(),
+            **self._ways(),
             "best": self.best,
             "random": processes.gather(get_random_state(self.engine.device)),
         }
@@ -250,11 +282,19 @@ class TrainingRun:
         if len(states) == processes.world:
             self.random = states[processes.rank]
 
+    def _ways(self) -> dict[str, Any]:
+        """What decides the steps besides the settings, as a checkpoint has it."""
+        return {
+            "privacy": None if self._private is None else self._private.settings(),
+            "adversary": None if self._adversary is None else str(self._adversary),
+        }
+
     def _check_same(self, path: str | Path, tree: Mapping[str, Any]) -> None:
         different = self.config.differences(tree["config"])
         data = {"rows": self.batches.rows, "batches": len(self.batches)}
         if tree["data"] != data:
             different.append("data")
+        different += [name for name, way in self._ways().items() if tree.get(name) != way]
         if different:
             raise OptionError(
                 f"checkpoint '{path}' is of a run with other {', '.join(different)}; resume it "

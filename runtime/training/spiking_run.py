@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, cast
@@ -121,6 +122,12 @@ class SpikingRun:
         reduce = "last" if self.decoding == "last" else "mean"
         chunk = None if isinstance(self.chunk, str) else self.chunk
         return run_in_chunks(network, inputs, self.timesteps, chunk=chunk, reduce=reduce)[0]
+
+    def recorded(self, x: Tensor, seed: int, first: int = 0) -> tuple[Tensor, SpikingRun]:
+        """The trains [N, T, …] of a batch, and the run that takes them; arguments as in a call."""
+        train = self._encode(x, seed, first, 0, self.timesteps)
+        taken = {"timesteps": None, "encoding": RECORDED, "period": None, "threshold": None}
+        return train.transpose(0, 1), dataclasses.replace(self, **taken)
 
     def _encode(self, x: Tensor, seed: int, first: int, start: int, steps: int | None) -> Tensor:
         if self.encoding == RECORDED:

@@ -11,17 +11,20 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
 from ...ir.errors import OptionError
 from ..device_choice import configure_torch_backend
 from ..fake_quantize import FakeQuantize, quantize_aware
 from ..pruning import add_masks
+from .adversarial import Attack
 from .config import TrainingConfig
 from .data import Batches, Data
 from .distributed import join_processes
 from .engine import Engine
 from .objectives import Loss, Metric, Objective, evaluating, make_objective
 from .optimizers import make_optimizer, make_scheduler
+from .privacy import Privacy, PrivateRun
 from .random_state import seeded, set_random_state
 from .run import TrainingRun
 from .spiking_run import SpikingRun
@@ -51,6 +54,10 @@ class Trainer:
         optimizer: makes the optimizer, in the place of the one that `config` names.
         scheduler: makes the scheduler from the optimizer and the number of all steps, in the place
             of the one that `config` names; it is told of each step.
+        privacy: train so that single rows do not show, with `epsilon` in the history. What the
+            history says of the training rows is not private; without validation no epoch is best.
+        adversary: train on what this attack makes of each batch of inputs from 0 to 1; targets are
+            classes.
 
     Raises:
         OptionError: a value that is not allowed.
@@ -67,6 +74,8 @@ class Trainer:
         metrics: Mapping[str, Metric] | None = None,
         optimizer: MakeOptimizer | None = None,
         scheduler: MakeScheduler | None = None,
+        privacy: Privacy | None = None,
+        adversary: Attack | None = None,
     ) -> None:
         self.config = TrainingConfig() if config is None else config
         self.processes = join_processes(self.config.device)
@@ -85,6 +94,11 @@ class Trainer:
             self.config.seed,
         )
         self._make_optimizer, self._make_scheduler = optimizer, scheduler
+        self._privacy, self._adversary = privacy, adversary
+        if privacy is not None and adversary is not None:
+            raise OptionError("an adversary needs gradients that privacy does not account for")
+        if privacy is not None:
+            _check_settings(self.config)
         self._run: TrainingRun | None = None
 
     @property
@@ -124,7 +138,7 @@ class Trainer:
             raise OptionError(f"max_steps: expected at least 1, got {max_steps}")
         config, processes = self.config, self.processes
         held_out = None if validation is None else self._batches(validation)
-        run = self._start(self._batches(train, config.shuffle, config.drop_last))
+        run = self._start(self._training_batches(train))
         if resume is not None:
             run.restore(resume)
         processes.share(self.module)
@@ -197,13 +211,24 @@ class Trainer:
             optimizer = make_optimizer(config, self.module)
         else:
             optimizer = self._make_optimizer(self.module)
-        steps = config.epochs * len(batches)
+        steps, privacy = config.epochs * len(batches), self._privacy
         if self._make_scheduler is None:
             scheduler = make_scheduler(config, optimizer, steps)
         else:
             scheduler = self._make_scheduler(optimizer, steps)
-        self._run = TrainingRun(self._engine, config, batches, optimizer, scheduler)
+        private = privacy and PrivateRun(privacy, self._engine, batches, config.epochs)
+        engine, adversary = self._engine, self._adversary
+        self._run = TrainingRun(engine, config, batches, optimizer, scheduler, private, adversary)
         return self._run
+
+    def _training_batches(self, data: Data) -> Batches:
+        if self._privacy is None:
+            return self._batches(data, self.config.shuffle, self.config.drop_last)
+        if isinstance(data, DataLoader):
+            raise OptionError(
+                "privacy draws its rows by chance: give the dataset, not a DataLoader"
+            )
+        return Batches(data, self.config.batch_size, poisson=True, seed=self._privacy.seed or 0)
 
     def _batches(self, data: Data, shuffle: bool = False, drop_last: bool = False) -> Batches:
         return Batches(
@@ -215,3 +240,11 @@ class Trainer:
             rank=self.processes.rank,
             world=self.processes.world,
         )
+
+
+def _check_settings(config: TrainingConfig) -> None:
+    for name in ("clip_norm", "drop_last", "patience"):
+        if getattr(config, name) and (name != "patience" or config.monitor in (None, "loss")):
+            raise OptionError(
+                f"{name} does not go with privacy, which clips, draws and stops by itself"
+            )

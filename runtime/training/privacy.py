@@ -1,0 +1,215 @@
+"""Differentially private training: each row's gradient clipped, noise added, ε accounted for.
+
+The method is DP-SGD (Abadi et al. 2016, "Deep learning with differential privacy"). Clipping, noise
+and accounting are those of Opacus; what is here gives it the gradient of each row, for any module
+and for whole spiking runs, whose layers see time before rows and so have no place in its hooks. Not
+here: drawing the rows (`data`), taking steps (`run`).
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ...ir.errors import OptionError
+from ...ir.extras import needed
+from ..fake_quantize import FakeQuantize
+from .data import Batch, Batches, derived_seed
+from .engine import Engine
+from .global_batch_norm import has_batch_norm
+
+ACCOUNTANTS = ("prv", "rdp", "gdp")
+_HIGHEST = 1e6
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """How much of one row of the training data may show in the weights: (ε, δ).
+
+    Attributes:
+        delta: δ, the chance that ε does not hold; below 1 / rows.
+        epsilon: ε that all epochs together shall spend, from which the noise follows; or
+        noise: the noise itself, its deviation a unit of `clip`.
+        clip: the longest gradient of a row.
+        accountant: of Opacus: `prv` (Gopi et al. 2021), `rdp` (Mironov 2017) or `gdp`.
+        seed: of the noise and of which rows are drawn. By default the system draws one that nobody
+            knows. Whoever knows it can take the noise off again: give one for tests alone.
+
+    Raises:
+        OptionError: a value that is not allowed.
+    """
+
+    delta: float
+    epsilon: float | None = None
+    noise: float | None = None
+    clip: float = 1.0
+    accountant: str = "prv"
+    seed: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.accountant not in ACCOUNTANTS:
+            raise OptionError(
+                f"accountant: expected one of {', '.join(ACCOUNTANTS)}, got {self.accountant!r}"
+            )
+        if (self.epsilon is None) == (self.noise is None):
+            raise OptionError("privacy needs either an epsilon or a noise")
+        for name, high in (("delta", 1.0), ("epsilon", math.inf), ("noise", _HIGHEST),
+                           ("clip", math.inf)):  # fmt: skip
+            value: Any = getattr(self, name)
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 < value < high):
+                raise OptionError(
+                    f"{name}: expected a number above 0 and below {high:g}, got {value!r}"
+                )
+        if self.seed is None:
+            object.__setattr__(self, "seed", secrets.randbits(63))
+
+
+class PrivateRun:
+    """What makes the steps of one run private, and what they have spent.
+
+    Args:
+        privacy: the settings.
+        engine: the module.
+        batches: the training data, drawn by chance.
+        epochs: of the whole run.
+
+    Raises:
+        BackendError: Opacus is missing.
+        OptionError: a module whose rows cannot be told apart, or data or settings that do not fit.
+    """
+
+    def __init__(self, privacy: Privacy, engine: Engine, batches: Batches, epochs: int) -> None:
+        accountants = needed("opacus.accountants", "Opacus", "privacy")
+        _check(privacy, engine, batches)
+        self.privacy, self._engine, self._batches = privacy, engine, batches
+        self.rate = 1 / len(batches)
+        self.noise = privacy.noise
+        if self.noise is None:
+            library = needed("opacus.accountants.utils", "Opacus", "privacy")
+            with _bounds_may_be_loose():
+                self.noise = float(
+                    library.get_noise_multiplier(
+                        target_epsilon=privacy.epsilon,
+                        target_delta=privacy.delta,
+                        sample_rate=self.rate,
+                        steps=epochs * len(batches),
+                        accountant=privacy.accountant,
+                    )
+                )
+        self._accountant = accountants.create_accountant(privacy.accountant)
+
+    def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+        """`optimizer` behind that of Opacus, which clips and adds noise before each step."""
+        library = needed("opacus.optimizers", "Opacus", "privacy")
+        private: torch.optim.Optimizer = library.DPOptimizer(
+            optimizer,
+            noise_multiplier=self.noise,
+            max_grad_norm=self.privacy.clip,
+            expected_batch_size=self._batches.rows * self.rate,
+        )
+        return private
+
+    def settings(self) -> dict[str, Any]:
+        """What a run that goes on from a checkpoint has to have the same."""
+        privacy = self.privacy
+        return {"delta": privacy.delta, "noise": self.noise, "clip": privacy.clip}
+
+    def epsilon(self, steps: int) -> float:
+        """ε that so many steps have spent, at the δ of the settings."""
+        self._accountant.history = [(self.noise, self.rate, steps)]
+        with _bounds_may_be_loose():
+            return float(self._accountant.get_epsilon(delta=self.privacy.delta))
+
+    def differentiate(
+        self, optimizer: Any, batch: Batch, seed: int, step: int
+    ) -> tuple[Tensor, Tensor]:
+        """Give each parameter the gradients of the rows one by one; the mean loss, and outputs.
+
+        Args:
+            optimizer: takes the step after this.
+            batch: its rows, perhaps none.
+            seed: of rate coding.
+            step: the number of the step, of all.
+        """
+        module = self._engine.module
+        optimizer.generator = torch.Generator(self._engine.device)
+        optimizer.generator.manual_seed(derived_seed(self.privacy.seed or 0, 5, step))
+        learned = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        x, y = self._engine.moved(batch)
+        if not len(x):
+            for parameter in learned.values():
+                vars(parameter)["grad_sample"] = parameter.new_zeros((0, *parameter.shape))
+            return x.new_zeros(()), x
+        trains, spiking = x, self._engine.spiking
+        if spiking is not None:
+            trains, spiking = spiking.recorded(x, seed, batch.first)
+        objective, whole = self._engine.objective, _Callable(module)
+
+        def loss_of(
+            values: dict[str, Tensor], train: Tensor, x: Tensor, y: Tensor
+        ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            whole.values = values
+            rows = train[None]
+            outputs = whole(rows) if spiking is None else spiking(whole, rows, seed)
+            loss = objective.training_loss(outputs, x[None], y[None])
+            return loss, (loss, outputs[0])
+
+        transforms: Any = torch.func
+        of_row = transforms.grad(loss_of, has_aux=True)
+        of_rows = transforms.vmap(of_row, in_dims=(None, 0, 0, 0), randomness="different")
+        values = {name: parameter.detach() for name, parameter in learned.items()}
+        with self._engine.autocast():
+            gradients, (losses, outputs) = of_rows(values, trains, x, y)
+        for name, parameter in learned.items():
+            vars(parameter)["grad_sample"] = gradients[name]
+        return losses.mean(), outputs
+
+
+class _Callable(nn.Module):
+    """A module called with other values for its parameters; it is no part of this one."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self._called = (module,)
+        self.values: dict[str, Tensor] = {}
+
+    def forward(self, *inputs: Any) -> Any:
+        call: Any = torch.func.functional_call
+        return call(self._called[0], self.values, inputs)
+
+
+@contextmanager
+def _bounds_may_be_loose() -> Generator[None]:
+    """Opacus tells of each bound that could be tighter, of those too that it only starts from."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Optimal order is the")
+        yield
+
+
+def _check(privacy: Privacy, engine: Engine, batches: Batches) -> None:
+    module = engine.module
+    if has_batch_norm(module):
+        raise OptionError(
+            "privacy: batch normalisation mixes the rows of a batch; use GroupNorm or LayerNorm"
+        )
+    if any(isinstance(part, FakeQuantize) and not part.is_fitted for part in module.modules()):
+        raise OptionError("activation_bits: grids are fitted to the first batch, not in private")
+    if engine.spiking is not None and engine.spiking.chunk is not None:
+        raise OptionError("chunk: privacy takes the gradients of all steps at once")
+    if engine.processes.world > 1:
+        raise OptionError("privacy: train in one process, its rows are drawn for one")
+    if engine.mixed_precision()[1]:
+        raise OptionError("privacy: gradients are clipped as they are; use the precision float32")
+    if privacy.delta * batches.rows >= 1:
+        raise OptionError(
+            f"delta: expected less than 1 / rows = {1 / batches.rows:.2g}, got {privacy.delta:g}"
+        )
