@@ -87,6 +87,13 @@ def tracked(
             bars.remove_task(task)
 
 
+@contextmanager
+def doing(what: str) -> Generator[None]:
+    """Tell of one thing that takes long, where a display is open."""
+    for _ in tracked((None,), what, shown=False):
+        yield
+
+
 def _length(things: Iterable[object]) -> int | None:
     """How many there are, where that is known: a loader over a stream has no length."""
     try:

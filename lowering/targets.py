@@ -21,6 +21,7 @@ from ..dialects.elements import numpy_dtype
 from ..dialects.parameters import parameters, sparse_value
 from ..ir.errors import OptionError, ParameterError, UnsupportedError, did_you_mean
 from ..ir.pipeline import option_text
+from ..ir.progress import doing
 from .artifact import Artifact
 from .emission import require_elements
 from .models import Model, import_model
@@ -128,7 +129,8 @@ def compile_to_target(
     work = _staged(module, target, parsed, dump_stages, instruments)
     shown = _spec_text(target, parsed)
     try:
-        artifact = target.emit(work, parsed)
+        with doing(f"Writing for {target.name}"):
+            artifact = target.emit(work, parsed)
     except UnsupportedError as error:
         if error.reproduce:
             raise

@@ -25,6 +25,7 @@ from ..dialects.traits import BitExact, has
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, LoweringError, PassError, TritonError
 from ..ir.interpreter import entry_function
+from ..ir.progress import tracked
 from ..ir.value_names import result_names
 from ..lowering.comparison import computed_types, has_steps
 from ..lowering.engine import engine_of, fit_steps
@@ -137,7 +138,8 @@ def verify_module(
     rows: list[Comparison] = [] if source is None else judge.anchored(source_of(source))
     refusals: list[TritonError] = []
     compared = 0
-    for target in default_targets() if targets is None else targets:
+    chosen = default_targets() if targets is None else targets
+    for target in tracked(chosen, "Engine of", shown=False, name=str):
         try:
             rows.append(judge.of_target(target))
         except (LoweringError, PassError) as error:

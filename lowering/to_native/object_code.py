@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...ir.errors import BackendError
+from ...ir.progress import doing
 from ...runtime.native.cache import ObjectCache
 from ...runtime.native.jit import Library, load
 from ...runtime.native.processor import LLVM_LOCK, llvm_binding
@@ -46,7 +47,7 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
     if exported:
         make_internal(llvm_module, exported)
     text = str(llvm_module)
-    with LLVM_LOCK:
+    with LLVM_LOCK, doing("Compiling by LLVM"):
         generator = machine.code_generator(jit=True)
         return bytes(generator.emit_object(_optimized(text, generator)))
 

@@ -18,6 +18,7 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
 from ...ir.pipeline import option_text
+from ...ir.progress import doing
 from ...ir.value_names import argument_names, result_names
 from ...passes.calibration.ranges import Range
 from ...passes.decompose import decomposition
@@ -166,7 +167,8 @@ class OnnxTarget(Target):
         if options.self_check:
             coarse = options.form == "fast" or options.precision != "float32"
             inputs = calibration_inputs(function, options.calibration)
-            self_check(data, beside, module, function, coarse=coarse, inputs=inputs)
+            with doing("Comparing the file in ONNX Runtime"):
+                self_check(data, beside, module, function, coarse=coarse, inputs=inputs)
         files = {f"{name}.onnx": data, **beside}
         return Artifact(name, files, primary=f"{name}.onnx")
 

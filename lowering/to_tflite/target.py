@@ -15,6 +15,7 @@ from ...dialects.spike.types import dense_type
 from ...dialects.traits import ChannelsFirst, has
 from ...ir.errors import OptionError
 from ...ir.pipeline import option_text
+from ...ir.progress import doing
 from ...ir.value_names import argument_names, result_names
 from ...passes.calibration.ranges import Range, recorded_calibration, recorded_range
 from ...passes.decompose import decomposition
@@ -177,9 +178,16 @@ class TFLiteTarget(Target):
         compared = False
         if options.self_check and (options.input_type, options.output_type) == ("float32",) * 2:
             coarse = options.precision != "float32" or options.weights != "auto"
-            compared = self_check(
-                data, module, function, orders, coarse=coarse, inputs=inputs, reference=reference
-            )
+            with doing("Comparing the file in LiteRT"):
+                compared = self_check(
+                    data,
+                    module,
+                    function,
+                    orders,
+                    coarse=coarse,
+                    inputs=inputs,
+                    reference=reference,
+                )
         manifest = {
             "input_axes": orders[0],
             "output_axes": orders[1],
