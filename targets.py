@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .lowering.engine import ArtifactEngine as ArtifactEngine
     from .lowering.engine import Engine as Engine
     from .lowering.engine import run_target as run_target
+    from .lowering.generation.language_model import LanguageModel as LanguageModel
+    from .lowering.generation.language_model import open_language_model as open_language_model
     from .lowering.generation.session import open_session as open_session
     from .lowering.options import TargetOptions as TargetOptions
     from .lowering.options import option as option
@@ -49,6 +51,7 @@ else:
             "lowering.artifact": "Artifact write_artifact",
             "lowering.compile_model": "BackendBase CompiledModel register_backend",
             "lowering.engine": "ArtifactEngine Engine run_target",
+            "lowering.generation.language_model": "LanguageModel open_language_model",
             "lowering.generation.session": "open_session",
             "lowering.options": "TargetOptions option",
             "lowering.placement": "Placement Workload load_device place workload_of",

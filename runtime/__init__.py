@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from .packed import tri_state_dict as tri_state_dict
     from .packing import pack as pack
     from .packing import unpack as unpack
+    from .perplexity import Perplexity as Perplexity
+    from .perplexity import foretold as foretold
     from .profiler import profile_model as profile_model
     from .quantization import ternarize as ternarize
     from .quantization import ternarize_stochastic as ternarize_stochastic
@@ -83,6 +85,7 @@ else:
             "runtime.profiler": "profile_model",
             "runtime.quantization": "ternarize ternarize_stochastic",
             "runtime.packing": "pack unpack",
+            "runtime.perplexity": "Perplexity foretold",
             "runtime.serving.batching": "Limits",
             "runtime.serving.models": "Loaded Served",
             "runtime.serving.server": "application",

@@ -6,10 +6,10 @@ Not here: what computes logits (`lowering.generation`).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -56,22 +56,63 @@ class Sampling:
         Args:
             logits: [vocabulary].
         """
-        if self.temperature == 0:
-            chosen = np.zeros(len(logits))
-            chosen[int(np.argmax(logits))] = 1.0
-            return chosen
-        scaled = logits.astype(np.float64) / self.temperature
-        order = np.argsort(-scaled, kind="stable")
-        weights = np.exp(scaled[order] - scaled[order[0]])
-        if 0 < self.top_k < len(weights):
-            weights[self.top_k :] = 0.0
-        shares = weights / weights.sum()
-        # The token with which the sum reaches top_p still counts.
-        before = np.cumsum(shares) - shares
-        shares[before >= self.top_p] = 0.0
         result = np.zeros(len(logits))
-        result[order] = shares / shares.sum()
+        if self.temperature == 0:
+            result[int(np.argmax(logits))] = 1.0
+            return result
+        scaled = logits.astype(np.float64) / self.temperature
+        weights = np.exp(scaled - scaled.max())
+        kept = np.arange(len(weights))
+        if 0 < self.top_k < len(weights):
+            kept = np.flatnonzero(scaled >= np.partition(scaled, -self.top_k)[-self.top_k])
+            # Of equal ones the first are drawn from.
+            kept = kept[np.argsort(-scaled[kept], kind="stable")[: self.top_k]]
+        shares = weights[kept] / weights[kept].sum()
+        if self.top_p < 1:
+            # Tokens below an equal share of what is left out are left out, and need no order.
+            likely = shares >= (1 - self.top_p) / len(shares) / 2
+            kept, shares = kept[likely], shares[likely]
+            order = np.lexsort((kept, -shares))
+            kept, shares = kept[order], shares[order]
+            # The token with which the sum reaches top_p still counts.
+            count = int(np.sum(np.cumsum(shares) - shares < self.top_p))
+            kept, shares = kept[:count], shares[:count]
+        result[kept] = shares / shares.sum()
         return result
+
+    def choose(self, logits: Array, draw: np.random.Generator) -> int:
+        """A token.
+
+        Args:
+            logits: [vocabulary].
+            draw: what chance is taken from, one number for each token unless temperature is 0.
+        """
+        if self.temperature == 0:
+            return int(np.argmax(logits))
+        shares = self.probabilities(logits)
+        token = int(np.searchsorted(np.cumsum(shares), draw.random(), side="right"))
+        return min(token, int(np.flatnonzero(shares)[-1]))
+
+
+class Choice(NamedTuple):
+    """A token and the logits that it was chosen of, float32 [vocabulary]."""
+
+    token: int
+    logits: Array
+
+
+def choices(
+    session: Feeds, tokens: Sequence[int], count: int, sampling: Sampling | None = None
+) -> Iterator[Choice]:
+    """Tokens that follow some others, as they are chosen; see `generate`."""
+    sampling = sampling or Sampling()
+    draw = np.random.default_rng(sampling.seed)
+    told: Sequence[int] = tokens
+    for _ in range(count):
+        logits = session.feed(told)
+        token = sampling.choose(logits, draw)
+        yield Choice(token, logits)
+        told = [token]
 
 
 def generate(
@@ -91,20 +132,10 @@ def generate(
         sampling: how they are chosen; the likeliest when not given.
         stop: tokens that end the text; they are not given.
     """
-    sampling = sampling or Sampling()
-    draw = np.random.default_rng(sampling.seed)
-    told: Sequence[int] = tokens
-    for _ in range(count):
-        shares = sampling.probabilities(session.feed(told))
-        if sampling.temperature == 0:
-            token = int(np.argmax(shares))
-        else:
-            token = int(np.searchsorted(np.cumsum(shares), draw.random(), side="right"))
-            token = min(token, int(np.flatnonzero(shares)[-1]))
+    for token, _ in choices(session, tokens, count, sampling):
         if token in stop:
             return
         yield token
-        told = [token]
 
 
 class Tokenizer:
@@ -133,19 +164,27 @@ class Tokenizer:
             raise SourceError(f"'{file}' is no tokenizer: {error}") from None
         self._stream: Any = tokenizers.decoders.DecodeStream
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text, with those that the tokenizer puts around one."""
-        return list(self._tokenizer.encode(text).ids)
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        """The tokens of a text, by default with those that the tokenizer puts around one."""
+        return list(self._tokenizer.encode(text, add_special_tokens=special).ids)
+
+    def measured(self, text: str) -> tuple[list[int], list[int]]:
+        """The tokens of a text, and where each ends in it, in characters."""
+        encoding = self._tokenizer.encode(text)
+        return list(encoding.ids), [end for _, end in encoding.offsets]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without special ones."""
         return str(self._tokenizer.decode(list(tokens)))
 
-    def stream(self, tokens: Iterator[int]) -> Iterator[tuple[int, str]]:
-        """Each token with the text that it completes, which may be none."""
-        stream = self._stream(skip_special_tokens=True)
-        for token in tokens:
-            yield token, stream.step(self._tokenizer, token) or ""
+    def piece(self, token: int) -> str:
+        """The text of one token alone, special ones as they are called."""
+        return str(self._tokenizer.decode([token], skip_special_tokens=False))
+
+    def text_after(self, prompt: Sequence[int]) -> Callable[[int], str]:
+        """What gives, for each token behind a prompt, the text that it completes; none is ''."""
+        stream = self._stream(ids=list(prompt), skip_special_tokens=True)
+        return lambda token: stream.step(self._tokenizer, token) or ""
 
 
 @dataclass

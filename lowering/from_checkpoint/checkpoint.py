@@ -7,6 +7,7 @@ files (`folder`, `gguf_file`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import ml_dtypes
@@ -44,10 +45,12 @@ class Checkpoint(NamedTuple):
         weights: by the names that they have in the program; embeddings and the last normalisation
             come first, then one block after the other. Each is read when it is asked for, and may
             raise a `TritonError`. Matrices of trits are int8 [outs, ins].
+        path: of the folder or file.
     """
 
     decoder: Decoder
     weights: Iterator[tuple[str, Array | Embeddings]]
+    path: Path
 
     def state(self) -> dict[str, Array]:
         """All weights, as a program takes them: trits packed, embeddings as floats."""
@@ -89,22 +92,23 @@ class TensorSource(Protocol):
 
 
 def read_checkpoint(
-    config: Mapping[str, Any], tensors: TensorSource, name: str, what: str
+    config: Mapping[str, Any], tensors: TensorSource, path: Path, what: str
 ) -> Checkpoint:
     """The decoder, and its weights by the names that they have in the program, read one by one.
 
     Args:
         config: of a model of `_MODELS`.
         tensors: of the model.
-        name: of the model.
+        path: of the folder or file, after which the model is called.
         what: where the configuration is from, for errors.
 
     Raises:
         SourceError: an unknown kind of model.
         ParameterError: a tensor is missing or cannot be read.
     """
+    name = path.stem if path.is_file() else path.resolve().name
     decoder, form, embeddings = _decoder(config, tensors, name, what)
-    return Checkpoint(decoder, _weights(decoder, form, embeddings, tensors))
+    return Checkpoint(decoder, _weights(decoder, form, embeddings, tensors), path)
 
 
 def _decoder(

@@ -21,6 +21,7 @@ from .checkpoint import Checkpoint, read_checkpoint
 from .embeddings import Embeddings
 from .problems import refuse
 from .program import decoder_text
+from .text_facts import TextFacts, text_facts
 
 CONFIG = "config.json"
 
@@ -49,7 +50,7 @@ def read_folder(path: Path) -> Checkpoint:
         SourceError, ParameterError: see `from_folder`.
     """
     what = path / CONFIG
-    return read_checkpoint(read_json(what), Tensors(path), path.resolve().name, f"'{what}'")
+    return read_checkpoint(read_json(what), Tensors(path), path, f"'{what}'")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -59,11 +60,7 @@ def read_json(path: Path) -> dict[str, Any]:
         SourceError: it cannot be read, is too large, or holds something else.
     """
     try:
-        if path.stat().st_size > _LARGEST_CONFIG:
-            refuse(f"'{path}' is larger than 16 MB")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        refuse(f"'{path}': {error.strerror}")
+        value = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         refuse(f"'{path}' is no JSON: {error}")
     if not isinstance(value, dict):
@@ -71,25 +68,49 @@ def read_json(path: Path) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def end_tokens(path: Path) -> frozenset[int]:
-    """The tokens that end a text, of `generation_config.json` or else of `config.json`.
+def read_text(path: Path) -> str:
+    """A text from a file of a stranger.
 
     Raises:
-        SourceError: a file that cannot be read, or names something else than tokens.
+        SourceError: it cannot be read, is too large, or is no UTF-8.
     """
-    for name in ("generation_config.json", CONFIG):
-        file = path / name
-        if not file.is_file():
-            continue
-        value: object = read_json(file).get("eos_token_id")
-        if value is None:
-            continue
-        listed = cast("list[object]", value) if isinstance(value, list) else [value]
-        tokens = [t for t in listed if isinstance(t, int) and not isinstance(t, bool)]
-        if len(tokens) != len(listed):
-            refuse(f"'{file}': 'eos_token_id' is {value!r}, expected numbers of tokens")
-        return frozenset(tokens)
-    return frozenset()
+    try:
+        if path.stat().st_size > _LARGEST_CONFIG:
+            refuse(f"'{path}' is larger than 16 MB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        refuse(f"'{path}': {error.strerror}")
+    except UnicodeDecodeError as error:
+        refuse(f"'{path}' is no text in UTF-8: {error}")
+
+
+def folder_text_facts(path: Path) -> TextFacts:
+    """What a folder says about text: see `TextFacts`.
+
+    Raises:
+        SourceError: a file that cannot be read, or says something else than expected.
+    """
+
+    def known(name: str) -> dict[str, Any]:
+        return read_json(path / name) if (path / name).is_file() else {}
+
+    config, chat = known(CONFIG), known("tokenizer_config.json")
+    ends = (known("generation_config.json").get("eos_token_id"), config.get("eos_token_id"))
+    template: Any = chat.get("chat_template")
+    if isinstance(template, list):
+        # Several, by name: of chats, of chats with tools, …
+        entries: list[Any] = [e for e in cast("list[Any]", template) if isinstance(e, dict)]
+        template = {e.get("name"): e.get("template") for e in entries}.get("default")
+    alone = path / "chat_template.jinja"
+    if alone.is_file():
+        template = read_text(alone)
+    return text_facts(
+        next((end for end in ends if end is not None), None),
+        template,
+        {name: chat.get(name) for name in ("bos_token", "eos_token", "unk_token", "pad_token")},
+        config.get("max_position_embeddings"),
+        f"'{path}'",
+    )
 
 
 class Tensors:

@@ -24,10 +24,11 @@ from ...ir.extras import install
 from ..from_tri import import_tri
 from .checkpoint import Checkpoint, read_checkpoint
 from .embeddings import Embeddings
-from .gguf_header import Header, Place, read_header
+from .gguf_header import Header, Place, Texts, read_header
 from .gguf_trits import TERNARY, floats_of, trits_of
 from .problems import refuse
 from .program import decoder_text
+from .text_facts import TextFacts, text_facts
 
 _MODELS: Mapping[str, tuple[str, str]] = {
     "llama": ("llama", "silu"),
@@ -101,17 +102,29 @@ def read_gguf(path: Path) -> Checkpoint:
     """
     header = read_header(path)
     tensors = _Tensors(path, header)
-    return read_checkpoint(_config(header.fields, tensors), tensors, path.stem, f"'{path}'")
+    return read_checkpoint(_config(header.fields, tensors), tensors, path, f"'{path}'")
 
 
-def end_tokens_of_gguf(path: Path) -> frozenset[int]:
-    """The token that ends a text, if the file says one.
+def gguf_text_facts(path: Path) -> TextFacts:
+    """What a file says about text: see `TextFacts`.
 
     Raises:
         SourceError: see `from_gguf`.
     """
-    token = read_header(path).fields.get("tokenizer.ggml.eos_token_id")
-    return frozenset([token] if isinstance(token, int) else [])
+    fields = read_header(path).fields
+    listed = fields.get("tokenizer.ggml.tokens")
+    special: dict[str, object] = {}
+    for name, word in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
+        token = fields.get(f"tokenizer.ggml.{name}_token_id")
+        if isinstance(listed, Texts) and isinstance(token, int) and 0 <= token < len(listed):
+            special[f"{word}_token"] = listed[token]
+    return text_facts(
+        fields.get("tokenizer.ggml.eos_token_id"),
+        fields.get("tokenizer.chat_template"),
+        special,
+        fields.get(f"{fields.get('general.architecture')}.context_length"),
+        f"'{path}'",
+    )
 
 
 def _config(fields: Mapping[str, object], tensors: _Tensors) -> dict[str, Any]:

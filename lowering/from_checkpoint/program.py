@@ -12,14 +12,15 @@ from .decoder import Decoder
 
 
 def decoder_text(
-    decoder: Decoder, *, batch: int | str = "N", tokens: int | str = "T", last: bool = False
+    decoder: Decoder, *, batch: int | str = "N", tokens: int | str = "T", places: bool = False
 ) -> str:
     """The program, as text of the language.
 
     Args:
         decoder: of which model.
         batch, tokens: sizes of the first input; a name leaves one free.
-        last: logits of the last token alone, [N, 1, vocabulary].
+        places: logits of some tokens alone, [N, S, vocabulary]; a second input, int64 [S], says
+            which.
     """
     lines = [
         f"layer {decoder.name} {{",
@@ -32,6 +33,7 @@ def decoder_text(
         "",
         "    fn forward(",
         f"        tokens: Tensor<int64>[{batch}, {tokens}],",
+        *(["        places: Tensor<int64>[S],"] if places else []),
     ]
     cache = f"Tensor[{batch}, P, {decoder.groups}, {decoder.head_dim}]"
     count = decoder.layers
@@ -43,7 +45,7 @@ def decoder_text(
     for i in range(count):
         lines.append(f"        let block{i} = layers[{i}]({before}, keys{i}, values{i})")
         before = f"block{i}[0]"
-    shown = f"{before}[:, -1:]" if last else before
+    shown = f"gather({before}, places, axis=1)" if places else before
     head = "embed_tokens" if decoder.tied else "lm_head"
     lines += ["        return [", f"            {head}.logits(norm({shown})),"]
     for i in range(count):

@@ -19,7 +19,7 @@ from .session import Session
 
 
 class EngineSession(Session):
-    """Runs the program of `from_checkpoint.program`, whose logits are those of the last token.
+    """Runs the program of `from_checkpoint.program` that is told whose logits it is to give.
 
     Args:
         decoder: its sizes.
@@ -33,23 +33,30 @@ class EngineSession(Session):
         super().__init__(decoder)
         self.name = name
         self._run = run
-        self.reset()
+        shape = (1, 0, decoder.groups, decoder.head_dim)
+        self._cache = [np.zeros(shape, np.float32) for _ in range(2 * decoder.layers)]
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, target: str) -> Self:
         """See `Session.of`."""
         decoder = checkpoint.decoder
-        module = import_tri(decoder_text(decoder, last=True), weights=checkpoint.state())
+        module = import_tri(decoder_text(decoder, places=True), weights=checkpoint.state())
         if target == "interpreter":
             return cls(decoder, partial(run_module, module), "the reference interpreter")
         return cls(decoder, engine_of(module, target).run, target)
 
     def _feed(self, tokens: Array) -> Array:
-        logits, *self._cache = self._run([tokens[None], *self._cache])
-        return logits[0, -1]
+        return self._told(tokens, np.array([len(tokens) - 1]))[0]
 
-    def reset(self) -> None:
-        """See `Session.reset`."""
-        super().reset()
-        shape = (1, 0, self.decoder.groups, self.decoder.head_dim)
-        self._cache = [np.zeros(shape, np.float32) for _ in range(2 * self.decoder.layers)]
+    def _feed_all(self, tokens: Array) -> Array:
+        return self._told(tokens, np.arange(len(tokens)))
+
+    def _told(self, tokens: Array, places: Array) -> Array:
+        logits, *self._cache = self._run([tokens[None], places, *self._cache])
+        self._length += len(tokens)
+        return logits[0]
+
+    def rewind(self, length: int) -> None:
+        """See `Session.rewind`."""
+        super().rewind(length)
+        self._cache = [np.ascontiguousarray(part[:, :length]) for part in self._cache]

@@ -7,7 +7,7 @@ attention is causal, so that they change nothing before them. Not here: the kern
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Self, cast
@@ -110,14 +110,31 @@ class NativeSession(Session):
         return cls(decoder, layers, load_program(head), embeddings, output, rest["norm.weight"])
 
     def _feed(self, tokens: Array) -> Array:
-        values, start = np.zeros((1, 1, self.decoder.features), np.float32), self.length
+        *_, values = self._passed(tokens)
+        return self._logits(values[:, -1])
+
+    def _feed_all(self, tokens: Array) -> Array:
+        values = np.concatenate([*self._passed(tokens)], axis=1)
+        return np.stack([self._logits(values[:, n]) for n in range(len(tokens))])
+
+    def _logits(self, values: Array) -> Array:
+        """Of one token, from its values behind all layers, [1, features]."""
+        logits: Array = self._head(np.ascontiguousarray(values), self._norm, self._output)
+        return logits.reshape(-1)
+
+    def _passed(self, tokens: Array) -> Iterator[Array]:
+        """Values of tokens behind all layers, float32 [1, some, features], part by part."""
         while len(tokens):
             count = CHUNK if len(tokens) > _FEW else 1
             told, tokens = tokens[:count], tokens[count:]
-            values = self._layered(told, start, count)[:, len(told) - 1 : len(told)]
-            start += len(told)
-        logits: Array = self._head(np.ascontiguousarray(values[0]), self._norm, self._output)
-        return logits.reshape(-1)
+            yield self._layered(told, self._length, count)[:, : len(told)]
+            self._length += len(told)
+
+    def another(self) -> Self:
+        """See `Session.another`."""
+        other = super().another()
+        other._caches = [self._cache(_ROOM) for _ in self._caches]
+        return other
 
     def _layered(self, tokens: Array, start: int, count: int) -> Array:
         """Values of tokens behind all layers, float32 [1, count, features]."""

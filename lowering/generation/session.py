@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Self
@@ -32,6 +33,7 @@ class Session(ABC):
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
         self._length = 0
+        self._tokens: list[int] = []
 
     @classmethod
     @abstractmethod
@@ -63,6 +65,21 @@ class Session(ABC):
         Raises:
             OptionError: no tokens, or one that is not in the vocabulary.
         """
+        logits = self._feed(self._checked(tokens))
+        self._tokens += tokens
+        return logits
+
+    def feed_all(self, tokens: Sequence[int]) -> Array:
+        """Tell more tokens, see `feed`.
+
+        Returns:
+            The logits behind each of them, float32 [len(tokens), vocabulary].
+        """
+        logits = self._feed_all(self._checked(tokens))
+        self._tokens += tokens
+        return logits
+
+    def _checked(self, tokens: Sequence[int]) -> Array:
         given = np.asarray(tokens, np.int64)
         if given.ndim != 1 or not given.size:
             raise OptionError("a session is told at least one token")
@@ -71,20 +88,53 @@ class Session(ABC):
             raise OptionError(
                 f"token {wrong} is not in the vocabulary of {self.decoder.vocabulary}"
             )
-        logits = self._feed(given)
-        self._length += len(given)
-        return logits
+        return given
 
     @abstractmethod
     def _feed(self, tokens: Array) -> Array:
-        """See `feed`; tokens int64 [T]."""
+        """See `feed`; tokens int64 [T]. Adds to the length."""
+
+    def _feed_all(self, tokens: Array) -> Array:
+        """See `feed_all`; one by one, where an engine has nothing better."""
+        return np.stack([self._feed(tokens[n : n + 1]) for n in range(len(tokens))])
+
+    def rewind(self, length: int) -> None:
+        """Forget all tokens but so many of the first.
+
+        Raises:
+            OptionError: it was told fewer.
+        """
+        if not 0 <= length <= self._length:
+            raise OptionError(f"{self._length} tokens were told; not {length}")
+        self._length = length
+        self._tokens = self._tokens[:length]
+
+    def keep(self, tokens: Sequence[int]) -> int:
+        """Forget all tokens that are not the beginning of these, and the last of these.
+
+        Returns:
+            How many are left: those behind are to be told.
+        """
+        pairs = enumerate(zip(self._tokens, tokens[:-1], strict=False))
+        same = next((n for n, (a, b) in pairs if a != b), min(len(self._tokens), len(tokens) - 1))
+        self.rewind(same)
+        return same
 
     def reset(self) -> None:
         """Forget all tokens."""
-        self._length = 0
+        self.rewind(0)
+
+    def another(self) -> Self:
+        """A session with the same weights that was told nothing; use both in one thread alone."""
+        other = copy(self)
+        other.reset()
+        return other
 
 
-_SESSIONS: Mapping[str, str] = {"native": "native_session:NativeSession"}
+_SESSIONS: Mapping[str, str] = {
+    "native": "native_session:NativeSession",
+    "transformers": "transformers_session:TransformersSession",
+}
 _OTHER = "engine_session:EngineSession"
 
 
@@ -93,7 +143,8 @@ def open_session(model: str | Path, engine: str = "native") -> Session:
 
     Args:
         model: a Hugging Face folder, or a `.gguf` file.
-        engine: `interpreter`, or a target with its options.
+        engine: `interpreter`, a target with its options, or `transformers`, which reads the files
+            itself.
 
     Raises:
         SourceError, ParameterError: see `from_checkpoint.folder.from_folder`.

@@ -1,15 +1,16 @@
-"""`triton generate`: a language model continues a text."""
+"""`triton generate`: a language model continues a text, or answers in a chat."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from ...ir.errors import OptionError
-from ...lowering.from_checkpoint.folder import end_tokens
-from ...lowering.from_checkpoint.gguf_file import end_tokens_of_gguf
-from ...lowering.generation import open_session
-from ...runtime.generation import Pace, Sampling, Tokenizer
-from ...runtime.generation import generate as tokens_after
+from ...lowering.generation.language_model import LanguageModel, open_language_model
+from ...runtime.chat_template import Message
+from ...runtime.generation import Pace, Sampling
 from ..console import note, print_json, progress
 from .options import Generate
 
@@ -17,27 +18,51 @@ from .options import Generate
 def generate(options: Generate) -> None:
     """Print the text as it comes, and how quickly it came."""
     sampling = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
-    one_file = options.model.suffix == ".gguf"
-    if one_file and options.tokenizer is None:
-        raise OptionError("tokens of a .gguf file need a tokenizer: --tokenizer tokenizer.json")
-    tokenizer = Tokenizer(options.tokenizer or options.model / "tokenizer.json")
-    prompt = tokenizer.encode(options.prompt)
+    if options.prompt is None and (options.json or not options.chat):
+        raise OptionError("give --prompt; with --chat alone, lines of standard input are the chat")
+    if options.system is not None and not options.chat:
+        raise OptionError("--system goes with --chat")
     with progress() as bar:
         bar.add_task(f"Compiling {options.model} for {options.engine}", total=None)
-        session = open_session(options.model, options.engine)
-    stop = (end_tokens_of_gguf if one_file else end_tokens)(options.model)
-    pace = Pace(len(prompt))
-    chosen = tokens_after(session, prompt, options.max_tokens, sampling=sampling, stop=stop)
-    parts: list[tuple[int, str]] = []
-    for token, text in tokenizer.stream(pace.watch(chosen)):
-        parts.append((token, text))
+        model = open_language_model(options.model, options.engine, tokenizer=options.tokenizer)
+    messages: list[Message] = []
+    if options.system is not None:
+        messages.append({"role": "system", "content": options.system})
+    for line in _lines() if options.prompt is None else [options.prompt]:
+        messages.append({"role": "user", "content": line})
+        prompt = model.prompt(messages if options.chat else line)
+        answer = _answer(model, prompt, options, sampling)
+        messages.append({"role": "assistant", "content": answer})
+
+
+def _lines() -> Iterator[str]:
+    """What a person says, line by line."""
+    while True:
+        if sys.stdin.isatty():
+            print("> ", end="", file=sys.stderr, flush=True)
+        if not (line := sys.stdin.readline()):
+            return
+        if line.strip():
+            yield line.rstrip("\n")
+
+
+def _answer(
+    model: LanguageModel, prompt: Sequence[int], options: Generate, sampling: Sampling
+) -> str:
+    """Print what follows a prompt, and give it."""
+    pace, text_of = Pace(len(prompt)), model.tokenizer.text_after(prompt)
+    tokens: list[int] = []
+    parts: list[str] = []
+    for token in pace.watch(model.tokens_after(prompt, options.max_tokens, sampling)):
+        tokens.append(token)
+        parts.append(text_of(token))
         if not options.json:
-            print(text, end="", flush=True)
+            print(parts[-1], end="", flush=True)
+    text, engine = "".join(parts), model.session.name
     if options.json:
-        text = "".join(text for _, text in parts)
-        tokens = [token for token, _ in parts]
-        facts = {"engine": session.name, "prompt": prompt, "tokens": tokens, "text": text}
+        facts: dict[str, Any] = {"engine": engine, "prompt": prompt, "tokens": tokens, "text": text}
         print_json({**facts, "pace": asdict(pace)})
-        return
-    print()
-    note("triton", f"{pace.words()}, on {session.name}")
+    else:
+        print()
+        note("triton", f"{pace.words()}, on {engine}")
+    return text

@@ -75,6 +75,28 @@ Provider = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
+LanguageModel = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="A folder with config.json and .safetensors, or a .gguf file.",
+        show_default=False,
+    ),
+]
+TokenizerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--tokenizer", metavar="FILE", help="A tokenizer.json.", show_default="that of the folder"
+    ),
+]
+TextEngine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="TARGET",
+        help="native, onnx, pytorch or interpreter, with options; or transformers.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
@@ -626,28 +648,25 @@ class Generate:
     Example: triton generate BitNet-b1.58-2B4T --prompt 'Ternary weights' --max-tokens 64
     """
 
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="A folder with config.json and .safetensors, or a .gguf file.",
-            show_default=False,
-        ),
-    ]
+    model: LanguageModel
     prompt: Annotated[
-        str, typer.Option("--prompt", metavar="TEXT", help="What to continue.", show_default=False)
-    ]
-    tokenizer: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="A tokenizer.json.", show_default="that of the folder"),
+        str | None, typer.Option("--prompt", metavar="TEXT", help="What to continue, or to answer.")
     ] = None
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            help="Answer, by the model's chat template. Without --prompt, line by line of stdin.",
+        ),
+    ] = False
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What a chat begins with, for the model.")
+    ] = None
+    tokenizer: TokenizerFile = None
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", min=1, max=1_000_000, help="Tokens at most.")
     ] = 128
-    engine: Annotated[
-        str,
-        typer.Option(metavar="TARGET", help="native, onnx, pytorch or interpreter, with options."),
-    ] = "native"
+    engine: TextEngine = "native"
     temperature: Annotated[
         float, typer.Option(min=0, help="Of the draw; 0 takes the likeliest token.")
     ] = 0.0
@@ -659,8 +678,46 @@ class Generate:
     json: Json = False
 
 
+@dataclass(frozen=True)
+class Evaluate:
+    """Tell how well a language model foretells a text, and whether two engines agree on it.
+
+    Perplexity and bits a byte, over windows of tokens. With --against the same on another engine,
+    such as transformers: the largest difference of two logits, and how many tokens are the same
+    when each continues the text. Exits with 1 where they part.
+
+    Example: triton evaluate BitNet-b1.58-2B4T --text pages.txt --against transformers
+    """
+
+    model: LanguageModel
+    text: Annotated[
+        Path, typer.Option("--text", metavar="FILE", help="A text in UTF-8.", show_default=False)
+    ]
+    tokenizer: TokenizerFile = None
+    engine: TextEngine = "native"
+    against: Annotated[
+        str | None, typer.Option(metavar="TARGET", help="Another engine to compare with.")
+    ] = None
+    window: Annotated[
+        int, typer.Option(min=2, max=1_000_000, help="Tokens that are told together.")
+    ] = 512
+    stride: Annotated[
+        int, typer.Option(min=1, help="Tokens from one window to the next, below --window.")
+    ] = 256
+    tokens: Annotated[
+        int | None, typer.Option(min=2, help="Take so many tokens of the text.", show_default="all")
+    ] = None
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, help="Tokens to continue with --against.")
+    ] = 256
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="By how much logits may differ with --against.")
+    ] = 0.1
+    json: Json = False
+
+
 COMMANDS = (
-    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Generate, Profile, Energy),
+    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Generate, Evaluate, Profile, Energy),
     *(Verify, Explore, Serve, Info, Devices, Doctor),
 )
 """In the order of the help."""

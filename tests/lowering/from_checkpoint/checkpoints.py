@@ -178,3 +178,58 @@ def _formed(kind: str, name: str, array: np.ndarray) -> list[tuple[str, np.ndarr
 
 
 _PACKED = ("bitnet-packed", "bitnet-packed-inverse")
+
+
+WINDOW, STRIDE = 64, 24
+
+
+def long_text() -> np.ndarray:
+    """int64 [150]: what perplexities are recorded of, in windows of `WINDOW`, `STRIDE` apart."""
+    return np.random.default_rng(8).integers(0, VOCABULARY, 150)
+
+
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>"}
+
+MESSAGES: dict[str, list[dict[str, str]]] = {
+    "one": [{"role": "user", "content": " What is a trit? "}],
+    "turns": [
+        {"role": "system", "content": "Be brief: <b>&amp;</b>."},
+        {"role": "user", "content": "Hi\n\nthere"},
+        {"role": "assistant", "content": "Hello, \u00e9!"},
+        {"role": "user", "content": "Bye"},
+    ],
+}
+
+TEMPLATES = {
+    "chatml": """{%- for message in messages %}
+    {{- '<|im_start|>' + message.role + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}""",
+    "bitnet": (
+        "{% set loop_messages = messages %}{% for message in loop_messages %}"
+        "{% set content = message['role'] | capitalize + ': '+ message['content'] | trim + "
+        "'<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% endif %}"
+        "{{ content }}{% endfor %}{% if add_generation_prompt %}{{ 'Assistant: ' }}{% endif %}"
+    ),
+    "statements": """{% set ns = namespace(system='', count=0) %}
+{% for message in messages %}
+    {% if message.role == 'system' %}
+        {% set ns.system = message.content %}
+        {% continue %}
+    {% endif %}
+    {% set ns.count = ns.count + 1 %}
+    {% if message.role not in ['user', 'assistant'] %}
+        {{ raise_exception('unknown role') }}
+    {% endif %}
+    {% if message.role == 'assistant' %}
+    {% generation %}{{ message.content ~ eos_token }}{% endgeneration %}
+    {% else %}
+[{{ ns.count }}] {{ message | tojson }} {{ ns.system }}
+    {% endif %}
+{% endfor %}
+{% if tools %}{{ tools }}{% endif %}
+{% for n in range(3) %}{{ '=' * n }}{% endfor %}""",
+}
+"""Of chats: what Qwen has, what BitNet b1.58 2B4T has, and all statements."""

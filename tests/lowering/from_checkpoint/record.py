@@ -1,4 +1,5 @@
-"""Record what Transformers computes for each small checkpoint: logits, and tokens chosen greedily.
+"""Record what Transformers computes for each small checkpoint: logits, tokens chosen greedily, and
+perplexities; and what it makes of chats.
 
     pip install transformers==5.24.0 accelerate==1.15.0
     python tests/lowering/from_checkpoint/record.py
@@ -20,13 +21,24 @@ import numpy as np
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from checkpoints import KINDS, tokens, write_folder  # noqa: E402
+from checkpoints import (  # noqa: E402
+    KINDS,
+    MESSAGES,
+    SPECIAL,
+    STRIDE,
+    TEMPLATES,
+    WINDOW,
+    long_text,
+    tokens,
+    write_folder,
+)
 
 GREEDY = 12
 
 
 def recorded() -> dict[str, np.ndarray]:
-    """`KIND.logits`, float32 [2, 9, vocabulary], and `KIND.greedy`, int64 [4 + GREEDY]."""
+    """`KIND.logits`, float32 [2, 9, vocabulary]; `KIND.greedy`, int64 [4 + GREEDY]; `KIND.nats`,
+    the negative log-probability of the tokens of `long_text`; `chat.TEMPLATE.MESSAGES`, texts."""
     os.environ["TORCHDYNAMO_DISABLE"] = "1"
     import torch
 
@@ -47,7 +59,34 @@ def recorded() -> dict[str, np.ndarray]:
                     pad_token_id=0,
                 )
             results[f"{kind}.greedy"] = chosen[0].numpy()
+            results[f"{kind}.nats"] = np.array(nats(model, torch.from_numpy(long_text()[None])))
+    render: Any = resolve_name("transformers.utils.chat_template_utils:render_jinja_template")
+    for name, template in TEMPLATES.items():
+        for chat, messages in MESSAGES.items():
+            (text,), _ = render(
+                [messages], chat_template=template, add_generation_prompt=True, **SPECIAL
+            )
+            results[f"chat.{name}.{chat}"] = np.array(text)
     return results
+
+
+def nats(model: Any, text: Any) -> float:
+    """The loop of https://huggingface.co/docs/transformers/perplexity, its losses as a sum."""
+    import torch
+
+    total, before = 0.0, 0
+    for begin in range(0, text.size(1), STRIDE):
+        end = min(begin + WINDOW, text.size(1))
+        given = text[:, begin:end]
+        target = given.clone()
+        target[:, : -(end - before)] = -100
+        with torch.no_grad():
+            loss = model(given, labels=target).loss
+        total += float(loss) * int((target[:, 1:] != -100).sum())
+        before = end
+        if end == text.size(1):
+            return total
+    return total
 
 
 if __name__ == "__main__":

@@ -61,3 +61,26 @@ def test_tokens_that_are_none(tmp_path: Path) -> None:
 
 def test_all_kinds_are_tried() -> None:
     assert {kind for kind, _ in CASES} <= set(KINDS)
+
+
+@pytest.mark.parametrize("engine", ["native", "interpreter"])
+def test_sessions_forget_and_multiply(engine: str, tmp_path: Path) -> None:
+    session = open_session(write_folder("bitnet-packed", tmp_path), engine)
+    text = tokens()[0].tolist()
+    expected = RECORDS["bitnet-packed.logits"][0]
+
+    def near(actual: np.ndarray, wanted: np.ndarray) -> None:
+        np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=2e-5)
+
+    near(session.feed_all(text), expected)
+    session.rewind(4)
+    other = session.another()
+    near(session.feed_all(text[4:7]), expected[4:7])
+    near(other.feed(text[:3]), expected[2])
+    near(session.feed(text[7:8]), expected[7])
+    near(other.feed_all(text[3:]), expected[3:])
+    assert session.keep([*text[:5], VOCABULARY - 1, 3]) == session.length == 5
+    near(session.feed(text[5:6]), expected[5])
+    assert session.keep(text[:6]) == 5 and session.keep(text[:1]) == 0 and other.length == len(text)
+    with pytest.raises(OptionError, match="9 tokens were told; not 10"):
+        other.rewind(10)
