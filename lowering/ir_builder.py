@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import LocationAttr, TensorType, UnknownLoc
@@ -17,9 +18,12 @@ from ..dialects import tensor
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import dense_constant
+from ..dialects.shapes import DYNAMIC
+from ..dialects.tensor.formula import Formula, Writer
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..ir.arrays import Array
 from ..ir.store import ParameterStore
+from .problems import ProblemError
 
 
 @dataclass
@@ -72,3 +76,27 @@ class Builder:
         rows = self.add(tensor.GatherRowsOp(front, indices))
         lead, rest = range(count, count + axis), range(count + axis, count + rank - 1)
         return self.permute(rows, [*lead, *range(count), *rest])
+
+
+def with_zeros_between(e: Writer, x: SSAValue, strides: Sequence[int]) -> SSAValue:
+    """x [N, C, …] with strides - 1 zeros between its elements along each spatial axis.
+
+    Four axes are enough for that on the way: what has more is no image to a circuit.
+
+    Raises:
+        ProblemError: a size that is not known.
+    """
+    shape = list(tensor_type(x).get_shape())
+    if DYNAMIC in shape[1:]:
+        raise ProblemError("its image must have fixed sizes")
+    for axis, stride in enumerate(strides, 2):
+        if stride == 1:
+            continue
+        rows, row = prod(shape[2 : axis + 1]), prod(shape[axis + 1 :])
+        x = e.add(tensor.ReshapeToOp(x, [-2, shape[1], rows, row]))
+        x = e.add(tensor.PadToOp(x, [0] * 4, [0, 0, 0, (stride - 1) * row]))
+        shape[axis] *= stride
+        x = e.add(tensor.ReshapeToOp(x, [-2, *shape[1:]]))
+        shape[axis] -= stride - 1
+        x = Formula(e, x).cut(axis, 0, shape[axis]).value
+    return x

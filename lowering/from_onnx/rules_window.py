@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
+from ..ir_builder import with_zeros_between
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
 from .rules_linear import centred, exact_integers, scale_of, trits_of
@@ -145,7 +146,8 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
             window.high[axis] = pads - window.low[axis]
             if full < wanted:
                 extra[axis] += wanted - full
-    spaced = _spaced(e, x, window.strides)
+    check_size([*static(image, "image"), *window.strides])
+    spaced = with_zeros_between(e, x, window.strides)
     inputs, outputs = static(e.sizes(weight)[:2], "channels")
     if groups < 1 or inputs % groups:
         raise ProblemError(f"{inputs} channels do not fall into {groups} groups")
@@ -159,23 +161,6 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
     inner = Window(e, Call("", "", 1, [], {}), kernel, list(e.sizes(spaced)[2:]))
     inner.dilation, inner.low, inner.high = window.dilation, low, high
     return convolution(e, spaced, joined, call.optional(2), inner, groups)
-
-
-def _spaced(e: Builder, x: SSAValue, strides: list[int]) -> SSAValue:
-    """x with strides - 1 zeros between its elements along each spatial axis."""
-    for index, stride in enumerate(strides):
-        if stride == 1:
-            continue
-        axis, sizes = 2 + index, list(e.sizes(x))
-        (size,) = static([sizes[axis]], "image")
-        check_size([size, stride])
-        wide = e.add(tensor.UnsqueezeOp(x, [axis + 1]))
-        high = [0] * (len(sizes) + 1)
-        high[axis + 1] = stride - 1
-        wide = e.add(tensor.PadToOp(wide, [0] * len(high), high))
-        sizes[axis] = size * stride
-        x = e.cut(e.reshape(wide, sizes), axis, 0, (size - 1) * stride + 1)
-    return x
 
 
 RULES: dict[str, Rule] = {

@@ -17,10 +17,11 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.formula import Formula
 from ...ir.trits import unpack_trits
+from ..ir_builder import with_zeros_between
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
 from .rules_onnx import deep_convolution
-from .rules_shape import cut, pads
+from .rules_shape import pads
 from .sizes import Sizes, is_free, product, static
 from .torch_builder import Builder, Known, Rule, Weight, array_of, keep
 
@@ -234,7 +235,7 @@ def _conv_transpose(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAVal
     )
     if e.known(call["weight"]) is None:
         raise ProblemError("its weight is computed; only parameters are turned round")
-    x, groups = _spaced(e, x, strides), call.integer("groups")
+    x, groups = with_zeros_between(e, x, strides), call.integer("groups")
     kernel = static(e.sizes(call["weight"])[2:], "kernel")
     low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
     high = [n + more for n, more in zip(low, extra, strict=True)]
@@ -267,25 +268,6 @@ class _Turned:
             outputs * self.groups, inputs // self.groups, *kernel
         )
         return joined.contiguous()
-
-
-def _spaced(e: Builder, x: SSAValue, strides: list[int]) -> SSAValue:
-    """x with strides - 1 zeros between its elements along each spatial axis."""
-    for index, stride in enumerate(strides):
-        if stride == 1:
-            continue
-        axis, shape = 2 + index, list(tensor_type(x).get_shape())
-        size = shape[axis]
-        if size < 0:
-            raise ProblemError("its image must have fixed sizes")
-        x = e.add(tensor.UnsqueezeOp(x, [axis + 1]))
-        high = [0] * (len(shape) + 1)
-        high[axis + 1] = stride - 1
-        x = e.add(tensor.PadToOp(x, [0] * len(high), high))
-        joined = [-2 if a == 0 else n for a, n in enumerate(shape)]
-        joined[axis] = size * stride
-        x = cut(e, e.add(tensor.ReshapeToOp(x, joined)), axis, 0, (size - 1) * stride + 1)
-    return x
 
 
 def _packed_weight(e: Builder, call: Call, shape: Sequence[int]) -> tuple[Weight, SSAValue | None]:

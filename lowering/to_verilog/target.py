@@ -75,6 +75,9 @@ class VerilogOptions(TargetOptions):
     observer: Literal["minmax", "percentile", "entropy", "mse"] | None = option(
         None, "how ranges follow from `calibration`, by default minmax; see the pass `calibrate`"
     )
+    precision: str | None = option(
+        None, "other bits for layers, with `calibration`: conv1:bits=4,weights=3;fc:weights=6"
+    )
     inputs: str | None = option(
         None,
         "what float inputs without a quantiser hold: NAME:TYPE*SCALE, several with `;` between; "
@@ -324,6 +327,7 @@ def _quantization(options: VerilogOptions) -> str | None:
     """
     values = {
         "bits": options.bits, "weight-bits": options.weight_bits, "observer": options.observer,
+        "precision": options.precision,
     }  # fmt: skip
     names = [name for name, value in values.items() if value is not None]
     if options.calibration is None:
@@ -338,6 +342,7 @@ def _quantization(options: VerilogOptions) -> str | None:
         bits=options.bits or 8,
         weights=options.weight_bits or 8,
         observer=options.observer or "minmax",
+        precision=options.precision or "",
     )
 
 

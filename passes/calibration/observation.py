@@ -7,7 +7,7 @@ worth a range is the business of a pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -51,7 +51,7 @@ def observe(
     *,
     observer: str = "minmax",
     percentile: float = 99.9,
-    grid: Grid | None = None,
+    grids: Callable[[str], Grid] = lambda _: Grid(),
     progress: bool = False,
 ) -> dict[str, Range]:
     """The range of each of `values` over the batches `samples`.
@@ -63,10 +63,10 @@ def observe(
         samples: batches, each with one array an argument of `function`; gone over once.
         observer: `minmax` takes the extremes. `percentile` leaves out what lies beyond the
             percentiles `100 - percentile` and `percentile`. `mse` shrinks the extremes, in steps of
-            1 % of the range's size, to where the mean squared error of `grid` is least. `entropy`
-            cuts off at the magnitude where `grid` loses least information (see `observers`).
+            1 % of the range's size, to where the mean squared error of its grid is least. `entropy`
+            cuts off at the magnitude where its grid loses least information (see `observers`).
         percentile: for the observer of that name; above 50, up to 100.
-        grid: for the observers `mse` and `entropy`.
+        grids: for the observers `mse` and `entropy`: that of each name.
         progress: show a bar on stderr when it is a terminal.
 
     Raises:
@@ -81,7 +81,7 @@ def observe(
     for name, value in values.items():
         _check_seen(name, value, seen[value])
     return {
-        name: range_of(seen[value], observer, percentile=percentile, grid=grid)
+        name: range_of(seen[value], observer, percentile=percentile, grid=grids(name))
         for name, value in values.items()
     }
 

@@ -13,6 +13,7 @@ def integer_pipeline(
     weights: int = 8,
     observer: str = "minmax",
     samples: int | None = None,
+    precision: str = "",
 ) -> str:
     """The pipeline, as text.
 
@@ -22,11 +23,13 @@ def integer_pipeline(
         weights: bits of float weights.
         observer: how ranges follow from samples, see `calibrate`.
         samples: how many of them; all by default.
+        precision: other bits for layers by name, see `precision`.
     """
     limit = "" if samples is None else f" samples={samples}"
     ranges = "" if observer == "minmax" else f" observer={observer}"
     given = "" if data is None else f'data="{data}"{limit}{ranges} '
-    quantize = f"quantize-activations{{{given}bits={bits} weights={weights} signed=false}}"
+    layers = f' precision="{precision}"' if precision else ""
+    quantize = f"quantize-activations{{{given}bits={bits} weights={weights} signed=false{layers}}}"
     return (
         "free-batch,expose-logits,drop-dynamic-rounding,fold-constants,fuse-linear,fold-constants,"
         f"canonicalize,recognize-quantizers,{quantize},requantize,cse,dce"

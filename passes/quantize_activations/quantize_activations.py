@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, cast
 
@@ -42,6 +43,7 @@ from ..requantize.integer_products import IntegerProduct
 from ..requantize.requantize import has_integer_form
 from ..skip_zeros.bias_correction import correct_biases, correctable, mean_sums
 from .calibrate import no_samples
+from .precision import Widths, check_layers, parsed_precision, width
 
 _AVERAGES = (tensor.AvgPoolOp, tensor.GlobalAvgPoolOp, tensor.ReduceMeanOp)
 
@@ -126,6 +128,10 @@ class QuantizeActivationsPass(ModulePass):
     """With `weights`: one scale for all channels in products that no other product follows, so that
     the integers of a result can be compared."""
 
+    precision: str = ""
+    """Other bits for layers by name: `conv1:bits=4,weights=3;fc:weights=6`. Such a name is the key
+    of a weight, with `.weight` behind or without; `weights` counts where that option is given."""
+
     skip: tuple[str, ...] = ()
     """Keys of parameters whose products stay as they are."""
 
@@ -148,11 +154,22 @@ class QuantizeActivationsPass(ModulePass):
         for what, value in (("samples", self.samples), ("batch", self.batch)):
             if value is not None and value < 1:
                 raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        parsed_precision(self.precision)
 
-    @property
-    def grid(self) -> Grid:
-        """The integer grids the options ask for."""
-        return Grid(self.bits, self.symmetric, self.signed)
+    @cached_property
+    def _stated(self) -> Mapping[str, Widths]:
+        return parsed_precision(self.precision)
+
+    def grid(self, name: str) -> Grid:
+        """The integer grids the options ask for, for the activation of that name."""
+        bits = width(self._stated, name, "bits", self.bits)
+        return Grid(bits, self.symmetric, self.signed)
+
+    def bits_of_weights(self, name: str) -> int | None:
+        """Those of the layer whose weight has that name; `None` where weights stay floats."""
+        if self.weights is None:
+            return None
+        return width(self._stated, name, "weights", self.weights)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         keys = [parameter.key.data for parameter in parameters(op)]
@@ -229,7 +246,7 @@ def calibrate(
         samples,
         observer=options.observer,
         percentile=options.percentile,
-        grid=options.grid,
+        grids=options.grid,
         progress=progress,
     )
 
@@ -268,6 +285,7 @@ def quantize(
         samples: for the option `correct_bias`: batches as for `calibrate`.
 
     Raises:
+        OptionError: `precision` names no layer.
         PassError: an activation has no range, or there are no samples to correct biases with.
     """
     options = options or QuantizeActivationsPass()
@@ -281,18 +299,20 @@ def quantize(
     block = _block(entry_function(module, options.function))
     unused = unused_ops(block)
     products = list(_selected(block, options))
+    check_layers(options.precision, [_name(product) for product in products])
     function = entry_function(module, options.function)
     layers: list[Layer] = [p for p in products if options.correct_bias and correctable(p)]
     means = mean_sums(module, function, layers, samples)
     for name, value in values.items():
-        _insert_pair(module, block, value, options.grid.quantization(ranges[name]))
+        _insert_pair(module, block, value, options.grid(name).quantization(ranges[name]))
     if layers:
         wanted = zip(layers, means, strict=True)
         replaced = correct_biases(module, function, dict(wanted), samples)
         products = [cast(Product, replaced.get(op, op)) for op in products]
     last = _last_products(products)
     for product in products:
-        _make_integer(module, product, options.weights, options.comparable and product in last)
+        weights = options.bits_of_weights(_name(product))
+        _make_integer(module, product, weights, options.comparable and product in last)
     erase_unused_except(block, unused)
 
 

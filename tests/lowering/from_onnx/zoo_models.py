@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 Array = NDArray[Any]
 
@@ -209,6 +209,35 @@ def averaged(seed: int = 0) -> Any:
     return g.model(["N", 3, 6, 6], g.node("MatMul", x, g.weight((6, 4), 4, 0.1)))
 
 
+def transposed(seed: int = 0) -> Any:
+    """An image that a transposed convolution doubles again."""
+    g = Graph(seed)
+    x = activation(g, convolution(g, g.quant("x", 4, 0.25), (3, 4, 3), 3, 0.21, 2), 4, 3, 0.5)
+    x = g.node("ConvTranspose", x, g.weight((4, 4, 2, 2), 3, 0.21), strides=[2, 2])
+    x = activation(g, x, 4, 3, 0.5)
+    return g.model(["N", 3, 6, 6], convolution(g, x, (4, 3, 1), 3, 0.21))
+
+
+def int64_parameters(seed: int = 0) -> Any:
+    """Quantisers whose zero points and numbers of bits are int64."""
+    model = several_bits(seed)
+    for constant in model.graph.initializer:
+        value = numpy_helper.to_array(constant)
+        if value.shape == () and value.dtype == np.float32 and value == np.rint(value):
+            whole = value.astype(np.int64)
+            constant.CopyFrom(numpy_helper.from_array(whole, constant.name))
+    return model
+
+
+def stated(seed: int = 0) -> Any:
+    """Inputs that no quantiser says anything of: halves from -4 to 3.5."""
+    g = Graph(seed)
+    x = g.node("Reshape", "x", g.constant(np.array([-1, 24])))
+    for inputs, outputs in ((24, 16), (16, 12)):
+        x = activation(g, g.node("MatMul", x, g.weight((inputs, outputs), 2, 0.4)), outputs, 2, 0.5)
+    return g.model(["N", 24], g.node("MatMul", x, g.weight((12, 5), 2, 0.4)))
+
+
 MODELS = {
     "tfc_1w1a": lambda: tfc(1, 1),
     "tfc_1w2a": lambda: tfc(1, 2),
@@ -221,5 +250,7 @@ MODELS = {
     "several_bits": several_bits,
     "unet_3w3a": unet,
     "averaged_4w4a": averaged,
+    "transposed_3w3a": transposed,
+    "int64_parameters": int64_parameters,
 }
 """Each makes a model; the input `x` has a free batch."""

@@ -67,7 +67,7 @@ def test_all_percent_are_the_extremes() -> None:
 def test_least_squares_beats_the_extremes(bits: int) -> None:
     x = np.random.default_rng(2).standard_t(3, size=(4000, 4)).astype(np.float32)
     grid = Grid(bits)
-    (best,) = observed([x], "x", observer="mse", grid=grid)
+    (best,) = observed([x], "x", observer="mse", grids=lambda _: grid)
     (extremes,) = observed([x], "x")
     wide = np.asarray(x, np.float64)
 
