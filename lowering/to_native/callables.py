@@ -87,6 +87,7 @@ def program_content(
     recipe = options.kernels().name
     parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
     parts += [options.precision, options.spikes, *(["outside"] if options.outside else [])]
+    parts += [] if options.winograd else ["direct"]
     return kept(
         " ".join(parts),
         lambda: _compiled(module, options),

@@ -64,6 +64,9 @@ class NativeOptions(TargetOptions):
         "matrices of trits, and outputs that begin with an input, stay in the caller's memory; for "
         "programs in this process alone",
     )
+    winograd: bool = option(
+        True, "float convolutions with windows of 3x3 may take 16 products for 36, by Winograd"
+    )
     name: str | None = option(None, "name of the C function; by default the model's")
 
     def machine(self) -> Machine:
@@ -122,6 +125,8 @@ class NativeTarget(Target[NativeOptions]):
             words.insert(0, f"recipe={options.kernels().name}")
         if options.outside:
             words.append("outside=true")
+        if not options.winograd:
+            words.append("winograd=false")
         keep = "integers" if options.precision == "float32" else "ternary"
         return native_stages(" ".join(words), options.spikes, keep)
 

@@ -83,6 +83,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
     part of are in memory of whoever runs the program. Only the addresses of matrices stand among
     the constants then, so that the code is that of any weights."""
 
+    winograd: bool = True
+    """Whether float convolutions with windows of 3×3 may go by tiles of places (`winograd`)."""
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise OptionError(
@@ -96,7 +99,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
         recipe = _recipe(self.recipe)
         batch = self.trace or None
         precision = cast("Precision", self.precision)
-        compilation = Compilation(op, recipe, precision, batch, outside=self.outside)
+        compilation = Compilation(
+            op, recipe, precision, batch, outside=self.outside, winograd=self.winograd
+        )
         functions = compilation.compile()
         for old in list(op.ops):
             op.body.block.erase_op(old)

@@ -39,6 +39,7 @@ from .schedule import schedule
 from .sharing import share_memory
 from .sizes import Size
 from .trace import Trace, counter, facts_of
+from .winograd import use_winograd
 from .writer import rules
 
 RULES: Mapping[type[Operation], Planner] = {
@@ -73,6 +74,7 @@ class Compilation:
         batch: int | None = None,
         *,
         outside: bool = False,
+        winograd: bool = True,
     ) -> None:
         self._module = module
         self._copy = module.clone()
@@ -88,6 +90,7 @@ class Compilation:
         self._function = function
         self._batch = batch
         self._outside = outside
+        self._winograd = winograd
 
     def compile(self) -> list[Operation]:
         """The functions that take the place of the module's.
@@ -114,6 +117,8 @@ class Compilation:
         fuse(program)
         narrow_constants(program.steps)
         use_dots(program, narrow_tensors(program))
+        if self._winograd:
+            use_winograd(program)
         trit_constants.pack_trits(program)
         assembly = Assembly(program, outputs, None if self._batch is None else counter())
         functions, constants = assembly.write()

@@ -1,0 +1,359 @@
+"""Convolutions of floats with windows of 3×3 by Winograd's F(2×2, 3×3): 16 products for 36.
+
+Lavin and Gray 2016 (arXiv 1509.09308), section 4.1. A tile d of 4×4 places and a window g become
+BᵀdB and GgGᵀ, which are multiplied place by place and summed over the channels: 16 products of
+matrices; AᵀmA of a sum m is 2×2 places of the result. It is done for some rows of tiles at a time,
+so that they stay in a near cache. Where a size is odd the last tiles overlap those before.
+Not here: for which convolutions (`winograd`), loops around steps (`repetition`), code (`loops`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.builder import Builder
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Block, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from .combiners import fuse_products
+from .nests import Access, Nest
+from .program import Program, Step
+from .repetition import LoopStep
+from .sizes import ONE, ZERO, Size
+from .structured import planned
+from .views import Buffer, View
+
+_IN = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
+_OUT = ((1, 1, 1, 0), (0, 1, -1, -1))
+_WEIGHTS, _HALVES = ((1, 0, 0), (1, 1, 1), (1, -1, 1), (0, 0, 1)), (1.0, 0.5, 0.5, 1.0)
+"""Bᵀ, Aᵀ; rows of G, and what they are multiplied by."""
+_NEAR = 192 << 10
+"""Bytes of tiles, before and behind the products, that stay in a near cache; half of what weights
+take where that is more, since every turn reads all of them."""
+_APART = 80
+"""Floats between one matrix and the next: some lines of a cache."""
+
+_Matrix = Sequence[Sequence[int]]
+
+
+class Convolution(NamedTuple):
+    """A convolution: arguments of its body and loops of its nest, the image's rows before columns.
+
+    Attributes:
+        batch: the loop over images, if there is more than one.
+        outs, rows, columns: loops over the result.
+        channels, down, right: loops of the sum.
+    """
+
+    image: SSAValue
+    weights: SSAValue
+    batch: int | None
+    outs: int
+    rows: int
+    columns: int
+    channels: int
+    down: int
+    right: int
+
+
+class _Span(NamedTuple):
+    """Tiles along an axis: the first place, how many, and the number of the first."""
+
+    start: int
+    tiles: int
+    number: int
+
+
+def _spans(size: int) -> list[_Span]:
+    """Tiles for so many places; the last one overlaps those before where these are odd."""
+    whole = _Span(0, size // 2, 0)
+    return [whole, _Span(size - 2, 1, size // 2)] if size % 2 else [whole]
+
+
+def steps_of(program: Program, nest: Nest, conv: Convolution) -> list[Step]:
+    """What is done in the place of a convolution."""
+    sizes = [nest.sizes[d].at(1) for d in (conv.rows, conv.columns, conv.channels, conv.outs)]
+    height, width, channels, outs = sizes
+    before, weights = _transformed(program, nest, conv)
+    behind: list[Step] = []
+    batch = [] if conv.batch is None else [conv.batch]
+    x, y = nest.reads[conv.image], nest.writes[0]
+    if x.strides[conv.channels] != ONE:
+        loops = [*batch, conv.rows, conv.columns, conv.channels]
+        _, turned, copy = _turned(program, nest, x, loops, more=2)
+        before.append(planned(program, copy))
+        stride = dict(zip(loops, turned.strides, strict=True))
+        stride |= {conv.down: stride[conv.rows], conv.right: stride[conv.columns]}
+        nest = replace(nest, reads={**nest.reads, conv.image: _in_loops(nest, turned, stride)})
+    if y.strides[conv.outs] != ONE:
+        loops = [*batch, conv.rows, conv.columns, conv.outs]
+        given, turned, copy = _turned(program, nest, y, loops)
+        copy = replace(copy, reads=dict.fromkeys(copy.reads, turned), writes=(given,))
+        behind.append(planned(program, copy))
+        stride = dict(zip(loops, turned.strides, strict=True))
+        nest = replace(nest, writes=(_in_loops(nest, turned, stride),))
+    down, across = _spans(height), _spans(width)
+    along = sum(span.tiles for span in across)
+    near = max(_NEAR, 32 * channels * outs)
+    most = max(1, near // (64 * along * (channels + outs)))
+    if sum(span.tiles for span in down) <= most:
+        return [*before, *_Group(program, nest, conv, weights).steps(down, across, 1), *behind]
+    count = down[0].tiles
+    each = max(n for n in range(1, count + 1) if count % n == 0 and n <= most)
+    steps = _Group(program, nest, conv, weights).steps([_Span(0, each, 0)], across, count // each)
+    for last in down[1:]:
+        steps += _Group(program, nest, conv, weights).steps([last._replace(number=0)], across, 1)
+    return [*before, *steps, *behind]
+
+
+def _in_loops(nest: Nest, a: Access, stride: Mapping[int, Size]) -> Access:
+    """An operand of a nest with these strides."""
+    return replace(a, strides=tuple(stride.get(d, ZERO) for d in range(len(nest.sizes))))
+
+
+def _transformed(program: Program, nest: Nest, conv: Convolution) -> tuple[list[Step], View]:
+    """GgGᵀ [16, channels, outs]: a constant of floats, or made of integers in each call."""
+    w = nest.reads[conv.weights]
+    channels, outs = (nest.sizes[d] for d in (conv.channels, conv.outs))
+    content, start = w.view.buffer.content, w.offset.at(1)
+    assert content is not None
+    loops = (conv.down, conv.right, conv.channels, conv.outs)
+    if content.dtype == np.float32:
+        strides = [w.strides[d].at(1) * content.itemsize for d in loops]
+        shape = [3, 3, channels.at(1), outs.at(1)]
+        taken = np.lib.stride_tricks.as_strided(content[start:], shape, strides)
+        half = np.array(_WEIGHTS) * np.array(_HALVES)[:, None]
+        made = np.einsum("ia,jb,abco->ijco", half, half, taken.astype(np.float64))
+        return [], program.constant(made.reshape(16, *made.shape[2:]), f32)
+    body = Block(arg_types=[nest.reads[conv.weights].view.element] * 9 + [f32] * 16)
+    builder = Builder(InsertPoint.at_end(body))
+    taps = [builder.insert(arith.SIToFPOp(a, f32)).result for a in body.args[:9]]
+    results: list[SSAValue] = []
+    factors = [a * b for a in _HALVES for b in _HALVES]
+    for value, factor in zip(_both(builder, _WEIGHTS, taps), factors, strict=True):
+        constant = builder.insert(arith.ConstantOp(FloatAttr(factor, f32)))
+        results.append(builder.insert(arith.MulfOp(value, constant.result)).result)
+    builder.insert(linalg.YieldOp(*results))
+    target = _matrices(channels, outs)
+    strides = (w.strides[conv.channels], w.strides[conv.outs])
+    reads: dict[SSAValue, Access] = {
+        argument: Access(w.view, w.offset + _places(w, (conv.down, conv.right), n, 3), strides)
+        for n, argument in enumerate(body.args[:9])
+    }
+    writes = _sixteen(target, ZERO, target.strides[1:])
+    return [planned(program, _map((channels, outs), reads, writes, body))], target
+
+
+def _turned(
+    program: Program, nest: Nest, a: Access, loops: Sequence[int], more: int = 0
+) -> tuple[Access, Access, Nest]:
+    """An operand in loops over it, the same with its last axis in a row, and a copy of it.
+
+    Args:
+        program: that is planned.
+        nest: of the convolution.
+        a: the operand.
+        loops: rows, columns and channels, of images if there are several.
+        more: rows and columns beside those of the loops.
+    """
+    sizes = [nest.sizes[d] for d in loops]
+    sizes[-3:-1] = [size + Size.of(more) for size in sizes[-3:-1]]
+    target = program.new(f32, sizes)
+    body = Block(arg_types=[f32, f32])
+    Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[0]))
+    given = Access(a.view, a.offset, tuple(a.strides[d] for d in loops))
+    turned = Access(target, ZERO, target.strides)
+    copy = _map(tuple(sizes), {body.args[0]: given}, (turned,), body)
+    return given, turned, copy
+
+
+def _places(a: Access, loops: Sequence[int], number: int, side: int) -> Size:
+    """How far a place of a square is from its first."""
+    down, right = (a.strides[d] for d in loops)
+    return down * Size.of(number // side) + right * Size.of(number % side)
+
+
+def _matrices(rows: Size, columns: Size) -> View:
+    """Memory for 16 of them, none of which begins in the same set of a cache as another."""
+    each = rows * columns + Size.of(_APART)
+    sizes = Size.of(16), rows, columns
+    return View(Buffer(f32, Size.of(16) * each), sizes, (each, columns, ONE))
+
+
+def _sixteen(view: View, offset: Size, strides: Sequence[Size]) -> tuple[Access, ...]:
+    """What is in the same place of each of 16 matrices."""
+    return tuple(
+        Access(view, offset + view.strides[0] * Size.of(k), tuple(strides)) for k in range(16)
+    )
+
+
+def _map(
+    sizes: tuple[Size, ...], reads: dict[SSAValue, Access], writes: tuple[Access, ...], body: Block
+) -> Nest:
+    """Loops that add nothing up."""
+    loops = len(sizes)
+    return Nest(
+        sizes,
+        (True,) * loops,
+        reads,
+        writes,
+        (None,) * len(writes),
+        body,
+        {},
+        tuple(range(loops)),
+    )
+
+
+def _both(builder: Builder, matrix: _Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """M v Mᵀ, for v row by row."""
+    side = len(matrix[0])
+    columns = [_times(builder, matrix, values[n::side]) for n in range(side)]
+    rows = [[column[n] for column in columns] for n in range(len(matrix))]
+    return [value for row in rows for value in _times(builder, matrix, row)]
+
+
+def _times(builder: Builder, matrix: _Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """M v, of a matrix of -1, 0 and 1."""
+    results: list[SSAValue] = []
+    for row in matrix:
+        first = row.index(1)
+        total = values[first]
+        for place, factor in enumerate(row):
+            if factor and place != first:
+                op = arith.AddfOp if factor > 0 else arith.SubfOp
+                total = builder.insert(op(total, values[place])).result
+        results.append(total)
+    return results
+
+
+class _Group:
+    """Some rows of tiles, for which three steps are taken over and over."""
+
+    def __init__(self, program: Program, nest: Nest, conv: Convolution, weights: View) -> None:
+        self._program, self._nest, self._conv = program, nest, conv
+        self._weights = weights
+        self._slices: list[list[Buffer]] = [[], []]
+        self._known: dict[tuple[View, Size, Size], View] = {}
+
+    def steps(self, down: Sequence[_Span], across: Sequence[_Span], times: int) -> list[Step]:
+        """The steps, `times` rows of tiles after rows of tiles, for all images."""
+        nest, conv = self._nest, self._conv
+        batch = ONE if conv.batch is None else nest.sizes[conv.batch]
+        rows = sum(span.tiles for span in down)
+        self._loops = (conv.batch, ONE, batch), (conv.rows, Size.of(2 * rows), Size.of(times))
+        count = Size.of(rows * sum(span.tiles for span in across))
+        channels, outs = nest.sizes[conv.channels], nest.sizes[conv.outs]
+        before, behind = _matrices(count, channels), _matrices(count, outs)
+        width = sum(span.tiles for span in across)
+        regions = [(y, x) for y in down for x in across]
+        steps: list[Step] = [self._there(before, y, x, width) for y, x in regions]
+        steps.append(self._products(before, behind))
+        steps += [self._back(behind, y, x, width) for y, x in regions]
+        for (_, _, turns), slices in zip(
+            reversed(self._loops), reversed(self._slices), strict=True
+        ):
+            if turns != ONE:
+                steps = [LoopStep(turns, steps, slices)]
+        return steps
+
+    def _moved(self, a: Access, channel: int, y: _Span, x: _Span, place: int) -> Access:
+        """The operand of a convolution at a place of the tiles that the loops are at."""
+        conv, view, offset = self._conv, a.view, a.offset
+        for (loop, each, turns), slices in zip(self._loops, self._slices, strict=True):
+            if loop is None or turns == ONE or not a.depends_on(loop):
+                continue
+            count, stride = view.buffer.count, a.strides[loop] * each
+            known = self._known.get((view, offset, stride))
+            if known is None:
+                run = View(view.buffer, (count,), (stride,), offset)
+                buffer = Buffer(view.element, count, "step", run=run)
+                slices.append(buffer)
+                known = self._known[view, offset, stride] = View(buffer, (count,), (ONE,))
+            view, offset = known, ZERO
+        down, right = a.strides[conv.rows], a.strides[conv.columns]
+        offset = (
+            offset + down * Size.of(y.start + place // 4) + right * Size.of(x.start + place % 4)
+        )
+        two = Size.of(2)
+        return Access(view, offset, (down * two, right * two, a.strides[channel]))
+
+    def _there(self, before: View, y: _Span, x: _Span, width: int) -> Step:
+        """BᵀdB of every tile."""
+        nest, conv = self._nest, self._conv
+        body = Block(arg_types=[f32] * 32)
+        builder = Builder(InsertPoint.at_end(body))
+        builder.insert(linalg.YieldOp(*_both(builder, _IN, body.args[:16])))
+        image = nest.reads[conv.image]
+        reads: dict[SSAValue, Access] = {
+            body.args[n]: self._moved(image, conv.channels, y, x, n) for n in range(16)
+        }
+        channels = nest.sizes[conv.channels]
+        writes = self._vectors(before, y, x, width)
+        sizes = Size.of(y.tiles), Size.of(x.tiles), channels
+        return planned(self._program, _map(sizes, reads, writes, body))
+
+    def _vectors(self, view: View, y: _Span, x: _Span, width: int) -> tuple[Access, ...]:
+        """The vectors of a tile in 16 matrices, in loops over tiles."""
+        step = view.strides[1]
+        first = step * Size.of(y.number * width + x.number)
+        return _sixteen(view, first, (step * Size.of(width), step, ONE))
+
+    def _products(self, before: View, behind: View) -> Step:
+        """16 products of matrices."""
+        sizes = (*behind.sizes, before.sizes[2])
+        body = Block(arg_types=[f32] * 3)
+        builder = Builder(InsertPoint.at_end(body))
+        term = builder.insert(arith.MulfOp(body.args[0], body.args[1]))
+        builder.insert(linalg.YieldOp(builder.insert(arith.AddfOp(body.args[2], term)).result))
+        weights = self._weights
+        reads: dict[SSAValue, Access] = {
+            body.args[0]: Access(before, ZERO, (*before.strides[:2], ZERO, ONE)),
+            body.args[1]: Access(
+                weights, ZERO, (weights.strides[0], ZERO, ONE, weights.strides[1])
+            ),
+        }
+        writes = (Access(behind, ZERO, (*behind.strides, ZERO)),)
+        parallel = (True, True, True, False)
+        nest = Nest(sizes, parallel, reads, writes, self._nest.starts, body, {}, tuple(range(4)))
+        fuse_products(nest)
+        step = planned(self._program, nest)
+        step.plan = replace(step.plan, parts=("outer", "columns", "rows"))
+        return step
+
+    def _back(self, behind: View, y: _Span, x: _Span, width: int) -> Step:
+        """AᵀmA of every tile, and what follows the convolution."""
+        nest, conv = self._nest, self._conv
+        body = Block(arg_types=[f32] * 16)
+        builder = Builder(InsertPoint.at_end(body))
+        sums = _both(builder, _OUT, body.args[:16])
+        matrices = self._vectors(behind, y, x, width)
+        reads: dict[SSAValue, Access] = dict(zip(body.args, matrices, strict=True))
+        results: list[SSAValue] = []
+        places = (0, 1, 4, 5)
+        for place, value in zip(places, sums, strict=True):
+            follow = nest.behind
+            if follow is None:
+                results.append(value)
+                continue
+            mapped: dict[SSAValue, SSAValue] = dict.fromkeys(follow.sums, value)
+            for argument, a in follow.reads.items():
+                mapped[argument] = body.insert_arg(argument.type, len(body.args))
+                reads[mapped[argument]] = self._moved(a, conv.outs, y, x, place)
+            for op in follow.body.ops:
+                if isinstance(op, linalg.YieldOp):
+                    results.append(mapped.get(op.operands[0], op.operands[0]))
+                else:
+                    builder.insert(op.clone(mapped))
+        builder.insert(linalg.YieldOp(*results))
+        for value in results:
+            body.insert_arg(value.type, len(body.args))
+        write = nest.writes[0]
+        writes = tuple(self._moved(write, conv.outs, y, x, place) for place in places)
+        sizes = Size.of(y.tiles), Size.of(x.tiles), nest.sizes[conv.outs]
+        return planned(self._program, _map(sizes, reads, writes, body))
