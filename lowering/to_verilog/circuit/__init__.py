@@ -1,12 +1,13 @@
 """The pass `convert-ternary-to-hw`: an integer program as a circuit of `hw`, `comb` and `seq`.
 
-`conversion` takes a function through it, `circuit_rules` has the ops. `signals` is what is known
-of a number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them,
-`rescaling` finds cheap multipliers, `circuit` writes bits and registers, `compressors` sums of
-single bits, `modules` the modules of both, `stream` those with AXI4-Streams around them, `ports`
-what goes in and out, `memories` has RAMs and ROMs. Programs on images become networks of
-`stages`. Not here: Verilog (`lowering.to_verilog`), and how products become additions
-(`optimize-adder-graph`).
+`conversion` takes a function through it, `refusals` says what it refuses, `circuit_rules` has the
+ops. `stages` are the parts of a circuit, joined by valid and ready, and `pipeline` is the
+arithmetic of one: all of a program that is one piece of arithmetic. `signals` is what is known of a
+number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them, `rescaling`
+finds cheap multipliers, `circuit` writes bits and registers, `compressors` sums of single bits,
+`modules` the modules of both, `stream` those with AXI4-Streams around them, `ports` what goes in
+and out, `memories` has RAMs and ROMs. Not here: Verilog (`lowering.to_verilog`), and how products
+become additions (`optimize-adder-graph`).
 """
 
 from __future__ import annotations
@@ -23,15 +24,14 @@ from ....ir.interpreter import entry_function
 from ....passes.adder_graph.optimize_adder_graph import OptimizeAdderGraphPass
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
 from ..estimate.delays import delays
+from .circuit import Search
 from .conversion import Conversion
 from .framing import STREAM_WIDTHS
 from .liveness import live
 from .module_names import without_copies
 from .pacing import DEVICE, Pacing
 from .ports import INTERFACE, layer_attribute, numbers
-from .stages.conversion import FrameConversion, needs_stages
-from .stages.products import Search
-from .stages.spiking import SpikeConversion, has_trains
+from .stages.building import BuildOptions
 
 __all__ = ["INTERFACE", "ConvertTernaryToHwPass"]
 
@@ -128,7 +128,7 @@ class ConvertTernaryToHwPass(ModulePass):
                 "interval": IntegerAttr(conversion.interval, i64),
                 "beats": numbers(conversion.beats),
                 "word": IntegerAttr(self.stream_width or 0, i64),
-                "staged": IntegerAttr(int(isinstance(conversion, FrameConversion)), i64),
+                "staged": IntegerAttr(int(conversion.staged), i64),
                 "pipeline": IntegerAttr(self.pipeline, i64),
                 "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
                 "outputs": ArrayAttr([port.to_attribute() for port in conversion.outputs]),
@@ -142,9 +142,5 @@ class ConvertTernaryToHwPass(ModulePass):
         clock = None if self.clock is None else float(self.clock)
         pacing = Pacing(self.pipeline, clock, self.device)
         search = Search(self.cost, float(self.time_budget), self.max_depth)
-        word = self.stream_width or 0
-        if has_trains(function):
-            return SpikeConversion(module, function, self.input_bits, pacing, search, word)
-        if not needs_stages(function) and not word:
-            return Conversion(module, function, self.input_bits, pacing)
-        return FrameConversion(module, function, self.input_bits, pacing, search, word)
+        options = BuildOptions(pacing, search, self.stream_width or 0)
+        return Conversion(module, function, self.input_bits, options)

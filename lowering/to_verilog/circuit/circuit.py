@@ -28,6 +28,15 @@ APART = "verilog.apart"
 """The attribute of a register that must not become part of a shift register."""
 
 
+@dataclass(frozen=True)
+class Search:
+    """How adders of products are searched for, see `optimize_matrix`."""
+
+    cost: str = "bits"
+    time_budget: float = 1.0
+    max_depth: int | None = None
+
+
 @dataclass
 class LayerCount:
     """What one layer of the program became.
@@ -68,12 +77,14 @@ class Circuit:
         clock: of all registers.
         enable: an i1; registers keep their value while it is 0.
         pacing: where registers are wanted, and for which device.
+        search: how adders are searched for.
     """
 
     block: Block
     clock: SSAValue
     enable: SSAValue
     pacing: Pacing
+    search: Search = field(default_factory=Search)
     layers: list[LayerCount] = field(default_factory=list[LayerCount])
     _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]

@@ -11,15 +11,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
-from ....dialects import interpret, tensor, ternary
+from ....dialects import interpret, spike, tensor, ternary
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.spike.types import dense_type
 from ....dialects.traits import MovesElements, has
 from ....ir.arrays import Array
+from ....passes.adder_graph import InputRange, optimize_integers
 from ....passes.adder_graph.graph import AdderGraph
 from ....passes.adder_graph.optimize_adder_graph import Product
 from ....passes.analysis.compile_time import is_literal
@@ -28,6 +30,7 @@ from .arithmetic import (
     add,
     clamp,
     count_reached,
+    equal_to,
     first_largest,
     greater_equal,
     inverted,
@@ -109,6 +112,40 @@ def _takes_offset(user: Operation, index: int) -> bool:
         return all(is_literal(o.owner) for o in others) and _takes_offsets(user.result)
     passed = has(user, MovesElements) or isinstance(user, tensor.ConvertOp | tensor.NegOp)
     return passed and all(_takes_offsets(result) for result in user.results)
+
+
+def times_matrix(
+    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int64]
+) -> list[Signal]:
+    """A row of numbers times a known matrix of integers [K, N]."""
+    low = min(signal.bounds[0] for signal in row)
+    high = max(signal.bounds[1] for signal in row)
+    search = circuit.search
+    graph, shifts = optimize_integers(
+        matrix,
+        cost=search.cost,
+        time_budget=search.time_budget,
+        max_depth=search.max_depth,
+        inputs=InputRange(low, max(high, low + 1)),
+    )
+    sums = graph_row(circuit, graph, row, exact=False)
+    return [scaled(circuit, total, 1 << shift) for total, shift in zip(sums, shifts, strict=True)]
+
+
+def known_product(
+    circuit: Circuit, op: tensor.MatmulOp | spike.LinearOp, operands: Sequence[Signals]
+) -> Signals:
+    """A product with one known matrix that no pass made additions of, and its bias."""
+    x, weight, *bias = operands
+    matrix = np.array([[w.offset for w in row] for row in weight])
+    rows = [times_matrix(circuit, list(row), matrix) for row in x.reshape(-1, x.shape[-1])]
+    sums = array_of([total for row in rows for total in row], (*x.shape[:-1], matrix.shape[1]))
+    return _pairwise(circuit, add, [sums, *bias]) if bias else sums
+
+
+def _spiked(circuit: Circuit, x: Signal) -> Signal:
+    """1 where a number is not 0."""
+    return x if x.bounds == (0, 1) else inverted(equal_to(circuit, x, 0))
 
 
 def requantize(circuit: Circuit, op: tensor.RequantizeOp, operands: Sequence[Signals]) -> Signals:
@@ -255,6 +292,10 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ReduceSumOp: reduced,
     tensor.ReluOp: relu,
     tensor.RequantizeOp: requantize,
+    tensor.MatmulOp: known_product,
+    spike.FromTensorOp: lambda c, op, x: _each(c, partial(_spiked, c), x[0]),
+    spike.LinearOp: known_product,
+    spike.ToTensorOp: lambda c, op, x: x[0],
     tensor.SubOp: lambda c, op, x: _pairwise(c, _subtract, x),
 }
 

@@ -12,10 +12,11 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from ....dialects import tensor, ternary
+from ....dialects import spike, tensor, ternary
 from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
+from ....dialects.spike.types import dense_type
 from ....dialects.traits import MovesElements, has
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_name, location_text
@@ -45,6 +46,9 @@ class LayerNames:
         weight = op.attributes.get(WEIGHT_ATTRIBUTE)
         if isinstance(weight, StringAttr):
             return layer_identifier(weight.data)
+        owner = op.weight.owner if isinstance(op, spike.ConvOp) else None
+        if isinstance(owner, tensor.ParameterOp | ternary.ParameterOp):
+            return layer_identifier(owner.key.data)
         if isinstance(op, _PRODUCTS) and location_name(op):
             return layer_identifier(location_name(op))
         known = [self._of[value] for value in op.operands if value in self._of]
@@ -87,14 +91,14 @@ def evaluate(
 
 def check_range(op: Operation, value: SSAValue, signals: Signals) -> None:
     """Refuse a result that would wrap around in its type, which the circuit does not."""
-    dtype = numpy_dtype(tensor_type(value).element_type)
+    dtype = numpy_dtype(dense_type(value).element_type)
     least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
     for signal in signals.reshape(-1):
         low, high = signal.bounds
         if low < least or high > most:
             reason = (
                 f"its result may reach [{low}, {high}] and wrap around in "
-                f"{tensor_type(value).element_type}; narrow the inputs with input-bits"
+                f"{dense_type(value).element_type}; narrow the inputs with input-bits"
             )
             raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
 
@@ -142,5 +146,5 @@ def words(op: Operation) -> str:
     """An op, its place and its sizes, for people."""
     (result,) = op.results
     place = location_text(op)
-    sizes = "x".join("?" if n == DYNAMIC else str(n) for n in tensor_type(result).get_shape())
+    sizes = "x".join("?" if n == DYNAMIC else str(n) for n in dense_type(result).get_shape())
     return f"{op.name} to {sizes}" + ("" if place == "unknown" else f", {place}")

@@ -12,7 +12,8 @@ from ....ir.printing import value_name
 from .circuit import COMMENT
 from .framing import Framing
 from .modules import Signature, hw_module
-from .ports import stream_width
+from .pipeline import Core
+from .ports import Port, stream_width
 from .stages.body import ModuleBody
 from .stages.schedule import Schedule
 from .stages.stage import Layout
@@ -64,27 +65,21 @@ class _StreamBody(ModuleBody):
         return module
 
 
-def stream_module(
-    name: str,
-    core: str,
-    inputs: Sequence[tuple[str, int]],
-    outputs: Sequence[tuple[str, int]],
-    latency: int,
-) -> hw.HWModuleOp:
-    """The AXI4-Stream module around the arithmetic `core`.
+def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleOp:
+    """The AXI4-Stream module around a pipeline.
 
     All registers take a step together, in each cycle in which the receiver takes the last result
     or there is none: no result is lost, and without waiting one vector goes in every cycle.
 
     Args:
         name: of the module.
-        core: the module with the arithmetic.
-        inputs: its inputs after clock and enable, and their widths.
-        outputs: its outputs and their widths.
-        latency: registers from input to output.
+        core: the pipeline.
+        inputs: what goes into it.
     """
-    widths = [width for _, width in inputs], [width for _, width in outputs]
-    body = _StreamBody((sum(widths[0]), sum(widths[1])))
+    widths = [sum(port.widths) for port in inputs]
+    outputs = [(port, layout.width) for port, layout in core.outputs.items()]
+    bits_out, symbol, latency = sum(w for _, w in outputs), core.module.sym_name.data, core.latency
+    body = _StreamBody((sum(widths), bits_out))
     advance, valid, last = body.ready, body.valid, body.last
     if latency:
         one = body.constant(1, 1)
@@ -97,16 +92,16 @@ def stream_module(
             last = body.register(last, advance, f"last_{step}")
         free.operands[0] = valid
     operands, place = [("clock", body.clock), ("enable", advance)], 0
-    for port, width in inputs:
-        operands.append((port, body.extract(body.data, place, width)))
+    for port, width in zip(inputs, widths, strict=True):
+        operands.append((port.name, body.extract(body.data, place, width)))
         place += width
-    results = body.instance(core, "core", operands, outputs)
-    for result, (port, _) in zip(results, outputs, strict=True):
+    results = body.instance(symbol, "core", operands, outputs)
+    for result, port in zip(results, core.outputs, strict=True):
         result.name_hint = value_name(port)
-    packed = body.filled(results, body.bits_out - sum(widths[1]))
+    packed = body.filled(results, body.bits_out - bits_out)
     return body.module(
         name,
-        f" around {core}: one vector a beat, a result {latency} cycles later, "
+        f" around {symbol}: one vector a beat, a result {latency} cycles later, "
         "a new vector every cycle",
         [advance, packed, valid, last],
     )

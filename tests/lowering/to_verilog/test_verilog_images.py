@@ -270,6 +270,19 @@ def test_what_does_not_fit_frames_is_refused(program: Program) -> None:
         compile_to_target(program(text, {}), "verilog", OPTIONS)
 
 
+def test_a_sum_of_the_images_of_a_batch_is_refused(program: Program) -> None:
+    text = """func.func @forward(%x: tensor<?x2x3x3xi8>) -> tensor<1x2x3x3xi32> {
+  %p = tensor.max_pool %x {kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>} : (tensor<?x2x3x3xi8>) -> tensor<?x2x3x3xi8>
+  %c = tensor.convert %p : (tensor<?x2x3x3xi8>) -> tensor<?x2x3x3xi32>
+  %y = tensor.reduce_sum %c {axes = array<i64: 0>, keepdims = true}
+       : (tensor<?x2x3x3xi32>) -> tensor<1x2x3x3xi32>
+  func.return %y : tensor<1x2x3x3xi32>
+}"""
+    with pytest.raises(UnsupportedError, match="does not keep the vectors of the batch apart"):
+        compile_to_target(program(text, {}), "verilog", OPTIONS)
+
+
 def test_ready_is_cut_where_it_passes_through_many_stages(iverilog: str, program: Program) -> None:
     written = ImageProgram(2, 2, 5, 6, "i8")
     for _ in range(6):

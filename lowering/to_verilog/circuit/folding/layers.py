@@ -29,8 +29,8 @@ from .....passes.adder_graph.optimize_adder_graph import Product as MatrixOp
 from .....passes.analysis.compile_time import literal_value
 from .....passes.analysis.layers import input_of, weight_of
 from .....passes.quantize_activations.expose_integers import QUANTIZED
-from ..conversion import quantized_range
 from ..evaluation import layer_identifier
+from ..ports import quantized_range
 from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
 from .choice import FoldableLayer

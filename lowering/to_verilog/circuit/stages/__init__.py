@@ -23,6 +23,6 @@ that (`schedule`).
 `window` makes windows of an image with line buffers, `arithmetic` puts handshakes around a circuit,
 `frames` collects positions or adds them up, `links` has joins, forks and FIFOs.
 
-Programs on trains: a beat is a time step. `neurons` and `steps` have their stages, `timed` the
-parts of such a program, `spiking` the way through it.
+Programs on trains: a beat is a time step. `neurons` and `steps` have their stages. `partition` says
+which parts a program falls into, `building` makes the stages of the parts.
 """

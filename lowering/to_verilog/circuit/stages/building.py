@@ -1,35 +1,47 @@
-"""The stages of the parts of a program, connected."""
+"""The stages of the parts of a program, connected; or the one circuit that all of it is.
+
+Not here: which parts there are (`partition`), what is refused (`refusals`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from math import prod
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from .....dialects import tensor
-from .....dialects.inference import tensor_type
+from .....dialects import spike, tensor
+from .....dialects.shapes import DYNAMIC
+from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import literal_value
 from ..arrays import array_of
+from ..circuit import Circuit, Search
 from ..circuit_rules import Signals, numbers
-from ..evaluation import LayerNames, check_range, evaluate, words
+from ..evaluation import LayerNames, check_batch, check_range, evaluate, words
 from ..folding.stages import product_stage
 from ..framing import Framing
 from ..module_names import ModuleNames
 from ..pacing import Pacing
-from ..signals import Signal
-from .arithmetic import ArithmeticStage
+from ..pipeline import Core, Pipeline
+from .arithmetic import arithmetic_stage
+from .credits import credit_stage, enough_credits
 from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
 from .network import BuiltNetwork, Network
-from .partition import Part, Partition, WindowOp
+from .neuron_rules import neuron_rules
+from .neurons import membrane_stage, neuron_stage
+from .partition import Partition
+from .parts import Part, read_as, truth_values
 from .positions import at_one_position, broadcasts
-from .products import Search, on_window, paddings, position_shape, window_shape
-from .stage import Layout, Stage
+from .products import ImageOp, WindowOp, on_window, paddings, position_shape, window_shape
+from .recurrence import scan_stage
+from .stage import Layout, Stage, repeated
+from .steps import delay_stage, last_stage, repeat_stage
+from .train_images import image_neuron_stage
 from .window import window_stage
 from .words import beats_of_words, words_layout, words_of_beats
 
@@ -78,6 +90,7 @@ class Building:
     """
 
     results: Layout
+    network: Network
 
     def __init__(
         self,
@@ -89,23 +102,51 @@ class Building:
     ) -> None:
         self.modules = modules
         self.parts = partition.parts
+        self.timed = partition.timed
+        self.inputs = inputs
         self.names = names
         self.options = options
         self._channels: dict[tuple[Part, Part], tuple[int, Elements]] = {}
-        first = self.parts[0]
-        bounds = tuple(ends for of in inputs.values() for ends in of)
-        layout, channel = Layout(bounds, first.beats), 0
         self.framings: tuple[Framing, ...] = ()
-        if options.word:
-            self.framings = (Framing(options.word, layout.width, layout.beats),)
-            self.network = Network(modules, words_layout(*self.framings), options.pacing)
-            channel, self._marks = beats_of_words(self.network, *self.framings, layout)
-        else:
-            self.network = Network(modules, layout, options.pacing)
-        self._give(first, channel, _side_by_side({value: len(of) for value, of in inputs.items()}))
+
+    def core(
+        self, inputs: Mapping[str, SSAValue], outputs: Mapping[str, SSAValue], name: str
+    ) -> Core:
+        """The circuit of a program that is one piece of arithmetic.
+
+        Args:
+            inputs: the arguments, by name.
+            outputs: what is returned, by name.
+            name: of the module.
+        """
+        layouts = {port: Layout(tuple(self.inputs[value])) for port, value in inputs.items()}
+        writer = Pipeline(name, layouts, self.options.pacing, self.options.search)
+        values: dict[SSAValue, Signals] = {
+            value: array_of(flat, position_shape(dense_type(value).get_shape(), ()))
+            for value, flat in zip(inputs.values(), writer.elements, strict=True)
+        }
+        for part in self.parts:
+            self._compute(writer.circuit, part, values)
+        return writer.finish(
+            {
+                port: list((values[v] if v in values else _literal(v, ())).reshape(-1))
+                for port, v in outputs.items()
+            }
+        )
 
     def build(self, returned: Sequence[SSAValue]) -> tuple[BuiltNetwork, list[list[int]]]:
         """The network, and for each returned value where its elements are in a beat of results."""
+        first = self.parts[0]
+        bounds = tuple(ends for of in self.inputs.values() for ends in of)
+        layout, channel, marks = Layout(bounds, first.beats), 0, 0
+        if self.options.word:
+            self.framings = (Framing(self.options.word, layout.width, layout.beats),)
+            self.network = Network(self.modules, words_layout(*self.framings), self.options.pacing)
+            channel, marks = beats_of_words(self.network, *self.framings, layout)
+        else:
+            self.network = Network(self.modules, layout, self.options.pacing)
+        sizes = {value: len(of) for value, of in self.inputs.items()}
+        self._give(first, channel, _side_by_side(sizes))
         for part in self.parts[1:-1]:
             channel, elements = self._taken_by(part)
             channel = self._against_bursts(part, channel)
@@ -120,7 +161,7 @@ class Building:
             bits = sum(self.results.widths[index] for index in order)
             framing = Framing(self.options.word, bits, self.results.beats)
             self.framings = (*self.framings, framing)
-            channel = words_of_beats(self.network, framing, channel, order, self._marks)
+            channel = words_of_beats(self.network, framing, channel, order, marks)
         return self.network.finish(channel), places
 
     def _interval(self, part: Part, bits: int) -> int:
@@ -187,31 +228,94 @@ class Building:
             self._channels[part, user] = output, own
 
     def _stage(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
-        every = list(range(len(layout.bounds)))
-        (value,) = part.exports[:1]
+        (source, value), *_ = part.sources
+        result, op = part.exports[0], part.ops[0] if part.ops else None
+        layer = "" if op is None else self.names.of(op)
+        if op is not None:
+            self.names.note(op, layer)
         match part.kind:
             case "product":
                 stage = self._product(part, layout, elements)
-                return stage, {value: list(range(len(stage.outputs[0].bounds)))}
             case "window":
-                return self._window(part, layout)
+                assert isinstance(op, WindowOp | ImageOp)
+                shape, name = window_shape(op), self._unique(f"{layer}_window")
+                frames = layout.beats // prod(shape.size)
+                image = replace(layout, beats=prod(shape.size))
+                around = paddings(op, layout.bounds)
+                one = window_stage(name, shape, image, around, self.options.pacing)
+                stage = repeated(one, layout, frames)
             case "gather":
-                stage = gather_stage(self._unique("gather"), layout)
-                return stage, {value: self._gathered(part, value, len(every))}
+                frame = replace(layout, beats=layout.beats // part.beats)
+                one = gather_stage(self._unique("gather"), frame)
+                places = _gathered(part, source, value, elements[value], len(layout.bounds))
+                return repeated(one, layout, part.beats), {result: places}
             case "scatter":
-                positions = self._positions(part, value)
-                return scatter_stage(self._unique("scatter"), layout, positions), {
-                    value: list(range(len(positions[0])))
-                }
+                positions = _positions(part, source, value, elements[value])
+                one = scatter_stage(self._unique("scatter"), replace(layout, beats=1), positions)
+                stage = repeated(one, layout, layout.beats)
             case "accumulate":
-                (op,) = part.ops
-                name = self.names.of(op)
-                self.names.note(op, name)
-                kind = _ACCUMULATIONS[type(op)]
-                stage = accumulate_stage(self._unique(f"{name}_{kind}"), layout, kind)
-                return stage, {value: every}
+                kind = _ACCUMULATIONS[type(part.ops[0])]
+                stage = accumulate_stage(self._unique(f"{layer}_{kind}"), layout, kind)
+                return stage, {result: elements[value]}
+            case "stepwise":
+                return self._stepwise(part, layer, layout, elements)
             case _:
                 return self._arithmetic(part, layout, elements)
+        return stage, {result: list(range(len(stage.outputs[0].bounds)))}
+
+    def _stepwise(
+        self, part: Part, layer: str, layout: Layout, elements: Elements
+    ) -> tuple[Stage, Elements]:
+        """Neurons, or what else works step by step; for each value where its elements are."""
+        (op,), (_, value), result = part.ops, part.sources[0], part.exports[0]
+        if isinstance(op, spike.ScanOp):
+            return self._loop(part, op, layer, layout, elements)
+        if isinstance(result.owner, Operation):
+            self.names.note(result.owner, layer)
+        places = elements[value]
+        own = list(range(len(places)))
+        source = f"{op.name} of {len(places)}"
+        match op:
+            case spike.NeuronOp() if result in op.final:
+                name = self._unique(f"{layer}_membrane")
+                state = [value is result for value in op.final].index(True)
+                rules = neuron_rules(op)
+                stage = membrane_stage(name, layer, source, layout, places, rules, state)
+            case spike.NeuronOp():
+                name, steps = self._unique(f"{layer}_neurons"), (part.grid or (1,))[0]
+                positions = layout.beats // steps
+                rules = neuron_rules(op)[::positions]
+                if len(part.spatial) > 1:
+                    source += f" at {positions} positions"
+                if positions == 1:
+                    stage = neuron_stage(name, layer, source, layout, places, rules)
+                else:
+                    stage = image_neuron_stage(name, layer, source, layout, places, rules, steps)
+            case spike.DelayOp():
+                name = self._unique(f"{layer}_delay")
+                stage = delay_stage(name, layer, layout, places, _delays(op))
+            case spike.EncodeOp():
+                assert op.timesteps is not None
+                name, own = self._unique(f"{layer}_repeat"), places
+                stage = repeat_stage(name, layout, op.timesteps.value.data)
+            case _:
+                stage, own = last_stage(self._unique(f"{layer}_last"), layout), places
+        return stage, {result: own}
+
+    def _loop(
+        self, part: Part, op: spike.ScanOp, layer: str, layout: Layout, elements: Elements
+    ) -> tuple[Stage, Elements]:
+        """A loop over steps; its results are read as tensors, or as trains by other loops."""
+        runs = [elements[read_as(value)] for value in op.runs]
+        name = self._unique(f"{layer}_loop")
+        stage, places = scan_stage(name, op, layout, runs, self.names, self.options.search)
+        every: Elements = {}
+        for value, own in zip(op.outputs, places, strict=True):
+            every |= dict.fromkeys((value, *truth_values(value)), own)
+        for value in every:
+            if isinstance(value.owner, Operation):
+                self.names.note(value.owner, layer)
+        return stage, {value: every[value] for value in part.exports}
 
     def _product(self, part: Part, layout: Layout, elements: Elements) -> Stage:
         """A product that takes several cycles a beat, with what follows it."""
@@ -230,87 +334,57 @@ class Building:
             keep_beat=not self._is_prompt(source),
         )
 
-    def _window(self, part: Part, layout: Layout) -> tuple[Stage, Elements]:
-        (op,) = part.ops
-        assert isinstance(op, WindowOp)
-        name = self._unique(f"{self.names.of(op)}_window")
-        stage = window_stage(
-            name, window_shape(op), layout, paddings(op, layout.bounds), self.options.pacing
-        )
-        places = list(range(len(stage.outputs[0].bounds)))
-        return stage, {op.results[0]: places}
-
-    def _gathered(self, part: Part, value: SSAValue, count: int) -> list[int]:
-        """Where the elements of a value, in its own order, are in a gathered frame."""
-        (source, _), *_ = part.sources
-        shape = position_shape(tensor_type(value).get_shape(), ())
-        axes = [axis + len(shape) for axis in source.spatial]
-        others = [axis for axis in range(len(shape)) if axis not in axes]
-        del count
-        places = np.arange(prod(shape)).reshape([shape[a] for a in (*axes, *others)])
-        return np.transpose(places, np.argsort((*axes, *others))).reshape(-1).tolist()
-
-    def _positions(self, part: Part, value: SSAValue) -> list[list[int]]:
-        """For each position the places of its elements in a frame in the value's order."""
-        shape = position_shape(tensor_type(value).get_shape(), ())
-        axes = [axis + len(shape) for axis in part.spatial]
-        places = np.moveaxis(np.arange(prod(shape)).reshape(shape), axes, range(len(axes)))
-        return places.reshape(part.beats, -1).tolist()
-
     def _arithmetic(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
         name = self._unique(self.names.of(part.ops[0]) if part.ops else "combine")
-        core = self.modules.new(f"{name}_core")
-        writer = ArithmeticStage(name, core, layout, self.options.pacing)
+        options, core = self.options, self.modules.new(f"{name}_core")
+        writer = Pipeline(core, {"x": layout}, options.pacing, options.search, name)
         values: dict[SSAValue, Signals] = {}
-        windows: dict[Operation, list[Signal]] = {}
         for source, value in part.sources:
-            flat = [writer.elements[place] for place in elements[value]]
-            if source.kind == "window":
-                windows[source.ops[0]] = flat
-            else:
-                values[value] = array_of(flat, self._shape(value, part))
-        for op in part.ops:
-            for result, signals in zip(
-                op.results, self._evaluated(writer, op, values, windows, part), strict=True
-            ):
-                values[result] = signals
-        flat = [signal for value in part.exports for signal in values[value].reshape(-1)]
+            flat = [writer.elements[0][place] for place in elements[value]]
+            shape = position_shape(dense_type(value).get_shape(), part.spatial)
+            values[value] = array_of(flat, (-1,) if source.kind == "window" else shape)
+        self._compute(writer.circuit, part, values)
+        signals = [signal for value in part.exports for signal in values[value].reshape(-1)]
         places = _side_by_side({value: values[value].size for value in part.exports})
-        bits = sum(width_of(*signal.bounds) for signal in flat)
-        return writer.finish(flat, part.beats, self._interval(part, bits)), places
+        made = writer.finish({"y": signals}, part.beats)
+        interval = self._interval(part, sum(width_of(*signal.bounds) for signal in signals))
+        if interval and made.latency:
+            credits = enough_credits(made.latency, interval)
+            return credit_stage(name, made, layout, credits), places
+        return arithmetic_stage(name, made, layout), places
+
+    def _compute(self, circuit: Circuit, part: Part, values: dict[SSAValue, Signals]) -> None:
+        """What the ops of an arithmetic part make of values at one position.
+
+        A window's result is that of its op in `values` until the op is computed.
+        """
+        for op in part.ops:
+            if isinstance(op, WindowOp | ImageOp):
+                (result,) = op.results
+                taken = values[result if result in values else op.operands[0]]
+                name = self.names.of(op)
+                self.names.note(op, name)
+                circuit.begin(name, words(op))
+                values[result] = on_window(circuit, op, list(taken.reshape(-1)))
+                check_range(op, result, values[result])
+                continue
+            axes = part.spatial if broadcasts(op) else ()
+            operands = [
+                values[value] if value in values else _literal(value, axes) for value in op.operands
+            ]
+            results = evaluate(circuit, op, operands, self.names)
+            for result, signals in zip(op.results, results, strict=True):
+                if not self.timed:
+                    check_batch(op, result, signals)
+                values[result] = signals
 
     def _is_prompt(self, part: Part) -> bool:
         """Whether a part has nothing else to do while its beat waits: it gives one a cycle."""
-        if part.kind in ("gather", "scatter", "accumulate", "product"):
+        if part.kind not in ("input", "window", "arithmetic"):
             return False
         if part.kind == "input" and self.framings:
             return self.framings[0].words <= part.beats
         return all(self._is_prompt(source) for source, _ in part.sources)
-
-    def _shape(self, value: SSAValue, part: Part) -> tuple[int, ...]:
-        return position_shape(tensor_type(value).get_shape(), part.spatial)
-
-    def _evaluated(
-        self,
-        writer: ArithmeticStage,
-        op: Operation,
-        values: dict[SSAValue, Signals],
-        windows: dict[Operation, list[Signal]],
-        part: Part,
-    ) -> Sequence[Signals]:
-        if isinstance(op, WindowOp):
-            window = windows[op] if op in windows else list(values[op.operands[0]].reshape(-1))
-            name = self.names.of(op)
-            self.names.note(op, name)
-            writer.circuit.begin(name, words(op))
-            result = on_window(writer.circuit, op, window, self.options.search)
-            check_range(op, op.results[0], result)
-            return [result]
-        axes = part.spatial if broadcasts(op) else ()
-        operands = [
-            values[value] if value in values else _literal(value, axes) for value in op.operands
-        ]
-        return evaluate(writer.circuit, op, operands, self.names)
 
 
 def _side_by_side(sizes: Mapping[SSAValue, int]) -> Elements:
@@ -336,3 +410,39 @@ def _literal(value: SSAValue, spatial: Sequence[int]) -> Signals:
     array = literal_value(value)
     assert array is not None
     return numbers(at_one_position(array.astype(np.int64), tuple(spatial)))
+
+
+def _gathered(
+    part: Part, source: Part, value: SSAValue, places: Sequence[int], width: int
+) -> list[int]:
+    """Where the elements of a value, in its own order, are in a gathered beat.
+
+    Args:
+        part: gathers positions.
+        source: has the value position by position.
+        value: what is wanted.
+        places: of its elements in the beat of a position.
+        width: the elements of such a beat.
+    """
+    shape = position_shape(dense_type(value).get_shape(), part.spatial)
+    axes = [axis for axis in source.spatial if axis not in part.spatial]
+    grid = position_shape(shape, [a for a in range(-len(shape), 0) if a not in axes])
+    positions = np.arange(prod(grid)).reshape(grid)
+    own = np.reshape(places, position_shape(shape, axes))
+    return (positions * width + own).reshape(-1).tolist()
+
+
+def _positions(part: Part, source: Part, value: SSAValue, places: Sequence[int]) -> list[list[int]]:
+    """For each position the places of its elements in a beat that has those of the value there."""
+    shape = position_shape(dense_type(value).get_shape(), source.spatial)
+    axes = [axis for axis in part.spatial if axis not in source.spatial]
+    every = np.moveaxis(np.reshape(places, shape), axes, range(len(axes)))
+    return every.reshape(prod(shape[axis] for axis in axes), -1).tolist()
+
+
+def _delays(op: spike.DelayOp) -> list[int]:
+    """The steps by which each element of a step is late."""
+    shape = [1 if n == DYNAMIC else n for n in dense_type(op.input).get_shape()[1:]]
+    delays = np.asarray(op.steps.value.data) if op.delays is None else literal_value(op.delays)
+    assert delays is not None
+    return [int(n) for n in np.broadcast_to(delays, shape).reshape(-1)]

@@ -7,11 +7,9 @@ back when its result has left. Not here: pipelines that stand still together (`a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.ir import SSAValue
 
-from ..circuit import LayerCount
+from ..pipeline import Core
 from .body import StageBody
 from .links import queued, two_places
 from .stage import AnyModule, Layout, Stage
@@ -26,30 +24,21 @@ def enough_credits(latency: int, interval: int) -> int:
     return max(2, -(-(latency + 3) // interval) + 1)
 
 
-def credit_stage(
-    name: str,
-    core: AnyModule,
-    channels: tuple[Layout, Layout],
-    latency: int,
-    credits: int,
-    layers: Sequence[LayerCount],
-) -> Stage:
+def credit_stage(name: str, core: Core, input: Layout, credits: int) -> Stage:
     """The stage around a pipeline.
 
     Args:
         name: of the stage.
-        core: the pipeline, with clock, enable, x and y.
-        channels: what comes in and goes out.
-        latency: registers from x to y, at least one.
+        core: the pipeline, from `x` to `y` by at least one register.
+        input: what comes in.
         credits: beats that may be on their way, at least two; see `enough_credits`.
-        layers: what the pipeline is made of.
     """
-    input, output = channels
+    output, symbol = core.outputs["y"], core.module.sym_name.data
     body = StageBody([input.width], [output.width])
     room, used = body.state(1, "room", 1), body.state(credits.bit_length(), "used", 0)
     moved = body.all_of(body.in_valid[0], room, name="moved")
     arrives = moved
-    for step in range(1, latency + 1):
+    for step in range(1, core.latency + 1):
         register = body.state(1, f"valid_{step}", 0)
         body.drive(register, arrives)
         arrives = register
@@ -58,8 +47,8 @@ def credit_stage(
         ("enable", body.constant(1, 1)),
         ("x", body.in_data[0]),
     ]
-    (y,) = body.instance(core.sym_name.data, "core", operands, [("y", output.width)])
-    parts = [core]
+    (y,) = body.instance(symbol, "core", operands, [("y", output.width)])
+    parts: list[AnyModule] = [core.module]
     if credits > 2:
         _, data, valid, memories = queued(body, credits, y, arrives)
         parts += memories
@@ -73,5 +62,6 @@ def credit_stage(
     following = body.select(body.either(moved, leaves), changed, used, name="following")
     body.drive(used, following)
     body.drive(room, body.compare(following, "ne", credits))
-    comment = f"{core.sym_name.data} without waiting: at most {credits} beats at once"
-    return body.stage(name, comment, channels, (room, data, valid), layers, parts)
+    comment = f"{symbol} without waiting: at most {credits} beats at once"
+    handshake = room, data, valid
+    return body.stage(name, comment, (input, output), handshake, core.layers, parts)

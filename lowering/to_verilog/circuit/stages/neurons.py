@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from .....ir.neurons import MODELS
 from .....passes.adder_graph.graph import width_of
 from ..arithmetic import add, at_least, clamp, equal_to, plain, scaled, select
-from ..circuit import Circuit
+from ..circuit import Circuit, Search
 from ..pacing import Pacing
 from ..signals import Signal, Wire
 from .body import ModuleBody, StageBody
@@ -36,14 +36,18 @@ class Neurons:
         body: of the module.
         name: of the layer.
         source: the op, in words.
+        search: how adders are searched for.
 
     Attributes:
         circuit: where the arithmetic goes.
     """
 
-    def __init__(self, body: ModuleBody, name: str, source: str) -> None:
+    def __init__(
+        self, body: ModuleBody, name: str, source: str, search: Search | None = None
+    ) -> None:
         self.body = body
         self.circuit = Circuit(body.block, body.clock, body.reset, Pacing(0))
+        self.circuit.search = search or self.circuit.search
         self.circuit.begin(name, source)
 
     def elements(self, beat: SSAValue, layout: Layout, places: Sequence[int]) -> list[Signal]:

@@ -1,111 +1,144 @@
 """Which parts a program falls into, and which values go from part to part.
 
-Ops that work on one position of an image at a time, or on one vector, form *arithmetic* parts; what
-mixes positions stands between them. An op joins the newest part among those of its operands, so
-that beats go from older parts to newer ones alone. Not here: the stages of the parts (`building`).
+Ops that work on one position of an image, one step or one vector at a time form *arithmetic* parts;
+what mixes positions or steps stands between them. An op joins the newest part among those of its
+operands, so that beats go from older parts to newer ones alone. In a program with trains time is an
+axis that positions run over: a frame is the steps of a sample. Not here: the stages of the parts
+(`building`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr
 from xdsl.ir import Operation, SSAValue
 
-from .....dialects import tensor
-from .....dialects.inference import tensor_type
-from .....dialects.shapes import DYNAMIC
+from .....dialects import spike, tensor
+from .....dialects.spike.types import dense_type
 from .....passes.analysis.compile_time import is_literal, literal_value
 from .....passes.analysis.layers import input_of
+from .....passes.expose_trains import TIMED
 from ..arrays import Reduction
 from ..folding.forms import has_form
 from ..folding.layers import ProductOp, absorbed
+from .parts import (
+    Kind,
+    Part,
+    image_values,
+    is_pointwise,
+    is_shared,
+    over_image,
+    over_images,
+    over_steps,
+    read_as,
+    reduced_axes,
+    shortened,
+    takes_last_step,
+    truth_values,
+)
 from .positions import Spatial, broadcasts, carried, is_uniform
-from .products import WindowOp, absorbed_padding
+from .products import ImageOp, WindowOp, absorbed_padding
 
-Kind = Literal[
-    "input", "window", "gather", "scatter", "accumulate", "arithmetic", "product", "output"
-]
+Place = tuple[Spatial, tuple[int, ...]]
+"""The axes that positions run over, and how many there are on each."""
+
+_WHOLE: Place = (), ()
+"""All of a frame in one beat."""
 
 
-@dataclass(eq=False)
-class Part:
-    """One part of a program.
+def is_timed(function: func.FuncOp, index: int) -> bool:
+    """Whether the first axis of an argument is time, as `expose-trains` noted."""
+    attributes = function.arg_attrs
+    return isinstance(attributes, ArrayAttr) and TIMED in attributes.data[index].data
 
-    Attributes:
-        kind: what it does.
-        spatial: the axes of its result that positions run over, counted from the last one, -1;
-            none where a beat is all of a frame.
-        grid: how many positions on each of them.
-        sources: the values that it takes, and from which part.
-        ops: of an arithmetic part, in order; the op of a window or an accumulation; a product
-            that takes several cycles a beat and the ops that its stage computes besides.
-        exports: the values that it gives to other parts. A window gives the result of its op.
-    """
 
-    kind: Kind
-    spatial: Spatial
-    grid: tuple[int, ...]
-    sources: list[tuple[Part, SSAValue]] = field(default_factory=list["tuple[Part, SSAValue]"])
-    ops: list[Operation] = field(default_factory=list[Operation])
-    exports: list[SSAValue] = field(default_factory=list[SSAValue])
-
-    @property
-    def beats(self) -> int:
-        """Of a frame."""
-        return prod(self.grid)
-
-    def take(self, part: Part, value: SSAValue) -> None:
-        """Take a value of another part."""
-        if (part, value) not in self.sources:
-            self.sources.append((part, value))
-        if value not in part.exports:
-            part.exports.append(value)
+def has_trains(function: func.FuncOp) -> bool:
+    """Whether a program has ops of `spike`, or steps that come one by one."""
+    timed = any(is_timed(function, index) for index in range(len(function.args)))
+    return timed or any(op.name.startswith("spike.") for op in function.body.walk())
 
 
 class Partition:
-    """The parts of a function, each after those that it takes values from."""
+    """The parts of a function, each after those that it takes values from.
+
+    Attributes:
+        parts: the first one is the input, the last one the output.
+        timed: whether the program has trains.
+    """
 
     def __init__(self, function: func.FuncOp) -> None:
         self.parts: list[Part] = []
+        self.timed = has_trains(function)
         self._home: dict[SSAValue, Part] = {}
         self._whole: dict[SSAValue, Part] = {}
+        self._steps: dict[SSAValue, Part] = {}
         self._absorbed: set[Operation] = set()
-        self._images = _image_values(function)
-        self._input = Part("input", (), ())
-        self.parts.append(self._input)
+        self._input = self._new("input", _WHOLE)
         self._arguments(function)
         for op in function.body.block.ops:
             if isinstance(op, func.ReturnOp):
                 self._return(op)
-            elif not is_literal(op) and op not in self._absorbed:
+            elif not is_literal(op) and op not in self._absorbed and not self._stepwise(op):
                 self._place(op)
-        self.parts = _shortened(self.parts)
+        self.parts = shortened(self.parts)
+
+    @property
+    def is_one_piece(self) -> bool:
+        """Whether a frame is a beat, with nothing but arithmetic between input and output."""
+        return all(
+            part.beats == 1 and part.kind in ("input", "arithmetic", "output")
+            for part in self.parts
+        )
 
     def _arguments(self, function: func.FuncOp) -> None:
-        part = self._new("arithmetic", (), ())
-        for argument in function.args:
-            spatial = _spatial(argument) if argument in self._images else ()
-            grid = _grid(argument, spatial)
-            if prod(grid) == 1:
-                spatial, grid = (), ()
-            part.spatial, part.grid = self._input.spatial, self._input.grid = spatial, grid
+        images = set[SSAValue]() if self.timed else image_values(function)
+        looked_at = any(isinstance(op, ImageOp) for op in function.body.block.ops)
+        part = self._new("arithmetic", _WHOLE)
+        for index, argument in enumerate(function.args):
+            place = over_image(argument) if argument in images else _WHOLE
+            if is_timed(function, index):
+                of_images = looked_at and dense_type(argument).get_num_dims() > 3
+                place = over_images(argument) if of_images else over_steps(argument)
+            elif prod(place[1]) == 1:
+                place = _WHOLE
+            part.spatial, part.grid = self._input.spatial, self._input.grid = place
             self._home[argument] = part
             part.take(self._input, argument)
 
-    def _new(self, kind: Kind, spatial: Spatial, grid: tuple[int, ...]) -> Part:
-        part = Part(kind, spatial, grid)
+    def _new(self, kind: Kind, place: Place) -> Part:
+        part = Part(kind, *place)
         self.parts.append(part)
         return part
 
     def _over(self, part: Part, value: SSAValue) -> Part:
         """An arithmetic part that takes a value from a part of another kind."""
-        home = self._new("arithmetic", part.spatial, part.grid)
+        home = self._new("arithmetic", (part.spatial, part.grid))
         home.take(part, value)
         return home
+
+    def _via(
+        self,
+        kind: Kind,
+        home: Part,
+        value: SSAValue,
+        place: Place,
+        op: Operation | None = None,
+    ) -> Part:
+        """An arithmetic part behind one of another kind that takes a value.
+
+        It has the result of the op; without an op, the value.
+        """
+        part = self._new(kind, place)
+        part.take(home, value)
+        if op is None:
+            return self._over(part, value)
+        part.ops.append(op)
+        result = op.results[0]
+        self._home[result] = self._over(part, result)
+        return self._home[result]
 
     def _place(self, op: Operation) -> None:
         placed = [value for value in op.operands if value in self._home]
@@ -121,13 +154,11 @@ class Partition:
             self._window(op)
             return
         homes = [self._home[value] for value in placed]
-        spatials = {home.spatial for home in homes}
-        grids = {home.grid for home in homes}
         spatial = homes[0].spatial
-        if isinstance(op, Reduction) and spatial and _reduces(op) == set(spatial):
+        if isinstance(op, Reduction) and spatial and reduced_axes(op) == set(spatial):
             self._accumulate(op)
             return
-        if len(spatials) == 1 and len(grids) == 1:
+        if len({(home.spatial, home.grid) for home in homes}) == 1:
             after = carried(op, spatial)
             if after is not None and self._fits(op, spatial):
                 home = max(homes, key=self.parts.index)
@@ -140,11 +171,114 @@ class Partition:
         home = max((self._whole[value] for value in placed), key=self.parts.index)
         self._append(op, home, placed, self._whole)
 
+    def _stepwise(self, op: Operation) -> bool:
+        """Place an op on trains, or one that takes steps one by one; whether it is one."""
+        home = self._home.get(op.operands[0]) if self.timed and op.operands else None
+        of_images = home is not None and len(home.spatial) > 1
+        match op:
+            case spike.NeuronOp():
+                self._neurons(op)
+            case spike.ScanOp():
+                self._loop(op)
+            case spike.ConvOp() | spike.MaxPoolOp():
+                value = read_as(op.operands[0])
+                place = over_images(op.result)
+                self._via("window", self._on_positions(value), value, place, op).ops.append(op)
+            case spike.FromTensorOp():
+                pass  # loops read what it is made of
+            case spike.ToTensorOp():
+                if op.result not in self._home and home is not None:
+                    self._append(op, home, [op.operand], self._home)
+            case spike.DelayOp():
+                home = self._on_steps(op.input)
+                self._via("stepwise", home, op.input, (home.spatial, home.grid), op)
+            case spike.EncodeOp():
+                home = self._gathered(op.operand)
+                self._via("stepwise", home, op.operand, over_steps(op.result), op)
+            case tensor.SliceOp() if home is not None and home.spatial and takes_last_step(op):
+                if home.spatial != over_steps(op.operand)[0]:
+                    return False
+                self._via("stepwise", home, op.operand, _WHOLE, op)
+            case tensor.FlattenOp() if of_images and op.start.value.data >= 2:
+                self._by_step(op)
+            case tensor.ReshapeToOp() if of_images and op.shape.get_values()[:2] == (-2, -3):
+                self._by_step(op)
+            case tensor.ReduceSumOp() if of_images and reduced_axes(op) == {
+                -dense_type(op.operand).get_num_dims()
+            }:
+                self._by_step(op)
+            case _:
+                return False
+        return True
+
+    def _by_step(self, op: tensor.FlattenOp | tensor.ReshapeToOp | tensor.ReduceSumOp) -> None:
+        """An op that takes all positions of a step at once."""
+        steps = self._on_steps(op.operand)
+        home, self._home[op.operand] = self._home[op.operand], steps
+        if isinstance(op, tensor.ReduceSumOp) and steps.spatial:
+            self._accumulate(op)
+        else:
+            self._append(op, steps, [op.operand], self._home)
+            if steps.spatial:
+                self._moved(op, steps, over_steps(op.result)[0])
+        self._home[op.operand] = home
+
+    def _neurons(self, op: spike.NeuronOp) -> None:
+        """Neurons whose spikes are read, and those whose last potentials are."""
+        read_last = any(value.first_use is not None for value in op.final)
+        home = self._home[op.input]
+        if read_last or len(home.spatial) < 2 or not is_shared(op):
+            home = self._on_steps(op.input)
+        read = [op.output] if op.output.first_use is not None else []
+        for value in truth_values(op.output) or read:
+            self._alone(op, home, value, (home.spatial, home.grid))
+        for value in op.final:
+            if value.first_use is not None:
+                self._alone(op, home, value, _WHOLE)
+
+    def _alone(self, op: spike.NeuronOp, home: Part, result: SSAValue, place: Place) -> None:
+        """Neurons of which one result is read."""
+        part = self._new("stepwise", place)
+        part.ops.append(op)
+        part.take(home, op.input)
+        self._home[result] = self._over(part, result)
+
+    def _loop(self, op: spike.ScanOp) -> None:
+        """A loop over steps takes runs step by step, and gives some."""
+        runs = [read_as(value) for value in op.runs]
+        homes = [self._on_steps(value) for value in runs]
+        part = self._new("stepwise", over_steps(op.runs[0]))
+        part.ops.append(op)
+        for home, value in zip(homes, runs, strict=True):
+            part.take(home, value)
+        for output in op.outputs:
+            for value in truth_values(output) or [output]:
+                self._home[value] = self._over(part, value)
+
+    def _on_steps(self, value: SSAValue) -> Part:
+        """A part that has a value step by step."""
+        place, home = over_steps(value), self._home[value]
+        if place[0] and len(home.spatial) > 1:
+            if value not in self._steps:
+                self._steps[value] = self._via("gather", home, value, place)
+            return self._steps[value]
+        if home.spatial != place[0]:
+            home = self._gathered(value)
+            self._home[value] = self._via("scatter", home, value, place) if place[0] else home
+        return self._home[value]
+
+    def _on_positions(self, value: SSAValue) -> Part:
+        """A part that has the images of a train position by position."""
+        place = over_images(value)
+        if self._home[value].spatial != place[0]:
+            self._home[value] = self._via("scatter", self._on_steps(value), value, place)
+        return self._home[value]
+
     def _needs_window(self, op: WindowOp) -> bool:
         """Whether an op is not one of each position by itself, as it is there."""
         if absorbed_padding(op) is not None:
             return True
-        return not _is_pointwise(op) or self._is_misplaced(op.operands[0])
+        return not is_pointwise(op) or self._is_misplaced(op.operands[0])
 
     @staticmethod
     def _is_absorbed(op: Operation) -> bool:
@@ -154,13 +288,13 @@ class Partition:
 
     def _is_misplaced(self, value: SSAValue) -> bool:
         """Whether an image is not there position by position."""
-        spatial = _spatial(value)
-        return self._home[value].spatial != spatial and prod(_grid(value, spatial)) > 1
+        spatial, grid = over_image(value)
+        return self._home[value].spatial != spatial and prod(grid) > 1
 
     def _moved(self, op: Operation, home: Part, after: Spatial) -> None:
         """The results of an op lie on other axes: they are in a part of their own."""
         for result in op.results:
-            other = self._new("arithmetic", after, home.grid)
+            other = self._new("arithmetic", (after, home.grid))
             other.take(home, result)
             self._home[result] = other
 
@@ -183,37 +317,22 @@ class Partition:
             if not home.spatial:
                 self._whole[result] = home
 
-    def _gathered(self, value: SSAValue) -> None:
-        """See to it that a value is there with all its positions in one beat."""
-        home = self._home[value]
-        if value in self._whole:
-            return
-        if not home.spatial:
-            self._whole[value] = home
-            return
-        part = self._new("gather", (), ())
-        part.take(home, value)
-        self._whole[value] = self._over(part, value)
+    def _gathered(self, value: SSAValue) -> Part:
+        """A part that has a value with all its positions in one beat."""
+        if value not in self._whole:
+            home = self._home[value]
+            self._whole[value] = self._via("gather", home, value, _WHOLE) if home.spatial else home
+        return self._whole[value]
 
     def _window(self, op: WindowOp) -> None:
         pad = absorbed_padding(op)
         value = op.operands[0] if pad is None else pad.operands[0]
-        home = self._home[value]
-        spatial = _spatial(value)
+        place = over_image(value)
         if self._is_misplaced(value):
-            self._gathered(value)
-            scatter = self._new("scatter", spatial, _grid(value, spatial))
-            scatter.take(self._whole[value], value)
-            self._home[value] = home = self._over(scatter, value)
-        (result,) = op.results
-        grid = _grid(result, _spatial(result))
-        after, grid = ((), ()) if prod(grid) == 1 else (spatial, grid)
-        part = self._new("window", after, grid)
-        part.ops.append(op)
-        part.take(home, value)
-        over = self._over(part, result)
-        over.ops.append(op)
-        self._home[result] = over
+            self._home[value] = self._via("scatter", self._gathered(value), value, place)
+        grid = over_image(op.results[0])[1]
+        after = _WHOLE if prod(grid) == 1 else (place[0], grid)
+        self._via("window", self._home[value], value, after, op).ops.append(op)
 
     def _product(self, op: ProductOp) -> None:
         """A product that takes several cycles a beat, and what its stage computes besides."""
@@ -225,96 +344,22 @@ class Partition:
             part.kind, part.ops = "product", ops
         else:
             value = input_of(op)
-            if not isinstance(op, WindowOp):
-                self._gathered(value)
-            home = (self._home if isinstance(op, WindowOp) else self._whole)[value]
-            part = self._new("product", home.spatial, home.grid)
+            home = self._home[value] if isinstance(op, WindowOp) else self._gathered(value)
+            part = self._new("product", (home.spatial, home.grid))
             part.take(home, value)
             part.ops = ops
         (result,) = ops[-1].results
         self._home[result] = self._over(part, result)
-        if not part.spatial:
-            self._whole[result] = self._home[result]
 
     def _accumulate(self, op: Reduction) -> None:
-        (value,), (result,) = op.operands, op.results
-        part = self._new("accumulate", (), ())
-        part.ops.append(op)
-        part.take(self._home[value], value)
-        self._home[result] = self._over(part, result)
+        self._via("accumulate", self._home[op.operands[0]], op.operands[0], _WHOLE, op)
 
     def _return(self, op: func.ReturnOp) -> None:
-        forms = {self._home[v].grid for v in op.operands if v in self._home}
-        if len(forms) > 1:
-            for value in op.operands:
-                self._gathered(value)
-                self._home[value] = self._whole[value]
-        first = self._home[op.operands[0]]
-        part = self._new("output", first.spatial, first.grid)
-        for value in op.operands:
+        placed = [value for value in op.operands if value in self._home]
+        if len({self._home[value].grid for value in placed}) > 1:
+            for value in placed:
+                self._home[value] = self._gathered(value)
+        first = self._home[placed[0]] if placed else self._input
+        part = self._new("output", (first.spatial, first.grid))
+        for value in placed:
             part.take(self._home[value], value)
-
-
-def _shortened(parts: list[Part]) -> list[Part]:
-    """Without the arithmetic parts that do nothing and take from one part."""
-    needed: list[Part] = []
-    for part in parts:
-        for index, (source, value) in enumerate(list(part.sources)):
-            if source.kind == "arithmetic" and source not in needed:
-                ((maker, _),) = [s for s in source.sources if s[1] is value]
-                part.sources[index] = (maker, value)
-                if value not in maker.exports:
-                    maker.exports.append(value)
-        makers = {source for source, _ in part.sources}
-        if part.kind != "arithmetic" or part.ops or len(makers) > 1:
-            needed.append(part)
-            continue
-        for source, value in part.sources:
-            if value not in part.exports:
-                source.exports.remove(value)
-    return needed
-
-
-def _image_values(function: func.FuncOp) -> set[SSAValue]:
-    """Values that windows are made of, and what they are made of position by position."""
-    images: set[SSAValue] = set()
-    for op in reversed(list(function.body.block.ops)):
-        if isinstance(op, WindowOp):
-            images.add(op.operands[0])
-        for result in op.results:
-            if result in images and not isinstance(op, WindowOp):
-                rank = tensor_type(result).get_num_dims()
-                images.update(v for v in op.operands if tensor_type(v).get_num_dims() == rank)
-    ranks = {tensor_type(value).get_num_dims() for value in images}
-    for argument in function.args:
-        if tensor_type(argument).get_num_dims() == 4 and 4 in ranks:
-            images.add(argument)
-    return images
-
-
-def _is_pointwise(op: WindowOp) -> bool:
-    """Whether an op looks at each position alone."""
-    if isinstance(op, tensor.PadToOp):
-        return not any((*op.low.get_values(), *op.high.get_values()))
-    kernel = (
-        op.kernel.get_values()
-        if isinstance(op, tensor.MaxPoolOp)
-        else tensor_type(op.weight).get_shape()[2:]
-    )
-    ones = (*kernel, *op.strides.get_values())
-    return all(n == 1 for n in ones) and not any(op.padding.get_values())
-
-
-def _spatial(value: SSAValue) -> Spatial:
-    rank = tensor_type(value).get_num_dims()
-    return tuple(range(2 - rank, 0)) if rank > 2 else ()
-
-
-def _grid(value: SSAValue, spatial: Spatial) -> tuple[int, ...]:
-    shape = tensor_type(value).get_shape()
-    return tuple(shape[axis] if shape[axis] != DYNAMIC else 1 for axis in spatial)
-
-
-def _reduces(op: Reduction) -> set[int]:
-    rank = tensor_type(op.operands[0]).get_num_dims()
-    return {axis % rank - rank for axis in op.axes.get_values()}

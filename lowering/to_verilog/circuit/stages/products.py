@@ -6,23 +6,18 @@ A window's elements come in the order of the window stage: rows of taps, taps of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from xdsl.dialects.builtin import TensorType, i32
-from xdsl.ir import Block
 
 from .....dialects import spike, tensor, ternary
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
-from .....passes.adder_graph import InputRange, optimize_integers
 from .....passes.analysis.compile_time import literal_value
-from ..arithmetic import larger, scaled
+from ..arithmetic import larger
 from ..arrays import array_of, in_pairs
 from ..circuit import Circuit
-from ..circuit_rules import RULES, Signals
+from ..circuit_rules import Signals, times_matrix
 from ..signals import Signal
 from .window_shape import WindowShape
 
@@ -35,15 +30,6 @@ WindowOp = ConvOp | tensor.MaxPoolOp | tensor.PadToOp
 """Ops that look at several positions around each."""
 
 
-@dataclass(frozen=True)
-class Search:
-    """How adders are searched for, see `optimize_matrix`."""
-
-    cost: str = "bits"
-    time_budget: float = 1.0
-    max_depth: int | None = None
-
-
 def absorbed_padding(op: WindowOp) -> tensor.PadToOp | None:
     """The op that pads the operand of a window op and nothing else: windows do that themselves."""
     pad = op.operands[0].owner
@@ -54,17 +40,22 @@ def absorbed_padding(op: WindowOp) -> tensor.PadToOp | None:
     return pad if alone and not any(outside) else None
 
 
+def padding_of(op: WindowOp | ImageOp) -> tensor.PadToOp | None:
+    """The op whose padding the windows of an op have; `None` where it is the op's own, zeros."""
+    if isinstance(op, ImageOp):
+        return None
+    return op if isinstance(op, tensor.PadToOp) else absorbed_padding(op)
+
+
 def window_shape(op: WindowOp | ImageOp) -> WindowShape:
     """The geometry of an op's windows, of trains at each step; images of one axis have one row."""
-    pad = None if isinstance(op, ImageOp) else absorbed_padding(op)
+    pad = padding_of(op)
     axes = slice(3 if isinstance(op, ImageOp) else 2, None)
     size = dense_type((pad or op).operands[0]).get_shape()[axes]
     rank = len(size)
     kernel = strides = dilation = (1,) * rank
     low = high = (0,) * rank
-    if isinstance(op, tensor.PadToOp):
-        pad = op
-    else:
+    if not isinstance(op, tensor.PadToOp):
         strides = op.strides.get_values()
         low, high = op.padding.get_values()[:rank], op.padding.get_values()[rank:]
         if isinstance(op, tensor.MaxPoolOp | spike.MaxPoolOp):
@@ -88,9 +79,9 @@ def _pair(values: Sequence[int], missing: int) -> tuple[int, int]:
     return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
-def paddings(op: WindowOp, bounds: Sequence[tuple[int, int]]) -> list[int]:
+def paddings(op: WindowOp | ImageOp, bounds: Sequence[tuple[int, int]]) -> list[int]:
     """What stands beyond the border, for each channel with those bounds."""
-    pad = op if isinstance(op, tensor.PadToOp) else absorbed_padding(op)
+    pad = padding_of(op)
     if pad is not None:
         return [int(pad.value.value.data)] * len(bounds)
     if isinstance(op, tensor.MaxPoolOp):
@@ -98,22 +89,18 @@ def paddings(op: WindowOp, bounds: Sequence[tuple[int, int]]) -> list[int]:
     return [0] * len(bounds)
 
 
-def on_window(
-    circuit: Circuit,
-    op: WindowOp,
-    window: Sequence[Signal],
-    search: Search,
-) -> Signals:
+def on_window(circuit: Circuit, op: WindowOp | ImageOp, window: Sequence[Signal]) -> Signals:
     """An op's result at one position, from the elements of its window."""
+    shape = dense_type(op.results[0]).get_shape()
+    lead = 2 if isinstance(op, ImageOp) else 1
     match op:
         case tensor.PadToOp():
             flat = list(window)
-        case tensor.MaxPoolOp():
-            flat = largest(circuit, window, tensor_type(op.result).get_shape()[1])
+        case tensor.MaxPoolOp() | spike.MaxPoolOp():
+            flat = largest(circuit, window, shape[lead])
         case _:
-            flat = convolved(circuit, op, window, search)
-    shape = tensor_type(op.results[0]).get_shape()
-    return array_of(flat, (1, len(flat), *[1] * (len(shape) - 2)))
+            flat = convolved(circuit, op, window)
+    return array_of(flat, (*[1] * lead, len(flat), *[1] * (len(shape) - lead - 1)))
 
 
 def largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[Signal]:
@@ -131,9 +118,9 @@ def largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[S
 
 
 def convolved(
-    circuit: Circuit, op: ConvOp | spike.ConvOp, window: Sequence[Signal], search: Search
+    circuit: Circuit, op: ConvOp | spike.ConvOp, window: Sequence[Signal]
 ) -> list[Signal]:
-    """The sums of a convolution at one position."""
+    """The sums of a convolution at one position, with the bias of one of spikes."""
     weight = literal_value(op.weight)
     assert weight is not None
     groups = op.groups.value.data
@@ -148,27 +135,13 @@ def convolved(
             for start in range(group * depth, len(window), channels)
             for signal in window[start : start + depth]
         ]
-        sums += times_matrix(circuit, row, matrix, search)
-    return sums
-
-
-def times_matrix(
-    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int64], search: Search
-) -> list[Signal]:
-    """A row of numbers times a known matrix of integers [K, N]."""
-    low = min(signal.bounds[0] for signal in row)
-    high = max(signal.bounds[1] for signal in row)
-    graph, shifts = optimize_integers(
-        matrix,
-        cost=search.cost,
-        time_budget=search.time_budget,
-        max_depth=search.max_depth,
-        inputs=InputRange(low, max(high, low + 1)),
-    )
-    operand = Block(arg_types=[TensorType(i32, (1, len(row)))]).args[0]
-    op = ternary.AdderGraphOp(operand, graph.inputs, graph.nodes, graph.outputs)
-    sums = RULES[ternary.AdderGraphOp](circuit, op, [array_of(row, (1, len(row)))])[0]
-    return [scaled(circuit, total, 1 << shift) for total, shift in zip(sums, shifts, strict=True)]
+        sums += times_matrix(circuit, row, matrix)
+    if not isinstance(op, spike.ConvOp) or op.bias is None:
+        return sums  # other biases are an op behind, see `splitting`
+    bias = literal_value(op.bias)
+    assert bias is not None
+    offsets = np.broadcast_to(bias, len(sums))
+    return [total.plus(int(offset)) for total, offset in zip(sums, offsets, strict=True)]
 
 
 def position_shape(op_shape: Sequence[int], spatial: Sequence[int]) -> tuple[int, ...]:

@@ -13,25 +13,22 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from .....dialects import spike, tensor
+from .....dialects import spike
 from .....dialects.elements import numpy_dtype
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import is_literal, literal_value
-from ..arithmetic import add, equal_to, inverted, plain
+from ..arithmetic import plain
 from ..arrays import array_of
+from ..circuit import Search
 from ..circuit_rules import Signals
-from ..evaluation import LayerNames, check_range, evaluate, literal_signals
+from ..evaluation import LayerNames, evaluate, literal_signals
 from ..signals import Signal
 from .body import StageBody
 from .neuron_rules import Bounds, neuron_rules
 from .neurons import Neurons, all_ranges, last_step
-from .products import Search, times_matrix
 from .stage import Layout, Stage
-
-Product = spike.LinearOp | tensor.MatmulOp
-"""Ops that multiply by a known matrix."""
 
 
 def step_refusal(op: Operation) -> str | None:
@@ -129,11 +126,11 @@ class _Loop:
         search: Search,
     ) -> None:
         self.body, self.op, self.input = body, op, input
-        self.names, self.search = names, search
+        self.names = names
         self.valid, self.ready, self.moved = body.taking()
         last = last_step(body, input.beats, self.moved)
         self.restart = body.any_of(body.reset, body.all_of(self.moved, last), name="restart")
-        self.neurons = Neurons(body, names.of(op), f"{op.name} of {input.beats} steps")
+        self.neurons = Neurons(body, names.of(op), f"{op.name} of {input.beats} steps", search)
         self.circuit = self.neurons.circuit
         self.values: dict[SSAValue, Signals] = {}
         self.registers: list[tuple[int, SSAValue, int]] = []
@@ -183,24 +180,6 @@ class _Loop:
                 self._fire(op)
             case spike.DelayOp():
                 self._delay(op)
-            case spike.LinearOp():
-                self._note(op, op.result)
-                bias = None if op.bias is None else literal_signals(op.bias)
-                self.values[op.result] = self._times(op, op.input, op.weight, op.result, bias)
-            case tensor.MatmulOp():
-                self._note(op, op.result)
-                self.values[op.result] = self._times(op, op.lhs, op.rhs, op.result, None)
-            case spike.ToTensorOp() | tensor.ConvertOp():
-                self._note(op, op.result)
-                check_range(op, op.result, self._value(op.operand))
-                self.values[op.result] = self._value(op.operand)
-            case spike.FromTensorOp():
-                self._note(op, op.result)
-                fired = [
-                    inverted(equal_to(self.circuit, x, 0)) if x.bounds != (0, 1) else x
-                    for x in self._value(op.operand).reshape(-1)
-                ]
-                self.values[op.result] = array_of(fired, _shape(op.result))
             case _:
                 operands = [self._value(value) for value in op.operands]
                 results = evaluate(self.circuit, op, operands, self.names)
@@ -209,31 +188,10 @@ class _Loop:
     def _value(self, value: SSAValue) -> Signals:
         return self.values[value] if value in self.values else literal_signals(value)
 
-    def _note(self, op: Operation, result: SSAValue) -> None:
+    def _fire(self, op: spike.NeuronOp) -> None:
         name = self.names.of(op)
         self.names.note(op, name)
-        sizes = "x".join(map(str, _shape(result)[1:]))
-        self.circuit.begin(name, f"{op.name} to {sizes}, in a loop")
-
-    def _times(
-        self, op: Product, x: SSAValue, weight: SSAValue, result: SSAValue, bias: Signals | None
-    ) -> Signals:
-        matrix, left = literal_value(weight), self._value(x)
-        assert matrix is not None
-        rows = [
-            times_matrix(self.circuit, list(row), matrix.astype(np.int64), self.search)
-            for row in left.reshape(-1, left.shape[-1])
-        ]
-        sums = array_of([total for row in rows for total in row], _shape(result))
-        if bias is not None:
-            offsets = np.broadcast_to(bias, sums.shape)
-            pairs = zip(sums.reshape(-1), offsets.reshape(-1), strict=True)
-            sums = array_of([add(self.circuit, a, b) for a, b in pairs], sums.shape)
-        check_range(op, result, sums)
-        return sums
-
-    def _fire(self, op: spike.NeuronOp) -> None:
-        self._note(op, op.output)
+        self.circuit.begin(name, f"{op.name}, in a loop")
         arguments = list(self.op.arguments()[2])
         first = [self.op.states[arguments.index(state)] for state in op.initial]
         currents = list(self._value(op.input).reshape(-1))

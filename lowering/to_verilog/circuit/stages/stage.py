@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 
@@ -72,3 +72,9 @@ class Stage:
     def handshake(self) -> Handshake:
         """How it moves beats, by its module; a network takes copies."""
         return Handshake(self.module)
+
+
+def repeated(stage: Stage, input: Layout, times: int) -> Stage:
+    """A stage of one input and one output, so many frames of which are one of `input`."""
+    (output,) = stage.outputs
+    return replace(stage, inputs=(input,), outputs=(replace(output, beats=output.beats * times),))

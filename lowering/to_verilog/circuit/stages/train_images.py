@@ -1,17 +1,14 @@
 """Stages for images of spikes: a beat is a position of a step, positions row by row, steps in turn.
 
-To a window, each step is a frame of its own. Neurons of a channel are the same at all positions, so
-that one circuit serves them all; their potentials stand in a RAM, one word a position. The word of
-the next position is read while that of the last one is written. Not here: windows (`window`).
+Neurons of a channel are the same at all positions, so that one circuit serves them all; their
+potentials stand in a RAM, one word a position. The word of the next position is read while that of
+the last one is written. Not here: windows (`window`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from math import prod
 
-import numpy as np
 from xdsl.dialects import hw
 from xdsl.ir import SSAValue
 
@@ -19,15 +16,12 @@ from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
-from ..pacing import Pacing
 from ..signals import Signal
 from .body import StageBody, clog2
-from .frames import gather_stage, scatter_stage
 from .neuron_rules import NeuronRule
 from .neurons import Neurons, all_ranges
-from .products import ImageOp, window_shape
+from .products import ImageOp
 from .stage import Layout, Stage
-from .window import window_stage
 
 
 def image_refusal(op: ImageOp) -> str | None:
@@ -38,49 +32,6 @@ def image_refusal(op: ImageOp) -> str | None:
     if DYNAMIC in shape[2:]:
         return "the sizes of its images are not known; fix them with infer-shapes"
     return None
-
-
-def step_window_stage(name: str, op: ImageOp, input: Layout, pacing: Pacing) -> Stage:
-    """The windows of all steps; there are no spikes beyond the border."""
-    shape = window_shape(op)
-    steps = input.beats // prod(shape.size)
-    image, padding = replace(input, beats=prod(shape.size)), [0] * len(input.bounds)
-    one = window_stage(name, shape, image, padding, pacing)
-    return _repeated(one, input, steps)
-
-
-def step_gather_stage(name: str, input: Layout, steps: int) -> Stage:
-    """All positions of each step in one beat."""
-    return _repeated(gather_stage(name, replace(input, beats=input.beats // steps)), input, steps)
-
-
-def step_scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
-    """Each step's elements, position by position."""
-    return _repeated(scatter_stage(name, replace(input, beats=1), positions), input, input.beats)
-
-
-def _repeated(stage: Stage, input: Layout, steps: int) -> Stage:
-    """A stage whose frames are steps, as one for whole samples."""
-    (output,) = stage.outputs
-    return replace(stage, inputs=(input,), outputs=(replace(output, beats=output.beats * steps),))
-
-
-def gathered_step(value: SSAValue, places: Sequence[int], width: int) -> list[int]:
-    """Where the elements of a step, in its own order, are in a gathered one.
-
-    Args:
-        value: the run.
-        places: of the channels in the beat of a position.
-        width: the elements of such a beat.
-    """
-    positions = prod(dense_type(value).get_shape()[3:])
-    return [position * width + place for place in places for position in range(positions)]
-
-
-def step_positions(value: SSAValue, places: Sequence[int]) -> list[list[int]]:
-    """For each position the places of its elements in a step, whose elements have those places."""
-    channels = dense_type(value).get_shape()[2]
-    return np.reshape(places, (channels, -1)).T.tolist()
 
 
 def image_neuron_stage(

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from xdsl.dialects import comb
 
 from triton_dsl.ir.errors import LoweringError
+from triton_dsl.lowering.to_verilog.circuit.circuit import Search
 from triton_dsl.lowering.to_verilog.circuit.folding.channel_functions import Bounded
 from triton_dsl.lowering.to_verilog.circuit.folding.digit_serial import SerialProduct, serial_stage
 from triton_dsl.lowering.to_verilog.circuit.folding.folded_stage import folded_stage
 from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct, Folding, Product
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
+from triton_dsl.lowering.to_verilog.circuit.pipeline import Pipeline
 from triton_dsl.lowering.to_verilog.circuit.signals import Signal
-from triton_dsl.lowering.to_verilog.circuit.stages.arithmetic import ArithmeticStage
+from triton_dsl.lowering.to_verilog.circuit.stages.arithmetic import arithmetic_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.body import StageBody
 from triton_dsl.lowering.to_verilog.circuit.stages.frames import gather_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.handshake import Handshake
@@ -82,11 +84,12 @@ def copied(nodes: Nodes) -> Nodes:
 
 def pipeline(latency: int) -> Stage:
     """Registers one after another."""
-    writer = ArithmeticStage("stage", "core", BIT, Pacing())
-    wire = writer.elements[0].wire
+    writer = Pipeline("core", {"x": BIT}, Pacing(), Search())
+    wire = writer.elements[0][0].wire
     assert wire is not None
     writer.circuit.begin("x", "x")
-    return writer.finish([Signal(writer.circuit.at(wire, latency))], 1)
+    core = writer.finish({"y": [Signal(writer.circuit.at(wire, latency))]})
+    return arithmetic_stage("stage", core, BIT)
 
 
 def folded(inputs: int, groups: int, *, keep: bool) -> Stage:

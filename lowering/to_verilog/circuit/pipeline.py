@@ -1,0 +1,103 @@
+"""A pipelined circuit as a module of its own: clock, enable, numbers in, numbers out.
+
+All paths through it have the same number of registers. Not here: the handshake around it
+(`stages.arithmetic`) or the streams (`stream`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import hw, seq
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.ir import Block, TypeAttribute
+
+from .arithmetic import end_of, packed, plain, unpacked
+from .circuit import COMMENT, Circuit, LayerCount, Search
+from .modules import hw_module
+from .pacing import Pacing
+from .signals import Signal
+from .stages.stage import Layout
+
+
+@dataclass(frozen=True)
+class Core:
+    """A finished pipeline.
+
+    Attributes:
+        module: with the ports `clock` and `enable`, then what comes in; and what goes out.
+        outputs: what each output carries, by name.
+        latency: cycles from what comes in to what goes out.
+        layers: what it is made of.
+    """
+
+    module: hw.HWModuleOp
+    outputs: Mapping[str, Layout]
+    latency: int
+    layers: Sequence[LayerCount]
+
+
+class Pipeline:
+    """A pipeline while its module is being written.
+
+    Args:
+        name: of the module.
+        inputs: what comes in, by name.
+        pacing: where registers are wanted.
+        search: how adders are searched for.
+        stage: of a network; none where it is all there is.
+
+    Attributes:
+        circuit: where the ops go; `circuit.begin` starts a layer.
+        elements: of each input.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Mapping[str, Layout],
+        pacing: Pacing,
+        search: Search,
+        stage: str = "",
+    ) -> None:
+        self.name, self.stage = name, stage
+        self._ports: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("enable", i1)]
+        self._ports += [(port, IntegerType(layout.width)) for port, layout in inputs.items()]
+        block = Block(arg_types=[type for _, type in self._ports])
+        clock, enable, *buses = block.args
+        self.circuit = Circuit(block, clock, enable, pacing, search)
+        self.elements: list[list[Signal]] = []
+        for (port, layout), bus in zip(inputs.items(), buses, strict=True):
+            self.circuit.begin(port, self._end("input", port))
+            self.elements.append(unpacked(self.circuit, bus, layout.bounds, port, layout.level))
+        self.circuit.layers.clear()
+
+    def _end(self, side: str, port: str) -> str:
+        return f"{side} of {self.stage}" if self.stage else f"{side} {port}"
+
+    def finish(self, outputs: Mapping[str, Sequence[Signal]], beats: int = 1) -> Core:
+        """The module that gives those numbers, so many beats a frame."""
+        circuit = self.circuit
+        flat: dict[str, list[Signal]] = {}
+        for port, signals in outputs.items():
+            circuit.begin(port, self._end("output", port))
+            flat[port] = [plain(circuit, signal) for signal in signals]
+        wires = [s.wire for signals in flat.values() for s in signals if s.wire is not None]
+        latency = end_of(circuit, wires)
+        level = 0 if latency else max((wire.level for wire in wires), default=0)
+        layouts = {
+            port: Layout(tuple(signal.bounds for signal in signals), beats, level)
+            for port, signals in flat.items()
+        }
+        results = [packed(circuit, flat[port], layouts[port].widths, latency) for port in flat]
+        circuit.block.add_op(hw.OutputOp(results))
+        types = [(port, IntegerType(layout.width)) for port, layout in layouts.items()]
+        module = hw_module(self.name, (self._ports, types), circuit.block)
+        module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
+        layers = [
+            layer
+            for layer in circuit.layers
+            if layer.name not in outputs or layer.adders or layer.register_bits
+        ]
+        return Core(module, layouts, latency, layers)
