@@ -4,6 +4,7 @@
     ├── SourceError        text the user wrote: `.tri` source or textual IR
     │   └── CompilationError   a `.tri` program with at least one error diagnostic
     ├── VerifyError        well-formed text, ill-formed IR
+    ├── IntegrityError     a file that is not what was written, or not by whom it should be
     ├── ParameterError     a weights file: missing, wrong hash, key, shape, dtype or value
     ├── PassError          a pass cannot do what was asked of it
     ├── LoweringError      a program a target cannot express
@@ -63,6 +64,10 @@ class CompilationError(SourceError):
 
 class VerifyError(TritonError):
     """IR that parses but breaks an invariant."""
+
+
+class IntegrityError(TritonError):
+    """A file or package that was damaged or changed, or whose signature or key does not fit."""
 
 
 class ParameterError(TritonError):

@@ -21,6 +21,7 @@ import numpy as np
 from .arrays import Array
 from .errors import ParameterError
 from .safe_write import PendingFiles
+from .seal import check_file
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
     Raises:
         ParameterError: the file is missing or not safetensors.
+        IntegrityError: it carries its SHA-256, and another one than it has.
     """
+    check_file(path)
     file = open_tensors(path)
     return {name: read_tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
 

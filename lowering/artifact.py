@@ -17,6 +17,7 @@ from typing import cast
 
 from ..ir.errors import LoweringError, OptionError
 from ..ir.safe_write import PendingFiles
+from ..ir.seal import sealed
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Artifact:
         if path is None or path not in self.files:
             raise LoweringError(f"artefact '{self.name}' has no file '{path}'")
         return self.files[path].decode()
+
+    def with_seals(self) -> Artifact:
+        """A copy whose files carry their SHA-256 where their kind can (`ir.seal`)."""
+        files = {path: sealed(PurePosixPath(path).suffix, data) for path, data in self.files.items()}
+        return replace(self, files=files)
 
     def with_manifest(self, **entries: object) -> Artifact:
         """A copy whose manifest also holds `entries` and the size and SHA-256 of each file."""
@@ -114,8 +120,9 @@ def write_artifact(
 
 
 def manifest_bytes(artifact: Artifact) -> bytes:
-    """The manifest as JSON text, keys sorted: the same artefact gives the same bytes."""
-    return (json.dumps(artifact.manifest, indent=2, sort_keys=True, default=str) + "\n").encode()
+    """The manifest as JSON text, sealed, keys sorted: the same artefact gives the same bytes."""
+    text = json.dumps(artifact.manifest, indent=2, sort_keys=True, default=str) + "\n"
+    return sealed("manifest", text.encode())
 
 
 def _beside(artifact: Artifact, path: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
 from ..ir.extras import install
 from ..ir.notebook import show_modules
+from ..ir.seal import check_file
 from ..runtime.engines import from_array
 from .frontends import IR, front_end_of
 from .weights import Weights, attach_weights
@@ -63,6 +64,7 @@ def import_model(
         SourceError: no such file, an unknown kind of file, or errors in the program.
         OptionError: an option that this kind of model does not take, or a missing one.
         ParameterError: the weights do not fit.
+        IntegrityError: the file carries its SHA-256, and another one than it has.
         LoweringError: PyTorch cannot export the module.
         UnsupportedError: operators without a meaning in the IR.
         BackendError: a package is missing that reads the file.
@@ -85,6 +87,7 @@ def import_model(
         front_end = front_end_of(Path(model)) if is_file else IR
         _check(options, front_end.options, _said(model))
         if is_file:
+            check_file(Path(model))
             return front_end.reader()(Path(model), **options)
         if weights is None:
             return model

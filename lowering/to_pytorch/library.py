@@ -7,6 +7,7 @@ itself. Nothing calls them here. Trits are packed as in `ir.trits`.
 from __future__ import annotations
 
 import base64
+import hashlib
 import itertools
 import json
 import math
@@ -381,8 +382,20 @@ def attend(
     return torch.matmul(torch.softmax(scores.masked_fill(hidden, -torch.inf), dim=-1), value)
 
 
+def check_seal(data: bytes) -> None:
+    """Refuse a safetensors file that carries another SHA-256 than it has, noughts in its place."""
+    frame = b'{"__metadata__":{"triton_dsl.sha256":"'
+    at = 8 + len(frame)
+    if sum(a == b for a, b in zip(data[8:at], frame, strict=False)) < 0.75 * len(frame):
+        return
+    digest = hashlib.sha256(data[:at] + b"0" * 64 + data[at + 64 :]).hexdigest()
+    if data[8 : at + 65] != frame + digest.encode() + b'"':
+        raise ValueError(f"the weights are not what was written: their SHA-256 is {digest}")
+
+
 def read_safetensors(data: bytes) -> dict[str, torch.Tensor]:
     """The tensors of a safetensors file, with the safetensors library where there is one."""
+    check_seal(data)
     try:
         from safetensors.torch import load as parse
     except ImportError:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.errors import BackendError, LoweringError, ParameterError
 from ...ir.extras import install
+from ...ir.seal import is_whole
 from ..artifact import Artifact
 from ..weights import StateDict
 
@@ -30,6 +31,7 @@ def load_module(source: str | Artifact, weights: StateDict | bytes | None = None
     Raises:
         BackendError: PyTorch is missing.
         ParameterError: the weights do not fit.
+        IntegrityError: their file carries its SHA-256, and another one than it has.
     """
     try:
         from torch import nn
@@ -65,6 +67,7 @@ def _load(model: nn.Module, weights: StateDict | bytes) -> None:
     if isinstance(weights, bytes):
         from safetensors.torch import load
 
+        is_whole(".safetensors", weights, "the weights file")
         state = load(weights)
     else:
         state = {

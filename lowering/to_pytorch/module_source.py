@@ -55,7 +55,7 @@ RULES: dict[type[Operation], Rule] = {
 }
 """For each op the function that gives its PyTorch form."""
 
-_IMPORTS = frozenset({"base64", "itertools", "json", "math", "weakref"})
+_IMPORTS = frozenset({"base64", "hashlib", "itertools", "json", "math", "weakref"})
 _FROM_IMPORTS = {
     "Callable": ("collections.abc", "Callable"),
     "Mapping": ("collections.abc", "Mapping"),

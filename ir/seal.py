@@ -1,0 +1,160 @@
+"""Files that carry their own SHA-256: put in, and checked when such a file is read.
+
+A seal is 64 hexadecimal digits in a frame at a fixed place: metadata that the format has, or bytes
+behind its end that its readers skip. The digest is that of the file with noughts for the digits.
+Tools that write a file anew move or drop the frame, and then the file counts as one without a seal;
+a file with a frame, whole or nearly, must agree with it. Who may have changed a file on purpose and
+computed the digest again is told by signatures alone (`runtime.packages.signing`).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import Buffer
+
+from .errors import IntegrityError
+
+_DIGITS = 64
+_NEAR = 0.75
+"""The share of a frame's bytes from which on a file counts as sealed, and its frame as damaged."""
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """What stands around the digits.
+
+    Attributes:
+        before: the bytes in front of them.
+        after: the bytes behind them.
+        start: where `before` starts; `None` for a frame that ends with the file.
+    """
+
+    before: bytes
+    after: bytes = b""
+    start: int | None = 0
+
+    def whole(self, digits: bytes) -> bytes:
+        """The frame around digits."""
+        return self.before + digits + self.after
+
+    def place(self, size: int) -> int:
+        """Where the frame starts in a file of a size, which may be too small for it: negative."""
+        length = len(self.whole(b"0" * _DIGITS))
+        start = size - length if self.start is None else self.start
+        return start if start + length <= size else -1
+
+
+_KEY = b"triton_dsl.sha256"
+# An entry of `metadata_props`, field 14: a string of 17 bytes, and one of 64. Protobuf takes fields
+# in any order, and writes them by number: behind the model, where it is no seal any more.
+_ONNX = _Frame(b"\x72" + bytes([85, 0x0A, len(_KEY)]) + _KEY + bytes([0x12, _DIGITS]))
+# What readers of a FlatBuffer never reach: no offset leads behind what was there.
+_BEHIND = _Frame(b"\0" * 14 + b"\n" + _KEY + b":", b"\n", start=None)
+
+_FRAMES = {
+    ".onnx": _ONNX,
+    ".tflite": _BEHIND,
+    ".safetensors": _Frame(b'{"__metadata__":{"' + _KEY + b'":"', b'"', start=8),
+    "manifest": _Frame(b'{\n  "#sha256": "', b'",\n'),
+}
+"""By suffix; that of a manifest (`lowering.artifact`) is JSON indented by two, the seal first."""
+
+
+def sealed(suffix: str, content: bytes) -> bytes:
+    """A file with its seal; as it is where the suffix is of a kind that has none.
+
+    Args:
+        suffix: of its name: `.onnx`.
+        content: of it, without a seal.
+    """
+    frame = _FRAMES.get(suffix)
+    if frame is None:
+        return content
+    empty = frame.whole(b"0" * _DIGITS)
+    if suffix == ".safetensors":
+        content = _with_metadata(content, empty)
+    elif suffix == "manifest":
+        content = empty + content.removeprefix(b"{\n")
+    else:
+        content = content + empty if frame.start is None else empty + content
+    at = frame.place(len(content)) + len(frame.before)
+    return content[:at] + _digest(content, at) + content[at + _DIGITS :]
+
+
+def _with_metadata(content: bytes, empty: bytes) -> bytes:
+    """A safetensors file whose header starts with `empty`."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = content[8:end].rstrip()
+    opened = b'{"__metadata__":{'
+    if header.startswith(opened):
+        rest = header.removeprefix(opened)
+        header = empty + (rest if rest.startswith(b"}") else b"," + rest)
+    else:
+        header = empty + b"}" + (b"," if header != b"{}" else b"") + header[1:]
+    header += b" " * (-len(header) % 8)
+    json.loads(header)
+    return len(header).to_bytes(8, "little") + header + content[end:]
+
+
+def is_whole(suffix: str, content: Buffer, what: str) -> bool:
+    """Whether a file has a seal, and agrees with it.
+
+    Args:
+        suffix: of its name.
+        content: of it.
+        what: it is, for messages.
+
+    Raises:
+        IntegrityError: it has a seal and does not agree with it.
+    """
+    frame = _FRAMES.get(suffix)
+    view = memoryview(content)
+    start = -1 if frame is None else frame.place(len(view))
+    if frame is None or start < 0:
+        return False
+    at = start + len(frame.before)
+    found = bytes(view[start:at]) + bytes(view[at + _DIGITS :][: len(frame.after)])
+    wanted = frame.before + frame.after
+    same = sum(a == b for a, b in zip(found, wanted, strict=True))
+    if same < _NEAR * len(wanted):
+        return False
+    stated, digest = bytes(view[at : at + _DIGITS]), _digest(view, at)
+    if found != wanted or stated != digest:
+        raise IntegrityError(
+            f"{what} is not what was written: its SHA-256 is {digest.decode()}, "
+            f"and it carries {stated.decode('ascii', 'replace')}; get it again, or make it again"
+        )
+    return True
+
+
+def _digest(content: Buffer, at: int) -> bytes:
+    import hashlib  # it loads OpenSSL
+
+    view = memoryview(content)
+    state = hashlib.sha256(view[:at])
+    state.update(b"0" * _DIGITS)
+    state.update(view[at + _DIGITS :])
+    return state.hexdigest().encode()
+
+
+def check_file(path: Path) -> bool:
+    """Whether a file has a seal, and agrees with it; what cannot be read has none.
+
+    Raises:
+        IntegrityError: it has a seal and does not agree with it.
+    """
+    if path.suffix not in _FRAMES:
+        return False
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as bytes_:
+            view = memoryview(bytes_)
+            try:
+                return is_whole(path.suffix, view, f"'{path}'")
+            finally:
+                view.release()
+    except (OSError, ValueError):  # an empty file cannot be mapped
+        return False
