@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from . import training as training
     from .ir.errors import BackendError as BackendError
     from .ir.errors import CompilationError as CompilationError
+    from .ir.errors import IntegrityError as IntegrityError
     from .ir.errors import LoweringError as LoweringError
     from .ir.errors import OptionError as OptionError
     from .ir.errors import ParameterError as ParameterError
@@ -58,7 +59,13 @@ if TYPE_CHECKING:
     from .lowering.mobile import optimize_for_mobile as optimize_for_mobile
     from .lowering.models import import_model as import_model
     from .lowering.module_file import save_module as save_module
+    from .lowering.packages.building import build_package as build_package
+    from .lowering.packages.package import Package as Package
+    from .lowering.packages.package import load_package as load_package
     from .lowering.post_training import quantize_program as quantize_program
+    from .lowering.publishing.github import publish_to_github as publish_to_github
+    from .lowering.publishing.hub import load_from_hub as load_from_hub
+    from .lowering.publishing.hub import push_to_hub as push_to_hub
     from .lowering.sources.torch import TorchSource as TorchSource
     from .lowering.ternarization import ternarize_module as ternarize_module
     from .lowering.to_onnx import export_to_onnx as export_to_onnx
@@ -83,8 +90,8 @@ else:
     __getattr__, __dir__, _ = lazy_names(
         __name__,
         {
-            "ir.errors": "BackendError CompilationError LoweringError OptionError ParameterError "
-            "PassError SourceError TritonError UnsupportedError VerifyError",
+            "ir.errors": "BackendError CompilationError IntegrityError LoweringError OptionError "
+            "ParameterError PassError SourceError TritonError UnsupportedError VerifyError",
             "ir.language.checker": "TypeChecker",
             "ir.language.nodes": "LayerDef",
             "ir.language.parser": "TritonParser",
@@ -99,7 +106,11 @@ else:
             "lowering.mobile": "MobileModel optimize_for_mobile",
             "lowering.models": "import_model",
             "lowering.module_file": "save_module",
+            "lowering.packages.building": "build_package",
+            "lowering.packages.package": "Package load_package",
             "lowering.post_training": "quantize_program",
+            "lowering.publishing.github": "publish_to_github",
+            "lowering.publishing.hub": "load_from_hub push_to_hub",
             "lowering.ternarization": "ternarize_module",
             "lowering.to_onnx": "export_to_onnx optimize_onnx_model",
             "lowering.to_pytorch.codegen": "PyTorchCodeGenerator",

@@ -64,7 +64,9 @@ class Artifact:
 
     def with_seals(self) -> Artifact:
         """A copy whose files carry their SHA-256 where their kind can (`ir.seal`)."""
-        files = {path: sealed(PurePosixPath(path).suffix, data) for path, data in self.files.items()}
+        files = {
+            path: sealed(PurePosixPath(path).suffix, data) for path, data in self.files.items()
+        }
         return replace(self, files=files)
 
     def with_manifest(self, **entries: object) -> Artifact:

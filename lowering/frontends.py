@@ -79,6 +79,7 @@ BUILT_IN = {
         frozenset({"rounding"}),
         source=f"{__package__}.sources.tflite:TFLiteSource",
     ),
+    ".tpk": FrontEnd(f"{__package__}.packages.package:import_package"),
 }
 """Our own front ends by suffix; `triton-opt` reads `.mlir` itself, in parts if asked to."""
 

@@ -57,7 +57,8 @@ def import_model(
         rounding: of a TFLite file: whose integers, `reference`, `xnnpack` or `once` (see
             `from_tflite.from_tflite`).
         example_inputs: of an `nn.Module` (see `from_torch.from_torch`).
-        input_shape: in its place, of the one input, of floats.
+        input_shape: in its place, of the one input, of floats; by default what the module says in
+            an attribute of that name.
         dynamic: the free sizes of an `nn.Module`; by default the first axis, the batch.
 
     Raises:
@@ -99,6 +100,7 @@ def import_model(
         raise OptionError(f"expected a path, IR or an nn.Module as the model, got {kind}")
     _check(options, frozenset(), "a PyTorch module")
     if example_inputs is None:
+        input_shape = getattr(model, "input_shape", None) if input_shape is None else input_shape
         if input_shape is None:
             raise OptionError("a PyTorch module needs input_shape or example_inputs")
         example_inputs = _zeros(input_shape)

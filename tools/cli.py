@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-from .commands.options import COMMANDS
+from .commands.options import COMMANDS, command_name
 from .console import guarded, speak
 
 FILES = ("triton.toml", "pyproject.toml")
@@ -35,7 +35,7 @@ app = typer.Typer(
 
 def _command(options: type) -> Callable[..., None]:
     """What runs a command on its options: its file loads then, and not for the help."""
-    name = options.__name__.lower()
+    name = command_name(options).replace("-", "_")
 
     def run(**values: object) -> None:
         resolve_name(f"{__package__}.commands.{name}:{name}")(options(**values))
@@ -45,7 +45,7 @@ def _command(options: type) -> Callable[..., None]:
 
 
 for options in COMMANDS:
-    app.command(options.__name__.lower())(_command(options))
+    app.command(command_name(options))(_command(options))
 
 
 def _print_version(wanted: bool) -> None:

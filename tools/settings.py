@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from ..ir.errors import OptionError, did_you_mean
+from .commands.options import command_name
 
 Known = Mapping[str, Collection[str]]
 
@@ -27,7 +28,7 @@ def defaults(folder: Path, commands: Collection[type]) -> dict[str, dict[str, An
     Raises:
         OptionError: the file is no TOML, or names a command or an option that does not exist.
     """
-    known = {command.__name__.lower(): _free(command) for command in commands}
+    known = {command_name(command): _free(command) for command in commands}
     for place in (folder, *folder.parents):
         own, project = place / "triton.toml", place / "pyproject.toml"
         if own.is_file():

@@ -70,6 +70,8 @@ class TernaryMobileNetV2(nn.Module):
         dropout: float = 0.2,
     ) -> None:
         super().__init__()
+        pixels = 32 if small_images else 224
+        self.input_shape = (1, in_channels, pixels, pixels)
         channels, last = _multiple_of_8(32 * width), _multiple_of_8(1280 * max(width, 1.0))
         stride = 1 if small_images else 2
         features: list[nn.Module] = [

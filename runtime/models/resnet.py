@@ -47,6 +47,8 @@ class TernaryResNet18(nn.Module):
         ternary_ends: bool = False,
     ) -> None:
         super().__init__()
+        size = 32 if small_images else 224
+        self.input_shape = (1, in_channels, size, size)
         if small_images:
             self.conv1 = conv_norm(in_channels, 64, 3, ternary=ternary_ends)
         else:

@@ -15,6 +15,8 @@ class TernaryMNISTNet(nn.Module):
     The same network as `TernaryMLP` in `examples/models/mnist.tri`, with the same names.
     """
 
+    input_shape = (1, 1, 28, 28)
+
     def __init__(self, num_classes: int = 10) -> None:
         super().__init__()
         self.fc1 = TernaryLinear(784, 256, bias=False, rule="twn", scale="none")
@@ -33,6 +35,8 @@ class TernaryMNISTNet(nn.Module):
 
 class TernaryCIFAR10Net(nn.Module):
     """Six 3x3 convolutions in three stages of 64, 128 and 256 channels, for 32x32 images."""
+
+    input_shape = (1, 3, 32, 32)
 
     def __init__(self, num_classes: int = 10) -> None:
         super().__init__()

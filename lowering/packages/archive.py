@@ -1,0 +1,166 @@
+"""Artefacts with their manifest as the bytes of one file, and back, whatever the bytes are.
+
+The file is a ZIP archive without compression, its entries sorted, without times: the same artefact
+gives the same bytes, any program unpacks it, and nothing in it can grow. Reading takes only the
+bytes that writing gives, so that every flipped bit is noticed. Not here: what a package holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from ...ir.errors import IntegrityError, LoweringError, OptionError
+from ...ir.seal import is_whole
+from ..artifact import Artifact, manifest_bytes
+
+SUFFIX = ".manifest.json"
+MOST_FILES = 4096
+MOST_BYTES = 1 << 32
+"""What an archive without the extension ZIP64 holds, and the largest file that is read."""
+
+_MOST_MANIFEST = 64 << 20
+
+
+def to_archive(artifact: Artifact) -> bytes:
+    """An artefact and its manifest as one file.
+
+    Raises:
+        OptionError: it is too large for one.
+    """
+    buffer = io.BytesIO()
+    manifest = {f"{artifact.name}{SUFFIX}": manifest_bytes(artifact)}
+    if len(artifact.files) >= MOST_FILES:
+        raise OptionError(f"a package holds less than {MOST_FILES} files")
+    try:
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
+            for name, content in [*manifest.items(), *sorted(artifact.files.items())]:
+                entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+                entry.create_system, entry.external_attr = 3, 0o100644 << 16
+                archive.writestr(entry, content)
+    except zipfile.LargeZipFile:
+        raise OptionError("a package holds less than 4 GiB") from None
+    return buffer.getvalue()
+
+
+def from_archive(content: bytes, what: str) -> Artifact:
+    """The artefact in an archive; every byte is checked.
+
+    Args:
+        content: of a file, from whoever.
+        what: it is, for messages.
+
+    Raises:
+        IntegrityError: it is not what `to_archive` wrote.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            entries = archive.infolist()
+            if len(entries) > MOST_FILES:
+                raise IntegrityError(f"{what} holds more than {MOST_FILES} files")
+            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
+            if packed or sum(entry.file_size for entry in entries) > len(content):
+                raise IntegrityError(f"{what} is compressed, which no package is")
+            files = {entry.filename: archive.read(entry) for entry in entries}
+    except IntegrityError:
+        raise
+    except Exception as error:  # zipfile has many, and no base of them
+        raise IntegrityError(f"{what} is no package: {error or type(error).__name__}") from None
+    artifact = _checked(files, what)
+    if to_archive(artifact) != content:
+        raise IntegrityError(f"{what} is not what was written: it has bytes that no package has")
+    return artifact
+
+
+def from_folder(folder: Path) -> Artifact:
+    """The artefact in a folder, as `write_artifact` writes it; other files are left alone.
+
+    Raises:
+        IntegrityError: a file is missing or not what the manifest says.
+    """
+    manifests = sorted(folder.glob(f"*{SUFFIX}"))
+    if len(manifests) != 1:
+        raise IntegrityError(f"'{folder}' has {len(manifests)} files *{SUFFIX}, and needs one")
+    manifest = _manifest(_read(manifests[0], _MOST_MANIFEST), f"'{manifests[0]}'")
+    files = {name: b"" for name in _stated(manifest)}
+    _artifact(manifest, files, f"'{folder}'")  # checks the paths
+    for name in files:
+        files[name] = _read(folder / name, MOST_BYTES)
+    return _checked({manifests[0].name: manifest_text(manifest), **files}, f"'{folder}'")
+
+
+def manifest_text(manifest: Mapping[str, object]) -> bytes:
+    """The bytes of a manifest."""
+    return manifest_bytes(Artifact("manifest", {"-": b""}, manifest))
+
+
+def _read(path: Path, most: int) -> bytes:
+    try:
+        if path.stat().st_size > most:
+            raise IntegrityError(f"'{path}' is larger than {most} bytes")
+        return path.read_bytes()
+    except OSError as error:
+        raise IntegrityError(f"'{path}': {error.strerror}") from None
+
+
+def open_package_file(path: Path) -> io.BufferedReader:
+    """A package, to be read.
+
+    Raises:
+        IntegrityError: it cannot be read, or is too large.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise IntegrityError(f"'{path}' is larger than a package")
+        return path.open("rb")
+    except OSError as error:
+        raise IntegrityError(f"'{path}': {error.strerror}") from None
+
+
+def _manifest(content: bytes, what: str) -> dict[str, Any]:
+    """A manifest that has its seal and the one form of it."""
+    if len(content) > _MOST_MANIFEST or not is_whole("manifest", content, what):
+        raise IntegrityError(f"{what} is no manifest, or one without its SHA-256")
+    try:
+        data: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        raise IntegrityError(f"{what} is no manifest") from None
+    data.pop("#sha256", None)
+    if manifest_text(data) != content:
+        raise IntegrityError(f"{what} is not what was written")
+    return data
+
+
+def _stated(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    files = manifest.get("files")
+    return cast("dict[str, Any]", files) if isinstance(files, dict) else {}
+
+
+def _artifact(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
+    try:
+        return Artifact(str(manifest.get("name")), files, manifest)
+    except LoweringError as error:
+        raise IntegrityError(f"{what}: {error}") from None
+
+
+def _checked(files: Mapping[str, bytes], what: str) -> Artifact:
+    """The artefact of files one of which is the manifest, in which all others stand."""
+    names = [name for name in files if name.endswith(SUFFIX) and "/" not in name]
+    if len(names) != 1:
+        raise IntegrityError(f"{what} is no package: it has no manifest, or several")
+    manifest = _manifest(files[names[0]], f"the manifest of {what}")
+    others = {name: content for name, content in files.items() if name != names[0]}
+    stated = _stated(manifest)
+    if others.keys() != stated.keys() or names[0] != f"{manifest.get('name')}{SUFFIX}":
+        strange = sorted(others.keys() ^ stated.keys())
+        raise IntegrityError(f"{what}: its files are not those of its manifest: {strange}")
+    for name, content in others.items():
+        facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        if stated[name] != facts:
+            raise IntegrityError(f"{what}: '{name}' is not what the manifest says: {facts}")
+    return _artifact(manifest, others, what)

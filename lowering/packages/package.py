@@ -1,0 +1,175 @@
+"""Packages opened: their program as IR, the artefacts of their targets, runs of those.
+
+Everything is checked before it is used, in memory; an encrypted package is never on the disk in
+the clear. Not here: making one (`building`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from ...dialects.registry import parse_module
+from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
+from ...ir.arrays import Array
+from ...ir.errors import IntegrityError, OptionError, first_line
+from ...ir.store import ParameterStore
+from ...runtime.security.encryption import MAGIC, Key, decrypt, is_encrypted, key_from
+from ..artifact import Artifact, manifest_bytes
+from ..engine import run_artifact
+from ..targets import compile_to_target
+from ..to_pytorch.load import load_module
+from .archive import from_archive, from_folder, open_package_file
+from .building import FORMAT, PROGRAM
+
+if TYPE_CHECKING:
+    from torch import nn
+    from xdsl.dialects.builtin import ModuleOp
+
+KEY_FILE, PASSPHRASE = "TRITON_KEY_FILE", "TRITON_PASSPHRASE"
+"""Variables of the environment that the key of an encrypted package is taken from."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package that was checked.
+
+    Attributes:
+        artifact: its files and its manifest.
+    """
+
+    artifact: Artifact
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self.artifact.name
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What it says of itself."""
+        return self.artifact.manifest
+
+    @property
+    def manifest_bytes(self) -> bytes:
+        """The manifest as it stands in a file."""
+        return manifest_bytes(self.artifact)
+
+    @property
+    def targets(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the manifest says of each target, by folder."""
+        return cast("Mapping[str, Mapping[str, Any]]", self.manifest.get("targets") or {})
+
+    def target(self, folder: str) -> Artifact:
+        """The artefact of a target.
+
+        Raises:
+            OptionError: the package has none.
+        """
+        if folder not in self.targets:
+            there = ", ".join(self.targets) or "none"
+            raise OptionError(f"package '{self.name}' has no target '{folder}'; it has {there}")
+        facts = dict(self.targets[folder])
+        primary = facts.pop("primary", None)
+        start = f"{folder}/"
+        files = {
+            path.removeprefix(start): data
+            for path, data in self.artifact.files.items()
+            if path.startswith(start)
+        }
+        return Artifact(str(facts["name"]), files, facts, primary)
+
+    def run(self, inputs: Sequence[Array], target: str) -> list[Array]:
+        """The results of a target's engine for inputs of `@forward`, in order.
+
+        Raises:
+            OptionError: the package has no such target, or one without an engine for its files.
+            BackendError: the engine is missing, or refuses.
+        """
+        artifact = self.target(target)
+        return run_artifact(str(self.targets[target]["target"]), artifact, inputs)[1]
+
+    def module(self) -> ModuleOp:
+        """The program as IR, its weights in memory.
+
+        Raises:
+            IntegrityError: the weights are not those that the program names.
+        """
+        text = self.artifact.files.get(f"{PROGRAM}.mlir")
+        if text is None:
+            raise IntegrityError(f"package '{self.name}' holds no program")
+        module = parse_module(text.decode(), f"{self.name}/{PROGRAM}.mlir")
+        attribute = module.attributes.get(STORE_ATTRIBUTE)
+        reference = attribute.data.reference if isinstance(attribute, StoreAttr) else None
+        if reference is not None:
+            data = self.artifact.files.get(reference.path, b"")
+            if hashlib.sha256(data).hexdigest() != reference.sha256:
+                raise IntegrityError(f"package '{self.name}': '{reference.path}' is another's")
+            module.attributes[STORE_ATTRIBUTE] = StoreAttr(ParameterStore.of(_arrays(data)))
+        return module
+
+    def torch_module(self) -> nn.Module:
+        """The program as a module of PyTorch, generated and loaded here.
+
+        Raises:
+            UnsupportedError: PyTorch cannot express it.
+            BackendError: PyTorch is missing.
+        """
+        return load_module(compile_to_target(self.module(), "pytorch"))
+
+
+def _arrays(data: bytes) -> dict[str, Array]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return load(data)
+    except SafetensorError as error:
+        raise IntegrityError(f"the weights are not safetensors: {first_line(error)}") from None
+
+
+def load_package(path: str | Path, key: Key | None = None) -> Package:
+    """Open a package, a file or a folder, and check every byte of it.
+
+    Args:
+        path: of a file, or of a folder that a package was unpacked to.
+        key: of an encrypted one; by default that of the file which `TRITON_KEY_FILE` names, or
+            from the passphrase in `TRITON_PASSPHRASE`.
+
+    Raises:
+        IntegrityError: it is not what was written, or the key does not open it.
+    """
+    path = Path(path)
+    package = Package(from_folder(path) if path.is_dir() else _opened(path, key))
+    if package.manifest.get("format") != FORMAT:
+        raise IntegrityError(f"'{path}' is no package of a model, or one of a later form")
+    return package
+
+
+def _opened(path: Path, key: Key | None) -> Artifact:
+    with open_package_file(path) as file:
+        if not is_encrypted(file.peek(len(MAGIC))):
+            return from_archive(file.read(), f"'{path}'")
+        return from_archive(decrypt(file, key or _environment_key(path), f"'{path}'"), f"'{path}'")
+
+
+def _environment_key(path: Path) -> Key:
+    file, passphrase = os.environ.get(KEY_FILE), os.environ.get(PASSPHRASE)
+    if not file and not passphrase:
+        raise IntegrityError(
+            f"'{path}' is encrypted: name its key file in {KEY_FILE}, or give {PASSPHRASE}"
+        )
+    return key_from(Path(file) if file else None, passphrase)
+
+
+def import_package(path: Path) -> ModuleOp:
+    """The program of a package: the front end of `.tpk` files.
+
+    Raises:
+        IntegrityError: see `load_package`.
+    """
+    return load_package(path).module()

@@ -1,0 +1,171 @@
+"""Models on the Hugging Face Hub: `push_to_hub`, `load_from_hub`.
+
+What is pushed are the files of a package, one by one, so that those that arrived need not be sent
+again; what is loaded was checked and is compiled here. No pickle, no code of the repository.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...ir.errors import BackendError, TritonError
+from ..models import ExampleInputs, Model
+from ..packages.archive import SUFFIX
+from ..packages.building import build_package
+from ..packages.package import Package, load_package
+from ..weights import Weights
+from .card import model_card
+from .sending import need, persistently, token_of, without
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def push_to_hub(
+    model: Model | Package,
+    repo_id: str,
+    commit_message: str = "Add the model",
+    private: bool = False,
+    token: str | None = None,
+    tags: Sequence[str] = (),
+    *,
+    targets: Sequence[str] = ("pytorch", "onnx"),
+    example_inputs: ExampleInputs | None = None,
+    input_shape: Sequence[int] | None = None,
+    weights: str | Weights | None = None,
+    license: str | None = None,
+    attempts: int = 5,
+) -> str:
+    """Push a model to the Hub (or to what `HF_ENDPOINT` names) with a card; the commit's address.
+
+    What broke off is sent on by the next call: files that arrived are not sent again.
+
+    Args:
+        model: a package, its path, or what `import_model` takes, which becomes one.
+        repo_id: `owner/name`; it is made if need be.
+        commit_message: of the commit.
+        private: whether a repository that is made is for its owner alone.
+        token: by default that in `HF_TOKEN`.
+        tags: on the card.
+        targets: of a model that is no package.
+        example_inputs, input_shape: of a PyTorch module.
+        weights: of a `.tri` program or IR.
+        license: of a model that is no package.
+        attempts: at most, if connections break.
+
+    Raises:
+        BackendError: the token is refused, or the Hub cannot be reached.
+        TritonError: the model cannot be packaged.
+    """
+    need("huggingface_hub")
+    secret = token_of(token, "HF_TOKEN", "the Hugging Face Hub")
+    if isinstance(model, str | Path) and Path(model).suffix == ".tpk":
+        model = load_package(model)
+    if not isinstance(model, Package):
+        built = build_package(
+            model,
+            targets,
+            weights=weights,
+            example_inputs=example_inputs,
+            input_shape=input_shape,
+            license=license,
+        )
+        model = Package(built)
+    package = model
+    card = model_card(package, repo_id, tags)
+    try:
+        return persistently(
+            lambda: _push(package, card, repo_id, commit_message, private, secret),
+            _passes,
+            attempts,
+        )
+    except TritonError:
+        raise
+    except Exception as error:  # of the library and of those below it
+        raise BackendError(_told(error, repo_id, secret)) from None
+
+
+def load_from_hub(
+    repo_id: str, revision: str = "main", token: str | None = None, *, attempts: int = 5
+) -> nn.Module:
+    """A model of the Hub as a module of PyTorch, ready for inference.
+
+    Args:
+        repo_id: `owner/name`, of what `push_to_hub` pushed.
+        revision: a branch, a tag or a commit.
+        token: by default that in `HF_TOKEN`, if any.
+        attempts: at most, if connections break.
+
+    Raises:
+        BackendError: there is no such repository for this token, or the Hub cannot be reached.
+        IntegrityError: what is there is not what was pushed.
+    """
+    return load_package(download(repo_id, revision, token, attempts=attempts)).torch_module()
+
+
+def download(
+    repo_id: str, revision: str = "main", token: str | None = None, *, attempts: int = 5
+) -> Path:
+    """The folder of a package of the Hub, in the library's cache; see `load_from_hub`."""
+    need("huggingface_hub")
+    import huggingface_hub
+
+    secret = token or os.environ.get("HF_TOKEN")
+    try:
+        api = huggingface_hub.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
+        return Path(
+            persistently(
+                lambda: api.snapshot_download(repo_id, revision=revision), _passes, attempts
+            )
+        )
+    except Exception as error:  # of the library and of those below it
+        raise BackendError(_told(error, repo_id, secret or "\0")) from None
+
+
+def _push(
+    package: Package, card: str, repo_id: str, message: str, private: bool, token: str
+) -> str:
+    import huggingface_hub
+
+    api = huggingface_hub.HfApi(os.environ.get("HF_ENDPOINT"), token)
+    api.create_repo(repo_id, private=private, exist_ok=True)
+    manifest = f"{package.name}{SUFFIX}"
+    stale = [
+        name
+        for name in api.list_repo_files(repo_id)
+        if name.endswith(SUFFIX) and "/" not in name and name != manifest
+    ]
+    contents = {
+        **package.artifact.files,
+        manifest: package.manifest_bytes,
+        "README.md": card.encode(),
+    }
+    added = [huggingface_hub.CommitOperationAdd(name, data) for name, data in contents.items()]
+    removed = [huggingface_hub.CommitOperationDelete(name) for name in stale]
+    done = api.create_commit(repo_id, [*added, *removed], commit_message=message)
+    return str(done.commit_url)
+
+
+def _status(error: Exception) -> int | None:
+    response: Any = getattr(error, "response", None)
+    return getattr(response, "status_code", None)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a connection broke, or the server has trouble of its own."""
+    status = _status(error)
+    if status is None:
+        return any("httpx" in kind.__module__ or kind is OSError for kind in type(error).__mro__)
+    return status >= 500 or status == 429
+
+
+def _told(error: Exception, repo_id: str, secret: str) -> str:
+    status = _status(error)
+    if status in (401, 403):
+        return f"the Hub refuses the token for '{repo_id}' (status {status}); see HF_TOKEN"
+    if status == 404:
+        return f"the Hub has no '{repo_id}', or not for this token"
+    return f"the Hub and '{repo_id}': {without(secret, error)}"

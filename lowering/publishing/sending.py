@@ -1,0 +1,65 @@
+"""Sending again after a broken connection, and messages without secrets."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TypeVar
+
+from ...ir.errors import BackendError, first_line
+from ...ir.extras import install
+
+Result = TypeVar("Result")
+
+
+def need(package: str) -> None:
+    """Refuse to go on without a package of the extra `hub`.
+
+    Raises:
+        BackendError: it is missing.
+    """
+    if find_spec(package) is None:
+        raise BackendError(f"{package} is missing: {install('hub')}")
+
+
+def token_of(token: str | None, variable: str, service: str) -> str:
+    """A token that was given, or that of the environment.
+
+    Raises:
+        BackendError: there is none.
+    """
+    found = token or os.environ.get(variable)
+    if not found:
+        raise BackendError(f"{service} needs a token: set the variable {variable}")
+    return found
+
+
+def without(secret: str, error: BaseException) -> str:
+    """What an error says, without the secret."""
+    return first_line(error).replace(secret, "***")
+
+
+def persistently(
+    action: Callable[[], Result],
+    passes: Callable[[Exception], bool],
+    attempts: int,
+    wait: float = 1.0,
+) -> Result:
+    """The result of an action that is tried again, ever later, while its errors may pass.
+
+    Args:
+        action: what is done; done in part and again, it must come out the same.
+        passes: whether an error may be gone at the next try.
+        attempts: at most.
+        wait: seconds before the second one; each further wait is twice as long.
+    """
+    for attempt in range(1, attempts):
+        try:
+            return action()
+        except Exception as error:
+            if not passes(error):
+                raise
+            time.sleep(min(wait * 2 ** (attempt - 1), 30.0))
+    return action()

@@ -1,0 +1,191 @@
+"""Files encrypted at rest: AES-256-GCM in blocks, their key wrapped by a key file or a passphrase.
+
+A file is the line `MAGIC`, a line of JSON, and blocks. Each file has a key of its own, which AES
+key wrap (RFC 3394) encrypts by the key of a file, or by scrypt (RFC 7914) of a passphrase. Block i
+has the nonce i, in twelve bytes, and is bound to i, to its being the last one and to the lines
+before: blocks can be neither changed nor exchanged, left out, nor taken from another file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+from collections.abc import Generator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ...ir.errors import BackendError, IntegrityError, OptionError
+from ...ir.extras import install
+
+MAGIC = b"triton-dsl encrypted 1\n"
+BLOCK = 1 << 20
+"""Bytes of a block, but for the last one."""
+
+_TAG = 16
+_SCRYPT = {"n": 1 << 15, "r": 8, "p": 1}
+_MOST_SCRYPT = 1 << 28
+"""The most bytes that the key of a file from whoever may take to compute."""
+
+
+@dataclass(frozen=True, repr=False)
+class Key:
+    """What opens files; it is never shown.
+
+    Attributes:
+        secret: 32 bytes, or a passphrase.
+        is_passphrase: which of the two.
+    """
+
+    secret: bytes
+    is_passphrase: bool = False
+
+
+def key_from(file: Path | None, passphrase: str | None = None) -> Key:
+    """The key in a file of 32 bytes or 64 hexadecimal digits, or from a passphrase without a file.
+
+    Raises:
+        OptionError: there is neither, or the file holds no key.
+    """
+    if file is None:
+        if not passphrase:
+            raise OptionError("a key file or a passphrase is needed")
+        return Key(passphrase.encode(), is_passphrase=True)
+    try:
+        content = file.read_bytes()
+        mode = file.stat().st_mode
+    except OSError as error:
+        raise OptionError(f"key file '{file}': {error.strerror}") from None
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise OptionError(f"key file '{file}' is open to others: chmod 600 it")
+    if len(content) != 32:
+        try:
+            content = bytes.fromhex(content.decode("ascii"))
+        except ValueError:
+            content = b""
+    if len(content) != 32:
+        raise OptionError(
+            f"key file '{file}' holds no key of 32 bytes; openssl rand -out FILE 32 makes one"
+        )
+    return Key(content)
+
+
+def is_encrypted(start: bytes) -> bool:
+    """Whether a file that starts so is an encrypted one."""
+    return start.startswith(MAGIC)
+
+
+def encrypt(content: bytes, key: Key) -> bytes:
+    """A file encrypted; each call gives other bytes.
+
+    Raises:
+        BackendError: the package `cryptography` is missing.
+    """
+    keywrap, aead = _library()
+    data_key = os.urandom(32)
+    how: dict[str, Any] = {"method": "key"}
+    if key.is_passphrase:
+        how = {"method": "scrypt", "salt": os.urandom(16).hex(), **_SCRYPT}
+    wrapped = keywrap.aes_key_wrap(_wrapping_key(key, how), data_key)
+    header = {"cipher": "AES-256-GCM", "block": BLOCK, "key": {**how, "wrapped": wrapped.hex()}}
+    lines = MAGIC + json.dumps(header, sort_keys=True).encode() + b"\n"
+    cipher = aead.AESGCM(data_key)
+    parts = [lines]
+    for index, start in enumerate(range(0, max(len(content), 1), BLOCK)):
+        block = content[start : start + BLOCK]
+        is_last = start + BLOCK >= len(content)
+        parts.append(cipher.encrypt(_nonce(index), block, _bound(lines, index, is_last)))
+    return b"".join(parts)
+
+
+def decrypt(content: bytes | BinaryIO, key: Key, what: str) -> bytes:
+    """What an encrypted file holds, read and decrypted block by block, in memory alone.
+
+    Args:
+        content: the file, or its bytes.
+        key: that opens it.
+        what: it is, for messages.
+
+    Raises:
+        IntegrityError: another key, or a file that was changed.
+        BackendError: the package `cryptography` is missing.
+    """
+    file = io.BytesIO(content) if isinstance(content, bytes) else content
+    plain = bytearray()
+    for block in blocks(file, key, what):
+        plain += block
+    return bytes(plain)
+
+
+def blocks(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
+    """The blocks of an encrypted file, each when it is asked for; see `decrypt`."""
+    keywrap, aead = _library()
+    lines = file.readline(len(MAGIC)) + file.readline(4096)
+    how, size = _header(lines, what)
+    try:
+        wrapping = _wrapping_key(key, how)
+        data_key = keywrap.aes_key_unwrap(wrapping, bytes.fromhex(how["wrapped"]))
+    except (keywrap.InvalidUnwrap, ValueError, OptionError):
+        raise IntegrityError(f"{what} is encrypted by another key, or was changed") from None
+    cipher, index, block = aead.AESGCM(data_key), 0, file.read(size + _TAG)
+    while True:
+        following = file.read(size + _TAG)
+        try:
+            yield cipher.decrypt(_nonce(index), block, _bound(lines, index, not following))
+        except Exception:  # InvalidTag, and ValueError of what is too short for one
+            raise IntegrityError(f"{what} is not what was encrypted, at block {index}") from None
+        if not following:
+            return
+        index, block = index + 1, following
+
+
+def _header(lines: bytes, what: str) -> tuple[dict[str, Any], int]:
+    """How the key of a file is wrapped, and the bytes of its blocks."""
+    start = lines.removeprefix(MAGIC)
+    try:
+        header: Any = json.loads(start)
+        how, size = header["key"], header["block"]
+        is_known = header["cipher"] == "AES-256-GCM" and 0 < int(size) <= 1 << 26
+        is_known &= isinstance(how["wrapped"], str) and how["method"] in ("key", "scrypt")
+    except (KeyError, TypeError, ValueError, RecursionError):
+        is_known, how, size = False, dict[str, Any](), 0
+    if not is_known or start == lines or not start.endswith(b"\n"):
+        raise IntegrityError(f"{what} is no encrypted file of a form that is known here")
+    return how, int(size)
+
+
+def _wrapping_key(key: Key, how: dict[str, Any]) -> bytes:
+    if (how["method"] == "scrypt") is not key.is_passphrase:
+        raise OptionError("a key file opens no file of a passphrase, nor the other way round")
+    if not key.is_passphrase:
+        return key.secret
+    import hashlib  # it loads OpenSSL
+
+    n, r, p = (int(how[name]) for name in ("n", "r", "p"))
+    if min(n, r, p) < 1 or 128 * n * r * p > _MOST_SCRYPT:
+        raise ValueError("scrypt of such numbers takes too much memory")
+    salt = bytes.fromhex(how["salt"])
+    most = 2 * _MOST_SCRYPT
+    return hashlib.scrypt(key.secret, salt=salt, n=n, r=r, p=p, maxmem=most, dklen=32)
+
+
+def _nonce(index: int) -> bytes:
+    return index.to_bytes(12, "big")
+
+
+def _bound(lines: bytes, index: int, is_last: bool) -> bytes:
+    """What a block is bound to."""
+    return index.to_bytes(8, "big") + bytes([is_last]) + lines
+
+
+def _library() -> tuple[Any, Any]:
+    """Key wrapping, and ciphers with tags."""
+    if find_spec("cryptography") is None:
+        raise BackendError(f"cryptography is missing: {install('secure')}")
+    from cryptography.hazmat.primitives import keywrap
+    from cryptography.hazmat.primitives.ciphers import aead
+
+    return keywrap, aead

@@ -1,0 +1,98 @@
+"""Signatures of files and folders: bundles of Sigstore, by a key or a certificate, without network.
+
+The package `model-signing` makes and checks them; so do its own command and other tools of its
+format. Not here: what the files hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import BackendError, IntegrityError, OptionError, first_line
+from ...ir.extras import install
+
+
+def sign(
+    path: Path,
+    signature: Path,
+    private_key: Path,
+    *,
+    password: str | None = None,
+    certificate: Path | None = None,
+    chain: Sequence[Path] = (),
+) -> None:
+    """Write a signature of a file or a folder.
+
+    Args:
+        path: of what is signed.
+        signature: the bundle that is written.
+        private_key: of an elliptic curve, as PEM.
+        password: of the private key, if it is encrypted.
+        certificate: of the key, as PEM; those who verify then need its authority alone.
+        chain: certificates between it and the authority.
+
+    Raises:
+        OptionError: the key or the certificate cannot be used.
+        BackendError: the package `model-signing` is missing.
+    """
+    signing, _ = _library()
+    try:
+        config = signing.Config()
+        if certificate is None:
+            config.use_elliptic_key_signer(private_key=private_key, password=password)
+        elif password is not None:
+            raise ValueError("a key with a certificate is used without a password")
+        else:
+            config.use_certificate_signer(
+                private_key=private_key, signing_certificate=certificate, certificate_chain=chain
+            )
+        config.sign(path, signature)
+    except Exception as error:  # of files, of keys, of libraries below
+        raise OptionError(f"'{path}' cannot be signed: {first_line(error)}") from None
+
+
+def verify_signature(
+    path: Path,
+    signature: Path,
+    *,
+    public_key: Path | None = None,
+    authorities: Sequence[Path] = (),
+) -> None:
+    """Refuse a file or a folder that the holder of a key did not sign.
+
+    Args:
+        path: of what was signed.
+        signature: the bundle.
+        public_key: whose signature it must be, as PEM.
+        authorities: without a public key: certificates, one of which must vouch for the signer's.
+
+    Raises:
+        IntegrityError: it is not signed so.
+        OptionError: neither key nor authority is given.
+        BackendError: the package `model-signing` is missing.
+    """
+    if (public_key is None) is not bool(authorities):
+        raise OptionError("a signature is checked by a public key, or by authorities")
+    _, verifying = _library()
+    try:
+        config = verifying.Config()
+        if public_key is not None:
+            config.use_elliptic_key_verifier(public_key=public_key)
+        else:
+            config.use_certificate_verifier(certificate_chain=authorities)
+        config.verify(path, signature)
+    except Exception as error:  # of files, of keys, of libraries below
+        said = first_line(error)
+        raise IntegrityError(f"'{path}' has no valid signature in '{signature}': {said}") from None
+
+
+def _library() -> tuple[Any, Any]:
+    """What signs, and what verifies."""
+    if find_spec("model_signing") is None:
+        raise BackendError(f"model-signing is missing: {install('secure')}")
+    from model_signing import signing, verifying
+
+    return signing, verifying

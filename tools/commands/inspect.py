@@ -1,0 +1,51 @@
+"""`triton inspect`: what a package holds, and where it comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ...lowering.artifact import write_artifact
+from ...lowering.packages.package import Package, load_package
+from ...runtime.security.encryption import key_from
+from ..console import print_json, show, table
+from .options import Inspect
+
+
+def inspect(options: Inspect) -> None:
+    """Check a package and tell what is in it; unpack it if asked to.
+
+    Raises:
+        IntegrityError: it is not what was written.
+    """
+    key = None if options.key is None else key_from(options.key)
+    package = load_package(options.file, key)
+    if options.extract is not None:
+        write_artifact(package.artifact, Path(options.extract), manifest=True)
+    if options.json:
+        print_json(package.manifest)
+        return
+    show(table(f"{options.file}: {package.name}", ["", ""], _facts(package)))
+    accuracy: dict[str, float] = package.manifest.get("accuracy") or {}
+    targets = [
+        (name, facts["target"], f"{accuracy[name]:.2%}" if name in accuracy else None)
+        for name, facts in package.targets.items()
+    ]
+    if targets:
+        show(table("targets", ["folder", "target", "read rightly"], targets))
+    files: dict[str, Any] = package.manifest["files"]
+    rows = [(name, facts["bytes"], facts["sha256"]) for name, facts in sorted(files.items())]
+    show(table("files", ["file", "bytes", "SHA-256"], rows))
+
+
+def _facts(package: Package) -> list[tuple[str, object]]:
+    manifest = package.manifest
+    source: dict[str, str] = manifest.get("source") or {}
+    versions: dict[str, str] = manifest.get("versions") or {}
+    return [
+        ("licence", manifest.get("license")),
+        ("made from", source.get("file")),
+        ("its SHA-256", source.get("sha256")),
+        ("weights' SHA-256", source.get("weights_sha256")),
+        ("made with", ", ".join(f"{name} {at}" for name, at in sorted(versions.items()))),
+    ]

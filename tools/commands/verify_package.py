@@ -1,0 +1,58 @@
+"""`triton verify-package`: whether files are what was written, and who vouches for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...ir.errors import IntegrityError, OptionError
+from ...ir.seal import check_file
+from ...lowering.packages.archive import from_folder
+from ...lowering.packages.package import load_package
+from ...runtime.security.encryption import key_from
+from ...runtime.security.signing import verify_signature
+from ..console import print_json, show, table
+from .options import VerifyPackage
+
+
+def verify_package(options: VerifyPackage) -> None:
+    """Check each file; the first that is wrong ends it.
+
+    Raises:
+        IntegrityError: a file is not what was written, carries no SHA-256, or is not signed so.
+        OptionError: a signature for several files, or without a key.
+    """
+    if options.signature is None and (options.public_key or options.authority):
+        raise OptionError("a key or an authority goes with --signature FILE")
+    if options.signature is not None:
+        if len(options.files) != 1:
+            raise OptionError("--signature goes with one file")
+        verify_signature(
+            options.files[0],
+            options.signature,
+            public_key=options.public_key,
+            authorities=options.authority or (),
+        )
+    key = None if options.key is None else key_from(options.key)
+    rows: list[tuple[str, str]] = []
+    for file in options.files:
+        if file.is_dir():
+            count = len(from_folder(file).files)
+            rows.append((str(file), f"{count} files are as its manifest says"))
+        elif file.suffix == ".tpk":
+            count = len(load_package(file, key).artifact.files)
+            rows.append((str(file), f"{count} files are as its manifest says"))
+        else:
+            rows.append((str(file), _sealed(file)))
+    if options.json:
+        signed = options.signature is not None
+        print_json([{"file": file, "said": said, "signed": signed} for file, said in rows])
+    else:
+        show(table("verified", ["file", ""], rows))
+
+
+def _sealed(file: Path) -> str:
+    if not file.is_file():
+        raise IntegrityError(f"'{file}': no such file")
+    if not check_file(file):
+        raise IntegrityError(f"'{file}' carries no SHA-256: nothing says what it should be")
+    return "is as the SHA-256 that it carries says"
