@@ -150,14 +150,8 @@ def check_file(path: Path) -> bool:
     if path.suffix not in _FRAMES:
         return False
     try:
-        with (
-            path.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as bytes_,
-        ):
-            view = memoryview(bytes_)
-            try:
-                return is_whole(path.suffix, view, f"'{path}'")
-            finally:
-                view.release()
+        with path.open("rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError):  # an empty file cannot be mapped
         return False
+    return is_whole(path.suffix, content, f"'{path}'")

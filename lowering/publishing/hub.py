@@ -113,7 +113,8 @@ def download(
     need("huggingface_hub")
     import huggingface_hub
 
-    secret = token or os.environ.get("HF_TOKEN")
+    given = token or os.environ.get("HF_TOKEN")
+    secret = token_of(given, "HF_TOKEN", "the Hugging Face Hub") if given else None
     try:
         api = huggingface_hub.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
         return Path(
@@ -149,17 +150,27 @@ def _push(
     return str(done.commit_url)
 
 
-def _status(error: Exception) -> int | None:
-    response: Any = getattr(error, "response", None)
-    return getattr(response, "status_code", None)
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """An error and what led to it: the library tells of failed uploads by errors of its own."""
+    return [] if error is None else [error, *_causes(error.__cause__)]
+
+
+def _status(error: BaseException) -> int | None:
+    """The status that an answer had."""
+    for cause in _causes(error):
+        response: Any = getattr(cause, "response", None)
+        if response is not None:
+            return response.status_code
+    return None
 
 
 def _passes(error: Exception) -> bool:
     """Whether a connection broke, or the server has trouble of its own."""
     status = _status(error)
-    if status is None:
-        return any("httpx" in kind.__module__ or kind is OSError for kind in type(error).__mro__)
-    return status >= 500 or status == 429
+    if status is not None:
+        return status >= 500 or status == 429
+    kinds = [kind for cause in _causes(error) for kind in type(cause).__mro__]
+    return any(issubclass(kind, OSError) or "httpx" in kind.__module__ for kind in kinds)
 
 
 def _told(error: Exception, repo_id: str, secret: str) -> str:
@@ -168,4 +179,4 @@ def _told(error: Exception, repo_id: str, secret: str) -> str:
         return f"the Hub refuses the token for '{repo_id}' (status {status}); see HF_TOKEN"
     if status == 404:
         return f"the Hub has no '{repo_id}', or not for this token"
-    return f"the Hub and '{repo_id}': {without(secret, error)}"
+    return f"the Hub and '{repo_id}': {without(secret, _causes(error)[-1])}"

@@ -28,11 +28,13 @@ def token_of(token: str | None, variable: str, service: str) -> str:
     """A token that was given, or that of the environment.
 
     Raises:
-        BackendError: there is none.
+        BackendError: there is none, or none that can be sent.
     """
     found = token or os.environ.get(variable)
     if not found:
         raise BackendError(f"{service} needs a token: set the variable {variable}")
+    if not all("!" <= character <= "~" for character in found):
+        raise BackendError(f"the token for {service} has spaces, or letters that no token has")
     return found
 
 

@@ -98,7 +98,7 @@ def test_names_and_metadata(classifier: ModuleOp) -> None:
     assert model.producer_name == "triton-dsl"
     assert model.producer_version
     properties = {entry.key: entry.value for entry in model.metadata_props}
-    assert set(properties) == {"source_layer", "pipeline", "module_sha256"}
+    assert set(properties) == {"source_layer", "pipeline", "module_sha256", "triton_dsl.sha256"}
     assert properties["source_layer"] == "LinearClassifier"
     assert {f"{f.domain}:{f.name}" for f in model.functions} == {
         "triton_dsl:ternary.matmul",
