@@ -62,7 +62,7 @@ def test_every_kind_is_read_by_its_own_library(artifacts: dict[str, Artifact]) -
     files = sealed_files(artifacts)
     model = onnx.load_from_string(files[".onnx"])
     onnx.checker.check_model(model, full_check=True)
-    assert [entry.key for entry in model.metadata_props][0] == "triton_dsl.sha256"
+    assert next(entry.key for entry in model.metadata_props) == "triton_dsl.sha256"
     assert safetensors.numpy.load(files[".safetensors"])["bias"].shape == (5,)
     litert = pytest.importorskip("ai_edge_litert.interpreter")
     interpreter = litert.Interpreter(model_content=files[".tflite"])

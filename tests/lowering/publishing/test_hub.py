@@ -139,7 +139,7 @@ def test_refusals_say_what_to_do_and_never_the_token(
         load_from_hub("o/m", attempts=2)
     monkeypatch.setenv("HF_TOKEN", wrong)
     monkeypatch.setenv("HF_ENDPOINT", hub.address)
-    np.savez(program.with_suffix(".npz"), **WEIGHTS)
+    np.savez(program.with_suffix(".npz"), w=WEIGHTS["w"])
     words = ["publish", "hub", str(program), "o/m", "-w", str(program.with_suffix(".npz"))]
     assert cli.main(["-v", *words]) == 1
     told = capsys.readouterr()
