@@ -7,6 +7,8 @@ from typing import Any, cast
 
 from ..packages.package import Package
 
+_LIBRARY = "triton-dsl"
+
 
 def model_card(package: Package, repo_id: str, tags: Sequence[str] = ()) -> str:
     """A page in Markdown with the metadata that the Hugging Face Hub reads.
@@ -21,8 +23,8 @@ def model_card(package: Package, repo_id: str, tags: Sequence[str] = ()) -> str:
     license = package.manifest.get("license")
     data = ModelCardData(
         license=None if license is None else str(license).lower(),
-        library_name="triton-dsl",
-        tags=list(dict.fromkeys(["triton-dsl", *tags])),
+        library_name=_LIBRARY,
+        tags=list(dict.fromkeys((_LIBRARY, *tags))),
     )
     return f"---\n{data.to_yaml()}\n---\n\n{described(package, repo_id)}"
 

@@ -233,9 +233,7 @@ def test_every_door_tells_which_files_it_knows(
 ) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(b"")
-    message = (
-        "unknown kind of file; expected .tri, .gguf, .mlir, .nir, .net, .onnx, .pt2 or .tflite"
-    )
+    message = "unknown kind of file; expected .tri, .gguf, .mlir, .nir, .net, .onnx, .pt2, .tflite or .tpk"
     with pytest.raises(SourceError, match=message):
         compile_model(path)
     assert triton(["info", str(path)]) == 1
