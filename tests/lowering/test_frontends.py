@@ -233,7 +233,8 @@ def test_every_door_tells_which_files_it_knows(
 ) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(b"")
-    message = "unknown kind of file; expected .tri, .gguf, .mlir, .nir, .net, .onnx, .pt2, .tflite or .tpk"
+    suffixes = ".tri, .gguf, .mlir, .nir, .net, .onnx, .pt2, .tflite or .tpk"
+    message = f"unknown kind of file; expected {suffixes}"
     with pytest.raises(SourceError, match=message):
         compile_model(path)
     assert triton(["info", str(path)]) == 1

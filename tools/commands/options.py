@@ -16,7 +16,7 @@ Program = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, a package, or IR in a .mlir file.",
+        help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, a .tpk package, a .mlir.",
         show_default=False,
     ),
 ]
