@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from pathlib import Path
 
@@ -30,3 +31,13 @@ def github(monkeypatch: pytest.MonkeyPatch) -> Generator[GitHub]:
         monkeypatch.setenv("GITHUB_API_URL", service.address)
         monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
         yield service
+
+
+@pytest.fixture(autouse=True)
+def no_log_afterwards() -> Generator[None]:
+    """What `triton -v` writes to stays with the process: here it is a stream of the test."""
+    logger = logging.getLogger("triton_dsl")
+    handlers, level = [*logger.handlers], logger.level
+    yield
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
