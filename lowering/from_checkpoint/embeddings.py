@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from ...ir.arrays import Array
+from ...runtime.native.abi.row_products import RowKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +21,13 @@ class Embeddings:
     """A table.
 
     Attributes:
-        kind: `float32`, `float16`, `bfloat16`, `Q8_0` or `Q6_K`.
+        kind: of the rows.
         features: values of a row.
         rows: uint8 [vocabulary, bytes of a row].
         decoded: float32 of some rows; `None` where they are floats already.
     """
 
-    kind: str
+    kind: RowKind
     features: int
     rows: Array
     decoded: Callable[[Array], Array] | None = None
@@ -34,7 +35,7 @@ class Embeddings:
     @staticmethod
     def of(table: Array) -> Embeddings:
         """A table of floats [vocabulary, features], of which no copy is made."""
-        return Embeddings(table.dtype.name, table.shape[1], table.view(np.uint8))
+        return Embeddings(cast("RowKind", table.dtype.name), table.shape[1], table.view(np.uint8))
 
     @property
     def element(self) -> np.dtype[Any]:

@@ -172,7 +172,8 @@ class Tensors:
         table = self.read(name)
         if table.ndim != 2:
             refuse(f"{self.what}: '{name}' is no matrix, but of shape {list(table.shape)}")
-        return Embeddings.of(table)
+        # Large memory of NumPy's own is in huge pages, which are read faster.
+        return Embeddings.of(table.copy())
 
     def trits(self, name: str) -> None:
         """See `checkpoint.TensorSource`: what is packed in a folder has its scale elsewhere."""

@@ -79,26 +79,6 @@ def block_text(decoder: Decoder, window: int, tokens: int) -> str:
 """
 
 
-def head_text(decoder: Decoder) -> str:
-    """The logits of one token from its values behind the last block, as a program.
-
-    forward(x: float32 [1, features], norm: float32 [features], weight: [vocabulary, features])
-        -> float32 [vocabulary]
-    """
-    element = "" if decoder.element == "float32" else f"<{decoder.element}>"
-    shape = f"{decoder.vocabulary}, {decoder.features}"
-    return f"""layer Head {{
-    fn forward(
-        x: Tensor[1, {decoder.features}], norm: Tensor[{decoder.features}],
-        weight: Tensor{element}[{shape}]
-    ) {{
-        # Not a product of matrices, which would make floats of all weights first.
-        return sum(rms_norm(x, norm, {decoder.eps!r}) * cast(weight, dtype="float32"), axis=-1)
-    }}
-}}
-"""
-
-
 def _embedding(decoder: Decoder) -> str:
     return f'TokenEmbedding({decoder.vocabulary}, {decoder.features}, "{decoder.element}")'
 

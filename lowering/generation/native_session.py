@@ -24,13 +24,17 @@ from ...ir.value_names import argument_names
 from ...passes.expose_parameters import ExposeParametersPass
 from ...runtime.native.abi.layouts import weights_in
 from ...runtime.native.abi.linear import Layout
+from ...runtime.native.memory import Arena
 from ...runtime.native.program import NativeProgram, load_program
+from ...runtime.native.row_products import RowProduct
+from ...runtime.native.threads import default_threads
 from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
-from ..from_checkpoint.program import block_text, head_text
+from ..from_checkpoint.embeddings import Embeddings
+from ..from_checkpoint.program import block_text
 from ..from_tri import import_tri
 from ..options import parse_options, parse_target_spec
-from ..to_native.callables import program_content
+from ..to_native.callables import program_content, row_products
 from ..to_native.target import NativeOptions
 from .session import Session
 
@@ -62,25 +66,24 @@ class NativeSession(Session):
     Args:
         decoder: its sizes.
         layers: its blocks, in order.
-        head: logits of one token, from its values, the last normalisation and the embeddings.
-        embeddings: of tokens, [vocabulary, features].
-        output: what logits are products with, of the same shape.
+        embeddings: of tokens.
         norm: of the last normalisation.
+        head: logits of one token, from its normalised values.
+        recipe: the instruction set.
     """
 
     def __init__(
         self,
         decoder: Decoder,
         layers: Sequence[_Layer],
-        head: NativeProgram,
-        embeddings: Array,
-        output: Array,
+        embeddings: Embeddings,
         norm: Array,
+        head: RowProduct,
+        recipe: str,
     ) -> None:
         super().__init__(decoder)
-        self.name = f"native ({head.interface.recipe})"
-        self._layers, self._head = layers, head
-        self._embeddings, self._output, self._norm = embeddings, output, norm
+        self.name = f"native ({recipe})"
+        self._layers, self._embeddings, self._norm, self._head = layers, embeddings, norm, head
         self._caches = [self._cache(_ROOM) for _ in range(2 * len(layers))]
 
     @classmethod
@@ -89,7 +92,6 @@ class NativeSession(Session):
         decoder = checkpoint.decoder
         given = {"outside": True, **parse_target_spec(target).options}
         options = parse_options(NativeOptions, "native", given)
-        head = program_content(import_tri(head_text(decoder)), options)
         blocks = {
             (window, count): _Block.of(decoder, window, count, options)
             for window in dict.fromkeys(decoder.windows)
@@ -97,17 +99,21 @@ class NativeSession(Session):
         }
         layers: list[_Layer] = []
         rest: dict[str, Any] = {}
+        arena = Arena()
         for number, entries in groupby(checkpoint.weights, lambda entry: _layer_of(entry[0])):
             if number is None:
                 rest |= entries
                 continue
             weights = {_within_layer(key): cast("Array", value) for key, value in entries}
             window, held = decoder.windows[number], dict[str, Array]()
-            one, many = (blocks[window, c].program(weights, held) for c in (1, CHUNK))
+            one, many = (blocks[window, c].program(weights, held, arena) for c in (1, CHUNK))
             layers.append(_Layer(one, many, blocks[window, 1].given(weights)))
-        embeddings = rest["embed_tokens.weight"].floats()
-        output = rest["lm_head.weight"].floats() if "lm_head.weight" in rest else embeddings
-        return cls(decoder, layers, load_program(head), embeddings, output, rest["norm.weight"])
+        embeddings: Embeddings = rest["embed_tokens.weight"]
+        output: Embeddings = rest.get("lm_head.weight", embeddings)
+        recipe = options.kernels()
+        code = row_products(recipe, output.kind)
+        head = RowProduct(code, output.kind, output.rows, output.features, default_threads())
+        return cls(decoder, layers, embeddings, rest["norm.weight"], head, recipe.name)
 
     def _feed(self, tokens: Array) -> Array:
         *_, values = self._passed(tokens)
@@ -119,8 +125,8 @@ class NativeSession(Session):
 
     def _logits(self, values: Array) -> Array:
         """Of one token, from its values behind all layers, [1, features]."""
-        logits: Array = self._head(np.ascontiguousarray(values), self._norm, self._output)
-        return logits.reshape(-1)
+        x = values.reshape(-1)
+        return self._head(x / np.sqrt(np.mean(x * x) + np.float32(self.decoder.eps)) * self._norm)
 
     def _passed(self, tokens: Array) -> Iterator[Array]:
         """Values of tokens behind all layers, float32 [1, some, features], part by part."""
@@ -139,7 +145,7 @@ class NativeSession(Session):
     def _layered(self, tokens: Array, start: int, count: int) -> Array:
         """Values of tokens behind all layers, float32 [1, count, features]."""
         x = np.zeros((1, count, self.decoder.features), np.float32)
-        x[0, : len(tokens)] = self._embeddings[tokens]
+        x[0, : len(tokens)] = self._embeddings.floats(tokens)
         self._reserve(start + count)
         for number, layer in enumerate(self._layers):
             program = layer.one if count == 1 else layer.many
@@ -186,12 +192,15 @@ class _Block:
         names = argument_names(entry_function(module, "forward"))[_INPUTS:]
         return _Block(program_content(module, options), shapes, names)
 
-    def program(self, weights: Mapping[str, Array], held: dict[str, Array]) -> NativeProgram:
+    def program(
+        self, weights: Mapping[str, Array], held: dict[str, Array], arena: Arena
+    ) -> NativeProgram:
         """The block with the weights of a layer.
 
         Args:
             weights: by their names in the block, trits packed as in files.
             held: what programs hold of these weights, for all programs of the layer.
+            arena: where it stands.
         """
 
         def hold(name: str) -> Array:
@@ -203,7 +212,7 @@ class _Block:
                         f"'{key}' has the shape {list(trits.shape)}, expected "
                         f"{list(self.shapes[key][::-1])}"
                     )
-                held[name] = weights_in(cast("Layout", layout), trits)
+                held[name] = arena.hold(weights_in(cast("Layout", layout), trits))
             return held[name]
 
         return load_program(self.content, held=hold)

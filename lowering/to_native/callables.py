@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import StringAttr
 from ...dialects.parameters import store_of
 from ...ir.errors import OptionError
 from ...runtime.native.abi.interface import ARRAYS, FORWARD, WORKSPACE_BYTES
-from ...runtime.native.abi.linear import Kind, Layout, Precision
+from ...runtime.native.abi.linear import KIND_NAMED, Kind, Layout, Precision
+from ...runtime.native.abi.row_products import RowKind
 from ...runtime.native.cache import ObjectCache
 from ...runtime.native.jit import Library, kept
 from ...runtime.native.packed import PackedWeights
@@ -38,6 +39,7 @@ from .interface import noted_interface
 from .kernels.kernel import fingerprint, kernel_module
 from .kernels.parallel import call_functions
 from .kernels.recipes import Recipe, recipe_for
+from .kernels.row_products import row_products_module
 from .object_code import compile_object, compiled_library
 from .program import TRACE_ATTRIBUTE
 from .program.trace import Trace
@@ -152,6 +154,17 @@ def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = No
         BackendError: llvmlite is missing.
     """
     return _provider(recipe_for(recipe, host_features()), cache_folder)
+
+
+@cache
+def row_products(recipe: Recipe, kind: RowKind) -> Library:
+    """What gives `RowProduct` its code; it is loaded once in a process.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    key = f"{fingerprint(recipe, 'rows', KIND_NAMED['f32'])} {kind}"
+    return compiled_library(key, lambda: row_products_module(recipe, kind))
 
 
 @cache

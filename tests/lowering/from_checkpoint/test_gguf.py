@@ -216,16 +216,22 @@ def test_trits_of_bitnet_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         np.testing.assert_array_equal(actual, expected)
 
 
+FILES = ("a.gguf", "b.gguf")
+
+
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_0", "Q5_1"])
 def test_embeddings_in_blocks_are_what_they_stand_for(kind: str, tmp_path: Path) -> None:
     tensors, type = wide_tensors(), getattr(gguf.GGMLQuantizationType, kind)
     types = {"embed_tokens.weight": type}
     blocks = gguf.quants.quantize(tensors["model.embed_tokens.weight"].astype(np.float32), type)
     floats = {**tensors, "model.embed_tokens.weight": gguf.quants.dequantize(blocks, type)}
-    packed = import_model(write(tmp_path / "a.gguf", WIDE, tensors, types))
-    plain = import_model(write(tmp_path / "b.gguf", WIDE, floats))
+    packed = import_model(write(tmp_path / FILES[0], WIDE, tensors, types))
+    plain = import_model(write(tmp_path / FILES[1], WIDE, floats))
     inputs = [np.array([[3, 17]]), *[np.zeros((1, 0, GROUPS, 64), np.float32)] * 2]
-    np.testing.assert_array_equal(run_module(packed, inputs)[0], run_module(plain, inputs)[0])
+    expected = run_module(plain, inputs)[0]
+    np.testing.assert_array_equal(run_module(packed, inputs)[0], expected)
+    logits, same = (open_session(tmp_path / name, "native").feed([3, 17]) for name in FILES)
+    np.testing.assert_allclose(logits, same, rtol=0, atol=1e-4 * np.abs(same).max())
 
 
 def test_a_matrix_with_two_scales_is_not_one_of_bitnet(tmp_path: Path) -> None:
