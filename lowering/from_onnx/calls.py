@@ -102,6 +102,13 @@ class Call:
             raise ProblemError(f"its attribute '{name}' is no list of integers")
         return [int(number) for number in value]
 
+    def numbers(self, name: str) -> list[float]:
+        """Numbers; none where the attribute is missing."""
+        value = self.attributes.get(name, [])
+        if not isinstance(value, list) or any(isinstance(entry, str) for entry in value):
+            raise ProblemError(f"its attribute '{name}' is no list of numbers")
+        return [float(entry) for entry in value]
+
     def words(self, name: str) -> list[str]:
         """Words; none where the attribute is missing."""
         value = self.attributes.get(name, [])

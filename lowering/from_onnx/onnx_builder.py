@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import Attribute, SSAValue
 
@@ -15,7 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError
 from .calls import Call, Results, UnknownValueError, Value, element_type
-from .sizes import Free, Size, reshape_target, static
+from .sizes import Free, Size, reshape_target, show, static
 from .values import LARGEST_KNOWN, Values
 
 
@@ -48,6 +49,55 @@ class Builder(Values):
         self.formats[value] = format
         return integers
 
+    def real(self, value: SSAValue) -> SSAValue:
+        """`value` as one of the program, which counts free sizes where it computes with them."""
+        if value not in self.symbolic:
+            return super().real(value)
+        if value not in self._written:
+            table = self.symbolic[value]
+            rows = [self.real(self._counted(size)) for size in table.reshape(-1)]
+            joined = rows[0] if len(rows) == 1 else self.add(tensor.ConcatenateOp(rows, 0))
+            shaped = self.add(tensor.ReshapeToOp(joined, list(table.shape)))
+            self._written[value] = self.convert(shaped, value)
+        return self._written[value]
+
+    def _counted(self, size: Size) -> SSAValue:
+        """A size as a number of the program, i64 [1]."""
+        if not isinstance(size, Free):
+            return self.indices([size])
+        return self.add(tensor.ReduceSumOp(self.ones(size), [0], keepdims=True))
+
+    def ones(self, size: Size) -> SSAValue:
+        """As many ones, i64.
+
+        Raises:
+            ProblemError: no argument has the size, nor those that it is a sum of.
+        """
+        if not isinstance(size, Free):
+            return self.indices(np.ones(size))
+        if self._argument_with(size) is not None or len(size.terms) == 1:
+            like = Formula(self, self._with_size(size, 0, 1))
+            return self.refine(like.filled(1).value, [size])
+        less, rows = 0, list[SSAValue]()
+        for names, count in size.terms:
+            if names and count > 0:
+                rows += [self.ones(Free(((names, 1),)))] * count
+            elif not names and count > 0:
+                rows.append(self.ones(count))
+            elif not names:
+                less = count
+            else:
+                self._with_size(size, 0, 1)  # which says what is missing
+        joined = self.add(tensor.ConcatenateOp(rows, 0)) if len(rows) > 1 else rows[0]
+        return self.refine(self.cut(joined, 0, 0, less) if less else joined, [size])
+
+    def arange(self, size: Size) -> SSAValue:
+        """0, 1, … of i64 along an axis."""
+        if not isinstance(size, Free):
+            return self.indices(np.arange(size))
+        counted = self.add(tensor.CumsumOp(self.ones(size), 0))
+        return self.refine(self.add(tensor.SubOp(counted, self.indices(1))), [size])
+
     def reshape(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:
         """`value` with the sizes `wanted`."""
         sizes, wanted = self.sizes(value), tuple(wanted)
@@ -55,8 +105,27 @@ class Builder(Values):
             return value
         if value in self.symbolic:
             return self.sizes_value(self.symbolic[value].reshape(static(wanted)))
-        result = self.add(tensor.ReshapeToOp(value, reshape_target(sizes, wanted)))
+        try:
+            target = reshape_target(sizes, wanted)
+        except ProblemError:
+            if [isinstance(size, Free) for size in wanted].count(True) != 2 or 0 in wanted:
+                raise
+            return self._parted(value, wanted)
+        result = self.add(tensor.ReshapeToOp(value, target))
         return result if result in self.arrays else self.refine(result, wanted)
+
+    def _parted(self, value: SSAValue, wanted: Sequence[Size]) -> SSAValue:
+        """A reshape to two free sizes that `value` does not have: its rows, picked anew."""
+        first, second = [axis for axis, size in enumerate(wanted) if isinstance(size, Free)]
+        if second != first + 1 or first:
+            raise ProblemError(f"it makes {show(wanted)} of other sizes; fix one of them")
+        rest = static(wanted[2:])
+        rows = self.add(tensor.ReshapeToOp(value, [-1, *rest]))
+        down = Formula(self, self.reshape(self.arange(wanted[0]), [wanted[0], 1]))
+        places = down * Formula(self, self._counted(wanted[1])) + Formula(
+            self, self.arange(wanted[1])
+        )
+        return self.refine(self.add(tensor.GatherRowsOp(rows, places.value)), wanted)
 
     def permute(self, value: SSAValue, perm: Sequence[int]) -> SSAValue:
         """The axes in another order."""
@@ -108,16 +177,22 @@ class Builder(Values):
 
     def _with_size(self, size: Free, axis: int, rank: int) -> SSAValue:
         """Some value of the program's, with `size` along `axis` and one element on other axes."""
+        argument = self._argument_with(size)
+        if argument is None:
+            raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
+        sizes, part = self.sizes(argument), argument
+        for other in range(len(sizes)):
+            if other != sizes.index(size):
+                part = self.cut(part, other, 0, 1)
+        part = self.convert(part, i64)
+        return self.add(tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)]))
+
+    def _argument_with(self, size: Free) -> SSAValue | None:
         for argument in self.block.args:
             sizes = self.sizes(argument)
-            if size not in sizes or 0 in sizes or argument in self.formats:
-                continue
-            place, part = sizes.index(size), self.convert(argument, i64)
-            for other in range(len(sizes)):
-                if other != place:
-                    part = self.cut(part, other, 0, 1)
-            return self.add(tensor.ReshapeToOp(part, [-1 if a == axis else 1 for a in range(rank)]))
-        raise ProblemError(f"no argument has the size {size}; give the inputs fixed shapes")
+            if size in sizes and 0 not in sizes and argument not in self.formats:
+                return argument
+        return None
 
 
 Rule = Callable[[Builder, Call], Results]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
-from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_conversion import cast
 from .rules_shape import axes_of, check_size, padded
-from .sizes import static
+from .sizes import Free, static
 
 
 def _constant(e: Builder, call: Call) -> SSAValue:
@@ -36,6 +37,8 @@ def _constant_of_shape(e: Builder, call: Call) -> SSAValue:
 
 
 def _range(e: Builder, call: Call) -> SSAValue:
+    if any(call[index] in e.symbolic for index in range(3)):
+        return _free_range(e, call)
     start, limit, delta = (e.array(call[index], "bounds").reshape(-1)[0] for index in range(3))
     if delta == 0 or abs((float(limit) - float(start)) / float(delta)) > LARGEST_KNOWN:
         raise ProblemError(f"it counts from {start} to {limit} by {delta}")
@@ -43,6 +46,16 @@ def _range(e: Builder, call: Call) -> SSAValue:
     dtype = e.arrays[call[0]].dtype
     values = (start + np.arange(count) * delta).astype(dtype)
     return e.known(values, tensor_type(call[0]).element_type)
+
+
+def _free_range(e: Builder, call: Call) -> SSAValue:
+    """A range whose bounds are free sizes."""
+    (start,), (limit,), (delta,) = (e.size_list(call[index], "bounds") for index in range(3))
+    if not isinstance(delta, int) or delta not in (1, -1):
+        raise ProblemError(f"it counts by {delta} up to a free size")
+    steps = Formula(e, e.arange((limit - start) * delta))
+    first, step = (Formula(e, e.reshape(call[index], [])).convert(i64) for index in (0, 2))
+    return e.convert((steps * step + first).value, call[0])
 
 
 def _eye_like(e: Builder, call: Call) -> SSAValue:
@@ -57,15 +70,17 @@ def _eye_like(e: Builder, call: Call) -> SSAValue:
 
 
 def _trilu(e: Builder, call: Call) -> SSAValue:
-    x = call[0]
-    rows, columns = static(e.sizes(x)[-2:], "matrices")
+    x, upper = call[0], call.integer("upper", 1)
     k = e.int_list(call[1], "k")[0] if call.has(1) else 0
-    if rows * columns > LARGEST_KNOWN:
-        raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
-    k = max(min(k, columns + 1), -rows - 1)
-    ones = np.ones((rows, columns), np.bool_)
-    mask = np.triu(ones, k) if call.integer("upper", 1) else np.tril(ones, k)
-    return e.add(tensor.WhereOp(e.known(mask), x, e.number(0, x)))
+    rows, columns = e.sizes(x)[-2:]
+    if not isinstance(rows, Free) and not isinstance(columns, Free):
+        if rows * columns > LARGEST_KNOWN:
+            raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
+        k = max(min(k, columns + 1), -rows - 1)
+    down = Formula(e, e.reshape(e.arange(rows), [rows, 1]))
+    across = Formula(e, e.reshape(e.arange(columns), [1, columns]))
+    mask = across > down + (k - 1) if upper else across < down + (k + 1)
+    return mask.choose(Formula(e, x), 0).value
 
 
 def _depth_to_space(e: Builder, call: Call) -> SSAValue:

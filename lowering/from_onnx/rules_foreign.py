@@ -9,6 +9,7 @@ from ...dialects import tensor
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
+from .rules_fused import FUSED
 from .rules_linear import linear
 from .rules_pooling import RULES as POOLING
 from .rules_qonnx import QONNX
@@ -61,6 +62,7 @@ MICROSOFT: dict[str, Rule] = {
     "FastGelu": _fast_gelu,
     "Gelu": ACTIVATIONS["Gelu"],
     "MatMulNBits": _matmul_bits,
+    **FUSED,
     **QOPERATORS,
 }
 """Operators of ONNX Runtime."""

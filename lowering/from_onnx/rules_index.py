@@ -151,13 +151,15 @@ def _placed(e: Builder, x: SSAValue, updates: SSAValue, targets: Array, reductio
 
 
 def _scatter_elements(e: Builder, call: Call) -> SSAValue:
-    x, updates, shape = call[0], call[2], e.shape(call[0])
-    axis, reduction = axis_of(call, len(shape)), call.text("reduction", "none")
-    if not e.is_known(call[1]) and reduction in _COMPUTED:
+    x, updates, sizes = call[0], call[2], e.sizes(call[0])
+    axis, reduction = axis_of(call, len(sizes)), call.text("reduction", "none")
+    is_computed = not e.is_known(call[1]) and reduction in _COMPUTED
+    if is_computed and all(a == axis or n == e.sizes(call[1])[a] for a, n in enumerate(sizes)):
+        return _scattered(e, x, _wrapped(e, call[1], sizes[axis]), updates, axis, reduction)
+    shape = static(sizes)
+    if is_computed:
         places = _wrapped(e, call[1], shape[axis])
         spread = e.shape(places)
-        if all(a == axis or n == spread[a] for a, n in enumerate(shape)):
-            return _scattered(e, x, places, updates, axis, reduction)
         flat = e.reshape(_flat_places(e, places, shape, axis), [prod(spread)])
         rows, updates = e.reshape(x, [prod(shape)]), e.reshape(updates, [prod(spread)])
         return e.reshape(_scattered(e, rows, flat, updates, 0, reduction), shape)

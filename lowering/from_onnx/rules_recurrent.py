@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import TensorType, i64
 from xdsl.ir import Block, Operation, SSAValue
 
 from ...dialects import spike, tensor
@@ -18,18 +18,31 @@ from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.ordering import turned
 from ...passes.analysis.loop_body import scan_over
 from ..problems import ProblemError
+from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule
+from .rules_activation import RULES as ACTIVATIONS
 from .rules_linear import linear
-from .sizes import Free, Size, ir_shape
+from .sizes import Free, Size, ir_shape, static
 
 LONGEST = 4096
 """A cell is unrolled over at most this many steps."""
 
-_FUNCTIONS: dict[str, type[tensor.UnaryOp]] = {
-    "relu": tensor.ReluOp,
-    "sigmoid": tensor.SigmoidOp,
-    "tanh": tensor.TanhOp,
-}
+_LINEAR = {"affine": {"alpha": 1.0, "beta": 0.0}, "scaledtanh": {"alpha": 1.0, "beta": 1.0}}
+"""Activations that cells alone have, with their numbers."""
+
+_NUMBERS = {"elu": 1, "hardsigmoid": 2, "leakyrelu": 1, "thresholdedrelu": 1, "affine": 2,
+            "scaledtanh": 2}  # fmt: skip
+"""How many numbers an activation takes; others take none."""
+
+_RULES = {
+    name.lower(): (name, ACTIVATIONS[name])
+    for name in ("Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Softplus", "Softsign",
+                 "Tanh", "ThresholdedRelu")
+}  # fmt: skip
+
+
+Activation = tuple[str, dict[str, float]]
+"""The name of an activation, and its numbers."""
 
 
 class _Cell:
@@ -51,11 +64,12 @@ class _Cell:
         if call.has(3):
             bias = self._row(call[3], direction)
             self.bias_x, self.bias_h = e.cut(bias, 0, 0, size), e.cut(bias, 0, size, 2 * size)
-        names = call.words("activations")
-        chosen = names[direction * len(kinds) : (direction + 1) * len(kinds)] or kinds
-        if len(chosen) != len(kinds) or any(name.lower() not in _FUNCTIONS for name in chosen):
-            raise ProblemError(f"its activations {names} are not known")
-        self.activations = [_FUNCTIONS[name.lower()] for name in chosen]
+        self.direction = direction
+        names, first = call.words("activations"), direction * len(kinds)
+        chosen = _activations(call)[first : first + len(kinds)] or [(name, {}) for name in kinds]
+        if len(chosen) != len(kinds):
+            raise ProblemError(f"its activations {names} are not as many as it has")
+        self.activations = chosen
 
     def _row(self, value: SSAValue, direction: int) -> SSAValue:
         return self.e.add(tensor.SqueezeOp(self.e.cut(value, 0, direction, direction + 1), [0]))
@@ -63,10 +77,20 @@ class _Cell:
     def _transposed(self, value: SSAValue, direction: int) -> SSAValue:
         return self.e.permute(self._row(value, direction), [1, 0])
 
-    def activate(self, index: int, x: Formula) -> Formula:
-        """An activation, after the limit."""
+    def limited(self, index: int, x: Formula) -> Formula:
+        """An activation of a gate, after the limit."""
         clip = self.call.number("clip", None)
-        return (x if clip is None else x.maximum(-clip).minimum(clip)).of(self.activations[index])
+        return self.activate(index, x if clip is None else x.maximum(-clip).minimum(clip))
+
+    def activate(self, index: int, x: Formula) -> Formula:
+        """An activation."""
+        name, numbers = self.activations[index]
+        if name.lower() in _LINEAR:
+            alpha, beta = ({**_LINEAR[name.lower()], **numbers}[k] for k in ("alpha", "beta"))
+            is_affine = name.lower() == "affine"
+            return x * alpha + beta if is_affine else (x * beta).of(tensor.TanhOp) * alpha
+        kind, rule = _RULES[name.lower()]
+        return Formula(self.e, tensor_of(rule(self.e, Call(kind, "", 22, [x.value], numbers))))
 
     def gate(self, x: SSAValue, index: int) -> SSAValue:
         """The part of one gate."""
@@ -86,7 +110,7 @@ Step = Callable[[_Cell, SSAValue, list[SSAValue]], list[SSAValue]]
 
 def _rnn(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     total = cell.e.add(tensor.AddOp(cell.from_input(x), cell.from_state(state[0])))
-    return [cell.activate(0, Formula(cell.e, total)).value]
+    return [cell.limited(0, Formula(cell.e, total)).value]
 
 
 def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
@@ -96,14 +120,14 @@ def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     def part(value: SSAValue, index: int) -> Formula:
         return Formula(e, cell.gate(value, index))
 
-    update = cell.activate(0, part(from_x, 0) + part(from_h, 0))
-    reset = cell.activate(0, part(from_x, 1) + part(from_h, 1))
+    update = cell.limited(0, part(from_x, 0) + part(from_h, 0))
+    reset = cell.limited(0, part(from_x, 1) + part(from_h, 1))
     if cell.call.integer("linear_before_reset", 0):
         inner = part(from_x, 2) + reset * part(from_h, 2)
     else:
         again = cell.from_state((reset * h).value)
         inner = part(from_x, 2) + part(again, 2)
-    new = cell.activate(1, inner)
+    new = cell.limited(1, inner)
     return [((1 - update) * new + update * h).value]
 
 
@@ -112,7 +136,7 @@ def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     total = e.add(tensor.AddOp(cell.from_input(x), cell.from_state(state[0])))
     peep: list[Formula | None] = [None] * 3
     if cell.call.has(7):
-        rows = e.cut(cell.call[7], 0, 0, 1)
+        rows = e.cut(cell.call[7], 0, cell.direction, cell.direction + 1)
         peep = [
             Formula(e, e.cut(rows, 1, i * cell.hidden, (i + 1) * cell.hidden)) for i in range(3)
         ]
@@ -121,11 +145,12 @@ def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
         value = Formula(e, cell.gate(total, index))
         return value if hole is None else value + hole * c
 
-    entry = cell.activate(0, part(0, peep[0], memory))
-    forget = cell.activate(0, part(2, peep[2], memory))
-    new = cell.activate(1, part(3, None, memory))
+    entry = cell.limited(0, part(0, peep[0], memory))
+    coupled = cell.call.flag("input_forget", False)
+    forget = 1 - entry if coupled else cell.limited(0, part(2, peep[2], memory))
+    new = cell.limited(1, part(3, None, memory))
     memory = forget * memory + entry * new
-    out = cell.activate(0, part(1, peep[1], memory))
+    out = cell.limited(0, part(1, peep[1], memory))
     hidden = (out * cell.activate(2, memory)).value
     if cell.projection is not None:
         hidden = linear(e, hidden, cell.projection, None)
@@ -136,21 +161,16 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
     """A rule for a recurrent node whose cell makes one step by `step`."""
 
     def rule(e: Builder, call: Call) -> Results:
-        if call.has(4):
-            lengths = e.array(call[4], "sequence_lens")
-            if (lengths != e.shape(call[0])[1 if call.integer("layout", 0) else 0]).any():
-                raise ProblemError("its sequences have lengths of their own")
-        if call.has(7) and call.text("direction", "forward") != "forward":
-            raise ProblemError("it has peepholes in more than one direction")
         x, is_batch_first = call[0], call.flag("layout", False)
         x = e.permute(x, [1, 0, 2]) if is_batch_first else x
+        lives = _lives(e, call, x)
         direction = call.text("direction", "forward")
         ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
         if direction not in ways:
             raise ProblemError(f"its direction '{direction}' is unknown")
         runs = [
             _run(
-                e, _Cell(e, call, index, gates, kinds), x, index, back, step, states, is_batch_first
+                e, _Cell(e, call, index, gates, kinds), x, lives, back, step, states, is_batch_first
             )
             for index, back in enumerate(ways[direction])
         ]
@@ -166,10 +186,37 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
     return rule
 
 
+def _activations(call: Call) -> list[Activation]:
+    """The activations that a node names, each with its numbers, which stand in lists of their own.
+
+    Raises:
+        ProblemError: one is not known.
+    """
+    found: list[Activation] = []
+    lists = {k: [*call.numbers(f"activation_{k}")] for k in ("alpha", "beta")}
+    for name in call.words("activations"):
+        if name.lower() not in _RULES and name.lower() not in _LINEAR:
+            raise ProblemError(f"its activation '{name}' is not known")
+        wanted = [*lists][: _NUMBERS.get(name.lower(), 0)]
+        found.append((name, {k: lists[k].pop(0) for k in wanted if lists[k]}))
+    return found
+
+
+def _lives(e: Builder, call: Call, x: SSAValue) -> Formula | None:
+    """Whether a step [steps, batch, 1] belongs to its sequence; `None` where all do."""
+    steps = e.sizes(x)[0]
+    if not call.has(4) or (e.is_known(call[4]) and (e.array(call[4]) == steps).all()):
+        return None
+    places = Formula(e, e.reshape(e.arange(steps), [steps, 1, 1]))
+    lengths = e.reshape(e.convert(call[4], i64), [1, e.sizes(call[4])[0], 1])
+    return places < Formula(e, lengths)
+
+
 def _run(
-    e: Builder, cell: _Cell, x: SSAValue, index: int, back: bool, step: Step, states: int,
-    is_batch_first: bool,
+    e: Builder, cell: _Cell, x: SSAValue, lives: Formula | None, back: bool, step: Step,
+    states: int, is_batch_first: bool,
 ) -> list[SSAValue]:  # fmt: skip
+    index = cell.direction
     batch = e.sizes(x)[1]
     state: list[SSAValue] = []
     for place in range(states):
@@ -180,7 +227,20 @@ def _run(
             continue
         initial = e.permute(initial, [1, 0, 2]) if is_batch_first else initial
         state.append(e.add(tensor.SqueezeOp(e.cut(initial, 0, index, index + 1), [0])))
-    outputs, state = all_steps(e, x, state, partial(step, cell), back=back)
+    if lives is None:
+        outputs, state = all_steps(e, x, state, partial(step, cell), back=back)
+    else:
+        (width,) = static(e.sizes(x)[2:], "features")
+        joined = e.add(tensor.ConcatenateOp([x, e.convert(lives.value, x)], 2))
+
+        def stayed(row: SSAValue, before: list[SSAValue]) -> list[SSAValue]:
+            alive = Formula(e, e.cut(row, 1, width)) > 0.5
+            after = step(cell, e.cut(row, 1, 0, width), before)
+            pairs = zip(after, before, strict=True)
+            return [alive.choose(Formula(e, a), Formula(e, b)).value for a, b in pairs]
+
+        outputs, state = all_steps(e, joined, state, stayed, back=back)
+        outputs = lives.choose(Formula(e, outputs), 0).value
     outputs = e.add(tensor.UnsqueezeOp(outputs, [1]))
     return [outputs, *(e.add(tensor.UnsqueezeOp(value, [0])) for value in state)]
 

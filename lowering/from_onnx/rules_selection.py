@@ -15,16 +15,22 @@ from ..problems import ProblemError
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_shape import axis_of, take
 
+_DECIDING = "{}, on which the sizes of its result depend,"
+
 
 def _compress(e: Builder, call: Call) -> SSAValue:
-    places = np.flatnonzero(e.array(call[1], "condition"))
+    places = np.flatnonzero(e.array(call[1], _DECIDING.format("condition")))
     if "axis" in call.attributes:
         return take(e, call[0], axis_of(call, e.rank(call[0])), places)
     return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, places)
 
 
+def _non_zero(e: Builder, call: Call) -> SSAValue:
+    return e.indices(np.array(np.nonzero(e.array(call[0], _DECIDING.format("values")))))
+
+
 def _unique(e: Builder, call: Call) -> Results:
-    values = e.array(call[0])
+    values = e.array(call[0], _DECIDING.format("values"))
     axis = call.integer("axis", None)
     unique, first, inverse, counts = np.unique(
         values, return_index=True, return_inverse=True, return_counts=True, axis=axis
@@ -42,9 +48,8 @@ def _unique(e: Builder, call: Call) -> Results:
 
 def _non_max_suppression(e: Builder, call: Call) -> SSAValue:
     """Places of the boxes with the highest scores that overlap none before them."""
-    why = "{} (the size of its result depends on them)"
-    boxes = e.array(call[0], why.format("boxes")).astype(np.float64)
-    scores = e.array(call[1], why.format("scores"))
+    boxes = e.array(call[0], _DECIDING.format("boxes")).astype(np.float64)
+    scores = e.array(call[1], _DECIDING.format("scores"))
     most = e.int_list(call[2], "count")[0] if call.has(2) else 0
     overlap, least = (
         float(e.array(call[index], "threshold").reshape(-1)[0]) if call.has(index) else default
@@ -81,7 +86,7 @@ def _overlap(low: Array, high: Array, lows: Array, highs: Array) -> Array:
 RULES: dict[str, Rule] = {
     "Compress": _compress,
     "NonMaxSuppression": _non_max_suppression,
-    "NonZero": lambda e, call: e.indices(np.array(np.nonzero(e.array(call[0])))),
+    "NonZero": _non_zero,
     "Unique": _unique,
 }
 """By the type of the operator."""

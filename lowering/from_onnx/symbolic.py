@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import is_float
+from ...dialects.shapes import is_integer
 from ...dialects.tensor.interpret import RULES
 from ...dialects.traits import MovesElements, has
 from ...ir.arrays import Array
@@ -21,14 +21,19 @@ from ..problems import ProblemError
 from .sizes import Free, Size, product
 
 
+class NoSizeError(ProblemError):
+    """What an op makes of sizes is no size: only the program itself can compute it."""
+
+
 def compute(op: Operation, operands: Sequence[Array]) -> Array:
     """The result of `op` on tables of sizes.
 
     Raises:
-        ProblemError: sizes do not stay sizes under it.
+        NoSizeError: sizes do not stay sizes under it.
+        ProblemError: it computes a size that has no form.
     """
     tables = [t if t.dtype.kind in "Ob" else _as_objects(t) for t in operands]
-    if isinstance(op, tensor.ConvertOp) and not is_float(tensor_type(op.result)):
+    if isinstance(op, tensor.ConvertOp) and is_integer(tensor_type(op.result)):
         return tables[0]
     if isinstance(op, tensor.ReduceSumOp) and len(op.axes.get_values()) == tables[0].ndim:
         return _like(sum(tables[0].reshape(-1), 0), tensor_type(op.result).get_shape())
@@ -40,10 +45,7 @@ def compute(op: Operation, operands: Sequence[Array]) -> Array:
         return np.asarray(RULES[type(op)](op, *tables), object)
     function = _FUNCTIONS.get(type(op))
     if function is None:
-        raise ProblemError(
-            f"it computes '{op.name}' of sizes that are known only when the program runs; give "
-            "the inputs fixed shapes"
-        )
+        raise NoSizeError(f"it computes '{op.name}' of free sizes")
     spread = np.broadcast_arrays(*tables)
     pairs = zip(*(table.reshape(-1) for table in spread), strict=True)
     result = np.empty(spread[0].size, object)
@@ -74,7 +76,7 @@ def _compared(op: tensor.CompareOp, lhs: Array, rhs: Array) -> Array:
     """Whether sizes are equal, where that is the same for every value of the free ones."""
     predicate = op.predicate.data
     if predicate not in ("eq", "ne"):
-        raise ProblemError("it orders sizes that are known only when the program runs")
+        raise NoSizeError("it orders free sizes")
     equal = np.zeros(lhs.size, np.bool_)
     for index, (a, b) in enumerate(zip(lhs.reshape(-1), rhs.reshape(-1), strict=True)):
         numbers = [size for size in (a, b) if not isinstance(size, Free)]

@@ -9,6 +9,7 @@ too, with `Free` sizes as elements. So one rule for each operator serves constan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 
@@ -41,7 +42,7 @@ from ..problems import ProblemError
 from .calls import UnknownValueError, element_type
 from .formats import Format, format_of, moved
 from .sizes import Free, Size, Sizes, fitted, ir_shape, probes, static
-from .symbolic import compute
+from .symbolic import NoSizeError, compute
 
 LARGEST_KNOWN = 1 << 24
 """Nothing with more elements than this is computed before the program runs, unless it is made of
@@ -127,9 +128,12 @@ class Values:
                 return results
         elif all(value in self.arrays or value in self.symbolic for value in operands):
             tables = [self.symbolic[v] if v in self.symbolic else self.arrays[v] for v in operands]
-            values = compute(op, tables)
-            op.drop_all_references()
-            return [self.known(values) if values.dtype == np.bool_ else self.sizes_value(values)]
+            with suppress(NoSizeError):
+                values = compute(op, tables)
+                op.drop_all_references()
+                if values.dtype == np.bool_:
+                    return [self.known(values)]
+                return [self.sizes_value(values, tensor_type(op.results[0]).element_type)]
         between = isinstance(op, _PRODUCTS) and isinstance(operands[0].owner, tensor.DequantizeOp)
         for index, value in enumerate(operands):
             op.operands[index] = self._integers(value) if between else self.real(value)
@@ -205,11 +209,11 @@ class Values:
         """Known i64 numbers."""
         return self.known(np.asarray(values, np.int64), i64)
 
-    def sizes_value(self, values: Array) -> SSAValue:
-        """A tensor of sizes, as i64, some of them free."""
+    def sizes_value(self, values: Array, element: Attribute = i64) -> SSAValue:
+        """A tensor of sizes, as integers, some of them free."""
         if all(not isinstance(size, Free) for size in values.reshape(-1)):
-            return self.indices(values.astype(np.int64))
-        value = _outside(TensorType(i64, values.shape))
+            return self.known(values.astype(np.int64), element)
+        value = _outside(TensorType(element, values.shape))
         self.symbolic[value] = values
         self._sizes[value] = tuple(values.shape)
         return value
@@ -244,8 +248,6 @@ class Values:
 
     def real(self, value: SSAValue) -> SSAValue:
         """`value` as one of the program: a known one is written as a constant or parameter."""
-        if value in self.symbolic:
-            raise ProblemError("it computes with sizes that are known only when the program runs")
         if value not in self.arrays:
             return value
         if value not in self._written:

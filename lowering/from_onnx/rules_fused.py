@@ -1,0 +1,208 @@
+"""ONNX import of operators that ONNX Runtime's optimiser makes of several of the standard's.
+
+Not here: those on quantised tensors (`rules_qoperator`), and caches of language models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xdsl.dialects.builtin import f32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
+from ..problems import ProblemError
+from .calls import AttributeValue, Results, Value, tensor_of
+from .onnx_builder import Builder, Call, Rule
+from .rules_activation import RULES as ACTIVATIONS
+from .rules_elementwise import RULES as ELEMENTWISE
+from .rules_linear import RULES as LINEAR
+from .rules_linear import linear
+from .rules_quantization import RULES as QUANTIZATION
+from .rules_reduction import RULES as REDUCTION
+from .rules_window import RULES as WINDOWS
+from .sizes import static
+
+_STANDARD: Mapping[str, Rule] = {
+    **ACTIVATIONS, **ELEMENTWISE, **LINEAR, **QUANTIZATION, **REDUCTION, **WINDOWS,
+}  # fmt: skip
+
+_VERSION = 21
+"""Of the standard, whose operators are meant."""
+
+
+def _all_of(
+    e: Builder, op: str, inputs: list[Value], attributes: Mapping[str, AttributeValue]
+) -> Results:
+    """The results of an operator of the standard."""
+    return _STANDARD[op](e, Call(op, "", _VERSION, inputs, attributes, outputs=3))
+
+
+def _of(
+    e: Builder, op: str, inputs: list[Value], attributes: Mapping[str, AttributeValue] = {}
+) -> SSAValue:
+    results = _all_of(e, op, inputs, attributes)
+    return tensor_of(results[0] if isinstance(results, tuple) else results)
+
+
+def _activated(op: str) -> Rule:
+    """Conv and Gemm, with an addend where they have one more input, and an activation."""
+
+    def rule(e: Builder, call: Call) -> SSAValue:
+        result = _of(e, op, [*call.inputs[:3]], call.attributes)
+        if call.has(3):
+            result = e.add(tensor.AddOp(result, call[3]))
+        name, given = call.text("activation", ""), call.numbers("activation_params")
+        names = ("alpha", "beta", "gamma")
+        numbers = {n: call.attributes.get(f"activation_{n}") for n in names}
+        numbers |= dict(zip(names, given, strict=False))
+        if name == "Clip":
+            return Formula(e, result).maximum(given[0]).minimum(given[1]).value
+        if name and name not in ACTIVATIONS:
+            raise ProblemError(f"its activation '{name}' is not known")
+        told = {n: value for n, value in numbers.items() if value is not None}
+        return _of(e, name, [result], told) if name else result
+
+    return rule
+
+
+def _fused_matmul(e: Builder, call: Call) -> SSAValue:
+    if call.integer("transBatchA", 0) or call.integer("transBatchB", 0):
+        raise ProblemError("it transposes the axes of its batch")
+    sides: list[SSAValue] = []
+    for index, name in enumerate(("transA", "transB")):
+        x, rank = call[index], e.rank(call[index])
+        is_turned = call.flag(name, False) and rank > 1
+        sides.append(e.permute(x, [*range(rank - 2), rank - 1, rank - 2]) if is_turned else x)
+    product, alpha = linear(e, *sides), call.number("alpha", 1.0)
+    return product if alpha == 1.0 else (Formula(e, product) * alpha).value
+
+
+def _bias_gelu(e: Builder, call: Call) -> SSAValue:
+    return e.add(tensor.GeluOp(e.add(tensor.AddOp(call[0], call[1]))))
+
+
+def _quick_gelu(e: Builder, call: Call) -> SSAValue:
+    x = Formula(e, call[0])
+    return (x * (x * call.number("alpha", 1.702)).of(tensor.SigmoidOp)).value
+
+
+def _skipped(op: str, bias: int) -> Rule:
+    """A normalisation of the sum of two tensors, and of a bias at an input; the sum comes last."""
+
+    def rule(e: Builder, call: Call) -> Results:
+        total = e.add(tensor.AddOp(call[0], call[1]))
+        added = call.optional(bias)
+        if added is not None:
+            total = e.add(tensor.AddOp(total, added))
+        inputs: list[Value] = [total, *call.inputs[2:bias]]
+        results = _all_of(e, op, inputs, {"epsilon": call.number("epsilon", 1e-5), "axis": -1})
+        found = results if isinstance(results, tuple) else (results,)
+        return (*found, *[None] * (3 - len(found)), total)[: max(call.outputs, 1)]
+
+    return rule
+
+
+def _heads(e: Builder, x: SSAValue, count: int) -> SSAValue:
+    """[batch, steps, width] as [batch, heads, steps, width of a head]."""
+    batch, steps, width = e.sizes(x)
+    (size,) = static([width], "width")
+    return e.permute(e.reshape(x, [batch, steps, count, size // count]), [0, 2, 1, 3])
+
+
+def _mixed(
+    e: Builder, call: Call, parts: list[SSAValue], mask: SSAValue | None, bias: SSAValue | None
+) -> SSAValue:
+    """Attention of queries, keys and values [batch, steps, width] in heads.
+
+    Args:
+        e: writes the ops.
+        call: says how many heads there are, and how sums are scaled.
+        parts: the three.
+        mask: [batch, steps], 0 where a key is padding.
+        bias: what is added to sums, [batch or 1, heads or 1, steps, steps].
+    """
+    count = call.integer("num_heads", 1)
+    query, key, value = (_heads(e, part, count) for part in parts)
+    if mask is not None:
+        if e.rank(mask) != 2:
+            raise ProblemError("its mask has not the form [batch, steps]")
+        batch, steps = e.sizes(mask)
+        low = call.number("mask_filter_value", -10000.0)
+        off = (1 - Formula(e, e.convert(mask, query))) * low
+        hidden = e.reshape(off.value, [batch, 1, 1, steps])
+        bias = hidden if bias is None else e.add(tensor.AddOp(bias, hidden))
+    scale = call.number("scale", 0.0) or None
+    result = tensor.ScaledDotProductAttentionOp(
+        query, key, value, bias, scale=scale, is_causal=call.flag("unidirectional", False)
+    )
+    return e.reshape(e.permute(e.add(result), [0, 2, 1, 3]), e.sizes(parts[0])[:2] + e.sizes(
+        parts[2])[2:])  # fmt: skip
+
+
+def _attention(e: Builder, call: Call) -> SSAValue:
+    """Attention of a sequence to itself, projections included."""
+    _refuse(call, {4: "past keys", 6: "the length of its past"}, ("do_rotary", "qkv_hidden_sizes"))
+    joined = linear(e, call[0], call[1], call.optional(2))
+    (width,) = static(e.sizes(joined)[2:], "width")
+    parts = e.add_all(tensor.SplitOp(joined, 2, [width // 3] * 3))
+    return _mixed(e, call, parts, call.optional(3), call.optional(5))
+
+
+def _multi_head(e: Builder, call: Call) -> SSAValue:
+    """Attention whose projections stand before it, but for their biases."""
+    _refuse(call, {6: "past keys", 7: "past values"}, ())
+    parts = [call[index] for index in range(3) if call.has(2)]
+    if len(parts) < 3 or any(e.rank(part) != 3 for part in parts):
+        raise ProblemError("its queries, keys and values are not three tensors of three axes")
+    if call.has(3):
+        widths = static([e.sizes(part)[2] for part in parts], "width")
+        biases = e.add_all(tensor.SplitOp(call[3], 0, widths))
+        parts = [e.add(tensor.AddOp(p, b)) for p, b in zip(parts, biases, strict=True)]
+    return _mixed(e, call, parts, call.optional(4), call.optional(5))
+
+
+def _refuse(call: Call, inputs: Mapping[int, str], attributes: tuple[str, ...]) -> None:
+    for index, what in inputs.items():
+        if call.has(index):
+            raise ProblemError(f"it takes {what}; export the model without")
+    for name in attributes:
+        if call.attributes.get(name):
+            raise ProblemError(f"its attribute '{name}' is not known")
+    if call.outputs > 1:
+        raise ProblemError("it gives keys and values too; export the model without its cache")
+
+
+def _integers_to_float(e: Builder, call: Call) -> SSAValue:
+    """A product of integers, times the scales of both, and a bias."""
+    sums = _of(e, "MatMulInteger", [call[0], call[1], call.optional(4), call.optional(5)])
+    scales = Formula(e, call[2]) * Formula(e, call[3])
+    result = Formula(e, e.convert(sums, f32)) * scales
+    return result.value if not call.has(6) else e.add(tensor.AddOp(result.value, call[6]))
+
+
+def _dynamic_matmul(e: Builder, call: Call) -> SSAValue:
+    """A product whose first side becomes integers where it is computed."""
+    found = _all_of(e, "DynamicQuantizeLinear", [call[0]], {})
+    assert isinstance(found, tuple)
+    levels, scale, zero = map(tensor_of, found)
+    inputs = [levels, call[1], scale, call[2], zero, call.optional(3), call.optional(4)]
+    return _integers_to_float(e, replace(call, inputs=inputs))
+
+
+FUSED: dict[str, Rule] = {
+    "Attention": _attention,
+    "BiasGelu": _bias_gelu,
+    "DynamicQuantizeMatMul": _dynamic_matmul,
+    "FusedConv": _activated("Conv"),
+    "FusedGemm": _activated("Gemm"),
+    "FusedMatMul": _fused_matmul,
+    "MatMulIntegerToFloat": _integers_to_float,
+    "MultiHeadAttention": _multi_head,
+    "QuickGelu": _quick_gelu,
+    "SkipLayerNormalization": _skipped("LayerNormalization", 4),
+    "SkipSimplifiedLayerNormalization": _skipped("RMSNormalization", 3),
+}
+"""By the type of the operator."""

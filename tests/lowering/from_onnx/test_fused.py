@@ -1,0 +1,122 @@
+"""Operators that ONNX Runtime's optimiser makes, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.from_onnx import from_onnx
+
+MICROSOFT = "com.microsoft"
+RANDOM = np.random.default_rng(3)
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def fused(
+    bench: Any, kind: str, x: Any, known: dict[str, Any], outputs: int = 1, **options: Any
+) -> None:
+    """One node on x, whose batch is free, and on known inputs; names from `_` on are absent."""
+    names = ["x", *("" if name.startswith("_") else name for name in known)]
+    results = [f"y{index}" if index in (0, outputs - 1) else "" for index in range(outputs)]
+    node = helper.make_node(kind, names, results, domain=MICROSOFT, **options)
+    model = bench.model(
+        [node],
+        {"x": (x.dtype, ("N", *x.shape[1:]))},
+        [name for name in results if name],
+        {name: array for name, array in known.items() if not name.startswith("_")},
+        domains=[MICROSOFT],
+        opset=17,
+    )
+    bench.check(model, {"x": x})
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Clip", "LeakyRelu", "HardSigmoid", "Tanh"])
+def test_convolutions_with_activations(bench: Any, activation: str) -> None:
+    numbers = {"Clip": [-0.5, 1.0], "LeakyRelu": [0.3], "HardSigmoid": [0.3, 0.4]}
+    options: Any = {"activation_params": numbers[activation]} if activation in numbers else {}
+    known = {"w": floats(5, 2, 3, 3), "b": floats(5)}
+    fused(bench, "FusedConv", floats(2, 2, 6, 6), known, activation=activation, **options)
+
+
+def test_convolutions_with_an_addend(bench: Any) -> None:
+    known = {"w": floats(5, 2, 3, 3), "b": floats(5), "z": floats(1, 5, 4, 4)}
+    fused(bench, "FusedConv", floats(1, 2, 6, 6), known, activation="Relu")
+
+
+def test_matrix_products_with_activations(bench: Any) -> None:
+    known = {"w": floats(4, 6), "b": floats(4)}
+    options: Any = {"activation": "LeakyRelu", "activation_alpha": 0.2, "transB": 1, "alpha": 0.5}
+    fused(bench, "FusedGemm", floats(3, 6), known, **options)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_scaled_products_of_transposed_sides(bench: Any, turned: bool) -> None:
+    w = floats(5, 6) if turned else floats(6, 5)
+    fused(bench, "FusedMatMul", floats(2, 3, 6), {"w": w}, transB=int(turned), alpha=0.25)
+
+
+def test_gelu(bench: Any) -> None:
+    fused(bench, "BiasGelu", floats(3, 6), {"b": floats(6)})
+    fused(bench, "QuickGelu", floats(3, 6), {}, alpha=1.3)
+    fused(bench, "QuickGelu", floats(3, 6), {})
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_normalisation_of_a_sum(bench: Any, biased: bool) -> None:
+    known = {"s": floats(1, 3, 6), "g": floats(6), "b": floats(6)}
+    x = floats(1, 3, 6)
+    fused(
+        bench, "SkipLayerNormalization", x, known | ({"c": floats(6)} if biased else {}),
+        outputs=4, epsilon=1e-3,
+    )  # fmt: skip
+    del known["b"]
+    fused(
+        bench, "SkipSimplifiedLayerNormalization", x,
+        known | ({"c": floats(6)} if biased else {}), outputs=4, epsilon=1e-3,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention(bench: Any, causal: int, masked: bool) -> None:
+    mask = {"m": np.array([[1, 1, 0, 1, 0], [1, 1, 1, 1, 1]], np.int32)} if masked else {}
+    known = {"w": floats(8, 24), "b": floats(24), **mask}
+    fused(bench, "Attention", floats(2, 5, 8), known, num_heads=2, unidirectional=causal)
+
+
+def test_attention_behind_projections(bench: Any) -> None:
+    known = {"k": floats(2, 4, 8), "v": floats(2, 4, 8), "b": floats(24)}
+    fused(bench, "MultiHeadAttention", floats(2, 5, 8), known, num_heads=4, scale=0.3)
+    known = {"k": floats(2, 4, 8), "v": floats(2, 4, 8), "_b": None, "_m": None,
+             "a": floats(1, 4, 5, 4)}  # fmt: skip
+    fused(bench, "MultiHeadAttention", floats(2, 5, 8), known, num_heads=4)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_products_of_integers_as_floats(bench: Any, biased: bool) -> None:
+    w = RANDOM.integers(-99, 99, (6, 5)).astype(np.int8)
+    bias = {"b": floats(5)} if biased else {}
+    scales = {"s": np.float32(0.1), "t": np.abs(floats(5)), "z": np.uint8(99), "_u": None}
+    x = RANDOM.integers(0, 99, (3, 6)).astype(np.uint8)
+    arrays = {k: v if v is None else np.asarray(v) for k, v in scales.items()}
+    fused(bench, "MatMulIntegerToFloat", x, {"w": w, **arrays, **bias})
+    known = {"w": w, "t": arrays["t"], "u": np.full(5, 3, np.int8), **bias}
+    fused(bench, "DynamicQuantizeMatMul", floats(3, 6), known)
+
+
+def test_caches_are_refused_with_a_reason(bench: Any) -> None:
+    inputs = {"x": (np.float32, (1, 3, 8)), "past": (np.float32, (2, 1, 2, 4, 4))}
+    node = helper.make_node(
+        "Attention", ["x", "w", "b", "", "past"], ["y", "now"], domain=MICROSOFT, num_heads=2
+    )
+    known = {"w": floats(8, 24), "b": floats(24)}
+    model = bench.model([node], inputs, ["y", "now"], known, domains=[MICROSOFT])
+    with pytest.raises(UnsupportedError, match="past keys; export the model without"):
+        from_onnx(model)
