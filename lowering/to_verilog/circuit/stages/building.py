@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from .....dialects import spike, tensor
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
+from .....ir.progress import tracked
 from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import literal_value
 from ..arrays import array_of
@@ -147,7 +148,7 @@ class Building:
             self.network = Network(self.modules, layout, self.options.pacing)
         sizes = {value: len(of) for value, of in self.inputs.items()}
         self._give(first, channel, _side_by_side(sizes))
-        for part in self.parts[1:-1]:
+        for part in tracked(self.parts[1:-1], "Stage of the circuit", shown=False):
             channel, elements = self._taken_by(part)
             channel = self._against_bursts(part, channel)
             stage, places = self._stage(part, self.network.layouts[channel], elements)
@@ -358,7 +359,7 @@ class Building:
 
         A window's result is that of its op in `values` until the op is computed.
         """
-        for op in part.ops:
+        for op in tracked(part.ops, "Arithmetic of", shown=False, name=lambda op: op.name):
             if isinstance(op, WindowOp | ImageOp):
                 (result,) = op.results
                 taken = values[result if result in values else op.operands[0]]
