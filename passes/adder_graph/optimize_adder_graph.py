@@ -18,6 +18,7 @@ from ...dialects.shapes import is_float
 from ...dialects.ternary.types import is_trit
 from ...dialects.traits import SelectsElements, has
 from ...ir.errors import OptionError
+from ...ir.progress import tracked
 from ..analysis.argument_bounds import noted_bounds
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.layers import Layer, input_of, weight_of
@@ -98,9 +99,8 @@ class OptimizeAdderGraphPass(ModulePass):
             raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for product in list(op.walk()):
-            if not isinstance(product, Product) or not is_known_product(product):
-                continue
+        products = [p for p in op.walk() if isinstance(p, Product) and is_known_product(p)]
+        for product in tracked(products, "Adders of a product", shown=False):
             if HARDWARE_FORM in product.attributes:
                 split_product(product)
             else:
