@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..ir.trits import pack_trits as pack_trits
     from ..ir.trits import unpack_trits as unpack_trits
     from .analysis import analyze_model_size as analyze_model_size
+    from .boards.boot import boot_manifest as boot_manifest
+    from .boards.boot import boot_sources as boot_sources
     from .device_choice import configure_torch_backend as configure_torch_backend
     from .device_choice import resolve_amp_config as resolve_amp_config
     from .device_choice import resolve_ort_providers as resolve_ort_providers
@@ -67,6 +69,7 @@ else:
         {
             "ir.trits": "pack_trits unpack_trits",
             "runtime.analysis": "analyze_model_size",
+            "runtime.boards.boot": "boot_manifest boot_sources",
             "runtime.device_choice": "configure_torch_backend resolve_amp_config "
             "resolve_ort_providers resolve_torch_device",
             "runtime.devices": "DeviceInfo list_devices",

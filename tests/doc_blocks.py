@@ -40,6 +40,7 @@ ELSEWHERE = {
     "openssl ": "tests/runtime/security has keys",
     "chmod ": "the same",
     "export ": "tokens, of tests/lowering/publishing",
+    "triton boot ": "tests/runtime/boards",
     "triton publish": "tests/lowering/publishing",
     "triton package model.tri -w model.safetensors --": "signs or encrypts; tests/runtime/security",
     "triton verify-package model.tpk --signature": "the same",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,8 +18,12 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
+from .boot import boot_manifest
 
 _SECONDS = 600
+_IMAGE, _MANIFEST, _END = 1 << 20, 3 << 20, 4 << 20
+"""Where in flash image and manifest stand behind a first stage that checks them, and its end."""
+
 _BUILD = (
     "-std=gnu99 -ffp-contract=off -ffunction-sections -fdata-sections -Wl,--gc-sections "
     "-nostartfiles -T board.ld"
@@ -128,6 +132,7 @@ def run_on_board(
     samples: Sequence[Array],
     *,
     optimize: str = "-O2",
+    boot: Callable[[bytes, bytes], tuple[bytes, bytes]] | None = None,
 ) -> Run:
     """Build a program for a board and run it there on samples.
 
@@ -138,24 +143,25 @@ def run_on_board(
         inputs, outputs: its arguments.
         samples: for each input [samples, …], of its type.
         optimize: how the compiler optimises.
+        boot: given, a first stage checks the program's image before it starts it (`boot`); called
+            with image and manifest, it gives those that are in flash.
 
     Raises:
         OptionError: no such board.
-        BackendError: a tool is missing or refuses.
+        BackendError: a tool is missing or refuses, or the first stage does.
     """
     board = board_named(name)
     with TemporaryDirectory() as place:
         folder = Path(place)
         for file, content in sources.items():
             (folder / file).write_bytes(content)
-        _build(board, folder, function, inputs, outputs, optimize)
+        flash_start = board.flash if boot is None else board.flash + _IMAGE
+        _build(board, folder, function, inputs, outputs, optimize, flash_start)
+        loaded = ["-kernel", "program.elf"] if boot is None else _verified(board, folder, boot)
         flash, ram = _sizes(board, folder, f"{function}.c", optimize)
         count = len(samples[0]) if samples else 1
         (folder / "samples.bin").write_bytes(_joined(inputs, samples, count))
-        _call(
-            [*board.emulator, *_EMULATE.split(), "-kernel", "program.elf"],
-            folder,
-        )
+        _call([*board.emulator, *_EMULATE.split(), *loaded], folder)
         records = np.fromfile(folder / "counts.bin", np.uint32).reshape(-1, 2)
         content = (folder / "results.bin").read_bytes()
     if len(records) != count:
@@ -176,15 +182,14 @@ def _build(
     inputs: Sequence[Port],
     outputs: Sequence[Port],
     optimize: str,
+    flash_start: int,
 ) -> None:
-    for file in ("harness.c", "board.ld"):
-        (folder / file).write_bytes(files(__name__.rpartition(".")[0]).joinpath(file).read_bytes())
+    _copy(folder, "harness.c", "board.ld")
     arguments = [*_places("const void *", "input", inputs), *_places("void *", "output", outputs)]
     size = [max(sum(port.bytes for port in ports), 1) for ports in (inputs, outputs)]
     sources = sorted(path.name for path in folder.glob("*.c") if path.name != "main.c")
     defined = [
-        f"-Wl,--defsym=FLASH_START={board.flash}",
-        f"-Wl,--defsym=RAM_START={board.ram}",
+        *_placed(board, flash_start),
         f'-DHEADER="{function}.h"',
         f"-DINPUT={size[0]}",
         f"-DOUTPUT={size[1]}",
@@ -192,6 +197,48 @@ def _build(
     ]
     options = [*board.flags, optimize, *_BUILD.split(), *defined]
     _call([board.compiler, *options, *sources, "-lm", "-o", "program.elf"], folder)
+
+
+def _verified(
+    board: Board, folder: Path, boot: Callable[[bytes, bytes], tuple[bytes, bytes]]
+) -> list[str]:
+    """A first stage with the anchor of the program; what the emulator loads."""
+    _call(
+        [board.compiler.replace("gcc", "objcopy"), "-O", "binary", "program.elf", "image"], folder
+    )
+    image = (folder / "image").read_bytes()
+    manifest, anchor = boot_manifest(image)
+    for name, content in zip(("image", "manifest"), boot(image, manifest), strict=True):
+        (folder / name).write_bytes(content)
+    _copy(folder, "boot.c", "boot.h", "bootloader.c")
+    defined = [
+        *_placed(board, board.flash),
+        f"-DANCHOR={','.join(map(str, anchor))}",
+        f"-DIMAGE={board.flash + _IMAGE}u",
+        f"-DIMAGE_SIZE={_MANIFEST - _IMAGE}u",
+        f"-DMANIFEST={board.flash + _MANIFEST}u",
+        f"-DMANIFEST_SIZE={_END - _MANIFEST}u",
+    ]
+    options = [*board.flags, "-Os", *_BUILD.split(), *defined]
+    _call([board.compiler, *options, "bootloader.c", "boot.c", "-o", "boot.elf"], folder)
+    places = {"image": board.flash + _IMAGE, "manifest": board.flash + _MANIFEST}
+    loaders = [
+        word
+        for name, place in places.items()
+        for word in ("-device", f"loader,file={name},addr={place:#x},force-raw=on")
+    ]
+    return ["-kernel", "boot.elf", *loaders]
+
+
+def _copy(folder: Path, *names: str) -> None:
+    """Files of this folder."""
+    for name in names:
+        (folder / name).write_bytes(files(__name__.rpartition(".")[0]).joinpath(name).read_bytes())
+
+
+def _placed(board: Board, flash_start: int) -> list[str]:
+    """Where the linker puts flash and RAM."""
+    return [f"-Wl,--defsym=FLASH_START={flash_start}", f"-Wl,--defsym=RAM_START={board.ram}"]
 
 
 def _places(type: str, name: str, ports: Sequence[Port]) -> list[str]:

@@ -825,6 +825,30 @@ class VerifyPackage:
     json: Json = False
 
 
+@dataclass(frozen=True)
+class Boot:
+    """Make the manifest by which firmware checks an image before it starts it.
+
+    Prints the anchor, 32 bytes that belong where nobody can change them.
+
+    Example: triton boot firmware.bin --sources firmware/
+    """
+
+    file: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="What is in flash.", show_default=False)
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: IMAGE.boot."),
+    ] = None
+    block: Annotated[
+        int, typer.Option(min=1, max=1 << 30, help="Bytes for each value of the chain.")
+    ] = 4096
+    sources: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write boot.c and boot.h there.")
+    ] = None
+
+
 class Place(StrEnum):
     """Where models are published."""
 
@@ -880,7 +904,19 @@ class Publish:
 
 COMMANDS = (
     *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Generate, Evaluate, Profile, Energy),
-    *(Verify, Explore, Serve, Package, Inspect, VerifyPackage, Publish, Info, Devices, Doctor),
+    *(
+        Verify,
+        Explore,
+        Serve,
+        Package,
+        Inspect,
+        VerifyPackage,
+        Publish,
+        Boot,
+        Info,
+        Devices,
+        Doctor,
+    ),
 )
 """In the order of the help."""
 

@@ -1,0 +1,51 @@
+/* What runs first on an emulated board: it starts the image at IMAGE only where the manifest at
+   MANIFEST and the anchor, which is compiled in, say that it may. Both stand in flash, up to
+   IMAGE_SIZE and MANIFEST_SIZE bytes; ANCHOR is a list of 32 bytes. */
+#include "boot.h"
+
+extern uint32_t stack_end[];
+
+static const uint8_t anchor[32] = {ANCHOR};
+
+static void host(int operation, const void *argument)
+{
+#ifdef __riscv
+    register int a0 __asm__("a0") = operation;
+    register const void *a1 __asm__("a1") = argument;
+    __asm__ volatile(".balign 16\n.option push\n.option norvc\nslli zero, zero, 0x1f\nebreak\n"
+                     "srai zero, zero, 7\n.option pop"
+                     : "+r"(a0)
+                     : "r"(a1)
+                     : "memory");
+#else
+    register int r0 __asm__("r0") = operation;
+    register const void *r1 __asm__("r1") = argument;
+    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
+#endif
+}
+
+__attribute__((used, noreturn)) void reset(void)
+{
+    const int32_t wrong = triton_boot_check((const uint8_t *)IMAGE, IMAGE_SIZE,
+                                            (const uint8_t *)MANIFEST, MANIFEST_SIZE, anchor);
+    if (wrong == 0) {
+#ifdef __riscv
+        __asm__ volatile(".word 0x0000100f\njr %0" /* fence.i */ : : "r"(IMAGE) : "memory");
+#else
+        const uint32_t *const vectors = (const uint32_t *)IMAGE;
+        *(volatile uint32_t *)0xe000ed08u = (uint32_t)IMAGE; /* where vectors are from now on */
+        __asm__ volatile("msr msp, %0\nbx %1" : : "r"(vectors[0]), "r"(vectors[1]) : "memory");
+#endif
+    }
+    host(4, "boot: the image is not the one of the manifest\n");
+    host(0x18, (const void *)0x20023); /* an error, for whoever started the emulator */
+    for (;;) {
+    }
+}
+
+#ifdef __riscv
+__asm__(".section .vectors, \"ax\"\n.globl entry\nentry: la sp, stack_end\nj reset\n");
+#else
+__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
+    stack_end, (const void *)reset};
+#endif

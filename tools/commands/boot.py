@@ -1,0 +1,30 @@
+"""`triton boot`: the manifest by which firmware checks an image before it starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...ir.errors import OptionError
+from ...ir.safe_write import PendingFiles
+from ...runtime.boards.boot import boot_manifest, boot_sources
+from .options import Boot
+
+
+def boot(options: Boot) -> None:
+    """Write the manifest, and the check in C if asked to; print the anchor.
+
+    Raises:
+        OptionError: the image cannot be read, or is empty.
+    """
+    try:
+        image = options.file.read_bytes()
+    except OSError as error:
+        raise OptionError(f"image '{options.file}': {error.strerror}") from None
+    manifest, anchor = boot_manifest(image, options.block)
+    with PendingFiles() as pending:
+        pending.add(options.output or Path(f"{options.file}.boot"), manifest)
+        if options.sources is not None:
+            options.sources.mkdir(parents=True, exist_ok=True)
+            for name, content in boot_sources().items():
+                pending.add(options.sources / name, content)
+    print(anchor.hex())
