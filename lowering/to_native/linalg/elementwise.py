@@ -118,7 +118,10 @@ def compare(builder: LinalgBuilder, op: tensor.CompareOp, x: SSAValue, y: SSAVal
 def where(
     builder: LinalgBuilder, op: tensor.WhereOp, condition: SSAValue, x: SSAValue, y: SSAValue
 ) -> SSAValue:
-    """`tensor.where`."""
+    """`tensor.where`; what one number fills does not depend on the condition."""
+    if x is y and rank(x) == 0:
+        sizes = builder.broadcast_sizes([condition, x])
+        return builder.map_to(sizes, [x], lambda s, a: a, element(x))
     return builder.map([condition, x, y], lambda s, c, a, b: s.select(c, a, b), element(x))
 
 

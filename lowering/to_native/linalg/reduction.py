@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from xdsl.dialects.builtin import AnyFloat, DenseIntElementsAttr, TensorType, i1, i64
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseIntElementsAttr,
+    TensorType,
+    i1,
+    i64,
+)
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -202,9 +208,15 @@ def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue
 def cumulative(builder: LinalgBuilder, op: tensor.CumulativeOp, x: SSAValue) -> SSAValue:
     """`tensor.cumsum` and `tensor.cumprod` over a free axis: all elements before each are read.
 
-    Over a known axis they are decomposed, which is quicker.
+    The sums of a number that fills a tensor, of which positions are made, are multiples of it. Over
+    a known axis both are decomposed, which is quicker.
     """
     count, axis, sizes = rank(x), op.position, builder.sizes(x)
+    type = element(x)
+    if isinstance(op, tensor.CumsumOp) and not isinstance(type, AnyFloat) and _is_filled(x):
+        return builder.map(
+            [x], lambda s, a: s.mul(a, s.convert(s.add(s.index(axis), 1), type)), type
+        )
     places = dims(count + 1)
     read = [places[count] if a == axis else places[a] for a in range(count)]
 
@@ -215,6 +227,16 @@ def cumulative(builder: LinalgBuilder, op: tensor.CumulativeOp, x: SSAValue) -> 
     init = builder.fill(sizes, op.START, element(x))
     kinds = [*[PARALLEL] * count, REDUCTION]
     return builder.generic([(x, read)], [(init, places[:count])], kinds, body)[0]
+
+
+def _is_filled(x: SSAValue) -> bool:
+    """Whether all elements are one number."""
+    filling = x.owner
+    return (
+        isinstance(filling, linalg.GenericOp)
+        and [rank(value) for value in filling.inputs] == [0]
+        and not any(isinstance(op, linalg.IndexOp) for op in filling.body.walk())
+    )
 
 
 def batch_norm(

@@ -81,3 +81,17 @@ func.func @floats(%x: tensor<?xf16>, %y: tensor<?xf16>) -> tensor<?xf16> {
 // CHECK: arith.truncf {{.*}} : f32 to f16
 // CHECK: func.func private @fmodf(f32, f32) -> f32
 // MLIR-LABEL: func.func @floats
+
+// -----
+
+// Positions: the running sum of what one number fills is a multiple of it.
+// CHECK-LABEL: func.func @positions
+// CHECK-NOT: "reduction"
+// CHECK: linalg.index 0
+// CHECK: func.return
+func.func @positions(%c: tensor<?xi1>) -> tensor<?xi64> {
+  %one = tensor.constant dense<1> : tensor<i64>
+  %ones = tensor.where %c, %one, %one : (tensor<?xi1>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
+  %y = tensor.cumsum %ones {axis = 0 : i64} : (tensor<?xi64>) -> tensor<?xi64>
+  func.return %y : tensor<?xi64>
+}
