@@ -39,8 +39,6 @@ from .recipes import Recipe
 from .scratch import Product
 
 STEP_BYTES = PANEL * STEP // 4
-_AHEAD = 4608
-"""How far ahead of its use a tile asks for weights, in bytes."""
 BLOCK_BYTES, MOST_PANELS = 512 << 10, 16
 """Weights that all rows meet before the next are read, and the most panels of them."""
 
@@ -184,7 +182,6 @@ def _step(
     """`sums` with the products of four values of each row added."""
     fours = vector(i32, recipe.lanes)
     packed = code.load(weights, fours)
-    code.prefetch(code.at(weights, _AHEAD))
     masks = FIELDS_OF_FOUR[first : first + tile.fields]
     codes = [code.and_(packed, mask) for mask in masks]
     result: list[SSAValue] = []
