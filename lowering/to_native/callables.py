@@ -22,6 +22,7 @@ from ...dialects.parameters import store_of
 from ...ir.errors import OptionError
 from ...runtime.native.abi.interface import ARRAYS, FORWARD, WORKSPACE_BYTES
 from ...runtime.native.abi.linear import KIND_NAMED, Kind, Layout, Precision
+from ...runtime.native.abi.phases import PHASE
 from ...runtime.native.abi.row_products import RowKind
 from ...runtime.native.cache import ObjectCache
 from ...runtime.native.jit import Library, kept
@@ -76,23 +77,31 @@ def native_program(
     if not isinstance(options, NativeOptions):
         options = parse_options(NativeOptions, NativeTarget.name, options or {})
     module = import_model(model, example_inputs=example_inputs)
-    content = program_content(module, options, cache_folder=cache_folder)
+    content = program_content(module, options, cache_folder=cache_folder, together=threads > 1)
     return load_program(content, threads=threads, held=store_of(module).read)
 
 
 def program_content(
-    module: ModuleOp, options: NativeOptions, *, cache_folder: Path | None = None
+    module: ModuleOp,
+    options: NativeOptions,
+    *,
+    cache_folder: Path | None = None,
+    together: bool = False,
 ) -> bytes:
-    """A program compiled for this process, as `load_program` takes it; see `native_program`."""
+    """A program compiled for this process, as `load_program` takes it; see `native_program`.
+
+    `together` says whether threads shall share out one sample.
+    """
     if not options.machine().host:
         raise OptionError("a program runs on this processor: leave cpu and triple away")
     recipe = options.kernels().name
     parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
     parts += [options.precision, options.spikes, *(["outside"] if options.outside else [])]
     parts += [] if options.winograd else ["direct"]
+    parts += ["together"] if together else []
     return kept(
         " ".join(parts),
-        lambda: _compiled(module, options),
+        lambda: _assembled(_lowered(module, options, "together=true" if together else "")),
         cache=None if cache_folder is None else ObjectCache(cache_folder),
     )
 
@@ -106,25 +115,21 @@ def traced_program(
         OptionError: no steps can be timed on this machine; or see `native_program`.
         PassError, UnsupportedError, BackendError: see `native_program`.
     """
-    work = _lowered(module, options, batch)
+    work = _lowered(module, options, f"trace={batch}")
     note = work.attributes[TRACE_ATTRIBUTE]
     assert isinstance(note, StringAttr)
     program = load_program(_assembled(work), held=store_of(module).read)
     return program, Trace.from_json(note.data)
 
 
-def _compiled(module: ModuleOp, options: NativeOptions) -> bytes:
-    return _assembled(_lowered(module, options))
-
-
-def _lowered(module: ModuleOp, options: NativeOptions, traced: int = 0) -> ModuleOp:
-    """A program in the `llvm` dialect; traced for a batch, unless that is 0."""
+def _lowered(module: ModuleOp, options: NativeOptions, more: str = "") -> ModuleOp:
+    """A program in the `llvm` dialect; the pass to memory may have one option more."""
     target, work = NativeTarget(), module.clone()
     target.prepare(work, options)
     stages = target.stages(options)
-    if traced:
+    if more:
         stages = [
-            replace(stage, pipeline=stage.pipeline.replace("{", f"{{trace={traced} ", 1))
+            replace(stage, pipeline=stage.pipeline.replace("{", f"{{{more} ", 1))
             if stage.name == "memory"
             else stage
             for stage in stages
@@ -138,7 +143,8 @@ def _lowered(module: ModuleOp, options: NativeOptions, traced: int = 0) -> Modul
 def _assembled(work: ModuleOp) -> bytes:
     interface = noted_interface(work)
     work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
-    code = compile_object(work, (FORWARD, WORKSPACE_BYTES, ARRAYS))
+    names = (FORWARD, WORKSPACE_BYTES, ARRAYS, *((PHASE,) if interface.phases else ()))
+    code = compile_object(work, names)
     return program_bytes(interface, code, program_constants(work))
 
 

@@ -87,7 +87,10 @@ def noted_interface(module: ModuleOp) -> Interface:
     if isinstance(note, StringAttr):
         noted = replace(Interface.from_dict(json.loads(note.data)), held=_held(module))
         outputs = _sized(noted.outputs, attribute)
-        return replace(noted, outputs=outputs, shared=_shared(attribute))
+        phases, apart = _phases(attribute)
+        return replace(
+            noted, outputs=outputs, shared=_shared(attribute), phases=phases, apart=apart
+        )
     if not isinstance(attribute, DictionaryAttr):
         raise LoweringError(
             f"the module has no '{INTERFACE_ATTRIBUTE}': it did not go through the stages of the "
@@ -126,6 +129,16 @@ def _shared(attribute: Attribute | None) -> tuple[tuple[int, int], ...]:
         return ()
     known = cast("ArrayAttr[DenseArrayBase[IntegerType]]", pairs)
     return tuple((int(output), int(source)) for output, source in map(_numbers, known))
+
+
+def _phases(attribute: Attribute | None) -> tuple[tuple[int, ...], int]:
+    """Things of each phase, and bytes of each thread."""
+    if not isinstance(attribute, DictionaryAttr):
+        return (), 0
+    phases, apart = attribute.data.get("phases"), attribute.data.get("apart")
+    if not isinstance(phases, DenseArrayBase) or not isinstance(apart, IntegerAttr):
+        return (), 0
+    return tuple(_numbers(cast("DenseArrayBase[IntegerType]", phases))), apart.value.data
 
 
 def _numbers(pair: DenseArrayBase[IntegerType]) -> Sequence[int]:

@@ -32,6 +32,7 @@ from .team_code import (
     MEMBERS,
     MUTEX,
     NUMBER,
+    PHASED,
     PHASES,
     RUN,
     SERVE,
@@ -62,6 +63,8 @@ class _Code:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
         job = [ctypes.c_void_p] * 3 + [ctypes.c_int64] * (1 + 2 * PHASES)
         self.run = library.function(RUN, job, ctypes.c_int64)
+        phased = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2]
+        self.phased = library.function(PHASED, [*phased, *[ctypes.c_int64] * 2], ctypes.c_int64)
         self.elsewhere = library.function(ELSEWHERE, [*job, ctypes.c_void_p, ctypes.c_void_p])
         self.serve: Any = library.function(SERVE, [ctypes.c_void_p])
         self.system: Any = ctypes.CDLL(None)
@@ -107,14 +110,30 @@ class Team:
 
         It is not if the team is at work, or lost its processors to others a moment ago.
         """
+
+        def run(count: int) -> int:
+            parts = _parts(things, count)
+            return self._code.run(self._address, part, argument, count, *things, *parts)
+
+        return self._running(run, count)
+
+    def run_phases(self, part: Any, argument: int, count: int, things: Array, where: int) -> bool:
+        """The same for phases one after the other, see `threads.in_phases`."""
+
+        def run(count: int) -> int:
+            job = (self._address, part, argument, count, things.size, address_of(things), where)
+            return self._code.phased(*job, PARTS_EACH, _TOO_LATE)
+
+        return self._running(run, count)
+
+    def _running(self, run: Callable[[int], int], count: int) -> bool:
+        """Let so many threads do something, which gives how late it was; whether it was done."""
         if perf_counter_ns() < self._alone_until or not self._busy.acquire(blocking=False):
             return False
         try:
             while self._members < min(count, self._most) and self._hire():
                 self._members += 1
-            count = min(count, self._members)
-            parts = _parts(things, count)
-            lost = self._code.run(self._address, part, argument, count, *things, *parts)
+            lost = run(min(count, self._members))
             if lost > _TOO_LATE:
                 self._pause = min(max(_PAUSE * lost, 2 * self._pause), _LONGEST_PAUSE)
                 self._alone_until = perf_counter_ns() + self._pause

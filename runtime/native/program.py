@@ -32,12 +32,13 @@ from .abi.interface import (
     TensorInterface,
 )
 from .abi.layouts import round_up
+from .abi.phases import PHASE
 from .addresses import ARRAYS_HOLD_ADDRESSES, address_of
 from .batch_parts import batch_part, part_argument
 from .bound import BoundProgram, check_bound
 from .jit import Library
 from .memory import Memory, aligned
-from .threads import PARTS_EACH, WORTH_A_MEMBER, together
+from .threads import PARTS_EACH, WORTH_A_MEMBER, in_phases, together
 
 _MOST_PLANS = 256
 """Combinations of shapes for which a program remembers what to do."""
@@ -85,6 +86,7 @@ def load_program(
         library.function(FORWARD, [*[c_void_p] * (count + 2), c_int64]),
         library.function(WORKSPACE_BYTES, [c_int64], c_int64),
         library.function(ARRAYS, [c_char_p]) if ARRAYS_HOLD_ADDRESSES else None,
+        library.function(PHASE, [c_void_p, *[c_int64] * 4]) if interface.phases else None,
     )
     values = np.frombuffer(constants, np.uint8)
     if interface.held and held is None:
@@ -126,11 +128,13 @@ class _Functions:
     Attributes:
         forward, workspace_bytes: see `abi.interface`.
         arrays: `abi.interface.ARRAYS`, where there is one and array objects are as it needs.
+        phase: `abi.phases.PHASE`, where there is one.
     """
 
     forward: Callable[..., None]
     workspace_bytes: Callable[[int], int]
     arrays: Callable[[bytes], None] | None = None
+    phase: Callable[..., None] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +144,7 @@ class _Plan:
     batch: int
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     workspace: int
-    shares: _Shares | None
+    shares: _Shares | _Phases | None
 
 
 @dataclass(frozen=True)
@@ -160,6 +164,23 @@ class _Shares:
     batch: int
     pieces: int
     each: int
+    workspace: int
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """How several threads do one sample, see `abi.phases`.
+
+    Attributes:
+        part: address of the function.
+        threads: at most.
+        things: of each phase, int64.
+        workspace: bytes for all.
+    """
+
+    part: int
+    threads: int
+    things: Array
     workspace: int
 
 
@@ -224,6 +245,9 @@ class NativeProgram:
         self._address = cast(function, c_void_p).value or 0
         self._workspace_bytes = functions.workspace_bytes
         self._arrays = functions.arrays
+        phase: Any = functions.phase
+        self._phase = 0 if phase is None else cast(phase, c_void_p).value or 0
+        self._things = np.array(interface.phases, np.int64)
         self._fixed: tuple[int, ...] = ()
         self.constants = aligned(0 if constants is None else constants.size)
         if constants is not None:
@@ -346,7 +370,14 @@ class NativeProgram:
             short = _Short(*output, plan.workspace, plan.batch, constants, self._arrays)
             self._short[shape, self._dtypes[0]] = short
 
-    def _together(self, shares: _Shares, workspace: int, places: Sequence[int]) -> None:
+    def _together(self, shares: _Shares | _Phases, workspace: int, places: Sequence[int]) -> None:
+        if isinstance(shares, _Phases):
+            words = np.array([*places, *self._fixed, workspace, 1, 0], np.int64)
+            address = address_of(words)
+            where = address + words[:-1].nbytes
+            if not in_phases(shares.part, address, shares.threads, shares.things, where):
+                self._forward(*places, *self._fixed, workspace, 1)
+            return
         argument = part_argument(
             self._address,
             shares.batch,
@@ -381,7 +412,7 @@ class NativeProgram:
             batch,
             tuple(zip(shapes, self._output_dtypes, strict=True)),
             self._workspace_bytes(batch),
-            self._shares(batch),
+            self._shares(batch) or self._phases(batch),
         )
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
@@ -403,6 +434,14 @@ class NativeProgram:
         each = round_up(self._workspace_bytes(-(-batch // pieces)), ALIGNMENT)
         whole = max(threads * each, self._workspace_bytes(batch))
         return _Shares(part, threads, batch, pieces, each, whole)
+
+    def _phases(self, batch: int) -> _Phases | None:
+        """How one sample is shared out, if it is."""
+        threads = min(self.threads, self.interface.work // WORTH_A_MEMBER)
+        if not self._phase or batch != 1 or threads < 2:
+            return None
+        workspace = self._workspace_bytes(1) + (threads - 1) * self.interface.apart
+        return _Phases(self._phase, threads, self._things, workspace)
 
     def _batch(self, inputs: Sequence[Array]) -> int:
         if len(inputs) != len(self.interface.inputs):

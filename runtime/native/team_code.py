@@ -50,10 +50,14 @@ _GRACE = 1000
 _CLOCK, _CLOCK_APPLE = 1, 6
 """Numbers of the system's monotonic clock."""
 
-RUN, ELSEWHERE, SERVE = "run_team", "run_elsewhere", "serve_team"
+RUN, PHASED, ELSEWHERE, SERVE = "run_team", "run_phases", "run_elsewhere", "serve_team"
 """`run_team(team, function, argument, most, things, things, parts, parts)`, for both phases, gives
 how many nanoseconds longer the caller waited for others than two parts take; -1 if nobody came, and
 the processor that who is called gets is the caller's own.
+`run_phases(team, function, argument, most, count, things, where, each, late)` does so many phases
+one after the other, of as many things as `things` lists; the number of the one that is done stands
+at `where`. Those of one thing are done alone, others are jobs of at most `each` parts a thread.
+Once a job lost more than `late`, or nobody came, the rest is done alone; gives what that job lost.
 `run_elsewhere(team, …, start, number)`, the same by the threads of another runtime: `start(f, team,
 most, 0)` calls `f(team)` in so many threads and waits for them; `number()` tells which one it is.
 `serve_team(member)`, the life of a member, never ends."""
@@ -69,6 +73,7 @@ def team_code(triple: str) -> str:
     writer.join()
     writer.serve()
     writer.run()
+    writer.run_phases()
     writer.run_elsewhere()
     return str(writer.module)
 
@@ -279,6 +284,45 @@ class _Writer:
         all_parts = builder.add(values[3 + PHASES], values[4 + PHASES])
         vain = builder.and_(stacked, builder.icmp_unsigned("==", mine, all_parts))
         builder.ret(builder.select(vain, self._word(-1), found))
+
+    def run_phases(self) -> None:
+        """One job after the other, or what is not worth it alone."""
+        word = self._word
+        address = word.as_pointer()
+        kinds = [self._pointer, word, word, word, word, address, address, word, word]
+        team, function, argument, most, count, things, where, each, late = self._begin(
+            PHASED, word, kinds
+        )
+        builder = self._builder
+        kind = self._ir.FunctionType(self._void, [word] * 5)
+        part = builder.inttoptr(function, kind.as_pointer())
+        lost = builder.alloca(word)
+        builder.store(word(0), lost)
+        before, loop, after = builder.block, self._block("phase"), self._block("phases")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        phase = builder.phi(word)
+        phase.add_incoming(word(0), before)
+        builder.store(phase, where)
+        number = builder.load(builder.gep(things, [phase]))
+        fine = builder.and_(
+            builder.icmp_signed("<=", builder.load(lost), late),
+            builder.icmp_signed(">=", builder.load(lost), word(0)),
+        )
+        several = builder.icmp_unsigned(">", number, word(1))
+        with builder.if_else(builder.and_(fine, several)) as (together, alone):
+            with together:
+                parts = builder.mul(most, each)
+                parts = builder.select(builder.icmp_unsigned("<", number, parts), number, parts)
+                job = [team, function, argument, most, number, word(0), parts, word(0)]
+                builder.store(self._call(RUN, *job), lost)
+            with alone:
+                builder.call(part, [argument, word(0), word(0), number, word(0)])
+        following = builder.add(phase, word(1))
+        phase.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_unsigned("<", following, count), loop, after)
+        builder.position_at_end(after)
+        builder.ret(builder.load(lost))
 
     def run_elsewhere(self) -> None:
         """Do parts in the threads of another runtime, the caller among them."""

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ...ir.arrays import Array
 from .native_team import PARTS_EACH as PARTS_EACH
 from .native_team import Elsewhere, Things, team_of
 
@@ -56,6 +57,20 @@ def together(part: Any, argument: Any, count: int, things: Things) -> None:
     team = team_of(processors) if count > 1 else None
     if team is None or not team.run(part, argument, count, things):
         alone(part, argument, things)
+
+
+def in_phases(part: Any, argument: int, count: int, things: Array, where: int) -> bool:
+    """Do work phase by phase; whether it was done, which it is not where others have no time.
+
+    Args:
+        part: address of a function of C, see `abi.parallel`.
+        argument: of it.
+        count: threads at most, this one among them.
+        things: of each phase, int64.
+        where: address at which the part finds the number of the phase.
+    """
+    team = team_of(processors)
+    return team is not None and team.run_phases(part, argument, count, things, where)
 
 
 def alone(part: Any, argument: Any, things: Things) -> None:

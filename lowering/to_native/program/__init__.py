@@ -86,6 +86,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
     winograd: bool = True
     """Whether float convolutions with windows of 3×3 may go by tiles of places (`winograd`)."""
 
+    together: bool = False
+    """Whether threads shall share out one sample: there is a third function then (`abi.phases`)."""
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise OptionError(
@@ -100,7 +103,13 @@ class ConvertTernaryToLLVMPass(ModulePass):
         batch = self.trace or None
         precision = cast("Precision", self.precision)
         compilation = Compilation(
-            op, recipe, precision, batch, outside=self.outside, winograd=self.winograd
+            op,
+            recipe,
+            precision,
+            batch,
+            outside=self.outside,
+            winograd=self.winograd,
+            together=self.together,
         )
         functions = compilation.compile()
         for old in list(op.ops):
@@ -113,6 +122,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
         }
         if any(size.number is None for sizes in compilation.sizes for size in sizes):
             noted["sizes"] = ArrayAttr(map(_polynomials, compilation.sizes))
+        if compilation.phases:
+            noted["phases"] = DenseArrayBase.from_list(i64, compilation.phases)
+            noted["apart"] = IntegerAttr(compilation.apart, i64)
         if compilation.shared:
             pairs = [DenseArrayBase.from_list(i64, pair) for pair in compilation.shared]
             noted["shared"] = ArrayAttr(pairs)

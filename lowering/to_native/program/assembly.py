@@ -14,20 +14,22 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES
-from ..kernels.code import POINTER
+from ....runtime.native.abi.phases import PHASE
+from ..kernels.code import POINTER, Code
 from ..linalg.signature import ARGUMENT_ATTRIBUTE
 from . import arena
 from .dot_code import DotWriter
 from .dots import DotStep
-from .loops import LoopWriter
+from .loops import Bounds, LoopWriter
 from .nests import Access, shape_of
+from .phases import Phase, phases_of, things_of
 from .program import KernelStep, Program, Step
 from .reductions import write_reduction
 from .repetition import LoopStep
 from .sizes import ZERO, Size
 from .structured import NestStep
 from .trace import times_of
-from .views import Buffer, View, stored
+from .views import Buffer, View, holder, stored
 from .writer import Writer
 
 NAME_ATTRIBUTE = "tensor.name"
@@ -37,13 +39,19 @@ class Assembly:
     """Writes the functions of one program."""
 
     def __init__(
-        self, program: Program, outputs: Sequence[View], counter: str | None = None
+        self,
+        program: Program,
+        outputs: Sequence[View],
+        counter: str | None = None,
+        *,
+        together: bool = False,
     ) -> None:
         """Take a program that is planned.
 
         Args:
             program, outputs: what it does, and where its results stand.
             counter: the intrinsic with which it is to time its steps, see `trace`.
+            together: whether threads shall share out one sample.
         """
         self.program = program
         self.outputs = outputs
@@ -52,14 +60,43 @@ class Assembly:
         self._counter = counter
         self.functions: list[llvm.FuncOp] = []
         self._names: dict[object, str] = {}
+        self.phases = phases_of(program) if together else []
+        self.apart = 0
+        """Bytes of workspace that each thread has for itself."""
+        self._private: set[Buffer] = set()
+        self._shared = {phase.nest for phase in self.phases} - {None}
 
     def write(self) -> tuple[list[llvm.FuncOp], NDArray[np.uint8]]:
         """All functions, and the constants that they read."""
         constants = self._place_constants()
-        self.workspace = arena.plan(arena.lifetimes_of(self.program.steps))
+        self._place_workspace()
         main = self._main()
         size = _workspace_function(self.workspace)
-        return [*self.functions, main, size], constants
+        phases = self._phases() if self.phases else []
+        return [*self.functions, main, size, *phases], constants
+
+    def _place_workspace(self) -> None:
+        """The memory of the program, and behind it what each thread has for itself."""
+        own: list[arena.Lifetime] = []
+        for phase in self.phases:
+            if phase.turns is not None:
+                lives = arena.lifetimes_of(phase.turns.repeated)
+                written = {holder(v) for step in phase.turns.repeated for v in step.writes}
+                outside = {
+                    holder(v)
+                    for step in self.program.steps
+                    for v in (*step.reads, *step.writes)
+                    if step is not phase.turns and not _holds(step, phase.turns)
+                }
+                lives = [x for x in lives if x.buffer in written - outside]
+                self.apart = max(self.apart, arena.plan(lives).at(1))
+                own += lives
+        self._private = {life.buffer for life in own}
+        lives = arena.lifetimes_of(self.program.steps)
+        shared = arena.plan([x for x in lives if x.buffer not in self._private])
+        for buffer in self._private:
+            buffer.offset = shared + buffer.offset
+        self.workspace = shared + Size.of(self.apart)
 
     def _place_constants(self) -> NDArray[np.uint8]:
         """Constants that steps use, one after the other."""
@@ -101,6 +138,36 @@ class Assembly:
             self._note_time(writer, address, number)
         return writer.finish(linkage="external", attributes=attributes)
 
+    def _phases(self) -> list[llvm.FuncOp]:
+        """`abi.phases.PHASE`, and a function for each phase."""
+        pointers = len(self.program.function.args) + len(self.outputs) + 2
+        functions = [self._phase(n, phase, pointers) for n, phase in enumerate(self.phases)]
+        code = Code(PHASE, [POINTER, *[i64] * 4])
+        memory, _, first, end, member = code.arguments
+        values = [code.load(code.at(memory, 8 * n), POINTER) for n in range(pointers)]
+        batch, number = (code.load(code.at(memory, 8 * (pointers + n)), i64) for n in range(2))
+        for n in code.cases(number, range(len(functions))):
+            code.call(functions[n].sym_name.data, *values, first, end, member, batch)
+        return [*functions, code.finish()]
+
+    def _phase(self, number: int, phase: Phase, pointers: int) -> llvm.FuncOp:
+        """Some things of a phase, or all of its steps."""
+        writer = Writer(f"phase_{number}", [POINTER] * pointers + [i64] * 3)
+        *places, first, end, member, _ = writer.arguments
+        address = _Addresses(writer, places, len(self.program.function.args))
+        address.private = dict.fromkeys(self._private, writer.mul(member, self.apart))
+        for step, turns in phase.steps:
+            address.times = {buffer: writer.constant(turn) for buffer, turn in turns.items()}
+            if phase.nest is not None:
+                self._call_nest(writer, address, phase.nest, (first, end))
+            elif phase.turns is not None:
+                with writer.loop(first, end, 1, ()) as turn:
+                    address.times.update(dict.fromkeys(phase.turns.slices, turn.index))
+                    self._run(writer, address, phase.turns.repeated)
+            else:
+                self._run(writer, address, [step])
+        return writer.finish()
+
     def _note_time(self, writer: Writer, address: Callable[[View], SSAValue], number: int) -> None:
         if self.times is not None and self._counter is not None:
             now = writer.intrinsic(self._counter, [], i64)
@@ -123,17 +190,23 @@ class Assembly:
             self._run(writer, address, step.repeated)
 
     def _call_nest(
-        self, writer: Writer, address: Callable[[View], SSAValue], step: NestStep
+        self,
+        writer: Writer,
+        address: Callable[[View], SSAValue],
+        step: NestStep,
+        bounds: Bounds | None = None,
     ) -> None:
-        nest = step.nest
+        nest, cut = step.nest, step in self._shared
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
-        key = (shape_of(nest), step.plan, step.kind)
+        key = (shape_of(nest), step.plan, step.kind, cut)
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = f"loops_{len(self._names)}"
             self.functions.append(self._nest(name, step))
         places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]
+        if cut:
+            places += _all_things(writer, step) if bounds is None else bounds
         writer.call(name, *places, writer.size(Size.of(0, 1)))
 
     def _nest(self, name: str, step: NestStep) -> llvm.FuncOp:
@@ -141,18 +214,21 @@ class Assembly:
         nest = step.nest
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
+        operands, cut = len(accesses) + len(tables), step in self._shared
         writer = Writer(
             name,
-            [POINTER] * (len(accesses) + len(tables)),
+            [POINTER] * operands + [i64, i64] * cut,
             features=self.program.recipe.features,
             location=step.location,
         )
         pointers = dict(zip(accesses, writer.arguments, strict=False))
-        places = dict(zip(tables, writer.arguments[len(accesses) : -1], strict=True))
+        places = dict(zip(tables, writer.arguments[len(accesses) : operands], strict=True))
+        first, end = writer.arguments[-3:-1] if cut else (None, None)
+        bounds = None if first is None or end is None else (first, end)
         if isinstance(step, DotStep):
-            DotWriter(writer, step, self.program.recipe, pointers, places).write()
+            DotWriter(writer, step, self.program.recipe, pointers, places, bounds).write()
         else:
-            LoopWriter(writer, nest, step.plan, pointers, places, write_reduction).write()
+            LoopWriter(writer, nest, step.plan, pointers, places, write_reduction, bounds).write()
         attributes = [{"llvm.noalias": UnitAttr()} if a in nest.writes else {} for a in accesses]
         return writer.finish(attributes=attributes)
 
@@ -160,6 +236,18 @@ class Assembly:
 def _placed(a: Access) -> View:
     """Where the first element of an operand stands, as a view."""
     return View(a.view.buffer, (), (), a.offset)
+
+
+def _holds(step: Step, loop: LoopStep) -> bool:
+    """Whether a step is a loop around another one."""
+    return isinstance(step, LoopStep) and any(s is loop or _holds(s, loop) for s in step.repeated)
+
+
+def _all_things(writer: Writer, step: NestStep) -> Bounds:
+    """The bounds of all things of a nest, for any batch."""
+    d, each, _ = things_of(step)
+    count = writer.add(writer.size(step.nest.sizes[d]), each - 1)
+    return writer.constant(0), writer.udiv(count, each)
 
 
 class _Addresses:
@@ -171,6 +259,8 @@ class _Addresses:
         self._inputs = inputs
         self.times: dict[Buffer, SSAValue] = {}
         """For the steps that loops are at, their numbers."""
+        self.private: dict[Buffer, SSAValue] = {}
+        """How many bytes further a thread has its own of some buffers."""
 
     def __call__(self, view: View) -> SSAValue:
         """Where the first element of a view stands."""
@@ -195,6 +285,8 @@ class _Addresses:
                 start, [(self.times[buffer], buffer.run.strides[0])], stored(buffer.element)
             )
         base = arguments[-2] if buffer.place == "constant" else arguments[-1]
+        if buffer in self.private:
+            base = writer.at(base, self.private[buffer])
         return base if buffer.offset == ZERO else writer.at(base, writer.size(buffer.offset))
 
 

@@ -63,6 +63,7 @@ class Compilation:
         held: names of arrays that are not the program's, and where in the constants the address of
             each shall stand.
         shared: outputs, and the inputs that they begin with, in the same memory.
+        phases, apart: see `abi.phases`: things of each, and bytes of each thread.
         trace: of its steps for the batch that is to be traced; `None` without one.
     """
 
@@ -75,6 +76,7 @@ class Compilation:
         *,
         outside: bool = False,
         winograd: bool = True,
+        together: bool = False,
     ) -> None:
         self._module = module
         self._copy = module.clone()
@@ -91,6 +93,9 @@ class Compilation:
         self._batch = batch
         self._outside = outside
         self._winograd = winograd
+        self._together = together
+        self.phases: list[int] = []
+        self.apart = 0
 
     def compile(self) -> list[Operation]:
         """The functions that take the place of the module's.
@@ -120,8 +125,10 @@ class Compilation:
         if self._winograd:
             use_winograd(program)
         trit_constants.pack_trits(program)
-        assembly = Assembly(program, outputs, None if self._batch is None else counter())
+        timer = None if self._batch is None else counter()
+        assembly = Assembly(program, outputs, timer, together=self._together)
         functions, constants = assembly.write()
+        self.phases, self.apart = [phase.things for phase in assembly.phases], assembly.apart
         if self._batch is not None and assembly.times is not None:
             self.trace = Trace(
                 assembly.times.buffer.offset.at(0),

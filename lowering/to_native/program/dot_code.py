@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from ..kernels.recipes import Recipe
 from ..llvm.types import element, vector
 from .dots import DotStep
-from .loops import LoopWriter
+from .loops import Bounds, LoopWriter
 from .nests import Access
 from .views import View, stored
 from .writer import Writer
@@ -35,8 +35,9 @@ class DotWriter(LoopWriter):
         recipe: Recipe,
         pointers: Mapping[Access, SSAValue],
         tables: Mapping[View, SSAValue],
+        bounds: Bounds | None = None,
     ) -> None:
-        super().__init__(writer, step.nest, step.plan, pointers, tables, lambda _: None)
+        super().__init__(writer, step.nest, step.plan, pointers, tables, lambda _: None, bounds)
         assert step.dots is not None
         self._dots = step.dots
         self._recipe = recipe

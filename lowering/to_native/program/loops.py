@@ -26,6 +26,9 @@ from .sizes import ONE, ZERO, Size
 from .views import View, stored
 from .writer import Writer, wide_type
 
+Bounds = tuple[SSAValue, SSAValue]
+"""The first and the end of some of a number of things."""
+
 _MOST_UNROLLED = 64
 """Ops behind the sums of a tile that are written for each of them."""
 
@@ -49,7 +52,17 @@ class LoopWriter:
         pointers: Mapping[Access, SSAValue],
         tables: Mapping[View, SSAValue],
         reduce: Callable[[LoopWriter], None],
+        bounds: Bounds | None = None,
     ) -> None:
+        """Take a nest and where its operands stand.
+
+        Args:
+            writer: of its function.
+            nest, plan: what it is, and how it runs.
+            pointers, tables: where operands and tensors stand that are read elsewhere.
+            reduce: see above.
+            bounds: which of the things that `first_loop` counts are done; all when not given.
+        """
         self.writer = writer
         self.nest = nest
         self.plan = plan
@@ -63,6 +76,9 @@ class LoopWriter:
         self._order += [d for d in plan.reductions if d != plan.vector]
         if plan.across and plan.vector is not None:
             self._order.append(plan.vector)
+        self._bounds = bounds
+        first_of_all = first_loop(nest, plan)
+        self._shared = None if bounds is None or first_of_all is None else first_of_all[0]
         self._values: dict[tuple[SSAValue, int | None, int | None], SSAValue] = {}
         self._places: dict[Access, SSAValue] = {a: pointers[a] for a in nest.accesses}
         self._accumulated = accumulated_ops(nest)
@@ -94,11 +110,27 @@ class LoopWriter:
             inner()
             return
         d = self.plan.outer[depth]
-        with self._loop(d, 0, self._extent(self.nest.sizes[d])):
+        start, end = self._range(d, 1)
+        with self._loop(d, start, end):
             self._outer(inner, depth + 1)
 
     def _extent(self, size: Size) -> Index:
         return self.writer.size(size) if size.number is None else size.number
+
+    def _range(self, d: int, step: int) -> tuple[Index, Index]:
+        """Where a loop begins and ends, of which so many turns are one thing."""
+        end = self._extent(self.nest.sizes[d])
+        if d != self._shared or self._bounds is None:
+            return 0, end
+        start, stop = (self.writer.mul(bound, step) for bound in self._bounds)
+        return start, self.writer.minimum(stop, self.writer.integer(end))
+
+    def _whole(self, start: Index, end: Index, step: int) -> Index:
+        """Where the last whole thing of a range ends."""
+        if isinstance(start, int) and isinstance(end, int):
+            return start + (end - start) // step * step
+        room = self.writer.sub(self.writer.integer(end), self.writer.integer(start))
+        return self.writer.add(self.writer.integer(start), self.below(room, step))
 
     @contextmanager
     def _loop(self, d: int, start: Index, end: Index, step: int = 1) -> Generator[None]:
@@ -138,29 +170,28 @@ class LoopWriter:
         lanes, size = self.plan.lanes, self.nest.sizes[d]
         whole = [Piece(lanes * c, lanes) for c in range(self.plan.columns)]
         if size.number is None:
-            self._dynamic_columns(d, size, whole, inner)
+            self._dynamic_columns(d, whole, inner)
             return
         count, step = size.number, lanes * self.plan.columns
-        end = count // step * step
-        if end:
+        start, stop = self._range(d, step)
+        end = self._whole(start, stop, step)
+        if count >= step:
             self.pieces = whole
-            with self._loop(d, 0, end, step):
+            with self._loop(d, start, end, step):
                 inner()
-        if count > end:
-            self.pieces = pieces_of(count - end, lanes)
-            with self.bound(d, self.writer.constant(end)):
+        if count % step:
+            self.pieces = pieces_of(count % step, lanes)
+            with self._loop(d, end, stop, count % step):
                 inner()
 
-    def _dynamic_columns(
-        self, d: int, size: Size, whole: Sequence[Piece], inner: Callable[[], None]
-    ) -> None:
+    def _dynamic_columns(self, d: int, whole: Sequence[Piece], inner: Callable[[], None]) -> None:
         lanes = self.plan.lanes
         single = [Piece(0, None)]
-        start: Index = 0
+        start, stop = self._range(d, lanes * len(whole))
         for pieces in [whole, whole[:1], single] if len(whole) > 1 else [whole, single]:
             step = 1 if pieces[0].width is None else lanes * len(pieces)
             self.pieces = pieces
-            end = self.below(self.writer.size(size), step)
+            end = self._whole(start, stop, step)
             with self._loop(d, start, end, step):
                 inner()
             start = end
@@ -177,23 +208,15 @@ class LoopWriter:
             self.rows = [0]
             inner()
             return
-        count, size = self.plan.row_count, self.nest.sizes[d]
-        if size.number is None:
-            end = self.below(self.writer.size(size), count)
-            for rows, first, stop in (range(count), 0, end), ([0], end, self.writer.size(size)):
+        count, size = self.plan.row_count, self.nest.sizes[d].number
+        start, stop = self._range(d, count)
+        end = self._whole(start, stop, count)
+        rest = 1 if size is None else size % count
+        for rows, first, last in (range(count), start, end), (range(rest), end, stop):
+            if rows and (size is None or size >= len(rows)):
                 self.rows = rows
-                with self._loop(d, first, stop, len(rows)):
+                with self._loop(d, first, last, len(rows)):
                     inner()
-            return
-        end = size.number // count * count
-        if end:
-            self.rows = range(count)
-            with self._loop(d, 0, end, count):
-                inner()
-        if size.number > end:
-            self.rows = range(size.number - end)
-            with self.bound(d, self.writer.constant(end)):
-                inner()
 
     def _tile(self) -> None:
         if self.nest.reductions:
@@ -499,6 +522,20 @@ class LoopWriter:
                     applied = self.writer.apply(op, operands, width)
                     known.update(zip(op.results, applied, strict=True))
         return results
+
+
+def first_loop(nest: Nest, plan: Schedule) -> tuple[int, int] | None:
+    """The outermost parallel loop of more than one turn for one sample, and how many of its turns
+    are one thing, which is never cut."""
+    loops: dict[str, list[tuple[int, int]]] = {
+        "outer": [(d, 1) for d in plan.outer],
+        "rows": [] if plan.rows is None else [(plan.rows, plan.row_count)],
+        "columns": [],
+    }
+    if plan.vector is not None and not plan.across:
+        loops["columns"].append((plan.vector, plan.lanes * plan.columns))
+    each = [loop for part in plan.parts for loop in loops[part]]
+    return next(((d, step) for d, step in each if nest.sizes[d].at(1) > 1), None)
 
 
 def value_bytes(type: Attribute) -> int:

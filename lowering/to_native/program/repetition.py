@@ -29,11 +29,13 @@ class LoopStep(Step):
         count: how often.
         repeated: the steps.
         slices: the buffers that are one step of a run.
+        apart: whether no time needs what another leaves, so that they may go in any order.
     """
 
     count: Size
     repeated: Sequence[Step]
     slices: Sequence[Buffer]
+    apart: bool = False
 
     @property
     def reads(self) -> Sequence[View]:

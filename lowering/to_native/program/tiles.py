@@ -259,7 +259,7 @@ class _Group:
             reversed(self._loops), reversed(self._slices), strict=True
         ):
             if turns != ONE:
-                steps = [LoopStep(turns, steps, slices)]
+                steps = [LoopStep(turns, steps, slices, apart=True)]
         return steps
 
     def _moved(self, a: Access, channel: int, y: _Span, x: _Span, place: int) -> Access:

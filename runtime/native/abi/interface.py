@@ -99,6 +99,9 @@ class Interface:
             each must be written before a call.
         shared: outputs, and inputs that they begin with, in the same memory: whoever calls puts the
             input there.
+        phases: for one sample in several threads, how many things each has (`abi.phases`); none
+            where the program has no such function.
+        apart: bytes of workspace behind that of the program, of each thread but the first.
     """
 
     name: str
@@ -110,6 +113,8 @@ class Interface:
     work: int
     held: tuple[tuple[str, int], ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
+    phases: tuple[int, ...] = ()
+    apart: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -137,6 +142,8 @@ class Interface:
                 int(data["work"]),
                 tuple((str(name), int(offset)) for name, offset in data.get("held", ())),
                 tuple((int(output), int(source)) for output, source in data.get("shared", ())),
+                tuple(map(int, data.get("phases", ()))),
+                int(data.get("apart", 0)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None

@@ -1,0 +1,109 @@
+"""One sample in several threads: whoever does which things of a phase, bits are those of one."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from ctypes import CFUNCTYPE, c_int64, c_void_p
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.arrays import Array
+from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.stages import apply_passes
+from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.lowering.to_native.program import phases
+from triton_dsl.runtime.native.addresses import address_of
+from triton_dsl.runtime.native.memory import aligned
+from triton_dsl.runtime.native.program import NativeProgram
+
+pytest.importorskip("llvmlite")
+
+NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
+    "tiles": (
+        nn.Sequential(nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(3, 2, 1)),
+        (64, 61, 57),
+    ),
+    "loops": (
+        nn.Sequential(
+            nn.Conv2d(3, 18, 5, 2, 2),
+            nn.Hardswish(),
+            nn.Conv2d(18, 18, 3, groups=18, padding=1),
+            nn.Conv2d(18, 37, 1),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(37, 91),
+            nn.Softmax(-1),
+        ),
+        (3, 30, 33),
+    ),
+    "lines": (nn.Sequential(nn.Linear(120, 85), nn.GELU(), nn.LayerNorm(85)), (37, 120)),
+}
+
+
+def in_pieces(program: NativeProgram, x: Array) -> Array:
+    """All phases by three members, who take things from the last to the first."""
+    kind = CFUNCTYPE(None, c_void_p, *[c_int64] * 4)
+    part = kind(program._phase)  # pyright: ignore[reportPrivateUsage]
+    interface = program.interface
+    y = np.full(interface.outputs[0].sizes(1), np.nan, np.float32)
+    workspace = aligned(program._workspace_bytes(1) + 2 * interface.apart)  # pyright: ignore[reportPrivateUsage]
+    workspace[:] = 255
+    tensors = (x, y, program.constants, workspace)
+    words = np.array([*map(address_of, tensors), 1, 0], np.int64)
+    for number, things in enumerate(interface.phases):
+        words[-1] = number
+        bounds = [things * n // 3 for n in range(4)]
+        for member in (2, 0, 1):
+            if bounds[member] < bounds[member + 1]:
+                part(address_of(words), 0, bounds[member], bounds[member + 1], member)
+    return y
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_things_may_be_anybodys(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, shape = NETWORKS[name]
+    torch.manual_seed(0)
+    x = torch.randn(2, *shape)
+    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    source = from_torch(module.eval(), (x,))
+    alone, program = (native_program(source, threads=n, cache_folder=tmp_path) for n in (1, 2))
+    assert not alone.interface.phases
+    assert sum(things > 1 for things in program.interface.phases) > 2
+    assert (program.interface.apart > 0) == (name == "tiles")
+    one = x[:1].numpy()
+    with torch.no_grad():
+        expected = deepcopy(module).double()(x.double()).numpy()
+    found = alone(one)
+    assert np.abs(found - expected[:1]).max() <= 2e-6 * np.abs(expected).max()
+    np.testing.assert_array_equal(in_pieces(program, one), found)
+    np.testing.assert_array_equal(program(one), found)
+    np.testing.assert_array_equal(program.bind(one)(), found)
+    np.testing.assert_array_equal(program(x.numpy()), alone(x.numpy()))
+
+
+def test_integers_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of dot products, with outputs that are void in the last."""
+    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    torch.manual_seed(1)
+    layers = (nn.Conv2d(8, 20, 3), nn.ReLU(), nn.Conv2d(20, 37, 3, 2), nn.ReLU(), nn.Flatten())
+    module = nn.Sequential(*layers, nn.Linear(37 * 36, 45)).eval()
+    samples = torch.randn(4, 8, 15, 15)
+    np.save(tmp_path / "samples.npy", samples.numpy())
+    source = from_torch(module, (samples[:2],))
+    apply_passes(
+        source,
+        "free-batch,fold-constants,fuse-linear,fold-constants,canonicalize,"
+        f'quantize-activations{{data="{tmp_path}/samples.npy" bits=8 weights=8 signed=false}},'
+        "requantize,cse,dce",
+    )
+    program = native_program(source, threads=2, cache_folder=tmp_path)
+    assert sum(things > 1 for things in program.interface.phases) > 2
+    x = samples[:1].numpy()
+    (expected,) = run_module(source, [x])
+    np.testing.assert_array_equal(in_pieces(program, x), expected)
+    np.testing.assert_array_equal(program(x), expected)
