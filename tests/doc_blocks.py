@@ -36,6 +36,7 @@ ELSEWHERE = {
     "make test": "runs this",
     "pip install": "the installation; tests/test_packages.py builds the wheel",
     "curl ": "tests/tools/test_serve.py asks a server",
+    "triton audit": "tests/runtime/serving",
     "triton serve": "tests/tools/test_serve.py",
     "openssl ": "tests/runtime/security has keys",
     "chmod ": "the same",

@@ -143,25 +143,34 @@ def load_package(path: str | Path, key: Key | None = None) -> Package:
     Raises:
         IntegrityError: it is not what was written, or the key does not open it.
     """
-    path = Path(path)
-    package = Package(from_folder(path) if path.is_dir() else _opened(path, key))
-    if package.manifest.get("format") != FORMAT:
-        raise IntegrityError(f"'{path}' is no package of a model, or one of a later form")
-    return package
-
-
-def _opened(path: Path, key: Key | None) -> Artifact:
+    path, what = Path(path), f"'{path}'"
+    if path.is_dir():
+        return _package(from_folder(path), what)
     with open_package_file(path) as file:
         if not is_encrypted(file.peek(len(MAGIC))):
-            return from_archive(file.read(), f"'{path}'")
-        return from_archive(decrypt(file, key or _environment_key(path), f"'{path}'"), f"'{path}'")
+            return read_package(file.read(), what)
+        content = decrypt(file, key or _environment_key(what), what)
+    return _package(from_archive(content, what), what)
 
 
-def _environment_key(path: Path) -> Key:
+def read_package(content: bytes, what: str, key: Key | None = None) -> Package:
+    """Open the bytes of a package, named `what` in messages; see `load_package`."""
+    if is_encrypted(content):
+        content = decrypt(content, key or _environment_key(what), what)
+    return _package(from_archive(content, what), what)
+
+
+def _package(artifact: Artifact, what: str) -> Package:
+    if artifact.manifest.get("format") != FORMAT:
+        raise IntegrityError(f"{what} is no package of a model, or one of a later form")
+    return Package(artifact)
+
+
+def _environment_key(what: str) -> Key:
     file, passphrase = os.environ.get(KEY_FILE), os.environ.get(PASSPHRASE)
     if not file and not passphrase:
         raise IntegrityError(
-            f"'{path}' is encrypted: name its key file in {KEY_FILE}, or give {PASSPHRASE}"
+            f"{what} is encrypted: name its key file in {KEY_FILE}, or give {PASSPHRASE}"
         )
     return key_from(Path(file) if file else None, passphrase)
 

@@ -64,5 +64,6 @@ class Served:
 
     async def close(self) -> None:
         """Answer what waits, and stop."""
-        if self.batcher is not None:
-            await self.batcher.close()
+        batcher, self.batcher = self.batcher, None
+        if batcher is not None:
+            await batcher.close()

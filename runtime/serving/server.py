@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, TritonError
 from ...ir.extras import install
 from ...ir.version import __version__
 from .batching import Busy, Limits
@@ -19,13 +20,21 @@ from .protocol import HEADER, Request, answer, describe
 MOST_BYTES = 64 << 20
 """The longest body that a request may have."""
 
+Deploy = Callable[[str, bytes], Served]
+"""What makes a model, by a name, of what was put there."""
 
-def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+
+
+def application(
+    models: Sequence[Served], limits: Limits | None = None, deploy: Deploy | None = None
+) -> Any:
     """A FastAPI application that serves models; it loads them when it starts.
 
     Args:
         models: by different names.
         limits: how requests are gathered.
+        deploy: makes models of what is put to `/v2/models/NAME`; without it nothing is taken there.
 
     Raises:
         BackendError: FastAPI or prometheus-client is missing.
@@ -54,16 +63,19 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
         "triton_waiting_requests", "Requests that wait", ["model"], registry=registry
     )
 
+    async def load(model: Served) -> None:
+        await model.load(limits, batches.labels(model.name).observe)
+
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:
-        async def load() -> None:
+        async def load_all() -> None:
             for model in models:
-                await model.load(limits, batches.labels(model.name).observe)
+                await load(model)
 
-        task = asyncio.create_task(load())
+        task = asyncio.create_task(load_all())
         yield
         task.cancel()
-        for model in models:
+        for model in served.values():
             await model.close()
 
     app = fastapi.FastAPI(title="Triton DSL", version=__version__, lifespan=lifespan)
@@ -95,7 +107,7 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
 
     @app.get("/v2/health/ready")
     async def all_ready() -> Any:
-        is_ready = all(model.batcher is not None for model in models)
+        is_ready = all(model.batcher is not None for model in served.values())
         return fastapi.responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 
     @app.get("/v2/models/{name}/ready")
@@ -112,7 +124,7 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
 
     @app.get("/metrics")
     async def metrics() -> Any:
-        for model in models:
+        for model in served.values():
             waiting.labels(model.name).set(model.batcher.waiting if model.batcher else 0)
         text = prometheus.generate_latest(registry)
         return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
@@ -136,7 +148,8 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
             header = request.headers.get(HEADER)
             # The model may have been replaced by its next form meanwhile.
             loaded, batcher = model.loaded, model.batcher
-            assert loaded is not None and batcher is not None
+            if loaded is None or batcher is None:
+                return refused(503, f"model '{model.name}' is not there any more")
             asked = Request(body, None if header is None else _length(header), loaded.signature)
             results = await batcher.submit(asked.inputs, asked.samples)
         except _TooLong:
@@ -154,6 +167,43 @@ def application(models: Sequence[Served], limits: Limits | None = None) -> Any:
             return fastapi.Response(content, media_type="application/json")
         headers = {HEADER: str(length)}
         return fastapi.Response(content, headers=headers, media_type="application/octet-stream")
+
+    changing = asyncio.Lock()
+
+    async def put(request: fastapi.Request) -> Any:
+        name = request.path_params["name"]
+        if not _NAME.fullmatch(name):
+            return refused(400, "a model's name has letters, digits, '.', '-' and '_'")
+        assert deploy is not None
+        try:
+            made = await asyncio.to_thread(deploy, name, await _body(request))
+        except _TooLong:
+            return refused(413, f"the package is longer than {MOST_BYTES} bytes")
+        except ClientDisconnect:
+            return refused(499, "the client has gone")
+        except TritonError as error:
+            return refused(400, str(error))
+        async with changing:
+            await load(made)
+            if made.batcher is None:
+                return refused(400, f"model '{name}' cannot be loaded: {made.problem}")
+            # The one before answered until now.
+            former, served[name] = served.get(name), made
+        if former is not None:
+            await former.close()
+        return fastapi.responses.JSONResponse({"name": name, "ready": True})
+
+    async def remove(name: str) -> dict[str, Any]:
+        async with changing:
+            model = served.pop(name, None)
+        if model is None:
+            raise fastapi.HTTPException(404, f"no model '{name}'; there are {sorted(served)}")
+        await model.close()
+        return {"name": name, "ready": False}
+
+    if deploy is not None:
+        app.add_route("/v2/models/{name}", put, methods=["PUT"])
+        app.delete("/v2/models/{name}")(remove)
 
     # A plain route: what FastAPI does to arguments and results takes half as long again.
     app.add_route("/v2/models/{name}/infer", infer, methods=["POST"])

@@ -344,6 +344,24 @@ class Serve:
     ] = 1024
     workers: Annotated[int, typer.Option(min=1, max=256, help="Batches that run at once.")] = 1
     device: Device = "cpu"
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The server's certificate (PEM): TLS 1.3 from then on."),
+    ] = None
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key (PEM).")] = None
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Clients must show a certificate of one of these."),
+    ] = None
+    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Who may do what (TOML).")] = (
+        None
+    )
+    audit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Note each request in this file.")
+    ] = None
+    deploy: Annotated[
+        bool, typer.Option("--deploy", help="Take packages from those who may by --policy.")
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -849,6 +867,16 @@ class Boot:
     ] = None
 
 
+@dataclass(frozen=True)
+class Audit:
+    """Check the log of a server, and tell its newest hash.
+
+    Example: triton audit serve.log
+    """
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
+
+
 class Place(StrEnum):
     """Where models are published."""
 
@@ -913,6 +941,7 @@ COMMANDS = (
         VerifyPackage,
         Publish,
         Boot,
+        Audit,
         Info,
         Devices,
         Doctor,

@@ -23,13 +23,18 @@ from ...ir.value_names import argument_names, result_names
 from ...lowering.engine import engine_of, engine_type
 from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
+from ...lowering.packages.package import read_package
 from ...lowering.targets import get_target
 from ...passes.analysis.time_axis import has_time_first
 from ...runtime.device_choice import use_device
+from ...runtime.serving.access import Guard
+from ...runtime.serving.audit import AuditLog
 from ...runtime.serving.batching import Limits
 from ...runtime.serving.models import Loaded, Served
-from ...runtime.serving.server import application
+from ...runtime.serving.policy import read_policy
+from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
+from ...runtime.serving.tls import protocol_with_peers, server_context
 from ..console import note
 from ..draws import ORDINARY, draw
 from .options import Serve
@@ -45,15 +50,47 @@ def serve(options: Serve) -> None:
         raise BackendError(f"uvicorn is missing: {install('serve')}")
     import uvicorn
 
+    _check_access(options)
     limits = Limits(options.batch, options.delay, options.queue, options.workers)
-    app = application(served_models(options), limits)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    deploy = deployer(options) if options.deploy else None
+    app = application(served_models(options), limits, deploy)
+    if options.policy is not None:
+        audit = None if options.audit is None else AuditLog(options.audit)
+        app = Guard(app, read_policy(options.policy), audit)
+    if options.tls_cert is None or options.tls_key is None:
+        config, scheme = uvicorn.Config(app, log_level="warning"), "http"
+    else:
+        context = server_context(options.tls_cert, options.tls_key, options.client_ca)
+        config = uvicorn.Config(app, log_level="warning", http=protocol_with_peers())
+        config.load()
+        config.ssl, scheme = context, "https"
+    server = uvicorn.Server(config)
     with _listening(options.host, options.port) as opened, suppress(KeyboardInterrupt):
         # The port 0 stands for any that is free: the socket knows which.
         port: int = opened.getsockname()[1]
         host = f"[{options.host}]" if ":" in options.host else options.host
-        note("triton", f"listening on http://{host}:{port}/v2")
+        note("triton", f"listening on {scheme}://{host}:{port}/v2")
         server.run(sockets=[opened])
+
+
+def _check_access(options: Serve) -> None:
+    """Refuse options of access that do not go together, or would send tokens in the clear."""
+    encrypted = options.tls_cert is not None
+    if encrypted is not (options.tls_key is not None):
+        raise OptionError("--tls-cert and --tls-key go together")
+    if options.client_ca is not None and not encrypted:
+        raise OptionError("--client-ca goes with --tls-cert and --tls-key")
+    if options.policy is None:
+        if options.audit is not None or options.deploy:
+            raise OptionError("--audit and --deploy go with --policy")
+        return
+    policy = read_policy(options.policy)
+    if policy.has_certificates and options.client_ca is None:
+        raise OptionError(
+            "the policy has users with certificates: give --client-ca, --tls-cert and --tls-key"
+        )
+    if policy.has_tokens and not encrypted and options.host not in ("127.0.0.1", "::1"):
+        raise OptionError("tokens go over encrypted connections: give --tls-cert and --tls-key")
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -85,6 +122,17 @@ def served_models(options: Serve) -> list[Served]:
         loaders = [_loader(module.clone(), target, options.device) for target in targets]
         models.append(Served(name, loaders))
     return models
+
+
+def deployer(options: Serve) -> Deploy:
+    """What makes a model of the bytes of a package, for the targets of a command line."""
+
+    def deploy(name: str, content: bytes) -> Served:
+        module = read_package(content, f"model '{name}'").module()
+        targets = options.target or ["native"]
+        return Served(name, [_loader(module.clone(), t, options.device) for t in targets])
+
+    return deploy
 
 
 def _loader(module: ModuleOp, target: str, device: str) -> Callable[[], Loaded]:

@@ -1,0 +1,94 @@
+"""A log of who asked for what: JSON lines, each with the hash of the one before.
+
+A line that was changed, moved or taken out breaks the chain at its place. Lines taken from the end
+do not, so that the newest hash is worth keeping elsewhere. Not here: what is worth a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ...ir.errors import BackendError, IntegrityError, OptionError
+
+START = "0" * 64
+"""What stands before the first line."""
+
+
+def _digest(previous: str, text: str) -> str:
+    import hashlib  # it loads OpenSSL
+
+    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+
+
+def _text(entry: dict[str, Any]) -> str:
+    return json.dumps(entry, sort_keys=True, separators=(",", ":"))
+
+
+class AuditLog:
+    """A file that lines are added to; what is in it already is checked first.
+
+    Args:
+        path: of the file; it is made for its owner alone.
+        clock: seconds since 1970.
+
+    Raises:
+        IntegrityError: what is in it was changed.
+        BackendError: it cannot be written.
+    """
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.count, self.last = read_audit(path) if path.exists() else (0, START)
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            self._file = os.open(path, flags, 0o600)
+        except OSError as error:
+            raise BackendError(f"audit log '{path}': {error.strerror}") from None
+
+    def add(self, **facts: Any) -> None:
+        """Add a line with the time, and have it in the system's hands.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        entry = {"n": self.count, "time": round(self._clock(), 3), **facts}
+        digest = _digest(self.last, _text(entry))
+        line = (_text({**entry, "sha256": digest}) + "\n").encode()
+        if os.write(self._file, line) != len(line):
+            raise OSError("the audit log took a part of a line")
+        self.count, self.last = self.count + 1, digest
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+def read_audit(path: Path) -> tuple[int, str]:
+    """How many lines a log has, and the newest hash.
+
+    Raises:
+        IntegrityError: a line is not what was written; says which.
+        OptionError: no such file.
+    """
+    count, last = 0, START
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    entry: Any = json.loads(line)
+                    stated = entry.pop("sha256")
+                    is_right = _digest(last, _text(entry)) == stated and entry["n"] == count
+                    is_right &= line == (_text({**entry, "sha256": stated}) + "\n").encode()
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                    is_right, stated = False, ""
+                if not is_right:
+                    raise IntegrityError(f"audit log '{path}': line {count + 1} was changed")
+                count, last = count + 1, str(stated)
+    except OSError as error:
+        raise OptionError(f"audit log '{path}': {error.strerror}") from None
+    return count, last
