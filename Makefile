@@ -61,7 +61,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt $(VENV)/.torch
 
 $(VENV)/.test: pyproject.toml constraints.txt $(VENV)/.torch
 	@echo "Installing the compiler and what its tests need"
-	@$(INSTALL) --editable '.[torch,onnx,tflite,native,language,neuromorphic,events,serve,site,lsp,pictures,demo,dev]'
+	@$(INSTALL) --editable '.[torch,onnx,tflite,native,language,neuromorphic,events,hub,secure,serve,privacy,distributed,operations,site,lsp,pictures,demo,dev]'
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
