@@ -19,7 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from .arrays import Array
-from .errors import ParameterError
+from .errors import ParameterError, first_line
 from .safe_write import PendingFiles
 from .seal import check_file
 
@@ -216,6 +216,33 @@ def read_arrays(path: Path) -> dict[str, Array]:
     check_file(path)
     file = open_tensors(path)
     return {name: read_tensor(file, name, path) for name in file.keys()}  # noqa: SIM118
+
+
+def parse_arrays(data: bytes) -> dict[str, Array]:
+    """Every tensor of the bytes of a safetensors file, read-only.
+
+    Raises:
+        ParameterError: they are not safetensors, or hold a type that NumPy has not.
+    """
+    import safetensors
+
+    parse: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = safetensors.deserialize
+    arrays: dict[str, Array] = {}
+    try:
+        for name, entry in parse(data):
+            flat = np.frombuffer(entry["data"], _numpy_type(entry["dtype"]))
+            arrays[name] = flat.reshape(entry["shape"])
+            arrays[name].flags.writeable = False
+    except (safetensors.SafetensorError, TypeError, ValueError) as error:
+        raise ParameterError(f"the weights are not safetensors: {first_line(error)}") from None
+    return arrays
+
+
+def _numpy_type(kind: str) -> np.dtype[Any]:
+    """The type that safetensors calls `F32`, `BF16` or `U8`."""
+    if kind in ("BOOL", "BF16"):
+        return np.dtype({"BOOL": "bool", "BF16": "bfloat16"}[kind])
+    return np.dtype({"F": "float", "I": "int", "U": "uint"}[kind[0]] + kind[1:])
 
 
 def _open_checked(reference: StoreReference) -> Any:

