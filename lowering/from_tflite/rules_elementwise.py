@@ -187,6 +187,13 @@ def _squared(x: Formula) -> SSAValue:
     return (x * x).value
 
 
+def _floored_root(e: Builder, node: Node) -> SSAValue:
+    """The square root on the grid of its result, which LiteRT rounds down."""
+    (scale,) = node.result_scales().scale
+    steps = Formula(e, node[0]).of(tensor.SqrtOp) * float(np.float32(1) / np.float32(scale))
+    return (steps.of(tensor.FloorOp) * float(scale)).value
+
+
 INTEGER: dict[str, Rule] = {
     "ADD": _sum(1),
     "DEQUANTIZE": _dequantize,
@@ -200,7 +207,8 @@ INTEGER: dict[str, Rule] = {
     **{
         name: tabulated(RULES[name])
         for name in ("ABS", "CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIGN",
-                     "SIN", "SQRT", "SQUARE")
+                     "SIN", "SQUARE")
     },
+    "SQRT": tabulated(_floored_root),
 }  # fmt: skip
 """Those with an integer form, by the name of the operator; the others go through floats."""

@@ -83,6 +83,16 @@ def test_functions_by_tables_and_floats(bench: Any, name: str, op: str) -> None:
     bench.check(op, [x], y, steps=1, **({"beta": 1.0} if op == "SOFTMAX" else {}))
 
 
+@pytest.mark.parametrize("scale", [0.031, 0.0078125])
+@pytest.mark.parametrize(("name", "low"), [("int8", -128), ("int16", 0)])
+def test_square_roots_are_rounded_down(bench: Any, name: str, low: int, scale: float) -> None:
+    element, _ = TYPES[name]
+    x = bench.tensor("x", IMAGE, element, bench.grid(scale, low))
+    y = bench.tensor("y", IMAGE, element, bench.grid(scale / 3, low))
+    steps = np.arange(np.prod(IMAGE)).reshape(IMAGE) % 256 + low
+    bench.check("SQRT", [x], y, given=[steps.astype(name)])
+
+
 @pytest.mark.parametrize("scale", SCALES)
 def test_means(bench: Any, kind: tuple[Element, int], scale: float) -> None:
     element, zero = kind
