@@ -132,7 +132,7 @@ def _config(fields: Mapping[str, object], tensors: _Tensors) -> dict[str, Any]:
     architecture = str(fields.get("general.architecture"))
     if architecture not in _MODELS:
         refuse(
-            f"{tensors.what}: models of architecture '{architecture}' are not read; known are "
+            f"{tensors.what}: models of architecture {architecture!r} are not read; known are "
             f"{', '.join(_MODELS)}"
         )
     model, activation = _MODELS[architecture]

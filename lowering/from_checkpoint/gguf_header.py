@@ -26,6 +26,7 @@ _KIND, _COUNT = _NUMBERS[4], _NUMBERS[10]
 
 _VERSIONS = (2, 3)
 _ALIGNMENT = 32
+_LONGEST_NAME = 256
 _MOST_AXES, _MOST_ELEMENTS = 4, 1 << 40
 
 
@@ -114,13 +115,13 @@ class _Reader:
         count, described = self.number(_COUNT), self.number(_COUNT)
         fields: dict[str, object] = {}
         for _ in range(described):
-            name = self.text()
+            name = self.name()
             value = self.value(self.number(_KIND), name)
             if value is not None:
                 fields[name] = value
         found: dict[str, Place] = {}
         for _ in range(count):
-            name = self.text()
+            name = self.name()
             if name in found:
                 refuse(f"{self.what} is damaged: it holds '{name}' twice")
             found[name] = self.tensor(name)
@@ -159,6 +160,13 @@ class _Reader:
         for _ in range(count):
             self.skip(self.number(_COUNT))
         return Texts(self.content[start : self.place], count)
+
+    def name(self) -> str:
+        """A text that is shown in messages."""
+        name = self.text()
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            refuse(f"{self.what} is damaged: it holds a name that is none")
+        return name
 
     def text(self) -> str:
         size = self.number(_COUNT)

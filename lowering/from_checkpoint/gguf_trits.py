@@ -64,7 +64,8 @@ def trits_of(blocks: Blocks, content: Array, rows: int, what: str) -> tuple[Arra
 def floats_of(blocks: Blocks, content: Array, rows: int) -> Array:
     """What blocks stand for, float32 [rows, values]."""
     codes, scales = blocks.read(content, rows)
-    return ((codes.astype(np.float32) - 1) * scales).reshape(rows, -1)
+    with np.errstate(invalid="ignore"):
+        return ((codes.astype(np.float32) - 1) * scales).reshape(rows, -1)
 
 
 def _scales(blocks: Array) -> Array:

@@ -290,6 +290,8 @@ def text(value: str) -> bytes:
         (header(text("a") + struct.pack("<IIQ", 9, 4, 1 << 61)), "damaged, or ends too soon"),
         (header(text("a") + struct.pack("<IIQ", 9, 9, 1)), "'a' is a list of type 9"),
         (header(text("a") + struct.pack("<I", 77)), "'a' is of type 77"),
+        (header(text("a" * 300) + struct.pack("<I", 77)), "a name that is none"),
+        (header(tensors=text("a\n") + struct.pack("<I", 99), count=1), "a name that is none"),
         (header(tensors=text("t") + struct.pack("<I", 99), count=1), "tensor 't' has 99 axes"),
         (
             header(tensors=text("t") + struct.pack("<IQQIQ", 2, 1 << 40, 1 << 40, 0, 0), count=1),
