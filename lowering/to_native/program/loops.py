@@ -22,7 +22,7 @@ from ..llvm.types import lanes as lanes_of
 from ..llvm.types import width as bits_of
 from .nests import Access, Behind, Nest, dependencies
 from .schedule import Schedule, element_axis
-from .sizes import ONE, ZERO, Size
+from .sizes import ONE, TWO, ZERO, Size
 from .views import View, stored
 from .writer import Writer, wide_type
 
@@ -349,6 +349,8 @@ class LoopWriter:
         address, element = self.address(a, j, c), a.view.element
         if width is None or vector is None or self._between(a) == ONE:
             value = writer.load_element(address, element, kind, width)
+        elif self._between(a) == TWO:
+            value = writer.load_every_second(address, element, kind, width)
         else:
             value = writer.gather(address, writer.size(a.strides[vector]), element, kind, width)
         return self._raised(value, a.view)

@@ -18,7 +18,7 @@ from xdsl.ir import Operation, SSAValue
 from ..kernels.recipes import Recipe
 from .combiners import combiners
 from .nests import Access, Nest, dependencies
-from .sizes import ONE
+from .sizes import ONE, TWO
 from .views import View
 from .writer import rules
 
@@ -39,6 +39,9 @@ one column: what neighbours read stays in registers."""
 UNROLLED, _FEW = 4, 16
 """An innermost reduction of so few iterations is written one after the other; one of fewer than the
 other number is not worth the loop."""
+_SECOND = 3.0
+"""Instructions for a vector of every second element, in a nest without weights; with them vectors
+along these are the better ones."""
 
 Part = Literal["outer", "rows", "columns"]
 
@@ -120,8 +123,9 @@ def _estimated(
         if not across:
             row_count, columns = _tile(nest, vector, rows, recipe)
     turn = rows if not nest.reductions else None
+    weighted = any(map(movable, nest.reads.values()))
     loads = sum(
-        _load_cost(a, vector, lanes, turn)
+        _load_cost(a, vector, lanes, turn, weighted=weighted)
         / (1 if rows is None or a.depends_on(rows) else row_count)
         / (1 if vector is None or a.depends_on(vector) else columns)
         for a in nest.reads.values()
@@ -215,11 +219,15 @@ def turned(nest: Nest, vector: int | None) -> int | None:
     return found.index(max(found)) if any(found) else None
 
 
-def _load_cost(a: Access, vector: int | None, lanes: int, turn: int | None = None) -> float:
+def _load_cost(
+    a: Access, vector: int | None, lanes: int, turn: int | None = None, *, weighted: bool = True
+) -> float:
     if vector is None or not a.depends_on(vector):
         return 1.0
     if turn is not None and a.strides[turn] == ONE:
         return 1.0 + lanes.bit_length()
+    if not weighted and a.strides[vector] == TWO:
+        return _SECOND
     return 1.0 if a.strides[vector] == ONE or movable(a) else 2.0 * lanes
 
 

@@ -96,7 +96,7 @@ class Size:
         return " + ".join(terms) or "0"
 
 
-ZERO, ONE, BATCH = Size.of(), Size.of(1), Size.of(0, 1)
+ZERO, ONE, TWO, BATCH = Size.of(), Size.of(1), Size.of(2), Size.of(0, 1)
 
 
 def product(sizes: Iterable[Size]) -> Size:

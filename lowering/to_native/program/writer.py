@@ -181,6 +181,16 @@ class Writer(Code):
                 address = self.at(address, stride, kind)
         return self.loaded(result, element, type)
 
+    def load_every_second(
+        self, address: SSAValue, element: Attribute, type: Attribute, width: int
+    ) -> SSAValue:
+        """`gather` of elements that are 2 apart: two loads, which end where the last one does."""
+        kind = wide_type(stored(element), width)
+        first = self.load(address, kind)
+        second = self.load(self.at(address, width - 1, stored(element)), kind)
+        places = [2 * n if 2 * n < width else 2 * n + 1 for n in range(width)]
+        return self.loaded(self.shuffle(first, second, places), element, type)
+
     def scatter(self, value: SSAValue, address: SSAValue, stride: SSAValue, width: int) -> None:
         """Store the lanes of a vector `stride` elements apart."""
         kind = cast("VectorType[Attribute]", value.type).element_type

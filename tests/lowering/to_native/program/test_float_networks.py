@@ -73,6 +73,7 @@ NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         (5, 41),
     ),
     "averages": (nn.Sequential(nn.Conv2d(3, 16, 3), nn.AvgPool2d(2), nn.Softmax(1)), (3, 12, 12)),
+    "pools alone": (nn.Sequential(nn.MaxPool2d(3, 2, 1), nn.AvgPool2d(2, 2)), (5, 9, 167)),
     "many steps behind sums": (
         nn.Sequential(nn.Conv2d(3, 37, 3), nn.Mish(), nn.GELU(), nn.Conv2d(37, 7, 1), nn.Mish()),
         (3, 9, 14),
