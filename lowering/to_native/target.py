@@ -127,7 +127,7 @@ class NativeTarget(Target[NativeOptions]):
             words.append("outside=true")
         if not options.winograd:
             words.append("winograd=false")
-        keep = "integers" if options.precision == "float32" else "ternary"
+        keep = "ternary" if options.precision == "float32" else "rounded"
         return native_stages(" ".join(words), options.spikes, keep)
 
     def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:
@@ -153,9 +153,9 @@ class NativeTarget(Target[NativeOptions]):
         return Artifact(prefix, files, manifest=manifest, primary=f"{prefix}{suffix}")
 
 
-def native_stages(options: str, spikes: str = "event", keep: str = "integers") -> tuple[Stage, ...]:
-    """The stages, with the options of the pass to memory, the form of spiking synapses, and which
-    products with trits are kernels."""
+def native_stages(options: str, spikes: str = "event", keep: str = "ternary") -> tuple[Stage, ...]:
+    """The stages, with the options of the pass to memory, the form of spiking synapses, and what
+    stays for kernels (`convert-tensor-to-linalg`)."""
     return (
         *loop_stages(spikes, keep, KERNELS, integers=True),
         Stage("memory", f"convert-ternary-to-llvm{{{options}}}"),

@@ -43,14 +43,12 @@ _LEAST_OUTPUTS = 4
 
 
 def kernel_takes(op: Operation) -> bool:
-    """Whether a native kernel computes `op`, a product with trits, all that is fused included."""
+    """Whether a native kernel computes `op`, a product with trits, all that is fused included.
+
+    Convolutions are none of them: loops are quicker.
+    """
     takes = _TAKEN.get(type(op))
     return takes is not None and takes(op)
-
-
-def integer_takes(op: Operation) -> bool:
-    """`kernel_takes`, but for convolutions: loops are quicker."""
-    return not isinstance(op, ternary.ConvOp) and kernel_takes(op)
 
 
 def product_takes(op: Operation) -> bool:
@@ -58,7 +56,7 @@ def product_takes(op: Operation) -> bool:
 
     Depthwise convolutions and the like, of few outputs from each input, are loops there.
     """
-    if not kernel_takes(op):
+    if not (_takes_conv(op) if isinstance(op, ternary.ConvOp) else kernel_takes(op)):
         return False
     if isinstance(op, ternary.MatmulOp):
         return op.scale is None
@@ -148,5 +146,4 @@ def _takes_conv(op: ternary.ConvOp) -> bool:
 _TAKEN: dict[type[Operation], Callable[[Any], bool]] = {
     ternary.MatmulOp: _takes_matmul,
     ternary.LinearOp: _takes_linear,
-    ternary.ConvOp: _takes_conv,
 }

@@ -29,7 +29,7 @@ from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
-from ..ternary_products import integer_takes, kernel_takes, product_takes
+from ..ternary_products import kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
 from .linalg_builder import LinalgBuilder, Rule, element
@@ -51,7 +51,7 @@ def takes(kind: type[Operation], element: Attribute) -> bool:
 
 
 CHOICES = ("arguments", "constants")
-KEPT = ("none", "ternary", "integers", "products")
+KEPT = ("none", "ternary", "rounded", "products")
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class ConvertTensorToLinalgPass(ModulePass):
     """`ternary`: products that native kernels take stay as they are (`to_native.ternary_products`),
     where need be without the steps that follow them, and so do parameters and constants. Where they
     meet lowered types there are casts (`builtin.unrealized_conversion_cast`). Ops of `spike` stay
-    too. `integers`: the same, but convolutions become loops. `products`: no product stays
-    with steps that follow it."""
+    too. `rounded`: the same, and float images are rounded to int8 where trits are no depthwise
+    convolution. `products`: no product stays with steps that follow it."""
 
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
@@ -133,7 +133,7 @@ def _check(module: ModuleOp, as_arguments: bool, *, keeps_ternary: bool) -> None
         raise UnsupportedError("linalg", problems)
 
 
-_TAKEN = {"products": product_takes, "integers": integer_takes}
+_TAKEN = {"products": product_takes}
 
 _OURS = {*tensor.OPERATIONS, *ternary_dialect.Ternary.operations}
 
@@ -163,6 +163,8 @@ def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]
         builder.move_to(op)
         if keeper.keeps(op):
             keeper.keep(builder, op)
+        elif keep == "rounded" and ternary.is_rounded(op):
+            _replace(builder, op, _lowered(builder, op, ternary.rounded_conv))
         elif isinstance(op, ternary_dialect.FusedOp) and op in products:
             operands = ternary.named(op, op.operands)
             _replace(builder, op, [ternary.finish(builder, op, products[op], operands)])

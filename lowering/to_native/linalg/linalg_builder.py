@@ -104,6 +104,8 @@ class LinalgBuilder(Scalars):
         """Tensors of signless integers that stand for unsigned ones."""
         self.declarations: dict[str, FuncOp] = {}
         """Functions of the C library that are called, by name."""
+        self.rounded: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
+        """Float images of this block that were rounded to bytes: these, and their scales."""
         self._sizes: dict[SSAValue, list[Size]] = {}
         self._block = anchor.parent
 
@@ -112,6 +114,7 @@ class LinalgBuilder(Scalars):
         self.anchor = anchor
         if anchor.parent is not self._block:
             self._block = anchor.parent
+            self.rounded.clear()
             self._sizes.clear()  # values of another block need not be visible here
 
     def _insert_before(self, op: Operation) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf, nan
 
-from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i8
+from xdsl.dialects.arith import BitcastOp
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, f64, i8, i32
 from xdsl.dialects.math import AbsFOp, RoundEvenOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -16,10 +18,14 @@ from ....dialects.ternary.linear import accumulator
 from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, Size, dims, element, rank
 from .linear import add_along, along, convolution, matrix_product, multiply_along
 from .quantization import count_thresholds, rescale
-from .reduction import addition, mean
+from .reduction import addition, maximum, mean
 from .reshaping import reshape
 from .scalars import Scalars
 from .shape import extract
+
+_LEAST = 2.0**-118
+"""127 divided by less may overflow."""
+_MAGIC = 1.5 * 2**23
 
 
 def _sum_type(builder: LinalgBuilder, x: SSAValue) -> Attribute:
@@ -62,6 +68,54 @@ def conv(builder: LinalgBuilder, op: ternary.ConvOp, *operands: SSAValue) -> SSA
         # Else what multiplies widens integers, as trits.
         x = builder.convert_elements(x, type)
     return finish(builder, op, convolution(builder, x, values["weight"], op, type), values)
+
+
+def is_rounded(op: Operation) -> bool:
+    """Whether an op is a convolution of float images that may be rounded, and worth it."""
+    if not isinstance(op, ternary.ConvOp):
+        return False
+    each = tensor_type(op.weight).get_shape()[1]
+    return tensor_type(op.input).element_type == f32 and each != 1
+
+
+def rounded_conv(builder: LinalgBuilder, op: Operation, *operands: SSAValue) -> SSAValue:
+    """`ternary.conv` of float images in int8: round(x·127 / max|x|), ties to even, and exact sums.
+
+    Images below 2^-118 count as zero; one with an infinity or NaN gives NaN.
+    """
+    assert isinstance(op, ternary.ConvOp)
+    values = named(op, operands)
+    x = values["input"]
+    if x not in builder.rounded:
+        builder.rounded[x] = _rounded(builder, x)
+    image, scale = builder.rounded[x]
+    sums = convolution(builder, image, values["weight"], op, i32)
+    result = builder.map([sums, scale], lambda s, a, b: s.mul(s.convert(a, f32), b), f32)
+    return finish(builder, op, result, values)
+
+
+def _rounded(builder: LinalgBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Images as bytes, and the scale of each."""
+    count = rank(x)
+    sizes: list[Size] = [builder.size(x, 0), *[1] * (count - 1)]
+    magnitude = builder.map([x], lambda s, a: s.insert(AbsFOp(a)), f32)
+    most = builder.reduce(magnitude, range(1, count), maximum(builder, magnitude), 0)
+    most = reshape(builder, most, sizes)
+
+    def scaled(s: Scalars, a: SSAValue) -> SSAValue:
+        scale = s.select(s.compare("lt", a, inf), s.div(a, 127), nan)
+        return s.select(s.compare("lt", a, _LEAST), 0, scale)
+
+    def inverted(s: Scalars, a: SSAValue) -> SSAValue:
+        return s.select(s.compare("lt", a, _LEAST), 0, s.div(s.constant(127, f32), a))
+
+    def to_byte(s: Scalars, a: SSAValue, factor: SSAValue) -> SSAValue:
+        # The sum has the nearest integer in its low bits; any byte does for what is no number.
+        near = s.add(s.mul(a, factor), _MAGIC)
+        return s.convert(s.insert(BitcastOp(near, i32)), i8)
+
+    scale, inverse = (builder.map([most], body, f32) for body in (scaled, inverted))
+    return builder.map([x, inverse], to_byte, i8), scale
 
 
 def finish(

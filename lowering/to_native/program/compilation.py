@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
-from ....dialects import ternary
 from ....dialects.parameters import store_of
 from ....dialects.spike.types import dense_type
 from ....runtime.native.abi.interface import CONSTANTS
@@ -20,7 +19,6 @@ from ....runtime.native.abi.linear import Precision
 from ..kernels.recipes import Recipe
 from . import (
     bitplane_products,
-    convolutions,
     products,
     random_spikes,
     shapes,
@@ -47,7 +45,6 @@ RULES: Mapping[type[Operation], Planner] = {
     **structured.RULES,
     **products.RULES,
     **spike_products.RULES,
-    **convolutions.RULES,
     **spiking.RULES,
     **random_spikes.RULES,
 }
@@ -112,7 +109,7 @@ class Compilation:
             rules(),
             "native",
             lambda nest: schedule(nest, recipe),
-            blocked=not any(isinstance(op, ternary.ConvOp) for op in function.walk()),
+            blocked=True,
             outside=self._outside,
         )
         outputs = plan_function(program, self._copy)
@@ -143,7 +140,6 @@ class Compilation:
         name = store_of(self._module).add(CONSTANTS, constants)
         _rename_constants(functions, name)
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
-        kernels += convolutions.functions(program, kernels)
         kernels += spiking.functions(program) + spike_products.functions(program)
         kernels += trit_constants.functions(program)
         return [*_declarations(self._copy), *kernels, *functions]

@@ -1,6 +1,6 @@
 """A program on its way to memory: the views that stand for its tensors, and the steps to take.
 
-Rules (`shapes`, `structured`, `products`, `convolutions`) are asked op by op; they say which view a
+Rules (`shapes`, `structured`, `products`) are asked op by op; they say which view a
 result is, and add steps that fill buffers. Nothing is written until all ops are understood. Not
 here: the code of a step, the functions (`assembly`).
 """

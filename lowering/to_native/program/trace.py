@@ -22,7 +22,6 @@ from xdsl.ir import Attribute, Block
 
 from ....ir.errors import OptionError
 from ..llvm.types import converted
-from .convolutions import ConvVariant
 from .dots import DotStep
 from .nests import Nest
 from .products import LinearVariant
@@ -174,9 +173,6 @@ def _products(program: Program, step: KernelStep, batch: int) -> int | None:
     sizes = [size.at(batch) for size in step.sizes]
     if isinstance(variant, LinearVariant):
         return prod(sizes) * variant.kind.digits
-    if isinstance(variant, ConvVariant):
-        depthwise = variant.geometry.depthwise
-        return sizes[0] * variant.geometry.work * (1 if depthwise else variant.kind.digits)
     return None
 
 
