@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.registry import parse_module, triton_context
+from triton_dsl.dialects.parameters import constant_value
+from triton_dsl.dialects.registry import parse_module
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.to_native.callables import native_program
-from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
 from triton_dsl.runtime.random_values import fill_parameters, random_inputs
 
 pytest.importorskip("llvmlite")
@@ -93,13 +94,6 @@ def inputs_of(module: ModuleOp, batch: int) -> list[Array]:
     return random_inputs(type, np.random.default_rng(batch), [batch] * 4, 16)
 
 
-def kept(module: ModuleOp) -> list[str]:
-    """The convolutions that are left to kernels."""
-    copy = module.clone()
-    ConvertTensorToLinalgPass(keep="ternary").apply(triton_context(), copy)
-    return [op.name for op in copy.walk() if op.name.endswith(".conv")]
-
-
 @pytest.mark.parametrize("precision", ["float32", "dynamic-int8"])
 def test_a_network_of_all_sorts_of_convolutions(precision: str) -> None:
     module = fill_parameters(import_tri(RESIDUAL, layer="Net"), 0)
@@ -136,21 +130,56 @@ def test_integer_programs_are_exact(recipe: str | None) -> None:
             assert np.array_equal(result, expected)
 
 
-def test_all_these_convolutions_are_left_to_kernels() -> None:
-    module = fill_parameters(parse_module(INTEGERS), 2)
-    assert kept(module) == ["ternary.conv"] * 5
-    assert kept(fill_parameters(import_tri(RESIDUAL, layer="Net"), 0)) == ["ternary.conv"] * 6
-
-
-def test_computed_weights_and_free_sizes_are_lowered_in_another_way() -> None:
+def test_float_images_are_rounded_one_by_one() -> None:
+    """Bytes are round(x·127 / max|x|), their sums exact; two convolutions share an image."""
     text = """
-    func.func @forward(%x : tensor<?x2x?xf32>, %w : tensor<3x2x2xf32>) -> tensor<?x3x?xf32> {
+    func.func @forward(%x : tensor<?x6x9x8xf32>) -> (tensor<?x10x9x8xf32>, tensor<?x10x4x3xf32>) {
+      %w = ternary.parameter "w" : tensor<10x6x3x3x!ternary.trit>
+      %y = ternary.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
+           dilation = array<i64: 1, 1>, groups = 1 : i64} : tensor<?x6x9x8xf32>,
+           tensor<10x6x3x3x!ternary.trit> -> tensor<?x10x9x8xf32>
+      %z = ternary.conv %x, %w {strides = array<i64: 2, 2>, padding = array<i64: 0, 0, 0, 0>,
+           dilation = array<i64: 1, 1>, groups = 1 : i64} : tensor<?x6x9x8xf32>,
+           tensor<10x6x3x3x!ternary.trit> -> tensor<?x10x4x3xf32>
+      func.return %y, %z : tensor<?x10x9x8xf32>, tensor<?x10x4x3xf32>
+    }"""
+    module = fill_parameters(parse_module(text), 3)
+    (trits,) = (constant_value(op) for op in module.walk() if op.name == "ternary.parameter")
+    weights = torch.from_numpy(np.asarray(trits, np.float64))
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(5, 6, 9, 8)).astype(np.float32)
+    x[1] *= 1e30
+    x[2] *= 1e-37
+    x[3], x[4, 2, 3, 4] = 0, np.inf
+    most = np.abs(x).max(axis=(1, 2, 3), keepdims=True)
+    small = most < 2.0**-118
+    with np.errstate(all="ignore"):
+        digits = np.where(small, 0, np.rint(x * (np.float32(127) / most)))
+    scale = np.where(small, 0, most / np.float32(127))
+    results = native_program(module, {"precision": "dynamic-int8"}).run([x])
+    for result, (stride, padding) in zip(results, ((1, 1), (2, 0)), strict=True):
+        image = torch.from_numpy(digits[:4].astype(np.float64))
+        sums = torch.nn.functional.conv2d(image, weights, stride=stride, padding=padding)
+        expected = sums.numpy().astype(np.float32) * scale[:4]
+        np.testing.assert_array_equal(result[:4], expected)
+        assert np.isnan(result[4]).all()
+
+
+def test_images_are_rounded_for_computed_weights_too() -> None:
+    text = """
+    func.func @forward(%x : tensor<?x2x9xf32>, %w : tensor<3x2x2xf32>) -> tensor<?x3x8xf32> {
       %t = ternary.ternarize %w {mode = "deterministic"} : (tensor<3x2x2xf32>)
            -> tensor<3x2x2x!ternary.trit>
       %y = ternary.conv %x, %t {strides = array<i64: 1>, padding = array<i64: 0, 0>,
-           dilation = array<i64: 1>, groups = 1 : i64} : tensor<?x2x?xf32>,
-           tensor<3x2x2x!ternary.trit> -> tensor<?x3x?xf32>
-      func.return %y : tensor<?x3x?xf32>
+           dilation = array<i64: 1>, groups = 1 : i64} : tensor<?x2x9xf32>,
+           tensor<3x2x2x!ternary.trit> -> tensor<?x3x8xf32>
+      func.return %y : tensor<?x3x8xf32>
     }
     """
-    assert kept(parse_module(text)) == []
+    rng = np.random.default_rng(0)
+    x = rng.integers(-127, 128, (2, 2, 9)).astype(np.float32)
+    x[:, 0, 0] = 127  # the scale is 1
+    weights = rng.choice([-1.0, 0.0, 1.0], (3, 2, 2)).astype(np.float32)
+    (result,) = native_program(parse_module(text), {"precision": "dynamic-int8"}).run([x, weights])
+    expected = torch.nn.functional.conv1d(torch.from_numpy(x), torch.from_numpy(weights))
+    np.testing.assert_array_equal(result, expected.numpy())
