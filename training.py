@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from .runtime.training.spiking_run import SpikingRun as SpikingRun
     from .runtime.training.tracking import History as History
     from .runtime.training.tracking import MlflowTracker as MlflowTracker
+    from .runtime.training.tracking import PrometheusTracker as PrometheusTracker
     from .runtime.training.tracking import TensorBoardTracker as TensorBoardTracker
     from .runtime.training.tracking import Tracker as Tracker
+    from .runtime.training.tracking import register_model as register_model
     from .runtime.training.trainer import Trainer as Trainer
 else:
     __getattr__, __dir__, __all__ = lazy_names(
@@ -47,7 +49,8 @@ else:
             "runtime.training.privacy": "Privacy",
             "runtime.training.run": "TrainingRun",
             "runtime.training.spiking_run": "SpikingRun",
-            "runtime.training.tracking": "History MlflowTracker TensorBoardTracker Tracker",
+            "runtime.training.tracking": "History MlflowTracker PrometheusTracker "
+            "TensorBoardTracker Tracker register_model",
             "runtime.training.trainer": "Trainer",
         },
     )

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from .quantization import ternarize as ternarize
     from .quantization import ternarize_stochastic as ternarize_stochastic
     from .serving.batching import Limits as Limits
+    from .serving.client import Client as Client
+    from .serving.client import Retries as Retries
     from .serving.models import Loaded as Loaded
     from .serving.models import Served as Served
     from .serving.server import application as application
@@ -90,6 +92,7 @@ else:
             "runtime.packing": "pack unpack",
             "runtime.perplexity": "Perplexity foretold",
             "runtime.serving.batching": "Limits",
+            "runtime.serving.client": "Client Retries",
             "runtime.serving.models": "Loaded Served",
             "runtime.serving.server": "application",
             "runtime.serving.signature": "Port Signature",

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,6 +50,7 @@ def application(
     limits = limits or Limits()
     served = {model.name: model for model in models}
     registry = prometheus.CollectorRegistry()
+    prometheus.ProcessCollector(registry=registry)
     requests = prometheus.Counter(
         "triton_requests", "Requests by their answer", ["model", "status"], registry=registry
     )
@@ -59,11 +61,22 @@ def application(
         "triton_batch_samples", "Samples that went through at once", ["model"],
         buckets=[2**power for power in range(11)], registry=registry,
     )  # fmt: skip
+    failures = prometheus.Counter(
+        "triton_target_failures", "Batches that another target answered", ["model", "target"],
+        registry=registry,
+    )  # fmt: skip
+    resting = prometheus.Gauge(
+        "triton_resting_targets", "Targets that rest after a failure", ["model"], registry=registry
+    )
+    answering = prometheus.Gauge(
+        "triton_ready", "1 where a model answers", ["model", "target"], registry=registry
+    )
     waiting = prometheus.Gauge(
         "triton_waiting_requests", "Requests that wait", ["model"], registry=registry
     )
 
     async def load(model: Served) -> None:
+        model.on_failure = partial(_count, failures, model.name)
         await model.load(limits, batches.labels(model.name).observe)
 
     @asynccontextmanager
@@ -126,6 +139,10 @@ def application(
     async def metrics() -> Any:
         for model in served.values():
             waiting.labels(model.name).set(model.batcher.waiting if model.batcher else 0)
+            now, answers = time.monotonic(), model.loaded
+            answering.remove_by_labels({"model": model.name})
+            answering.labels(model.name, answers.platform if answers else "").set(bool(answers))
+            resting.labels(model.name).set(sum(form.rests_until > now for form in model.forms))
         text = prometheus.generate_latest(registry)
         return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
 
@@ -209,6 +226,10 @@ def application(
     app.add_route("/v2/models/{name}/infer", infer, methods=["POST"])
     app.add_route("/v2/models/{name}/versions/1/infer", infer, methods=["POST"])
     return app
+
+
+def _count(counter: Any, *labels: str) -> None:
+    counter.labels(*labels).inc()
 
 
 class _TooLong(Exception):

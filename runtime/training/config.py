@@ -16,7 +16,7 @@ from ..device_choice import BACKENDS
 OPTIMIZERS = ("adam", "adamw", "sgd", "rmsprop")
 SCHEDULES = ("constant", "linear", "cosine", "one_cycle", "step", "exponential")
 PRECISIONS = ("auto", "float32", "float16", "bfloat16")
-LOGGERS = ("tensorboard", "mlflow")
+LOGGERS = ("tensorboard", "mlflow", "prometheus")
 
 NOT_OF_THE_RUN = frozenset(
     ("epochs", "device", "patience", "min_delta", "checkpoint_folder", "checkpoint_steps",
@@ -58,8 +58,8 @@ class TrainingConfig:
         keep_best: give the module the weights of the best epoch in the end.
         checkpoint_folder: where `last.safetensors` is written after each epoch, a text or path.
         checkpoint_steps: write it after every so many steps as well.
-        log_to: where metrics are sent besides the history: `tensorboard`, `mlflow`.
-        log_folder: where these two keep them.
+        log_to: where metrics are sent besides the history: `tensorboard`, `mlflow`, `prometheus`.
+        log_folder: where these keep them.
         progress: show a bar on stderr, where that is a terminal.
 
     Raises:

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ...ir.errors import BackendError, OptionError
+from ...ir.extras import needed
 
 Record = dict[str, float]
 
@@ -89,21 +89,15 @@ class MlflowTracker(Tracker):
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        try:
-            library: Any = import_module("mlflow")
-        except ModuleNotFoundError:
-            raise BackendError("MLflow is missing: pip install mlflow") from None
+        library: Any = needed("mlflow", "MLflow", "operations")
         place = None
         if not library.is_tracking_uri_set():
             folder.mkdir(parents=True, exist_ok=True)
             place = f"sqlite:///{(folder / 'mlflow.db').resolve()}"
         # A client of its own leaves the caller's active run alone.
         client: Any = library.MlflowClient(place)
-        known: Any = client.get_experiment_by_name("triton_dsl")
-        create: Any = client.create_experiment
-        experiment: str = create("triton_dsl") if known is None else known.experiment_id
         self._client = client
-        self._run: str = client.create_run(experiment).info.run_id
+        self._run: str = client.create_run(_experiment(client)).info.run_id
         for name, value in settings.items():
             self._client.log_param(self._run, name, value)
 
@@ -117,6 +111,84 @@ class MlflowTracker(Tracker):
         self._client.set_terminated(self._run)
 
 
+class PrometheusTracker(Tracker):
+    """The last numbers as `training.prom` in `folder`, as a node exporter of Prometheus collects.
+
+    The file is replaced when the new one is whole.
+
+    Raises:
+        BackendError: prometheus-client is missing.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self._library: Any = needed("prometheus_client", "prometheus-client", "operations")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._file, self._registry = folder / "training.prom", self._library.CollectorRegistry()
+        gauge: Any = self._library.Gauge
+        self._numbers: Any = gauge(
+            "triton_training", "The last number of a run", ["name"], registry=self._registry
+        )
+        self._steps: Any = gauge(
+            "triton_training_steps", "Steps that are over", registry=self._registry
+        )
+        self._time: Any = gauge(
+            "triton_training_time_seconds", "When they were, since 1970", registry=self._registry
+        )
+        self._ends: Any = gauge(
+            "triton_training_running", "1 until the run ends", registry=self._registry
+        )
+        self._ends.set(1)
+
+    def log(self, record: Mapping[str, float], step: int) -> None:
+        """Write a gauge for each number."""
+        for name, value in record.items():
+            self._numbers.labels(name).set(value)
+        self._steps.set(step)
+        self._time.set_to_current_time()
+        self._write()
+
+    def close(self) -> None:
+        """Write that the run has ended."""
+        self._ends.set(0)
+        self._write()
+
+    def _write(self) -> None:
+        self._library.write_to_textfile(str(self._file), self._registry)
+
+
+def register_model(
+    folder: str | Path, name: str, figures: Mapping[str, float], *, uri: str | None = None
+) -> int:
+    """Keep the files of `folder` as the next version of a model in MLflow's registry; its number.
+
+    Args:
+        folder: what was compiled, and what belongs to it.
+        name: of the model.
+        figures: what was measured of it, by name.
+        uri: of the registry; by default where MLflow is set up to.
+
+    Raises:
+        BackendError: MLflow is missing.
+    """
+    library: Any = needed("mlflow", "MLflow", "operations")
+    client: Any = library.MlflowClient(uri, uri)
+    if not client.search_registered_models(f"name = '{name}'"):
+        client.create_registered_model(name)
+    run: str = client.create_run(_experiment(client)).info.run_id
+    for key, value in figures.items():
+        client.log_metric(run, key, value)
+    client.log_artifacts(run, str(folder))
+    client.set_terminated(run)
+    source: str = client.get_run(run).info.artifact_uri
+    return int(client.create_model_version(name, source, run).version)
+
+
+def _experiment(client: Any) -> str:
+    known: Any = client.get_experiment_by_name("triton_dsl")
+    made: str = client.create_experiment("triton_dsl") if known is None else known.experiment_id
+    return made
+
+
 @contextmanager
 def tracking(
     names: Sequence[str], folder: str | Path, settings: Mapping[str, Any]
@@ -126,7 +198,11 @@ def tracking(
     Raises:
         BackendError: one is missing.
     """
-    kinds: dict[str, type[Any]] = {"tensorboard": TensorBoardTracker, "mlflow": MlflowTracker}
+    kinds: dict[str, type[Any]] = {
+        "tensorboard": TensorBoardTracker,
+        "mlflow": MlflowTracker,
+        "prometheus": PrometheusTracker,
+    }
     with ExitStack() as stack:
         trackers: list[Tracker] = []
         for name in names:

@@ -12,13 +12,15 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import numpy as np
+import psutil
 import pytest
 
 from triton_dsl import import_model
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.runtime.serving.client import Client, Retries
 from triton_dsl.tools.commands.options import Serve
-from triton_dsl.tools.commands.serve import served_models
+from triton_dsl.tools.commands.serve import _replicas, served_models  # pyright: ignore
 
 PROGRAM = """
 layer Net {
@@ -76,6 +78,51 @@ def test_the_command_answers_and_stops(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=30)
         assert "Traceback" not in told
+    finally:
+        process.kill()
+
+
+def test_replicas_are_servers_on_ports_of_their_own(tmp_path: Path) -> None:
+    options = Serve([tmp_path / "a.tri", tmp_path / "b.tri"], target=["onnx", "native"], replicas=3)
+    first, *_, last = _replicas(options)
+    assert first[:6] == [sys.executable, "-m", "triton_dsl.tools.cli", "serve", *first[4:6]]
+    assert first[4:6] == [str(tmp_path / "a.tri"), str(tmp_path / "b.tri")]
+    assert first[6:10] == ["--target", "onnx", "--target", "native"]
+    assert first[-2:] == ["--port", "8080"] and last[-2:] == ["--port", "8082"]
+    assert "--replicas" not in first and "--weights" not in first
+    for port in (0, 65534):
+        with pytest.raises(OptionError, match=f"no 3 ports from {port}"):
+            _replicas(Serve([tmp_path / "a.tri"], port=port, replicas=3))
+    with pytest.raises(OptionError, match="--deploy go with one server"):
+        _replicas(Serve([tmp_path / "a.tri"], deploy=True, replicas=3))
+
+
+def answer_of(client: Client) -> Any:
+    (answer,) = client.infer("net", {"x": np.zeros((1, 4), np.float32)}).values()
+    return answer
+
+
+@pytest.mark.slow
+def test_a_replica_that_is_killed_is_started_anew(tmp_path: Path) -> None:
+    opened = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    port = max(each.getsockname()[1] for each in opened) + 1
+    for each in opened:
+        each.close()
+    command = [sys.executable, "-m", "triton_dsl.tools.cli", "serve", str(program(tmp_path, 1))]
+    options = ["--target", "onnx", "--replicas", "2", "--port", str(port)]
+    process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
+    servers = [f"http://127.0.0.1:{port + index}" for index in range(2)]
+    try:
+        for server in servers:
+            with Client(server, Retries(deadline=120)) as client:
+                assert (answer_of(client) == 0.25).all()
+        for child in psutil.Process(process.pid).children():
+            child.kill()
+        with Client(servers, Retries(deadline=120)) as client:
+            assert (answer_of(client) == 0.25).all()
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=60)
+        assert process.returncode == 0 and told.count("ended with -9; again in 0.2 s") == 2
     finally:
         process.kill()
 

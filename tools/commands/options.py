@@ -318,7 +318,8 @@ class Serve:
     """Serve models over HTTP, in the form of the Open Inference Protocol (KServe's version 2).
 
     Requests that wait go through together. A model answers as soon as its first target is ready;
-    further ones take its place when they are. Stops after the answers that it owes.
+    further ones take its place when they are, and it theirs where they fail. Stops after the
+    answers that it owes.
 
     Example: triton serve model.tri -w model.safetensors -t pytorch -t native --port 8080
     """
@@ -343,6 +344,15 @@ class Serve:
         int, typer.Option(min=1, help="Requests that may wait; more get the status 429.")
     ] = 1024
     workers: Annotated[int, typer.Option(min=1, max=256, help="Batches that run at once.")] = 1
+    replicas: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=256,
+            help="So many servers, on this port and those after it, each started anew when it "
+            "dies; for a proxy or a client that knows them all.",
+        ),
+    ] = 1
     device: Device = "cpu"
     tls_cert: Annotated[
         Path | None,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import fields
+from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -34,10 +38,13 @@ from ...runtime.serving.models import Loaded, Served
 from ...runtime.serving.policy import read_policy
 from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
+from ...runtime.serving.supervisor import supervise
 from ...runtime.serving.tls import protocol_with_peers, server_context
 from ..console import note
 from ..draws import ORDINARY, draw
 from .options import Serve
+
+_PROGRAM = __name__.replace("commands.serve", "cli")
 
 
 def serve(options: Serve) -> None:
@@ -48,9 +55,12 @@ def serve(options: Serve) -> None:
     """
     if find_spec("uvicorn") is None:
         raise BackendError(f"uvicorn is missing: {install('serve')}")
+    _check_access(options)
+    if options.replicas > 1:
+        asyncio.run(supervise(_replicas(options), partial(note, "triton")))
+        return
     import uvicorn
 
-    _check_access(options)
     limits = Limits(options.batch, options.delay, options.queue, options.workers)
     deploy = deployer(options) if options.deploy else None
     app = application(served_models(options), limits, deploy)
@@ -91,6 +101,26 @@ def _check_access(options: Serve) -> None:
         )
     if policy.has_tokens and not encrypted and options.host not in ("127.0.0.1", "::1"):
         raise OptionError("tokens go over encrypted connections: give --tls-cert and --tls-key")
+
+
+def _replicas(options: Serve) -> list[list[str]]:
+    """The command of each server."""
+    if options.audit is not None or options.deploy:
+        raise OptionError("--audit and --deploy go with one server, not with --replicas")
+    last = options.port + options.replicas - 1
+    if options.port == 0 or last > 65535:
+        raise OptionError(f"--replicas: there are no {options.replicas} ports from {options.port}")
+    shared = [str(file) for file in options.files]
+    for entry in fields(options):
+        value: Any = getattr(options, entry.name)
+        if value is None or value is False or entry.name in ("files", "port", "replicas"):
+            continue
+        given = cast("list[Any]", value) if isinstance(value, list) else [value]
+        for each in given:
+            name = f"--{entry.name.replace('_', '-')}"
+            shared += [name] if each is True else [name, str(each)]
+    program = [sys.executable, "-m", _PROGRAM, "serve"]
+    return [[*program, *shared, "--port", str(port)] for port in range(options.port, last + 1)]
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -38,7 +38,10 @@ from triton_dsl.runtime.training.config import NOT_OF_THE_RUN, TrainingConfig
         ({"clip_norm": 0.0}, "clip_norm: expected a finite number above 0"),
         ({"min_delta": -1}, "min_delta"),
         ({"shuffle": 1}, "shuffle: expected true or false, got 1"),
-        ({"log_to": "mlflow"}, "log_to: expected some of tensorboard, mlflow, got 'mlflow'"),
+        (
+            {"log_to": "mlflow"},
+            "log_to: expected some of tensorboard, mlflow, prometheus, got 'mlflow'",
+        ),
         ({"log_to": ("wandb",)}, "log_to"),
         ({"log_to": ("mlflow", "mlflow")}, "log_to"),
         ({"monitor": 3}, "monitor: expected a text, got 3"),

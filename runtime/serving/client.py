@@ -1,0 +1,161 @@
+"""A client of the Open Inference Protocol that asks again, and asks others, where one fails.
+
+An inference changes nothing, so that it may be asked for twice. Not here: what a request is
+(`protocol`).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...ir.arrays import Array
+from ...ir.errors import BackendError, OptionError
+from ...ir.extras import needed
+from .protocol import DATATYPES, HEADER, NAMES
+
+_AGAIN = frozenset((429, 499, 500, 502, 503, 504))
+"""The states that another try, or another server, may not have."""
+
+
+@dataclass(frozen=True)
+class Retries:
+    """When to ask again.
+
+    Attributes:
+        deadline: seconds for a request, with all its tries.
+        pause: the longest first pause in seconds; each next one is twice as long. How long one
+            is, chance says, so that clients do not come back together.
+        longest: of the pauses.
+        timeout: seconds for one try.
+    """
+
+    deadline: float = 30.0
+    pause: float = 0.05
+    longest: float = 2.0
+    timeout: float = 10.0
+
+
+class Client:
+    """Asks one of several servers, and the others where it does not answer.
+
+    Args:
+        servers: addresses such as `http://127.0.0.1:8080`, the first choice first.
+        retries: when to ask again.
+        options: of `httpx.Client`, such as `verify`, `cert` and `headers`.
+
+    Raises:
+        BackendError: httpx is missing.
+    """
+
+    def __init__(
+        self, servers: str | Sequence[str], retries: Retries | None = None, **options: Any
+    ) -> None:
+        self._httpx = needed("httpx", "httpx", "operations")
+        self.servers = [servers] if isinstance(servers, str) else [*servers]
+        if not self.servers:
+            raise OptionError("a client needs a server")
+        self.retries = retries or Retries()
+        self._client: Any = self._httpx.Client(timeout=self.retries.timeout, **options)
+        self._next = 0
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections."""
+        self._client.close()
+
+    def infer(self, model: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The results of a model by name.
+
+        Args:
+            model: its name.
+            inputs: by name.
+
+        Raises:
+            OptionError: the request does not fit the model.
+            BackendError: no server answered before the deadline; it says why the last did not.
+        """
+        content, headers = _request(inputs)
+        end, pause = time.monotonic() + self.retries.deadline, self.retries.pause
+        while True:
+            problem = "no time was left"
+            # Where one server does not answer, the next is asked at once, and after a pause all.
+            for _ in self.servers:
+                if (left := end - time.monotonic()) <= 0:
+                    break
+                server = self.servers[self._next % len(self.servers)]
+                try:
+                    response = self._client.post(
+                        f"{server}/v2/models/{model}/infer",
+                        content=content,
+                        headers=headers,
+                        timeout=min(left, self.retries.timeout),
+                    )
+                    if response.status_code == 200:
+                        return _results(response)
+                    problem = f"{server}: {response.status_code} {_said(response)}"
+                    is_final = response.status_code not in _AGAIN
+                except (self._httpx.HTTPError, ValueError, KeyError) as error:
+                    problem = f"{server}: {str(error) or type(error).__name__}"
+                    is_final = False
+                if is_final:
+                    raise OptionError(problem)
+                self._next += 1
+            left = end - time.monotonic()
+            wait = random.uniform(0, pause)
+            if wait >= left:
+                deadline = self.retries.deadline
+                raise BackendError(f"no answer of '{model}' in {deadline:g} s; {problem}")
+            time.sleep(wait)
+            pause = min(2 * pause, self.retries.longest)
+
+
+def _request(inputs: Mapping[str, Array]) -> tuple[bytes, dict[str, str]]:
+    tensors: list[dict[str, Any]] = []
+    parts: list[bytes] = []
+    for name, array in inputs.items():
+        if array.dtype not in NAMES:
+            raise OptionError(f"input '{name}': no request holds {array.dtype}")
+        data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
+        size = {"binary_data_size": len(data)}
+        tensors.append(
+            {"name": name, "shape": [*array.shape], "datatype": NAMES[array.dtype],
+             "parameters": size}
+        )  # fmt: skip
+        parts.append(data)
+    text = json.dumps({"inputs": tensors, "parameters": {"binary_data_output": True}}).encode()
+    return b"".join([text, *parts]), {HEADER: str(len(text))}
+
+
+def _results(response: Any) -> dict[str, Array]:
+    """The results of an answer; ValueError and KeyError for one that was cut off."""
+    content, header = response.content, response.headers.get(HEADER)
+    length = len(content) if header is None else int(header)
+    results: dict[str, Array] = {}
+    for entry in json.loads(content[:length])["outputs"]:
+        dtype = DATATYPES[entry["datatype"]]
+        if (size := entry.get("parameters", {}).get("binary_data_size")) is None:
+            values = np.array(entry["data"], dtype)
+        else:
+            values = np.frombuffer(content[length : length + size], dtype.newbyteorder("<"))
+            length += size
+        results[entry["name"]] = values.reshape(entry["shape"]).astype(dtype, copy=False)
+    return results
+
+
+def _said(response: Any) -> str:
+    try:
+        return str(response.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return str(response.text)[:200]
