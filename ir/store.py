@@ -226,7 +226,10 @@ def parse_arrays(data: bytes) -> dict[str, Array]:
     """
     import safetensors
 
-    parse: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = safetensors.deserialize
+    parse = cast(
+        Callable[[bytes], list[tuple[str, dict[str, Any]]]],
+        safetensors.deserialize,  # pyright: ignore[reportUnknownMemberType]
+    )
     arrays: dict[str, Array] = {}
     try:
         for name, entry in parse(data):
