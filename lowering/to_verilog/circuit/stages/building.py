@@ -29,7 +29,7 @@ from ..module_names import ModuleNames
 from ..pacing import Pacing
 from ..pipeline import Core, Pipeline
 from .arithmetic import arithmetic_stage
-from .credits import credit_stage, enough_credits
+from .credits import credit_stage
 from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
 from .network import BuiltNetwork, Network
@@ -350,8 +350,8 @@ class Building:
         made = writer.finish({"y": signals}, part.beats)
         interval = self._interval(part, sum(width_of(*signal.bounds) for signal in signals))
         if interval and made.latency:
-            credits = enough_credits(made.latency, interval)
-            return credit_stage(name, made, layout, credits), places
+            selected = self.framings[0].words_of_block == 1
+            return credit_stage(name, made, layout, interval, selected=selected), places
         return arithmetic_stage(name, made, layout), places
 
     def _compute(self, circuit: Circuit, part: Part, values: dict[SSAValue, Signals]) -> None:

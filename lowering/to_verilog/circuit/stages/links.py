@@ -18,6 +18,9 @@ from ..memories import Memory
 from .body import StageBody, clog2
 from .stage import AnyModule, Layout, Stage
 
+_FEW_BITS = 16
+"""Of all beats of a FIFO that has registers: a RAM takes more control than that."""
+
 
 def join_stage(name: str, inputs: Sequence[Layout]) -> Stage:
     """One beat of each input, side by side, the first in the lowest bits. No registers."""
@@ -83,7 +86,8 @@ def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]
 
 
 def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
-    """A queue of `depth` beats: a register for the first, one more for two, else a RAM.
+    """A queue of `depth` beats: a register for the first, one more for two, else a RAM, or
+    registers for a few bits.
 
     A beat can leave in the cycle after it came; `in_ready` does not depend on `out_ready`.
     """
@@ -103,13 +107,40 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
         comment = "FIFO of one beat"
         return body.stage(name, comment, (layout, layout), handshake, [count])
-    ready, data, valid, parts = queued(body, depth, body.in_data[0], body.in_valid[0])
     comment = f"FIFO of {depth} beats"
+    if depth * bits <= _FEW_BITS:
+        count, handshake = LayerCount(name, comment), _shifted(body, depth)
+        return body.stage(name, comment, (layout, layout), handshake, [count])
+    ready, data, valid, parts = queued(body, depth, body.in_data[0], body.in_valid[0])
     count, handshake = (
         LayerCount(name, comment, memory_bits=(depth - 1) * bits),
         (ready, data, valid),
     )
     return body.stage(name, comment, (layout, layout), handshake, [count], parts)
+
+
+def _shifted(body: StageBody, depth: int) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """A queue that shifts with each beat that comes, and whose oldest beat is selected.
+
+    Returns:
+        in_ready, out_data, out_valid: the first and the last are registers.
+    """
+    (data,), (comes,), (out_ready,) = body.in_data, body.in_valid, body.out_ready
+    room, some = body.state(1, "room", 1), body.state(1, "some", 0)
+    held = body.state(depth.bit_length(), "held", 0)
+    moved, leaves = body.all_of(comes, room, name="moved"), body.all_of(some, out_ready)
+    changed = body.select(moved, body.add(held, 1), body.add(held, -1))
+    following = body.select(body.either(moved, leaves), changed, held, name="following")
+    body.drive(held, following)
+    body.drive(room, body.compare(following, "ult", depth))
+    body.drive(some, body.compare(following, "ne", 0))
+    oldest: SSAValue | None = None
+    for place in range(depth):
+        data = body.register(data, moved, f"beat_{place}")
+        here = body.compare(held, "eq", place + 1)
+        oldest = data if oldest is None else body.select(here, data, oldest)
+    assert oldest is not None
+    return room, oldest, some
 
 
 def queued(
@@ -189,3 +220,42 @@ def two_places(
     body.drive(first, body.select(room, data, second), free)
     body.drive(second, data, room)
     return first, valid, body.any_of(free, body.all_of(room, body.inverse(comes)))
+
+
+def turns_stage(name: str, layout: Layout) -> Stage:
+    """A queue of two beats that is ready by a register, and whose registers go by registers."""
+    bits = layout.width
+    body = StageBody([bits], [bits])
+    room, full = body.state(1, "room", 1), body.state(1, "full", 0)
+    data, valid, following = in_turns(body, room, body.in_data[0], body.in_valid[0])
+    body.drive(room, following)
+    body.drive(full, body.inverse(following))
+    comment = "Two registers that take beats in turn"
+    count = LayerCount(name, "2 registers in turn", mux_bits=bits)
+    handshake = body.inverse(full), data, valid
+    return body.stage(name, comment, (layout, layout), handshake, [count])
+
+
+def in_turns(
+    body: StageBody, room: SSAValue, data: SSAValue, comes: SSAValue
+) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """As `two_places`, but the registers take beats in turn and what goes out is selected.
+
+    A register for each says a cycle before that it may take what there is: a net with many readers
+    takes most of a period on small fabrics, where nothing then stands before it.
+    """
+    (out_ready,) = body.out_ready
+    valid, given = body.state(1, "out_valid", 0), body.state(1, "given", 0)
+    leaves, waits = body.all_of(valid, out_ready), body.all_of(valid, body.inverse(out_ready))
+    body.drive(valid, body.any_of(comes, body.inverse(room), waits))
+    following = body.any_of(body.inverse(waits), body.all_of(room, body.inverse(comes)))
+    # Whose turn it is to take: the other's than that which gives, where one beat is there.
+    turn = body.either(given, body.all_of(valid, room))
+    after = body.either(turn, body.all_of(comes, room))
+    words: list[SSAValue] = []
+    for index, chosen in enumerate((body.inverse(after), after)):
+        takes = body.state(1, f"takes_{index}", int(not index))
+        body.drive(takes, body.all_of(following, chosen))
+        words.append(body.register(data, takes, f"word_{index}"))
+    body.drive(given, body.either(given, leaves))
+    return body.select(given, words[1], words[0]), valid, following

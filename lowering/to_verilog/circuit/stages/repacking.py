@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from ..circuit import LayerCount
 from .body import Counter, StageBody
-from .links import two_places
+from .links import in_turns
 from .stage import Layout, Stage
 
 
@@ -85,22 +85,25 @@ def collect_stage(
         name: of the stage.
         input: what comes in.
         output: what the bits of a block are; those above are left out.
-        count: beats of a block.
+        count: beats of a block; of one there are no registers.
         order: the elements that are wanted of a beat.
         bits: of a beat within a block.
     """
     width = output.width
     body = StageBody([input.width], [width])
-    valid, ready, moved = body.taking()
     value = arranged(body, input, order, bits)
+    if count == 1:
+        data = body.extract(value, 0, width)
+        handshake = body.out_ready[0], data, body.in_valid[0]
+        return body.stage(name, f"{bits} bits as a beat", (input, output), handshake, [])
+    valid, ready, moved = body.taking()
     at = _Places(body, count, input.beats)
     parts: list[SSAValue] = []
     for index, place in enumerate(at.places):
         own = min(bits, width - index * bits)
         if own > 0:
             part = body.extract(value, 0, own)
-            here = moved if count == 1 else body.all_of(moved, place)
-            parts.append(body.register(part, here, f"part_{index}"))
+            parts.append(body.register(part, body.all_of(moved, place), f"part_{index}"))
     at.step(moved)
     body.drive(valid, body.all_of(moved, at.last), ready)
     comment = f"{count} beats of {bits} bits side by side"
@@ -142,7 +145,7 @@ def spread_stage(
             piece = body.register(body.select(free, value, piece), steps, f"piece_{index}")
     assert piece is not None
     given = body.extract(piece, 0, output.width)
-    data, out_valid, has_room = two_places(body, room, given, sent)
+    data, out_valid, has_room = in_turns(body, room, given, sent)
     is_free = body.any_of(body.inverse(holds), body.all_of(has_room, last))
     body.drive(room, has_room)
     body.drive(free, is_free)

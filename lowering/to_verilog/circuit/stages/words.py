@@ -14,7 +14,7 @@ from xdsl.dialects import comb
 from ..circuit import LayerCount
 from ..framing import Framing
 from .body import StageBody
-from .links import fifo_stage, fork_stage
+from .links import fifo_stage, fork_stage, turns_stage
 from .network import Network
 from .repacking import collect_stage, raw, spread_stage
 from .stage import Layout, Stage
@@ -36,27 +36,21 @@ def beats_of_words(network: Network, framing: Framing, layout: Layout) -> tuple[
         layout: of the beats.
     """
     add = _Adding(network)
-    (words,) = add(fifo_stage(add.name("words_in"), network.layouts[0], 2), 0)
+    (words,) = add(turns_stage(add.name("words_in"), network.layouts[0]), 0)
     words, marks = add(fork_stage(add.name("words"), network.layouts[words], [[0], [1]]), words)
     # Buffers of a bit on both sides keep the queue of marks out of the ready of words.
     (marks,) = add(fifo_stage(add.name("marks_in"), network.layouts[marks], 2), marks)
     (marks,) = add(last_stage(add.name("mark"), network.layouts[marks]), marks)
     marks = network.fifo(add.name("marks"), marks)
     (marks,) = add(fifo_stage(add.name("marks_out"), network.layouts[marks], 2), marks)
-    (words,) = add(fifo_stage(add.name("words_sent"), network.layouts[words], 2), words)
-    count = framing.beats_of_block
+    count, together = framing.beats_of_block, framing.words_of_block
     block = layout if count == 1 else raw(framing.block, -(-framing.beats // count))
-    (beats,) = add(
-        collect_stage(
-            add.name("collect_in"),
-            network.layouts[words],
-            block,
-            framing.words_of_block,
-            [0],
-            framing.width,
-        ),
-        words,
+    if together > 1:
+        (words,) = add(turns_stage(add.name("words_sent"), network.layouts[words]), words)
+    stage = collect_stage(
+        add.name("collect_in"), network.layouts[words], block, together, [0], framing.width
     )
+    (beats,) = add(stage, words)
     if count > 1:
         bits = 8 * framing.beat_bytes
         name = add.name("spread_in")
@@ -90,7 +84,6 @@ def words_of_beats(
     )
     (channel,) = add(stage, channel)
     (channel,) = add(_mark_stage(add.name("marked"), framing), channel, marks)
-    (channel,) = add(fifo_stage(add.name("words_out"), network.layouts[channel], 2), channel)
     return channel
 
 

@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from triton_dsl.lowering.to_verilog.circuit.stages.links import fifo_stage
+from triton_dsl.lowering.to_verilog.circuit.circuit import Search
+from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
+from triton_dsl.lowering.to_verilog.circuit.pipeline import Pipeline
+from triton_dsl.lowering.to_verilog.circuit.signals import Signal
+from triton_dsl.lowering.to_verilog.circuit.stages.credits import credit_stage
+from triton_dsl.lowering.to_verilog.circuit.stages.links import fifo_stage, turns_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.repacking import (
     collect_stage,
     raw,
@@ -83,8 +88,24 @@ ORDER = """\
   end
 """
 
+
+def pipeline(interval: int, *, selected: bool = False) -> Stage:
+    """A pipeline of three registers that never waits."""
+    writer = Pipeline("core", {"x": raw(1, 1)}, Pacing(), Search())
+    wire = writer.elements[0][0].wire
+    assert wire is not None
+    writer.circuit.begin("x", "x")
+    core = writer.finish({"y": [Signal(writer.circuit.at(wire, 3))]})
+    return credit_stage("dut", core, raw(1, 1), interval, selected=selected)
+
+
 STAGES: dict[str, tuple[Callable[[], Stage], int, int]] = {
     "buffer": (lambda: fifo_stage("dut", raw(1, 1), 2), 1, 1),
+    "in turns": (lambda: turns_stage("dut", raw(1, 1)), 1, 1),
+    "few bits": (lambda: fifo_stage("dut", raw(1, 1), 4), 1, 1),
+    "pipeline": (lambda: pipeline(1), 1, 1),
+    "pipeline, spaced": (lambda: pipeline(3), 1, 1),
+    "pipeline behind a selection": (lambda: pipeline(4, selected=True), 1, 1),
     "collect": (lambda: collect_stage("dut", raw(1, 6), raw(3, 2), 3, [0], 1), 3, 6),
     "collect in part": (lambda: collect_stage("dut", raw(1, 5), raw(3, 2), 3, [0], 1), 3, 5),
     "spread": (lambda: spread_stage("dut", raw(3, 2), raw(1, 6), 3, [0], 1), 3, 6),
@@ -116,8 +137,8 @@ def proved(
     for name, content in files.items():
         (folder / name).write_text(content)
     script = (
-        f"read_verilog -formal {' '.join(files)}; prep -top proof -flatten; async2sync; "
-        f"opt -full; sat {options} -set-assumes -prove-asserts -verify proof"
+        f"read_verilog -formal {' '.join(files)}; prep -top proof -flatten; memory_map; "
+        f"async2sync; opt -full; sat {options} -set-assumes -prove-asserts -verify proof"
     )
     done = subprocess.run(
         ["yosys", "-p", script], cwd=folder, capture_output=True, text=True, check=False
