@@ -224,11 +224,12 @@ def _unlaid(e: Builder, x: SSAValue, weight: SSAValue) -> tuple[SSAValue, SSAVal
 def window(e: Builder, node: Node, x: SSAValue, kernel: list[int]) -> Window:
     """The window of an operator over the image x, channels first."""
     image = list(e.sizes(x)[2:])
-    strides = [node.integer("strideH"), node.integer("strideW")]
-    dilation = [node.integer(f"dilation{axis}Factor", 1) for axis in "HW"]
+    axes = "DHW"[-len(kernel) :]
+    strides = [node.integer(f"stride{axis}") for axis in axes]
+    dilation = [node.integer(f"dilation{axis}Factor", 1) for axis in axes]
     same = node.integer("padding") == SAME
     attributes: dict[str, AttributeValue] = {"strides": strides, "dilations": dilation}
-    if same and any(isinstance(size, Free) for size in image) and strides == [1, 1]:
+    if same and any(isinstance(size, Free) for size in image) and set(strides) == {1}:
         # Without strides the pads do not depend on the image.
         total = [d * (k - 1) for k, d in zip(kernel, dilation, strict=True)]
         attributes["pads"] = [*(n // 2 for n in total), *(n - n // 2 for n in total)]
@@ -241,16 +242,23 @@ def _kernel(e: Builder, weight: SSAValue) -> list[int]:
     return e.shape(weight, "kernel")[2:]
 
 
-def _check_images(e: Builder, *values: SSAValue) -> None:
-    if any(e.rank(value) != 4 for value in values):
-        raise ProblemError("it takes images and weights of rank 4")
+def _check_images(e: Builder, *values: SSAValue, rank: int = 4) -> None:
+    if any(e.rank(value) != rank for value in values):
+        raise ProblemError(f"it takes images and weights of rank {rank}")
+
+
+_WEIGHTS = {
+    "CONV_2D": (0, 3, 1, 2),
+    "CONV_3D": (4, 3, 0, 1, 2),
+    "DEPTHWISE_CONV_2D": (3, 0, 1, 2),
+}
+"""The axes of weights, as those of outputs, inputs and the window."""
 
 
 def _conv(e: Builder, node: Node) -> SSAValue:
-    depthwise = node.kind == "DEPTHWISE_CONV_2D"
-    _check_images(e, node[0], node[1])
-    x = e.first(node[0])
-    weight = e.permute(node[1], [3, 0, 1, 2] if depthwise else [0, 3, 1, 2])
+    order = _WEIGHTS[node.kind]
+    _check_images(e, node[0], node[1], rank=len(order))
+    x, weight = e.first(node[0]), e.permute(node[1], order)
     channels, (depth,) = e.sizes(x)[1], e.shape(weight)[1:2]
     if isinstance(channels, Free) or not depth or channels % depth:
         raise ProblemError(f"{channels} channels do not fall into groups of {depth}")
@@ -307,6 +315,7 @@ def _batch_matmul(e: Builder, node: Node) -> SSAValue:
 RULES: dict[str, Rule] = {
     "BATCH_MATMUL": _batch_matmul,
     "CONV_2D": _conv,
+    "CONV_3D": _conv,
     "DEPTHWISE_CONV_2D": _conv,
     "FULLY_CONNECTED": _fully_connected,
     "TRANSPOSE_CONV": _transpose_conv,

@@ -79,6 +79,11 @@ TABLES: dict[str, tuple[int, str]] = {
         "padding:b strideW:i strideH:i fusedActivationFunction:b dilationWFactor:i=1 "
         "dilationHFactor:i=1",
     ),
+    "Conv3DOptions": (
+        106,
+        "padding:b strideD:i strideW:i strideH:i fusedActivationFunction:b dilationDFactor:i=1 "
+        "dilationWFactor:i=1 dilationHFactor:i=1",
+    ),
     "CumsumOptions": (102, "exclusive:? reverse:?"),
     "DepthToSpaceOptions": (94, "blockSize:i"),
     "DepthwiseConv2DOptions": (

@@ -73,6 +73,7 @@ OPTIONS: dict[str, str] = {
     "CAST": "CastOptions",
     "CONCATENATION": "ConcatenationOptions",
     "CONV_2D": "Conv2DOptions",
+    "CONV_3D": "Conv3DOptions",
     "COS": "CosOptions",
     "CUMSUM": "CumsumOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",

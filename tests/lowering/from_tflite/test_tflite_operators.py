@@ -231,6 +231,17 @@ def test_convolutions(bench: Any) -> None:
                 depthMultiplier=2, **WINDOW, **plain)  # fmt: skip
 
 
+@pytest.mark.parametrize(("padding", "sizes"), [(0, (3, 3, 6)), (1, (2, 1, 4))])
+def test_convolutions_in_three_dimensions(
+    bench: Any, padding: int, sizes: tuple[int, int, int]
+) -> None:
+    inputs = [bench.tensor("x", (2, 5, 6, 6, 3)), bench.constant(floats(1, 2, 4, 3, 3, 4)),
+              bench.constant(floats(2, 4))]  # fmt: skip
+    bench.check("CONV_3D", inputs, bench.tensor("y", (2, *sizes, 4)), padding=padding, strideD=2,
+                strideH=2, strideW=1, dilationDFactor=1, dilationHFactor=1, dilationWFactor=1,
+                fusedActivationFunction=1)  # fmt: skip
+
+
 @pytest.mark.parametrize(("padding", "sizes"), [(0, (12, 8)), (1, (13, 9))])
 def test_transposed_convolutions(bench: Any, padding: int, sizes: tuple[int, int]) -> None:
     shape = (2, *sizes, 5)
