@@ -41,6 +41,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending.time, "sleep", lambda seconds: None)  # pyright: ignore[reportUnknownArgumentType]
 
 
+@pytest.mark.slow
 def test_a_network_goes_there_and_back(hub: Hub) -> None:
     torch.manual_seed(0)
     model = TernaryMNISTNet().eval()

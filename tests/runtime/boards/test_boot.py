@@ -107,7 +107,7 @@ def flipped(content: bytes, at: int) -> bytes:
     return content[:at] + bytes([content[at] ^ 0x10]) + content[at + 1 :]
 
 
-@pytest.mark.parametrize("board", ["cortex-m4", "riscv32"])
+@pytest.mark.parametrize("board", ["cortex-m4", pytest.param("riscv32", marks=pytest.mark.slow)])
 def test_boards_start_the_image_of_the_manifest_alone(
     board: str, require_tool: Callable[[str, str], str]
 ) -> None:

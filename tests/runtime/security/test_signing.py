@@ -95,6 +95,7 @@ def test_what_openssl_signed_is_verified_here(keys: Keys, model: Path, tmp_path:
     verify_signature(model, tmp_path / "s", public_key=keys["signer.pub"])
 
 
+@pytest.mark.slow
 def test_the_reference_command_and_this_agree(keys: Keys, model: Path, tmp_path: Path) -> None:
     def reference(*words: str) -> int:
         command = [sys.executable, "-m", "model_signing", *words]

@@ -433,6 +433,7 @@ def test_certificates_that_are_none_are_told(authority: Authority, tmp_path: Pat
             server_context(*files)
 
 
+@pytest.mark.slow
 def test_the_command_serves_over_tls_to_users_alone(
     authority: Authority, policy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
