@@ -89,7 +89,8 @@ class _Timing:
                 self.users[value].append(index)
         self.end = max((self.made[value] for value in results), default=0)
         # How many steps read each value in each cycle.
-        self.reads = [[0] * (max(self.cycles, default=0) + 1) for _ in widths]
+        never = [0] * (max(self.cycles, default=0) + 1)
+        self.reads = [never.copy() for _ in widths]
         for index, step in enumerate(self.steps):
             for value in step.reads:
                 self.reads[value][self.cycles[index] - 1] += 1

@@ -132,8 +132,8 @@ class HeapPlan:
         for level, row in self.rows:
             made |= {net: level for net, _ in row.gives()}
             last |= {net: max(last.get(net, 0), level) for net in row.reads()}
-        end = {literal >> 1: self.levels + 1 for word in self.words for literal in word.literals}
-        return sum((last | end).get(net, level) - level for net, level in made.items())
+        last |= {literal >> 1: self.levels + 1 for word in self.words for literal in word.literals}
+        return sum(last.get(net, level) - level for net, level in made.items())
 
     def evaluate(self, numbers: Sequence[int]) -> list[int]:
         """The outputs for numbers as they are before their powers of two."""

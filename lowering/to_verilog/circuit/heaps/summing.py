@@ -102,10 +102,10 @@ def _take(bits: list[int], count: int, *, plain: bool) -> tuple[list[int], int |
             if not bits[place] & 1:
                 extra = bits.pop(place)
                 break
-    bits.sort(key=lambda literal: not literal & 1)
-    taken = bits[:count]
-    del bits[:count]
-    return taken, extra
+    ordered = [literal for literal in bits if literal & 1]
+    ordered += [literal for literal in bits if not literal & 1]
+    bits[:] = ordered[count:]
+    return ordered[:count], extra
 
 
 def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constant: int) -> Row:
