@@ -26,6 +26,9 @@ SOURCES, SINKS = 0, 1
 WINDOW = 8
 """How many pairs the choice `small` looks at."""
 
+Step = tuple[int, int, int]
+"""Two nodes of a side and the relation of their signs."""
+
 SidedStep = tuple[int, int, int, int]
 """(side, a, b, sign); the new node has the next number of its side."""
 
@@ -41,7 +44,7 @@ class Factoring:
         self,
         matrix: NDArray[np.int8],
         max_depth: int | None = None,
-        steps: Sequence[tuple[int, int, int]] = (),
+        steps: Sequence[Step] = (),
     ) -> None:
         """A matrix, or what `steps` (a, b, sign) between sources have left of one."""
         sources, sinks = matrix.shape
@@ -80,6 +83,14 @@ class Factoring:
         columns = self.terms[SINKS]
         return sum(bool(columns[j]) or j in fed for j in range(self.outputs))
 
+    def made(self) -> tuple[dict[int, Step], dict[int, Step]]:
+        """For each side the nodes that steps made."""
+        nodes: tuple[dict[int, Step], dict[int, Step]] = {}, {}
+        first = self.inputs, self.outputs
+        for side, a, b, sign in self.steps:
+            nodes[side][first[side] + len(nodes[side])] = a, b, sign
+        return nodes
+
     def common(self, side: int, a: int, b: int, sign: int) -> list[int]:
         """The nodes of the other side where a and b meet with the relation `sign`, in order."""
         x, y = self.terms[side][a], self.terms[side][b]
@@ -91,8 +102,7 @@ class Factoring:
     def _within_depth(self, side: int, a: int, b: int, columns: list[int]) -> list[int]:
         """Those of the places `columns` where a step keeps to the depth limit."""
         if side == SOURCES:
-            x, y = 1 << self.depth[a], 1 << self.depth[b]
-            more = 2 * max(x, y) - x - y
+            more = self._deeper(a, b)
             return [k for k in columns if self.load[k] + more <= self.limit[k]]
         moved = sum(1 << self.depth[k] for k in columns)
         more = _power_at_least(moved) - moved
@@ -101,35 +111,74 @@ class Factoring:
 
     def merge(self, side: int, a: int, b: int, sign: int, common: list[int]) -> int:
         """Put a new node in the place of a and b at the nodes `common`; its number."""
+        n = len(self.terms[side])
+        self.put(side, n, (a, b, sign), common)
+        self.steps.append((side, a, b, sign))
+        return n
+
+    def put(self, side: int, n: int, step: Step, common: list[int]) -> None:
+        """Let the node n stand for two at the nodes `common`: a new one, or one taken back."""
+        a, b, _ = step
         mine, theirs = self.terms[side], self.terms[1 - side]
-        x, y = mine[a], mine[b]
-        n = len(mine)
-        new: dict[int, int] = {}
+        if n == len(mine):
+            mine.append({})
+        x, y, new = mine[a], mine[b], mine[n]
         for k in common:
             new[k] = x.pop(k)
             del y[k]
             other = theirs[k]
             del other[a], other[b]
             other[n] = new[k]
-        mine.append(new)
-        self.steps.append((side, a, b, sign))
         if self.max_depth is not None:
-            self._account(side, a, b, common)
-        return n
+            self._account(side, n, a, b, common)
 
-    def _account(self, side: int, a: int, b: int, common: list[int]) -> None:
+    def take_back(self, side: int, n: int, step: Step) -> list[int]:
+        """Put two nodes in the place of n, of which nothing else was made; where it stood."""
+        a, b, sign = step
+        mine, theirs = self.terms[side], self.terms[1 - side]
+        new, mine[n] = mine[n], {}
+        x, y = mine[a], mine[b]
+        for k, s in new.items():
+            other = theirs[k]
+            del other[n]
+            x[k] = other[a] = s
+            y[k] = other[b] = s * sign
+        if self.max_depth is not None:
+            if side == SOURCES:
+                less = self._deeper(a, b)
+                for k in new:
+                    self.load[k] -= less
+            else:
+                for j in (a, b):
+                    self.load[j] -= self.limit[n] - self.load[n]
+        return list(new)
+
+    def forget(self, side: int) -> None:
+        """Leave out the last node of a side, which was taken back."""
+        self.terms[side].pop()
+        if self.max_depth is not None:
+            for values in (self.depth,) if side == SOURCES else (self.load, self.limit):
+                values.pop()
+
+    def _deeper(self, a: int, b: int) -> int:
+        """What the sum of two sources loads a sink with more than the two do."""
+        x, y = self.depth[a], self.depth[b]
+        return (2 << max(x, y)) - (1 << x) - (1 << y)
+
+    def _account(self, side: int, n: int, a: int, b: int, common: list[int]) -> None:
         if side == SOURCES:
-            x, y = self.depth[a], self.depth[b]
-            self.depth.append(1 + max(x, y))
+            _set(self.depth, n, 1 + max(self.depth[a], self.depth[b]))
+            more = self._deeper(a, b)
             for k in common:
-                self.load[k] += (2 << max(x, y)) - (1 << x) - (1 << y)
+                self.load[k] += more
             return
         moved = sum(1 << self.depth[k] for k in common)
-        weight = _power_at_least(moved)
+        # A node that comes back has the room that it had: steps within it may come back too.
+        weight = _power_at_least(moved) if n == len(self.limit) else self.limit[n]
         for j in (a, b):
             self.load[j] += weight - moved
-        self.load.append(moved)
-        self.limit.append(weight)
+        _set(self.load, n, moved)
+        _set(self.limit, n, weight)
 
     def share_pairs(self, side: int, least: int, choice: str, random: Random) -> None:
         """Take the pair of `side` with the most places, again and again, down to `least` places.
@@ -220,6 +269,11 @@ class Factoring:
                     pair = (a, b, s * t)
                     counts[pair] = counts.get(pair, 0) + 1
         return counts
+
+
+def _set(values: list[int], place: int, value: int) -> None:
+    """Write a value, at the end of a list or in it."""
+    values[place : place + 1] = [value]
 
 
 def _power_at_least(value: int) -> int:

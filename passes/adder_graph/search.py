@@ -5,9 +5,7 @@ three sinks or more, then pairs of sinks (`K`) that have two sources or more in 
 with sources gives the fewest adders; to begin with sinks, the fewest bits, as the shared sums are
 narrower.
 
-A *repair* replays the steps of the best factoring without a few of them, drawn by chance, and goes
-on greedily; the result is kept when it is no worse. Repairs make small matrices 2 to 8 % cheaper; a
-large one has too many places for them, and its ways are tried again with other ties instead.
+A *repair* takes a few steps back where they stand and looks for better ones (see `repairs`).
 
 Both go on while the work done is below a budget. Work is counted and not timed (a unit is about a
 microsecond on a processor of 2024), and the chance is seeded, so the same matrix and options give
@@ -17,7 +15,6 @@ the same graph on every machine.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import count
 from random import Random
 
 import numpy as np
@@ -27,7 +24,8 @@ from ...ir.errors import LoweringError, OptionError
 from .bit_rows import Step, share_pairs
 from .emission import emit
 from .factoring import SINKS, SOURCES, Factoring
-from .graph import AdderGraph, InputRange
+from .graph import AdderGraph, InputRange, width_of
+from .repairs import Repairs
 
 COSTS = ("bits", "adders", "depth")
 
@@ -64,12 +62,8 @@ _FEW_BITS = (
 """Ways in the order in which they are tried: phases, and the choice among equals of a first phase
 on sources (see `bit_rows`) and of all others (see `factoring`)."""
 
-_REPAIRS = tuple(_phases(text) for text in ("K2 S2", "K3 S3 K2 S2", "S3 K2 S2", "S2 K2"))
-_REPAIRABLE = 1000
-"""The most steps of a factoring that repairs are tried on."""
-
-_DROPPED = (2, 4, 3, 8)
-"""How many steps a repair leaves out, on average."""
+_WAYS = 0.3
+"""The share of the work that goes to ways; one is always gone."""
 
 
 @dataclass(frozen=True)
@@ -176,36 +170,31 @@ class _Search:
         self.last = 0.0
 
     def run(self, budget: float) -> AdderGraph:
-        """The best graph that the work `budget` finds; half of it at most goes to new ways."""
+        """The best graph that the work `budget` finds: by ways, then by repairs of the best."""
         ways = _FEW_BITS if self.cost == "bits" else _FEW_ADDERS
         random = Random(0)
         best: _Trial | None = None
-        for attempt in count():
-            repairable = best is not None and len(best.factoring.steps) <= _REPAIRABLE
-            limit = budget / 2 if repairable else budget
-            if best is not None and self.work + self.last > limit:
+        for text, first, later in ways:
+            if best is not None and self.work + self.last > budget * _WAYS:
                 break
-            text, first, later = ways[attempt % len(ways)]
-            if attempt >= len(ways):
-                first = later = "random"
             trial = self._trial(self._factored(_phases(text), first, later, random))
             if best is None or trial.score < best.score:
                 best = trial
-            if attempt + 1 >= len(ways) and len(best.factoring.steps) <= _REPAIRABLE:
-                break
         assert best is not None
-        attempt = 0
-        while self.work + self.last <= budget and best.factoring.steps:
-            chosen = "small" if attempt % 2 else "random"
-            dropped = _DROPPED[attempt // 2 % len(_DROPPED)] / len(best.factoring.steps)
-            factoring = self._replayed(best.factoring, dropped, random)
-            for side, least in _REPAIRS[attempt % len(_REPAIRS)]:
-                factoring.share_pairs(side, least, chosen, random)
-            trial = self._trial(factoring)
-            if trial.score <= best.score:
-                best = trial
-            attempt += 1
-        return emit(best.factoring)
+        graph = emit(best.factoring)
+        if self.work >= budget or not best.factoring.steps:
+            return graph
+        bits = width_of(self.inputs.low, self.inputs.high) if self.cost == "bits" else None
+        repairs = Repairs(best.factoring, random, bits)
+        while self.work + repairs.work < budget:
+            repairs.repair()
+        return self._better(graph, emit(repairs.result()))
+
+    def _better(self, one: AdderGraph, other: AdderGraph) -> AdderGraph:
+        """The one with fewer bits where these count, else with fewer adders; else the other."""
+        if self.cost == "bits":
+            return one if one.bits(self.inputs) < other.bits(self.inputs) else other
+        return one if one.adders < other.adders else other
 
     def _trial(self, factoring: Factoring) -> _Trial:
         score: Score
@@ -232,21 +221,4 @@ class _Search:
         factoring.work += work
         for side, least in rest:
             factoring.share_pairs(side, least, later, random)
-        return factoring
-
-    def _replayed(self, best: Factoring, dropped: float, random: Random) -> Factoring:
-        """The steps of `best`, each but with the chance `dropped`, on the whole matrix again."""
-        factoring = Factoring(self.matrix, self.max_depth)
-        numbers: tuple[list[int], list[int]] = (
-            list(range(best.inputs)),
-            list(range(best.outputs)),
-        )
-        for side, a, b, sign in best.steps:
-            x, y = numbers[side][a], numbers[side][b]
-            node = -1
-            if x >= 0 and y >= 0 and random.random() >= dropped:
-                common = factoring.common(side, x, y, sign)
-                if len(common) >= 2:
-                    node = factoring.merge(side, x, y, sign, common)
-            numbers[side].append(node)
         return factoring
