@@ -109,14 +109,19 @@ class Session(ABC):
         self._length = length
         self._tokens = self._tokens[:length]
 
+    def shared(self, tokens: Sequence[int]) -> int:
+        """How many of the first of these, but for the last, it was told at first."""
+        pairs = zip(self._tokens, tokens[:-1], strict=False)
+        same = min(len(self._tokens), len(tokens) - 1)
+        return next((n for n, (a, b) in enumerate(pairs) if a != b), same)
+
     def keep(self, tokens: Sequence[int]) -> int:
         """Forget all tokens that are not the beginning of these, and the last of these.
 
         Returns:
             How many are left: those behind are to be told.
         """
-        pairs = enumerate(zip(self._tokens, tokens[:-1], strict=False))
-        same = next((n for n, (a, b) in pairs if a != b), min(len(self._tokens), len(tokens) - 1))
+        same = self.shared(tokens)
         self.rewind(same)
         return same
 

@@ -1,4 +1,7 @@
-"""The application: addresses of the Open Inference Protocol, health, figures for Prometheus."""
+"""The application: addresses of the Open Inference Protocol, health, figures for Prometheus.
+
+Those of language models are in `text_routes`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from ...ir.version import __version__
 from .batching import Busy, Limits
 from .models import Served
 from .protocol import HEADER, Request, answer, describe
+from .text_routes import ServedText, add_text_routes
 
 MOST_BYTES = 64 << 20
 """The longest body that a request may have."""
@@ -28,7 +32,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 
 
 def application(
-    models: Sequence[Served], limits: Limits | None = None, deploy: Deploy | None = None
+    models: Sequence[Served],
+    limits: Limits | None = None,
+    deploy: Deploy | None = None,
+    texts: Sequence[ServedText] = (),
 ) -> Any:
     """A FastAPI application that serves models; it loads them when it starts.
 
@@ -36,6 +43,7 @@ def application(
         models: by different names.
         limits: how requests are gathered.
         deploy: makes models of what is put to `/v2/models/NAME`; without it nothing is taken there.
+        texts: language models, whose addresses are those of OpenAI.
 
     Raises:
         BackendError: FastAPI or prometheus-client is missing.
@@ -84,11 +92,13 @@ def application(
         async def load_all() -> None:
             for model in models:
                 await load(model)
+            for text in texts:
+                await text.load(limits.waiting)
 
         task = asyncio.create_task(load_all())
         yield
         task.cancel()
-        for model in served.values():
+        for model in (*served.values(), *texts):
             await model.close()
 
     app = fastapi.FastAPI(title="Triton DSL", version=__version__, lifespan=lifespan)
@@ -120,7 +130,8 @@ def application(
 
     @app.get("/v2/health/ready")
     async def all_ready() -> Any:
-        is_ready = all(model.batcher is not None for model in served.values())
+        loaded = [model.batcher for model in served.values()] + [text.writer for text in texts]
+        is_ready = all(each is not None for each in loaded)
         return fastapi.responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 
     @app.get("/v2/models/{name}/ready")
@@ -146,6 +157,25 @@ def application(
         text = prometheus.generate_latest(registry)
         return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
 
+    async def body_of(request: fastapi.Request, what: str = "request") -> bytes:
+        try:
+            return await _body(request)
+        except _TooLong:
+            said = f"the {what} is longer than {MOST_BYTES} bytes"
+            raise fastapi.HTTPException(413, said) from None
+        except ClientDisconnect:
+            raise fastapi.HTTPException(499, "the client has gone") from None
+
+    async def plain_body_of(request: fastapi.Request) -> bytes:
+        if (coding := request.headers.get("content-encoding", "identity")) != "identity":
+            said = f"the body is to come as it is, not in the coding {coding!r}"
+            raise fastapi.HTTPException(415, said)
+        return await body_of(request)
+
+    def note(name: str, status: int, seconds: float) -> None:
+        latency.labels(name).observe(seconds)
+        requests.labels(name, str(status)).inc()
+
     async def infer(request: fastapi.Request) -> Any:
         start, name = time.perf_counter(), request.path_params["name"]
         try:
@@ -153,15 +183,12 @@ def application(
         except fastapi.HTTPException as error:
             response = refused(error.status_code, str(error.detail))
             name = name if name in served else ""  # a figure for each name that comes would grow
-        latency.labels(name).observe(time.perf_counter() - start)
-        requests.labels(name, str(response.status_code)).inc()
+        note(name, response.status_code, time.perf_counter() - start)
         return response
 
     async def respond(model: Served, request: fastapi.Request) -> Any:
-        if (coding := request.headers.get("content-encoding", "identity")) != "identity":
-            return refused(415, f"the body is to come as it is, not in the coding {coding!r}")
+        body = await plain_body_of(request)
         try:
-            body = await _body(request)
             header = request.headers.get(HEADER)
             # The model may have been replaced by its next form meanwhile.
             loaded, batcher = model.loaded, model.batcher
@@ -169,10 +196,6 @@ def application(
                 return refused(503, f"model '{model.name}' is not there any more")
             asked = Request(body, None if header is None else _length(header), loaded.signature)
             results = await batcher.submit(asked.inputs, asked.samples)
-        except _TooLong:
-            return refused(413, f"the request is longer than {MOST_BYTES} bytes")
-        except ClientDisconnect:
-            return refused(499, "the client has gone")
         except OptionError as error:
             return refused(400, str(error))
         except Busy:
@@ -193,11 +216,9 @@ def application(
             return refused(400, "a model's name has letters, digits, '.', '-' and '_'")
         assert deploy is not None
         try:
-            made = await asyncio.to_thread(deploy, name, await _body(request))
-        except _TooLong:
-            return refused(413, f"the package is longer than {MOST_BYTES} bytes")
-        except ClientDisconnect:
-            return refused(499, "the client has gone")
+            made = await asyncio.to_thread(deploy, name, await body_of(request, "package"))
+        except fastapi.HTTPException as error:
+            return refused(error.status_code, str(error.detail))
         except TritonError as error:
             return refused(400, str(error))
         async with changing:
@@ -225,6 +246,8 @@ def application(
     # A plain route: what FastAPI does to arguments and results takes half as long again.
     app.add_route("/v2/models/{name}/infer", infer, methods=["POST"])
     app.add_route("/v2/models/{name}/versions/1/infer", infer, methods=["POST"])
+    if texts:
+        add_text_routes(app, texts, plain_body_of, note)
     return app
 
 

@@ -318,8 +318,8 @@ class Serve:
     """Serve models over HTTP, in the form of the Open Inference Protocol (KServe's version 2).
 
     Requests that wait go through together. A model answers as soon as its first target is ready;
-    further ones take its place when they are, and it theirs where they fail. Stops after the
-    answers that it owes.
+    further ones take its place when they are, and it theirs where they fail. Language models are
+    served in the form of OpenAI's completions and chats. Stops after the answers that it owes.
 
     Example: triton serve model.tri -w model.safetensors -t pytorch -t native --port 8080
     """
@@ -372,6 +372,10 @@ class Serve:
     deploy: Annotated[
         bool, typer.Option("--deploy", help="Take packages from those who may by --policy.")
     ] = False
+    texts: Annotated[
+        int, typer.Option(min=1, max=4096, help="Texts that a language model writes at once.")
+    ] = 4
+    tokenizer: TokenizerFile = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +26,7 @@ from ...ir.extras import install
 from ...ir.interpreter import entry_function
 from ...ir.value_names import argument_names, result_names
 from ...lowering.engine import engine_of, engine_type
+from ...lowering.generation.language_model import open_language_model, open_tokenizer
 from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
 from ...lowering.packages.package import read_package
@@ -39,7 +41,9 @@ from ...runtime.serving.policy import read_policy
 from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
 from ...runtime.serving.supervisor import supervise
+from ...runtime.serving.text_routes import ServedText
 from ...runtime.serving.tls import protocol_with_peers, server_context
+from ...runtime.serving.writing import TextModel
 from ..console import note
 from ..draws import ORDINARY, draw
 from .options import Serve
@@ -63,7 +67,8 @@ def serve(options: Serve) -> None:
 
     limits = Limits(options.batch, options.delay, options.queue, options.workers)
     deploy = deployer(options) if options.deploy else None
-    app = application(served_models(options), limits, deploy)
+    texts = served_texts(options)
+    app = application(served_models(options), limits, deploy, texts)
     if options.policy is not None:
         audit = None if options.audit is None else AuditLog(options.audit)
         app = Guard(app, read_policy(options.policy), audit)
@@ -79,7 +84,7 @@ def serve(options: Serve) -> None:
         # The port 0 stands for any that is free: the socket knows which.
         port: int = opened.getsockname()[1]
         host = f"[{options.host}]" if ":" in options.host else options.host
-        note("triton", f"listening on {scheme}://{host}:{port}/v2")
+        note("triton", f"listening on {scheme}://{host}:{port}/{'v1' if texts else 'v2'}")
         server.run(sockets=[opened])
 
 
@@ -138,20 +143,60 @@ def served_models(options: Serve) -> list[Served]:
         OptionError: two files of one stem, weights for several models, or no such engine.
         TritonError: a file cannot be imported.
     """
-    names = [file.stem for file in options.files]
+    names = [_name(file) for file in options.files]
     if len(set(names)) != len(names):
         raise OptionError(f"models need names of their own, got the stems {sorted(names)}")
+    files = [file for file in options.files if not _writes(file)]
     if options.weights is not None and len(names) > 1:
         raise OptionError("--weights goes with one model")
     targets = options.target or ["native"]
-    for target in targets:
+    for target in targets if files else ():
         engine_type(get_target(parse_target_spec(target).name))
     models: list[Served] = []
-    for name, file in zip(names, options.files, strict=True):
+    for file in files:
         module = import_model(file, weights=options.weights)
         loaders = [_loader(module.clone(), target, options.device) for target in targets]
-        models.append(Served(name, loaders))
+        models.append(Served(_name(file), loaders))
     return models
+
+
+def served_texts(options: Serve) -> list[ServedText]:
+    """The language models of a command line.
+
+    Raises:
+        OptionError: several targets, or a `.gguf` file without a tokenizer.
+        SourceError: there is no tokenizer.
+    """
+    files = [file for file in options.files if _writes(file)]
+    engine, *others = options.target or ["native"]
+    if files and others:
+        raise OptionError("a language model is served on one target")
+    if files and options.policy is not None:
+        raise OptionError("--policy knows no language models: serve them without it")
+    for file in files:
+        open_tokenizer(file, options.tokenizer)
+
+    def loader(file: Path) -> Callable[[], TextModel]:
+        def load() -> TextModel:
+            model = open_language_model(file, engine, tokenizer=options.tokenizer)
+            facts = model.facts
+            return TextModel(
+                model.session, model.tokenizer, model.prompt, facts.ends, facts.context
+            )
+
+        return load
+
+    return [ServedText(_name(file), loader(file), options.texts) for file in files]
+
+
+def _writes(file: Path) -> bool:
+    """Whether a file is a language model."""
+    return file.suffix == ".gguf" or file.is_dir()
+
+
+def _name(file: Path) -> str:
+    """What a model is called: a folder's name may have points in it."""
+    return file.resolve().name if file.is_dir() else file.stem
 
 
 def deployer(options: Serve) -> Deploy:
