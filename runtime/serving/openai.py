@@ -114,14 +114,14 @@ def _content(content: Any) -> str:
 def _prompts(fields: Mapping[str, Any], model: TextModel) -> list[list[int]]:
     """A text, several, the tokens of one, or those of several."""
     prompt: Any = fields.get("prompt")
-    one = not isinstance(prompt, list) or _are_tokens(cast("list[Any]", prompt))
-    listed = [prompt] if one else cast("list[Any]", prompt)
+    one = not isinstance(prompt, list) or _are_tokens(cast("Any", prompt))
+    listed: list[Any] = [prompt] if one else list(cast("list[Any]", prompt))
     prompts: list[list[int]] = []
     for given in listed:
         if isinstance(given, str):
             prompts.append(model.prompt(given))
         elif given and _are_tokens(given):
-            prompts.append(given)
+            prompts.append(cast("list[int]", given))
         else:
             raise OptionError("'prompt' is a text, tokens, or a list of such")
     if not prompts:
