@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .runtime.spiking.surrogate import SurrogateGradient as SurrogateGradient
     from .runtime.spiking.training import run_in_chunks as run_in_chunks
     from .tools.pictures.accuracy import accuracy as accuracy
+    from .tools.pictures.dashboard import dashboard as dashboard
     from .tools.pictures.machine import core_map as core_map
     from .tools.pictures.machine import timeline as timeline
     from .tools.pictures.machine import traffic as traffic
@@ -117,6 +118,7 @@ else:
             "runtime.spiking.surrogate": "SurrogateGradient",
             "runtime.spiking.training": "run_in_chunks",
             "tools.pictures.accuracy": "accuracy",
+            "tools.pictures.dashboard": "dashboard",
             "tools.pictures.machine": "core_map timeline traffic",
             "tools.pictures.raster": "raster",
             "tools.pictures.rates": "rates",

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from .ir.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from .lowering.distribution import Trial as Trial
+    from .lowering.distribution import count_right as count_right
+    from .lowering.distribution import sweep as sweep
     from .runtime.fake_quantize import FakeQuantize as FakeQuantize
     from .runtime.fake_quantize import quantize_aware as quantize_aware
     from .runtime.pruning import bake as bake
@@ -38,6 +41,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
+            "lowering.distribution": "Trial count_right sweep",
             "runtime.fake_quantize": "FakeQuantize quantize_aware",
             "runtime.pruning": "bake prune",
             "runtime.training.adversarial": "Attack RobustnessReport robustness",

@@ -46,6 +46,8 @@ ELSEWHERE = {
     "triton package model.tri -w model.safetensors --": "signs or encrypts; tests/runtime/security",
     "triton verify-package model.tpk --signature": "the same",
     "TRITON_KEY_FILE": "the same",
+    "haproxy ": "tests/runtime/serving has it",
+    "prometheus ": "tests/examples/test_operations.py checks its files",
     "torchrun": "tests/runtime/training has several processes",
     ".venv/bin/pytest tests/proofs": "the proofs are tests",
     "triton-reduce": "needs a pass that fails; tests/tools/test_reduce.py",

@@ -26,7 +26,7 @@ from .objectives import Loss, Metric, Objective, evaluating, make_objective
 from .optimizers import make_optimizer, make_scheduler
 from .privacy import Privacy, PrivateRun
 from .random_state import seeded, set_random_state
-from .run import TrainingRun
+from .run import CHECKPOINT, TrainingRun
 from .spiking_run import SpikingRun
 from .tracking import History, Progress, tracking
 
@@ -116,7 +116,7 @@ class Trainer:
         train: Data,
         validation: Data | None = None,
         *,
-        resume: str | Path | None = None,
+        resume: str | Path | bool | None = None,
         max_steps: int | None = None,
     ) -> History:
         """Train, and give the numbers of each epoch.
@@ -125,7 +125,9 @@ class Trainer:
             train: a pair of arrays (inputs, targets), a `Dataset` of such pairs with a length, or a
                 `DataLoader`.
             validation: the same; evaluated after each epoch.
-            resume: a checkpoint of the same run to go on from, with the same data.
+            resume: a checkpoint of the same run to go on from, with the same data; true for that of
+                the settings' folder, or for a start where there is none yet: a script that is
+                started again, as `torchrun` does after a process died, then goes on.
             max_steps: stop after so many steps of the optimizer, with a checkpoint where there is a
                 folder for it; the module then has the weights of the last step.
 
@@ -137,9 +139,14 @@ class Trainer:
         if max_steps is not None and max_steps < 1:
             raise OptionError(f"max_steps: expected at least 1, got {max_steps}")
         config, processes = self.config, self.processes
+        if resume is True:
+            if config.checkpoint_folder is None:
+                raise OptionError("resume needs a checkpoint_folder, or a checkpoint")
+            file = Path(config.checkpoint_folder) / CHECKPOINT
+            resume = file if file.exists() else None
         held_out = None if validation is None else self._batches(validation)
         run = self._start(self._training_batches(train))
-        if resume is not None:
+        if resume:
             run.restore(resume)
         processes.share(self.module)
         names = config.log_to if processes.is_first else ()

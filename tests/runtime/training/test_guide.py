@@ -1,4 +1,4 @@
-"""The code of `docs/training.md` and `docs/privacy.md` runs, and what the first says is right."""
+"""The code of `docs/training.md` runs, and what it says is right."""
 
 from __future__ import annotations
 
@@ -26,11 +26,3 @@ def test_names_are_told_right() -> None:
     text = GUIDE.read_text(encoding="utf-8")
     for name in (*OPTIMIZERS, *SCHEDULES):
         assert f"`{name}`" in text
-
-
-def test_the_code_of_privacy_runs(run_guide: Callable[[str], dict[str, Any]]) -> None:
-    precision = torch.get_float32_matmul_precision()
-    scope = run_guide("docs/privacy.md")
-    torch.set_float32_matmul_precision(precision)
-    assert 0 < scope["history"]["epsilon"][-1] <= 8
-    assert len(scope["report"].attacked) == 3

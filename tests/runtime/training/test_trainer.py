@@ -405,3 +405,16 @@ def test_nothing_is_written(capsys: pytest.CaptureFixture[str]) -> None:
 def test_refusals(make: Callable[[], object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make()
+
+
+def test_a_script_that_is_started_again_goes_on(tmp_path: Path) -> None:
+    config = TrainingConfig(epochs=2, batch_size=20, checkpoint_folder=str(tmp_path))
+    straight, data = perceptron(0.3), halves(60)
+    Trainer(straight, config).fit(data)
+    (tmp_path / CHECKPOINT).unlink()
+    again = perceptron(0.3)
+    Trainer(again, config).fit(data, resume=True, max_steps=4)
+    Trainer(again, config).fit(data, resume=True)
+    assert bits(again) == bits(straight)
+    with pytest.raises(OptionError, match="resume needs a checkpoint_folder"):
+        Trainer(perceptron(), TrainingConfig()).fit(data, resume=True)
