@@ -180,7 +180,9 @@ def test_quantisation_takes_the_record(filled: Filled, apply_passes: Apply, obse
     """The same program as when `quantize-activations` looks at the samples itself."""
     options = QuantizeActivationsPass(observer=observer, bits=4)
     module, own, x = filled(MLP), filled(MLP), inputs(200, 20)
-    calibrate(module, [(x[:70],), (x[70:],)], observer=observer, grid=options.grid, progress=False)
+    calibrate(
+        module, [(x[:70],), (x[70:],)], observer=observer, grid=options.grid(""), progress=False
+    )
     ranges = recorded_ranges(module, options)
     assert ranges == calibrate_inputs(own, [(x,)], options)
     quantize(own, ranges, options)

@@ -153,7 +153,9 @@ def test_errors_stay_within_the_analytic_bound(
     integer = module.clone()
     quantize(integer, ranges, given)
     apply_passes(integer, "requantize")
-    steps = [given.grid.quantization(ranges[f"fc{i}.weight"]).scale for i in (1, 2)]
+    steps = [
+        given.grid(f"fc{i}.weight").quantization(ranges[f"fc{i}.weight"]).scale for i in (1, 2)
+    ]
     values = {
         op.key.data: np.abs(array.astype(np.float64))
         for op in module.walk()
