@@ -1,25 +1,25 @@
 """Completion of `triton-opt`, `triton-translate` and `triton-reduce` in a shell, by argcomplete.
 
 A pipeline completes name by name, and the options of the pass that it is in; so does a target.
-`triton` completes by Typer (`triton --install-completion`). Not here: the options themselves.
+`triton` completes by Typer (`triton --install-completion`). Not here: whether a shell asks
+(`console.complete`), and the options themselves.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..lowering.target import Target
+from ..ir.pipeline import option_types
+from ..lowering.options import option_infos
+from ..lowering.target import Target
+from ..lowering.targets import get_all_targets
+from ..passes.universe import everything
 
 
-def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer a shell that asks what may follow, and end; nothing without one, or argcomplete."""
-    if "_ARGCOMPLETE" not in os.environ:
-        return
+def answer(parser: argparse.ArgumentParser) -> None:
+    """Tell the shell what may follow, and end; nothing without argcomplete."""
     try:
         import argcomplete
     except ImportError:
@@ -34,17 +34,12 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 def pipelines(prefix: str, **_: object) -> list[str]:
     """The pipelines that begin with a text and are one word longer."""
-    from ..ir.pipeline import option_types
-    from ..passes.universe import everything
-
     passes = everything().all_passes.items()
     return specs(prefix, {name: lambda get=get: list(option_types(get())) for name, get in passes})
 
 
 def targets(prefix: str, **_: object) -> list[str]:
     """The targets with options that begin with a text and are one word longer."""
-    from ..lowering.options import option_infos
-    from ..lowering.targets import get_all_targets
 
     def options(get: Callable[[], Target]) -> list[str]:
         return [option.name for option in option_infos(get().Options)]

@@ -9,12 +9,15 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from io import TextIOWrapper
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import TritonError
 from ..ir.progress import display
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from rich.progress import Progress
     from rich.table import Table
 
@@ -103,6 +106,12 @@ def progress() -> AbstractContextManager[Progress]:
     What is called while it is open adds to it how far it is: see `ir.progress`.
     """
     return display(hidden=_quiet)
+
+
+def complete(parser: ArgumentParser) -> None:
+    """Answer a shell that asks what may follow, and end; nothing where none asks."""
+    if "_ARGCOMPLETE" in os.environ:
+        resolve_name(f"{__package__}.completion:answer")(parser)
 
 
 def error(tool: str, message: str) -> None:

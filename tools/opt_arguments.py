@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from ..ir.errors import OptionError, did_you_mean
-from .completion import complete
+from .console import complete
 
 EPILOG = """\
 examples:

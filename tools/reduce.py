@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .completion import complete
-from .console import guarded
+from .console import complete, guarded
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

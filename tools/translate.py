@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
-from .completion import complete
-from .console import guarded
+from .console import complete, guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
