@@ -255,9 +255,10 @@ def save_folder(model: BitNet, tokenizer: tokenizers.Tokenizer, folder: Path) ->
         "eos_token_id": 0,
         "quantization_config": quantization,
     }
-    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    (folder / "config.json").write_text(json.dumps(config, indent=2), encoding="utf-8")
     tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": END}))
+    settings = json.dumps({"eos_token": END})
+    (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
 
 
 def save_gguf(model: BitNet, file: Path) -> None:

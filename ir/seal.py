@@ -4,7 +4,7 @@ A seal is 64 hexadecimal digits in a frame at a fixed place: metadata that the f
 behind its end that its readers skip. The digest is that of the file with noughts for the digits.
 Tools that write a file anew move or drop the frame, and then the file counts as one without a seal;
 a file with a frame, whole or nearly, must agree with it. Who may have changed a file on purpose and
-computed the digest again is told by signatures alone (`runtime.packages.signing`).
+computed the digest again is told by signatures alone (`runtime.security.signing`).
 """
 
 from __future__ import annotations

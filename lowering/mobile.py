@@ -151,9 +151,8 @@ def optimize_for_mobile(
         BackendError: a package that the backend needs is missing.
     """
     target = get_target(backend)
-    options = {field.name for field in fields(target.Options)}
-    if not {"precision", "calibration"} <= options:
-        raise OptionError(f"target '{backend}' has no options precision and calibration")
+    if getattr(target.Options(), "precision", None) != "float32":
+        raise OptionError(f"target '{backend}' has no floats that could be rounded")
     chosen = MobileOptions.of(optimization_options or {})
     static = chosen.quantization == "static"
     if static != (calibration_data is not None):
@@ -161,6 +160,7 @@ def optimize_for_mobile(
     program = import_model(model, input_shape=input_shape, example_inputs=example_inputs)
     function = entry_function(program, backend)
     values: dict[str, object] = {"precision": _PRECISIONS[chosen.quantization]}
+    options = {field.name for field in fields(target.Options)}
     if "storage" in options:
         values["storage"] = "2bit"
     if "fuse" in options:

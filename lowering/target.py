@@ -45,6 +45,8 @@ class Target(ABC, Generic[OptionsT]):
         subtracts: whether neurons can lose their threshold at a spike, and not all they have.
         engine: what runs what it makes (`engine.Engine`), or where that stands,
             `package.module:Class`; `None` where nothing does.
+        seals: whether its files may carry their SHA-256 (`ir.seal`): not where one tells that of
+            another.
         backend: who deploys what it makes on a machine (`neuromorphic.backend`), or where that
             stands; `None` where nobody does.
     """
@@ -58,6 +60,7 @@ class Target(ABC, Generic[OptionsT]):
     known_steps: ClassVar[bool] = False
     holds_graded: ClassVar[bool] = True
     subtracts: ClassVar[bool] = True
+    seals: ClassVar[bool] = True
 
     def options_for(self, options: OptionsT, output: Path) -> OptionsT:
         """The options for an artefact that goes to `output`, whose suffix may say something.

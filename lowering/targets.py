@@ -138,7 +138,9 @@ def compile_to_target(
         raise UnsupportedError(
             error.target, error.problems, reproduce=command, hint=error.hint
         ) from None
-    return artifact.with_seals().with_manifest(
+    if target.seals:
+        artifact = artifact.with_seals()
+    return artifact.with_manifest(
         name=artifact.name,
         target=shown,
         pipeline=[

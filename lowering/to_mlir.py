@@ -36,6 +36,7 @@ class MlirTarget(Target):
 
     name = "mlir"
     description = "MLIR text that mlir-opt, IREE, Netron and Model Explorer read, weights beside it"
+    seals = False
 
     def stages(self, options: TargetOptions) -> Sequence[Stage]:
         """None: the program is written as it is."""

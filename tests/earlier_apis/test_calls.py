@@ -32,6 +32,7 @@ from triton_dsl.training import (
     quantize_aware,
 )
 
+from ..lowering.publishing.local_servers import TOKEN, GitHub, Hub, running
 from .test_names import PAIRS
 
 HOMES = {old: new for old, new in PAIRS}
@@ -91,6 +92,34 @@ def fpga() -> bool:
     backend = named("FPGABackend")("xcvu9p", weights=weights, input_range=(0, 1), bits=2)
     code = backend.generate_code(program.layers[0])
     return "module" in code and "blackbox" not in code
+
+
+def on_hub(tmp: Path) -> tuple[str, bool]:
+    """The commit of a model that is pushed to a Hub of this machine, and whether it comes back."""
+    constants = import_module("huggingface_hub.constants")
+    with pytest.MonkeyPatch.context() as patch, running(service := Hub()):
+        patch.setattr(constants, "HF_HUB_CACHE", str(tmp / "cache"))
+        patch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        patch.setenv("HF_ENDPOINT", service.address)
+        model, x = perceptron(), torch.randn(1, 6)
+        commit = named("push_to_hub")(
+            model, "who/what", commit_message="First", private=True, token=TOKEN, tags=["ternary"],
+            targets=("pytorch",), input_shape=(1, 6),
+        )  # fmt: skip
+        patch.setenv("HF_TOKEN", TOKEN)
+        back = named("load_from_hub")("who/what", revision="main")
+        return commit, torch.allclose(back(x), model(x), atol=1e-5)
+
+
+def released(tmp: Path) -> bool:
+    """Whether a file is an asset of a release of a GitHub of this machine."""
+    with pytest.MonkeyPatch.context() as patch, running(service := GitHub()):
+        patch.setenv("GITHUB_API_URL", service.address)
+        address = named("publish_to_github")(
+            model_path=str(source(tmp)), repo="o/r", tag="v1", release_name="First",
+            description="The first", token=TOKEN,
+        )  # fmt: skip
+        return address.endswith("model.tri") and len(service.assets) == 1
 
 
 def exported(tmp: Path) -> Path:
@@ -173,6 +202,9 @@ CALLS: dict[str, Callable[[Path], Any]] = {
         for part in ("conv1", "layer1", "layer2", "layer3", "layer4", "avgpool", "fc")
     ] == [True] * 7,
     "ternary_resnet18": lambda _: named("ternary_resnet18")(num_classes=4).fc.out_features == 4,
+    "push_to_hub": lambda tmp: on_hub(tmp)[0],
+    "load_from_hub": lambda tmp: on_hub(tmp)[1],
+    "publish_to_github": released,
     "export_to_onnx": lambda tmp: exported(tmp).exists(),
     "optimize_onnx_model": lambda tmp: named("optimize_onnx_model")(
         exported(tmp), tmp / "small.onnx", optimization_level="all"
@@ -349,6 +381,7 @@ def test_every_name_is_called() -> None:
     assert CALLS.keys() == HOMES.keys()
 
 
+@pytest.mark.filterwarnings("ignore:Use 'content:DeprecationWarning")
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_a_name_does_what_it_says(name: str, tmp_path: Path) -> None:
     result = CALLS[name](tmp_path)

@@ -156,7 +156,7 @@ def test_arguments(network: nn.Module, images: torch.Tensor) -> None:
             optimize_for_mobile(network, images.shape, "onnx", options)
     for backend, message in (
         ("coreml", "unknown target 'coreml'"),
-        ("verilog", "target 'verilog' has no options precision and calibration"),
+        ("verilog", "target 'verilog' has no floats that could be rounded"),
     ):
         with pytest.raises(OptionError, match=message):
             optimize_for_mobile(network, images.shape, backend)

@@ -118,7 +118,7 @@ def test_programs_and_sizes(tmp_path: Path) -> None:
 def test_arguments_that_do_not_go_together(perceptron: nn.Module, tmp_path: Path) -> None:
     out = tmp_path / "m.tflite"
     with pytest.raises(OptionError, match="needs input_shape or example_inputs"):
-        export_to_tflite(perceptron, out)
+        export_to_tflite(nn.Sequential(perceptron), out)
     with pytest.raises(OptionError, match="not both"):
         config = TFLiteQuantizationConfig("float16")
         export_to_tflite(perceptron, out, quantize=True, quantization_config=config)
