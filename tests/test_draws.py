@@ -67,7 +67,9 @@ def test_draws_are_fixed_but_for_a_seed_or_a_profile(project: Path) -> None:
     assert seeded != fixed[:10] and fresh != fixed[:10] and seeded != fresh
 
 
-@pytest.mark.parametrize("options", [["fresh", "-n", "2"], ["thorough"]])
+@pytest.mark.parametrize(
+    "options", [["fresh", "-n", "2"], pytest.param(["thorough"], marks=pytest.mark.slow)]
+)
 def test_a_failure_prints_what_draws_the_same(project: Path, options: list[str]) -> None:
     first = run(project, sys.executable, "-m", "pytest", "--hypothesis-profile", *options)
     (header,) = re.findall("random draws, again by: (.*)", first)

@@ -47,7 +47,13 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
+MORE = ("mobilenet-all-ternary", "resnet-ternary-ends")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in MORE else []) for name in MODELS],
+)
 def test_images_are_classified(name: str) -> None:
     torch.manual_seed(0)
     make, shape = MODELS[name]

@@ -114,7 +114,7 @@ def test_what_cannot_be_is_refused() -> None:
 CLASSIFIER = FLOATS.replace("784", "24").replace("10", "5")
 
 
-@pytest.mark.parametrize("by", ["calibration", "input_range"])
+@pytest.mark.parametrize("by", ["calibration", pytest.param("input_range", marks=pytest.mark.slow)])
 def test_a_float_classifier_is_a_circuit(by: str, tmp_path: Path, iverilog: str) -> None:
     rng = np.random.default_rng(3)
     weights = {

@@ -33,7 +33,11 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "models"
 """Of the data beside the repository."""
 
 
-@pytest.mark.parametrize("options", [{"bits": 4}, {"bits": 5, "symmetric": False}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{"bits": 4}, pytest.param({"bits": 5, "symmetric": False}, marks=pytest.mark.slow)],
+    ids=str,
+)
 def test_a_quantised_network_on_digits(iverilog: str, options: dict[str, Any]) -> None:
     module = fill_parameters(import_tri(EXAMPLES / "digits.tri", layer="TernaryCNN"), 0)
     x = np.random.default_rng(0).random((40, 1, 8, 8), np.float32)

@@ -18,7 +18,7 @@ from triton_dsl.lowering.to_verilog.simulation import run_verilog
 RequireTool = Callable[[str, str], str]
 
 
-@pytest.mark.parametrize("pipeline", [0, 1, 2])
+@pytest.mark.parametrize("pipeline", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_the_test_bench_passes(
     iverilog: str, small: ModuleOp, tmp_path: Path, pipeline: int
 ) -> None:
@@ -60,7 +60,7 @@ def lint(command: list[str], folder: Path) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("pipeline", [0, 1, 2])
+@pytest.mark.parametrize("pipeline", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 def test_verilator_has_nothing_to_say(
     require_tool: RequireTool, small: ModuleOp, tmp_path: Path, pipeline: int
 ) -> None:
@@ -81,7 +81,7 @@ alumacc; check -assert; stat
 """The way of Yosys' own scripts to where it merges additions."""
 
 
-@pytest.mark.parametrize("pipeline", [1, 2])
+@pytest.mark.parametrize("pipeline", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_yosys_keeps_adders_apart(
     require_tool: RequireTool, small: ModuleOp, tmp_path: Path, pipeline: int
 ) -> None:

@@ -141,7 +141,9 @@ def test_the_same_module_twice(scheme: Scheme, operand: Operand) -> None:
         ("avx2", "x86_64-unknown-linux-gnu", "haswell", "vpshufb"),
         ("generic", "x86_64-unknown-linux-gnu", "x86-64", "pxor"),
         ("generic", "aarch64-unknown-linux-gnu", "generic", "eor"),
-        ("generic", "riscv64-unknown-linux-gnu", "generic-rv64", "xor"),
+        pytest.param(
+            "generic", "riscv64-unknown-linux-gnu", "generic-rv64", "xor", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_scheme_needs_no_more_than_it_says(

@@ -83,7 +83,7 @@ def test_sums_are_those_of_products(width_recipe: str, kind: str, guarded_copy: 
                 np.testing.assert_array_equal(found, expected)
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     st.integers(1, 200),
     st.integers(1, 150),
