@@ -19,7 +19,7 @@ from triton_dsl import import_model
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.runtime.serving.client import Client, Retries
-from triton_dsl.tools.commands.options import Serve
+from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import _replicas, served_models  # pyright: ignore
 
 PROGRAM = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...runtime.serving.audit import read_audit
-from .options import Audit
+from .options.packages import Audit
 
 
 def audit(options: Audit) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles
 from ...runtime.boards.boot import boot_manifest, boot_sources
-from .options import Boot
+from .options.packages import Boot
 
 
 def boot(options: Boot) -> None:

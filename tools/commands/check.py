@@ -13,7 +13,7 @@ from ...ir.language.diagnostics import Diagnostic, render
 from ...ir.language.nodes import Span
 from ...ir.language.parser import read_source
 from ..console import diagnose, error, print_json
-from .options import Check
+from .options.programs import Check
 
 
 def check(options: Check) -> None:

@@ -9,7 +9,7 @@ from ...lowering.models import import_model
 from ...lowering.stages import apply_passes
 from ..compilation import compile_told
 from ..console import print_json, progress, show, table
-from .options import Compile
+from .options.programs import Compile
 
 
 def compile(options: Compile) -> None:

@@ -15,7 +15,7 @@ from ...passes.convert_ann_to_snn import ConvertAnnToSnnPass
 from ..console import note, print_json, progress, show, table
 from ..pictures.figure import check_suffix, picture_bytes
 from ..pictures.front import front as drawn
-from .options import Convert
+from .options.conversions import Convert
 from .spiking import read_labels
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...runtime.devices import list_devices, onnx_providers
 from ..console import print_json, show, table
-from .options import Devices
+from .options.programs import Devices
 
 
 def devices(options: Devices) -> None:

@@ -13,7 +13,7 @@ from ...lowering.to_native.kernels.recipes import best_recipe
 from ...runtime.native.processor import host_processor
 from ..console import print_json, show, table
 from ..installation import PACKAGES, installed
-from .options import Doctor
+from .options.programs import Doctor
 
 PROGRAMS = (
     ("cc", "native shared libraries, running C", "gcc"),

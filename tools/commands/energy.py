@@ -16,7 +16,7 @@ from ..inputs import prepare
 from ..pictures.energy import energy as drawn
 from ..pictures.figure import check_suffix, picture_bytes
 from ..pictures.machine import core_map, timeline, traffic
-from .options import Energy
+from .options.conversions import Energy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -17,7 +17,7 @@ from ...lowering.generation.session import Session, open_session
 from ...runtime.generation import choices
 from ...runtime.perplexity import Foretold, Perplexity, foretold
 from ..console import note, print_json, progress, show, table, warn
-from .options import Evaluate
+from .options.language import Evaluate
 
 _START = 16
 """Tokens of the text that both engines continue."""

@@ -7,7 +7,7 @@ from textwrap import indent
 from ...ir.errors import OptionError, did_you_mean
 from ...ir.language.codes import Explanation, explanations
 from ..console import print_json, show, table
-from .options import Explain
+from .options.programs import Explain
 
 
 def explain(options: Explain) -> None:

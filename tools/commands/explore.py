@@ -14,7 +14,7 @@ from ..console import note, progress
 from ..explorer.exploration import explore as explored
 from ..explorer.formats import SUFFIXES
 from ..inputs import prepare
-from .options import Explore
+from .options.runs import Explore
 
 
 def explore(options: Explore) -> None:

@@ -12,7 +12,7 @@ from ...ir.language.format import format_source
 from ...ir.language.parser import read_source
 from ...ir.safe_write import PendingFiles
 from ..console import error
-from .options import Fmt
+from .options.programs import Fmt
 
 
 def fmt(options: Fmt) -> None:

@@ -12,7 +12,7 @@ from ...lowering.generation.language_model import LanguageModel, open_language_m
 from ...runtime.chat_template import Message
 from ...runtime.generation import Pace, Sampling
 from ..console import note, print_json, progress
-from .options import Generate
+from .options.language import Generate
 
 
 def generate(options: Generate) -> None:

@@ -18,7 +18,7 @@ from ...ir.value_names import argument_names, result_names
 from ...lowering.models import import_model
 from ...lowering.stages import apply_passes
 from ..console import print_json, show, table
-from .options import Info
+from .options.programs import Info
 
 
 def info(options: Info) -> None:

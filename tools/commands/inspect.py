@@ -9,7 +9,7 @@ from ...lowering.artifact import write_artifact
 from ...lowering.packages.package import Package, load_package
 from ...runtime.security.encryption import key_from
 from ..console import print_json, show, table
-from .options import Inspect
+from .options.packages import Inspect
 
 
 def inspect(options: Inspect) -> None:

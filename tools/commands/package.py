@@ -17,7 +17,7 @@ from ...runtime.security.encryption import encrypt, key_from
 from ...runtime.security.signing import sign
 from ..console import print_json, progress, show, table
 from ..inputs import bind_inputs
-from .options import Package
+from .options.packages import Package
 from .spiking import read_labels
 
 KEY_PASSWORD = "TRITON_KEY_PASSWORD"

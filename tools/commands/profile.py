@@ -12,7 +12,7 @@ from ...lowering.to_native.profiling import Profile as Measured
 from ...lowering.to_native.profiling import StepProfile, profile_program
 from ..console import print_json, progress, show, table
 from ..inputs import prepare
-from .options import Profile
+from .options.runs import Profile
 
 _COLUMNS = ("op", "step", "µs", "% of time", "bound µs", "by", "% of bound", "bytes", "GOP/s")
 

@@ -6,7 +6,7 @@ from ...ir.errors import OptionError
 from ...lowering.publishing.github import publish_to_github
 from ...lowering.publishing.hub import push_to_hub
 from ..console import progress
-from .options import Place, Publish
+from .options.packages import Place, Publish
 
 
 def publish(options: Publish) -> None:

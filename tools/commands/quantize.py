@@ -11,7 +11,7 @@ from ...lowering.models import import_model
 from ...lowering.module_file import save_module
 from ...lowering.post_training import quantize_program
 from ..console import print_json, progress, show, table
-from .options import Quantize
+from .options.conversions import Quantize
 from .spiking import read_labels
 
 

@@ -18,7 +18,7 @@ from ...runtime.device_choice import use_device
 from ...runtime.spiking.activity import Activity, record
 from ..console import print_json, progress, show, table
 from ..inputs import prepare
-from .options import Run
+from .options.runs import Run
 from .spiking import check_pictures, draw, facts, lowered, pictures, tables
 
 

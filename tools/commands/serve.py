@@ -46,7 +46,7 @@ from ...runtime.serving.tls import protocol_with_peers, server_context
 from ...runtime.serving.writing import TextModel
 from ..console import note
 from ..draws import ORDINARY, draw
-from .options import Serve
+from .options.runs import Serve
 
 _PROGRAM = __name__.replace("commands.serve", "cli")
 

@@ -19,7 +19,7 @@ from ..pictures.figure import check_suffix, picture_bytes
 from ..pictures.raster import raster
 from ..pictures.rates import rates
 from ..pictures.traces import traces
-from .options import Run
+from .options.runs import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

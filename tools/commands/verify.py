@@ -17,7 +17,7 @@ from ..console import error, note, print_json, progress, show, table
 from ..draws import EDGE, SPECIAL, TIMESTEPS, draw
 from ..inputs import changes_results, prepare
 from ..verify import SOURCE, Comparison, verify_module, verify_neurons
-from .options import Verify
+from .options.runs import Verify
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,7 +11,7 @@ from ...lowering.packages.package import load_package
 from ...runtime.security.encryption import key_from
 from ...runtime.security.signing import verify_signature
 from ..console import print_json, show, table
-from .options import VerifyPackage
+from .options.packages import VerifyPackage
 
 
 def verify_package(options: VerifyPackage) -> None:

@@ -33,7 +33,7 @@ from triton_dsl.runtime.serving.server import application
 from triton_dsl.runtime.serving.signature import FREE, Port, Signature
 from triton_dsl.runtime.serving.tls import protocol_with_peers, server_context
 from triton_dsl.tools import cli
-from triton_dsl.tools.commands.options import Serve
+from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import deployer
 
 F32 = np.dtype(np.float32)

@@ -28,7 +28,7 @@ from triton_dsl.runtime.serving.batching import Limits
 from triton_dsl.runtime.serving.openai import read_text_request
 from triton_dsl.runtime.serving.text_routes import ServedText
 from triton_dsl.runtime.serving.writing import StopWords, TextModel
-from triton_dsl.tools.commands.options import Serve
+from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import served_models, served_texts
 
 from ...lowering.from_checkpoint.checkpoints import VOCABULARY, write_folder

@@ -1,0 +1,84 @@
+"""Options of commands for language models."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import Json, LanguageModel, TextEngine, TokenizerFile
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Continue a text with a language model: a Hugging Face folder or a .gguf file.
+
+    Example: triton generate BitNet-b1.58-2B4T --prompt 'Ternary weights' --max-tokens 64
+    """
+
+    model: LanguageModel
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", metavar="TEXT", help="What to continue, or to answer.")
+    ] = None
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            help="Answer, by the model's chat template. Without --prompt, line by line of stdin.",
+        ),
+    ] = False
+    system: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What a chat begins with, for the model.")
+    ] = None
+    tokenizer: TokenizerFile = None
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, max=1_000_000, help="Tokens at most.")
+    ] = 128
+    engine: TextEngine = "native"
+    temperature: Annotated[
+        float, typer.Option(min=0, help="Of the draw; 0 takes the likeliest token.")
+    ] = 0.0
+    top_k: Annotated[int, typer.Option(min=0, help="Draw from so many tokens; 0: from all.")] = 0
+    top_p: Annotated[
+        float, typer.Option(help="Draw from the likeliest tokens of this probability.")
+    ] = 1.0
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Tell how well a language model foretells a text, and whether two engines agree on it.
+
+    Perplexity and bits a byte, over windows of tokens. With --against the same on another engine,
+    such as transformers: the largest difference of two logits, and how many tokens are the same
+    when each continues the text. Exits with 1 where they part.
+
+    Example: triton evaluate BitNet-b1.58-2B4T --text pages.txt --against transformers
+    """
+
+    model: LanguageModel
+    text: Annotated[
+        Path, typer.Option("--text", metavar="FILE", help="A text in UTF-8.", show_default=False)
+    ]
+    tokenizer: TokenizerFile = None
+    engine: TextEngine = "native"
+    against: Annotated[
+        str | None, typer.Option(metavar="TARGET", help="Another engine to compare with.")
+    ] = None
+    window: Annotated[
+        int, typer.Option(min=2, max=1_000_000, help="Tokens that are told together.")
+    ] = 512
+    stride: Annotated[
+        int, typer.Option(min=1, help="Tokens from one window to the next, below --window.")
+    ] = 256
+    tokens: Annotated[
+        int | None, typer.Option(min=2, help="Take so many tokens of the text.", show_default="all")
+    ] = None
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", min=1, help="Tokens to continue with --against.")
+    ] = 256
+    tolerance: Annotated[
+        float, typer.Option(min=0, help="By how much logits may differ with --against.")
+    ] = 0.1
+    json: Json = False

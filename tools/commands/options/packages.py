@@ -1,0 +1,205 @@
+"""Options of commands that pack, check and publish models."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import Inputs, Json, Program, Weights
+
+PackageFile = Annotated[
+    Path,
+    typer.Argument(metavar="PACKAGE", help="A .tpk file, or an unpacked one.", show_default=False),
+]
+
+
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Of an encrypted package.", show_default="that of TRITON_KEY_FILE"
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Package:
+    """Make one file of a model: its program, artefacts of several targets, a manifest.
+
+    TRITON_PASSPHRASE in the environment holds the passphrase of --passphrase,
+    TRITON_KEY_PASSWORD that of an encrypted signing key.
+
+    Example: triton package model.tri -w model.safetensors -t onnx -t c -o model.tpk
+    """
+
+    file: Program
+    target: Annotated[
+        list[str] | None,
+        typer.Option("--target", "-t", metavar="TARGET", help="Repeat for several."),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: FILE's stem, .tpk."),
+    ] = None
+    weights: Weights = None
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the model. Default: FILE's stem.")
+    ] = None
+    license: Annotated[
+        str | None, typer.Option(metavar="SPDX", help="Of the model, such as Apache-2.0.")
+    ] = None
+    card: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Text about the model, in Markdown.")
+    ] = None
+    inputs: Inputs = None
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Labels of --inputs, to measure each target by."),
+    ] = None
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Encrypt by the key in a file of 32 bytes."),
+    ] = None
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Encrypt by the passphrase of the environment.")
+    ] = False
+    sign: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Sign by a private key (PEM), into OUTPUT.sig."),
+    ] = None
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The certificate of the signing key.")
+    ] = None
+    chain: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Certificates between it and the authority."),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Say what a package holds, and where it comes from; everything in it is checked.
+
+    Example: triton inspect model.tpk
+    """
+
+    file: PackageFile
+    key: KeyFile = None
+    extract: Annotated[Path | None, typer.Option(metavar="DIR", help="Unpack to this folder.")] = (
+        None
+    )
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class VerifyPackage:
+    """Check every byte of a package, a folder of a target or a sealed file, and its signature.
+
+    Example: triton verify-package model.tpk --signature model.tpk.sig --public-key key.pub
+    """
+
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Packages, folders, .onnx, .tflite, .safetensors."),
+    ]
+    key: KeyFile = None
+    signature: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="That must be valid for the one FILE.")
+    ] = None
+    public_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Of the signer, as PEM.")
+    ] = None
+    authority: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Certificates that vouch for the signer's."),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Boot:
+    """Make the manifest by which firmware checks an image before it starts it.
+
+    Prints the anchor, 32 bytes that belong where nobody can change them.
+
+    Example: triton boot firmware.bin --sources firmware/
+    """
+
+    file: Annotated[
+        Path, typer.Argument(metavar="IMAGE", help="What is in flash.", show_default=False)
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Default: IMAGE.boot."),
+    ] = None
+    block: Annotated[
+        int, typer.Option(min=1, max=1 << 30, help="Bytes for each value of the chain.")
+    ] = 4096
+    sources: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write boot.c and boot.h there.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Check the log of a server, and tell its newest hash.
+
+    Example: triton audit serve.log
+    """
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
+
+
+class Place(StrEnum):
+    """Where models are published."""
+
+    HUB = "hub"
+    GITHUB = "github"
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Publish a model on the Hugging Face Hub, or a file in a release on GitHub.
+
+    The token is that of the environment: HF_TOKEN, GITHUB_TOKEN.
+
+    Example: triton publish hub model.tpk owner/model
+    Example: triton publish github model.tpk owner/repository --tag v1.0.0
+    """
+
+    place: Annotated[Place, typer.Argument(metavar="hub|github", show_default=False)]
+    file: Program
+    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", show_default=False)]
+    message: Annotated[str, typer.Option(metavar="TEXT", help="Of the commit.")] = "Add the model"
+    private: Annotated[
+        bool, typer.Option("--private", help="A repository that is made is yours alone.")
+    ] = False
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TAG", help="Tags of the card; the one of the release."),
+    ] = None
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "-t",
+            metavar="TARGET",
+            help="Of a model that is no package; repeat.",
+            show_default="pytorch, onnx",
+        ),
+    ] = None
+    weights: Weights = None
+    license: Annotated[
+        str | None, typer.Option(metavar="SPDX", help="Of a model that is no package.")
+    ] = None
+    release_name: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Of a release that is made.")
+    ] = None
+    description: Annotated[str, typer.Option(metavar="TEXT", help="Of a release that is made.")] = (
+        ""
+    )
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let an asset of the same name be replaced.")
+    ] = False

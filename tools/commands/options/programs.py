@@ -1,0 +1,125 @@
+"""Options of commands that look at programs, or write them in another form."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import Dt, Json, Layer, Passes, Program, Rounding, Weights
+
+
+@dataclass(frozen=True)
+class Compile:
+    """Compile a program to PyTorch, ONNX, native code or another target.
+
+    Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
+    """
+
+    file: Program
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Target, with options: 'onnx{opset=17}'."
+        ),
+    ] = "pytorch"
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="Where to write. Default: FILE's stem."
+        ),
+    ] = None
+    weights: Weights = None
+    layer: Layer = None
+    dt: Dt = None
+    rounding: Rounding = None
+    passes: Passes = ""
+    trainable: Annotated[
+        bool,
+        typer.Option(help="Keep float latents of ternary weights, for training."),
+    ] = False
+    dump_stages: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the IR after each stage to this folder."),
+    ] = None
+    no_self_check: Annotated[
+        bool,
+        typer.Option(
+            "--no-self-check", help="Do not compare the file in its engine before it is written."
+        ),
+    ] = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """Check programs and print every error.
+
+    Example: triton check model.tri
+    """
+
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)]
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Explain:
+    """Say what the code of a message means: the rule, an example, and the same put right.
+
+    Example: triton explain E0201
+    """
+
+    code: Annotated[
+        str | None,
+        typer.Argument(metavar="CODE", help="Such as E0201. Without it, all.", show_default=False),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Fmt:
+    """Format programs in place.
+
+    Example: triton fmt model.tri
+    """
+
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="Programs; '-' reads stdin.", show_default=False),
+    ]
+    check: Annotated[
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
+    ] = False
+    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would.")] = False
+
+
+@dataclass(frozen=True)
+class Info:
+    """Show a program's inputs, outputs, parameters, sizes and ops.
+
+    Example: triton info model.tri
+    """
+
+    file: Program
+    weights: Weights = None
+    layer: Layer = None
+    dt: Dt = None
+    passes: Passes = ""
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Devices:
+    """List processors, GPUs and ONNX Runtime providers."""
+
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Doctor:
+    """Check the installation, and tell which native kernels this processor gets.
+
+    Exits with 1 when something always needed is missing.
+    """
+
+    json: Json = False

@@ -1,0 +1,310 @@
+"""Options of commands that run a program."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import (
+    Device,
+    Dt,
+    Inputs,
+    Json,
+    Layer,
+    Passes,
+    Program,
+    Provider,
+    RandomWeights,
+    Rounding,
+    Samples,
+    Seed,
+    TokenizerFile,
+    Weights,
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run a program on inputs from a file, or on random ones.
+
+    A spiking program in the interpreter also tells its spikes, firing rates and additions.
+
+    Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
+    """
+
+    file: Program
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    passes: Passes = ""
+    engine: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="'interpreter', or a target such as onnx or native."),
+    ] = "interpreter"
+    device: Device = "cpu"
+    provider: Provider = None
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the outputs as .npz."),
+    ] = None
+    raster: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the spikes of one sample: .png, .svg or .pdf."),
+    ] = None
+    traces: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the membrane potentials of one sample."),
+    ] = None
+    rates: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw histograms of the firing rates of each layer."),
+    ] = None
+    accuracy: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw the accuracy against timesteps; with --labels."),
+    ] = None
+    labels: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The class of each sample, for --accuracy: .npy."),
+    ] = None
+    sample: Annotated[
+        int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
+    ] = 0
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    samples: Samples = 1
+    seed: Seed = 0
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Verify:
+    """Run the same inputs through the source, the interpreter and each target, and compare.
+
+    The source is the file as it was given, in an engine that is not ours; where there is none, the
+    interpreter's values are expected. Integer programs must agree exactly. Exits with 1 when an
+    engine disagrees, and says at which op. Targets that cannot express the program are named, and
+    left out unless asked for.
+
+    Example: triton verify model.tri -w model.safetensors -i test.npz
+    """  # fmt: skip
+
+    file: Program
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target",
+            "-t",
+            metavar="TARGET",
+            help="Repeat for several.",
+            show_default="pytorch, onnx, native and tflite, where installed",
+        ),
+    ] = None
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    rounding: Rounding = None
+    passes: Passes = ""
+    samples: Samples = 16
+    seed: Seed = 0
+    device: Device = "cpu"
+    provider: Provider = None
+    rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance, float programs.")] = 1e-4
+    atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance, float programs.")] = 1e-5
+    layers: Annotated[
+        bool,
+        typer.Option(
+            "--layers", help="Each layer: as a circuit (target verilog), or its spikes on a target."
+        ),
+    ] = False
+    vectors: Annotated[
+        int,
+        typer.Option(min=2, max=1_000_000, help="Random vectors for a layer, with --layers."),
+    ] = 10_000
+    special: Annotated[
+        bool,
+        typer.Option("--special", help="Inputs with NaN, infinities and the ends of floats too."),
+    ] = False
+    trace: Annotated[
+        bool,
+        typer.Option(help="Follow a difference to the first op, which takes further runs."),
+    ] = True
+    prove: Annotated[
+        float | None,
+        typer.Option(
+            min=1,
+            metavar="SECONDS",
+            help="Prove small layers right for every input, so long each; with --layers.",
+        ),
+    ] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Explore:
+    """Write a page that shows a program: each pass, each op, what it computes, where engines part.
+
+    The page is one file that asks for nothing: stages as graphs and as text, what changed between
+    two, ranges and histograms of each value on a sample, what each engine makes of each op, spikes,
+    and costs by layer. Exits with 1 when a pass or an engine differs, after the page is written.
+
+    Example: triton explore model.onnx -i sample.npy -p fuse-linear -t onnx -o page.html
+    """
+
+    file: Program
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    rounding: Rounding = None
+    inputs: Inputs = None
+    samples: Samples = 1
+    seed: Seed = 0
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    passes: Passes = ""
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Lower to it too; repeat for several."
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Where to write. Default: FILE's stem."
+        ),
+    ] = None
+    format: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="html, json, dot, netron (ONNX) or model-explorer."),
+    ] = "html"
+    stage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The stage that dot and netron show.",
+            show_default="the last one before targets",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Time each step of a native program beside what this machine allows, and other engines.
+
+    A step's bound is the larger of two times: of its arithmetic, and of reading its bytes.
+
+    Example: triton profile model.onnx --target native
+    """
+
+    file: Program
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="With options: 'native{recipe=avx2}'."
+        ),
+    ] = "native"
+    inputs: Inputs = None
+    weights: Weights = None
+    random_weights: RandomWeights = False
+    layer: Layer = None
+    dt: Dt = None
+    passes: Passes = ""
+    timesteps: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=1_000_000,
+            help="Steps of random inputs with time first, where the program leaves them open.",
+        ),
+    ] = 16
+    samples: Samples = 1
+    seed: Seed = 0
+    seconds: Annotated[
+        float, typer.Option(min=0.01, max=3600, help="How long to measure each engine.")
+    ] = 1.0
+    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other engines out.")] = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Serve models over HTTP, in the form of the Open Inference Protocol (KServe's version 2).
+
+    Requests that wait go through together. A model answers as soon as its first target is ready;
+    further ones take its place when they are, and it theirs where they fail. Language models are
+    served in the form of OpenAI's completions and chats. Stops after the answers that it owes.
+
+    Example: triton serve model.tri -w model.safetensors -t pytorch -t native --port 8080
+    """
+
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, named by stem.")]
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--target", "-t", metavar="TARGET", help="Repeat for several.", show_default="native"
+        ),
+    ] = None
+    weights: Weights = None
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080
+    batch: Annotated[
+        int, typer.Option(min=1, max=65536, help="The most samples that go through at once.")
+    ] = 64
+    delay: Annotated[
+        float, typer.Option(min=0, max=60, help="Seconds that a request waits for others.")
+    ] = 0.0
+    queue: Annotated[
+        int, typer.Option(min=1, help="Requests that may wait; more get the status 429.")
+    ] = 1024
+    workers: Annotated[int, typer.Option(min=1, max=256, help="Batches that run at once.")] = 1
+    replicas: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=256,
+            help="So many servers, on this port and those after it, each started anew when it "
+            "dies; for a proxy or a client that knows them all.",
+        ),
+    ] = 1
+    device: Device = "cpu"
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The server's certificate (PEM): TLS 1.3 from then on."),
+    ] = None
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key (PEM).")] = None
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Clients must show a certificate of one of these."),
+    ] = None
+    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Who may do what (TOML).")] = (
+        None
+    )
+    audit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Note each request in this file.")
+    ] = None
+    deploy: Annotated[
+        bool, typer.Option("--deploy", help="Take packages from those who may by --policy.")
+    ] = False
+    texts: Annotated[
+        int, typer.Option(min=1, max=4096, help="Texts that a language model writes at once.")
+    ] = 4
+    tokenizer: TokenizerFile = None
