@@ -18,6 +18,7 @@ import numpy as np
 
 from ..ir.arrays import Array
 from ..ir.errors import BackendError
+from .outside import called
 
 VARIABLE = "TRITON_LAVA_PYTHON"
 """The environment variable with the path of a Python that has Lava."""
@@ -36,15 +37,8 @@ def lava_python(named: str | None = None) -> tuple[str, str] | None:
     if command is None or not Path(command).exists():
         return None
     try:
-        told = subprocess.run(
-            [command, "-c", _VERSION],
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        told = called([command, "-c", _VERSION], seconds=60)
+    except (BackendError, subprocess.TimeoutExpired):
         return None
     return (command, told.stdout.strip()) if told.returncode == 0 else None
 
@@ -77,14 +71,7 @@ def run_script(
         save(folder / "inputs.npz", **inputs)
         command = [found[0], "network.py", "inputs.npz", "results.npz"]
         command += ["--states"] if states else []
-        ran = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
+        ran = called(command, folder)
         if ran.returncode or not (folder / "results.npz").is_file():
             last = (ran.stderr.strip() or "it wrote no results").splitlines()[-1]
             raise BackendError(f"Lava refuses the network: {last}")

@@ -6,12 +6,12 @@ Nothing here knows what is simulated, nor compiles a program to Verilog.
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..ir.errors import BackendError
+from .outside import called
 
 SIMULATORS = ("iverilog", "verilator")
 """In the order of preference: Icarus starts a simulation in less time."""
@@ -70,29 +70,6 @@ def simulate(
 def _version(line: str) -> str:
     """`Icarus Verilog version 11.0 (stable) ()` without what stands in parentheses."""
     return line.partition("(")[0].strip().replace(" version", "")
-
-
-def called(
-    command: Sequence[str], folder: Path, seconds: float | None = None
-) -> subprocess.CompletedProcess[str]:
-    """What a tool printed, and how it ended.
-
-    Raises:
-        BackendError: it is missing.
-        subprocess.TimeoutExpired: it takes longer than so many seconds.
-    """
-    try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-            timeout=seconds,
-        )
-    except OSError as error:
-        raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None
 
 
 def run_tool(

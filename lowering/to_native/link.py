@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ...ir.errors import BackendError
+from ...runtime.outside import called
 
 COMPILERS = ("cc", "gcc", "clang")
 """Commands that link, the first found is taken; the variable `CC` goes first."""
@@ -82,17 +83,9 @@ def library_of(
             Path(folder, name).write_bytes(content)
         command = [*compiler, "-shared", "-o", target.name, *arguments]
         try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                capture_output=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise BackendError(f"{compiler[0]} does not run: {error}") from error
+            done = called(command, Path(folder), _SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise BackendError(f"{compiler[0]} does not end: {error}") from error
         if done.returncode or not target.is_file():
             raise BackendError(f"{' '.join(command)}: {done.stderr.strip() or 'no output'}")
         return target.read_bytes()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from configparser import ConfigParser
@@ -20,6 +19,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError
+from ...runtime.outside import called
 from ..artifact import write_artifact
 from ..engine import ArtifactEngine
 
@@ -42,7 +42,10 @@ class NestEngine(ArtifactEngine):
             BackendError: there is none.
         """
         python = os.environ.get(cls.variable, sys.executable)
-        told = _told([python, "-c", _VERSION.format(list(cls.packages))], cls.variable)
+        try:
+            told = called([python, "-c", _VERSION.format(list(cls.packages))])
+        except BackendError as error:
+            raise BackendError(f"{error}; see {cls.variable}") from None
         if told.returncode:
             names = " and ".join(cls.title.replace("{}", "").split())
             pinned = " ".join(f"{name}=={version}" for name, version in cls.packages.items())
@@ -68,7 +71,7 @@ class NestEngine(ArtifactEngine):
         trains = dict(zip(network["arguments"], inputs, strict=True))
         np.savez(folder / "inputs.npz", allow_pickle=False, **trains)
         command = [python, "run.py", self.simulator, "--inputs", "inputs.npz"]
-        done = _told([*command, "--outputs", "outputs.npz"], self.variable, folder)
+        done = called([*command, "--outputs", "outputs.npz"], folder)
         if done.returncode:
             lines = (done.stderr or done.stdout).strip().splitlines()
             told = lines[-1] if lines else "without a message"
@@ -97,24 +100,3 @@ class SpyNNakerEngine(NestEngine):
         if not any(settings.get("Machine", key, fallback="") for key in keys):
             raise BackendError("~/.spynnaker.cfg names no board")
         return python, versions
-
-
-def _told(
-    command: Sequence[str], variable: str, folder: Path | None = None
-) -> subprocess.CompletedProcess[str]:
-    """A program that ran, with what it said, in whatever encoding.
-
-    Raises:
-        BackendError: there is no such program.
-    """
-    try:
-        return subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            check=False,
-        )
-    except OSError as error:
-        raise BackendError(f"{command[0]} does not run: {error}; see {variable}") from error

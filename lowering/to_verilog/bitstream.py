@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from ...ir.errors import BackendError, LoweringError
 from ...ir.progress import tracked
-from ...runtime.verilog import called
+from ...runtime.outside import called
 from .estimate.devices import Device
 from .interface import Record
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
+from ..outside import called
 from .boot import boot_manifest
 
 _SECONDS = 600
@@ -184,7 +185,7 @@ def _build(
     optimize: str,
     flash_start: int,
 ) -> None:
-    _copy(folder, "harness.c", "board.ld")
+    _copy(folder, "harness.c", "semihosting.h", "board.ld")
     arguments = [*_places("const void *", "input", inputs), *_places("void *", "output", outputs)]
     size = [max(sum(port.bytes for port in ports), 1) for ports in (inputs, outputs)]
     sources = sorted(path.name for path in folder.glob("*.c") if path.name != "main.c")
@@ -210,7 +211,7 @@ def _verified(
     manifest, anchor = boot_manifest(image)
     for name, content in zip(("image", "manifest"), boot(image, manifest), strict=True):
         (folder / name).write_bytes(content)
-    _copy(folder, "boot.c", "boot.h", "bootloader.c")
+    _copy(folder, "boot.c", "boot.h", "bootloader.c", "semihosting.h")
     defined = [
         *_placed(board, board.flash),
         f"-DANCHOR={','.join(map(str, anchor))}",
@@ -283,17 +284,9 @@ def _parted(ports: Sequence[Port], content: bytes, count: int) -> list[Array]:
 
 def _call(command: Sequence[str], folder: Path) -> str:
     try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BackendError(f"{command[0]} does not run: {error}") from error
+        done = called(command, folder, _SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise BackendError(f"{command[0]} does not end: {error}") from error
     if done.returncode:
         said = re.sub(r"\s+", " ", done.stderr.strip())[-400:]
         raise BackendError(f"{command[0]} ends with {done.returncode}: {said}")

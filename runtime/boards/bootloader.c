@@ -2,27 +2,11 @@
    MANIFEST and the anchor, which is compiled in, say that it may. Both stand in flash, up to
    IMAGE_SIZE and MANIFEST_SIZE bytes; ANCHOR is a list of 32 bytes. */
 #include "boot.h"
+#include "semihosting.h"
 
 extern uint32_t stack_end[];
 
 static const uint8_t anchor[32] = {ANCHOR};
-
-static void host(int operation, const void *argument)
-{
-#ifdef __riscv
-    register int a0 __asm__("a0") = operation;
-    register const void *a1 __asm__("a1") = argument;
-    __asm__ volatile(".balign 16\n.option push\n.option norvc\nslli zero, zero, 0x1f\nebreak\n"
-                     "srai zero, zero, 7\n.option pop"
-                     : "+r"(a0)
-                     : "r"(a1)
-                     : "memory");
-#else
-    register int r0 __asm__("r0") = operation;
-    register const void *r1 __asm__("r1") = argument;
-    __asm__ volatile("bkpt 0xab" : "+r"(r0) : "r"(r1) : "memory");
-#endif
-}
 
 __attribute__((used, noreturn)) void reset(void)
 {
