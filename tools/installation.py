@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 PACKAGES = (
     ("xdsl", "the IR", None),
     ("numpy", "arrays", None),
-    ("lark", "the .tri parser", None),
     ("safetensors", "weights files", None),
     ("torch", "the PyTorch target, training", "torch"),
     ("onnx", "the ONNX target", "onnx"),

@@ -1,84 +1,91 @@
-"""The tables of the parser, saved: Lark makes them of `grammar.lark` in twenty times the time.
+"""The tables of the parser, saved in `grammar.json`: Lark makes them of `grammar.lark`.
 
-They stand in `grammar.json` with the digest of the grammar and Lark's version; where that differs
-they are made anew, which only takes longer. To renew the file, which a test asks for:
-`python -m triton_dsl.ir.language.grammar_tables`. Not here: parsing (`parser`).
+To renew the file, which a test asks for: `python -m triton_dsl.ir.language.grammar_tables`. It
+needs Lark, which nothing else here does. Not here: parsing by them (`automaton`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable
+from typing import Any, cast
 
-if TYPE_CHECKING:
-    from lark import Lark
+import lark
+from lark.lexer import TerminalDef
+from lark.parsers.lalr_analysis import IntParseTable, Shift
 
-    from .tree_builder import TreeBuilder
+from .tables import SAVED
 
-_GRAMMAR = Path(__file__).with_name("grammar.lark")
-SAVED = Path(__file__).with_name("grammar.json")
-
-
-def make_parser(text: str, builder: TreeBuilder | None) -> Lark:
-    """The parser of a grammar, by Lark."""
-    from lark import Lark
-
-    return Lark(
-        text,
-        start="program",
-        parser="lalr",
-        lexer="basic",
-        transformer=builder,
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-    )
-
-
-def load_parser(builder: TreeBuilder) -> Lark:
-    """The parser of the language, from the saved tables where they are those of the grammar."""
-    from lark import Lark
-
-    content = _GRAMMAR.read_bytes()
-    try:
-        saved: dict[str, Any] = json.loads(SAVED.read_bytes())
-        if saved["digest"] != digest(content):
-            return make_parser(content.decode(), builder)
-        data, memo = _numbered(saved["data"]), _numbered(saved["memo"])
-        load = cast(Any, Lark)._load_from_dict
-        return load(data, memo, transformer=builder)
-    except (OSError, ValueError, LookupError, TypeError):
-        return make_parser(content.decode(), builder)
+_GRAMMAR = SAVED.with_suffix(".lark")
 
 
 def tables() -> str:
     """What the file must hold."""
-    from lark.grammar import Rule
-    from lark.lexer import TerminalDef
-
     content = _GRAMMAR.read_bytes()
-    parser = cast(Any, make_parser(content.decode(), None))
-    data, memo = parser.memo_serialize([TerminalDef, Rule])
-    saved = {"digest": digest(content), "data": data, "memo": memo}
-    return json.dumps(saved, sort_keys=True, separators=(",", ":"), default=sorted) + "\n"
+    parser = lark.Lark(content.decode(), start="program", lexer="basic", parser="lalr",
+                       keep_all_tokens=True, maybe_placeholders=False)  # fmt: skip
+    table = cast(IntParseTable, cast(Any, parser).parser.parser._parse_table)
+    rules = sorted(parser.rules, key=repr)
+    number = {rule: index for index, rule in enumerate(rules)}
+    pattern, keywords = _terminals(parser.terminals)
+    # Lark numbers states as its sets happen to be ordered; here the order is that of a walk.
+    order = [table.start_states["program"]]
+    for state in order:
+        reached = (target for _, (action, target) in _sorted(table, state) if action is Shift)
+        order += [target for target in dict.fromkeys(reached) if target not in order]
+    states = {state: index for index, state in enumerate(order)}
+    saved = {
+        "digest": digest(content),
+        "pattern": pattern,
+        "keywords": keywords,
+        "rules": [
+            [
+                str(rule.origin.name),
+                len(rule.expansion),
+                [i for i, s in enumerate(rule.expansion) if not s.is_term and s.name[0] == "_"],
+                bool(rule.options.expand1 and not rule.alias),
+                str(rule.alias or rule.origin.name),
+            ]
+            for rule in rules
+        ],
+        "states": [
+            {
+                symbol: states[target] if action is Shift else ~number[target]
+                for symbol, (action, target) in _sorted(table, state)
+            }
+            for state in order
+        ],
+        "start": 0,
+        "end": states[table.end_states["program"]],
+    }
+    return json.dumps(saved, sort_keys=True, separators=(",", ":")) + "\n"
+
+
+def _sorted(table: IntParseTable, state: int) -> list[tuple[str, tuple[Any, Any]]]:
+    return sorted(cast("dict[str, tuple[Any, Any]]", table.states[state]).items())
+
+
+def _terminals(definitions: Iterable[TerminalDef]) -> tuple[str, dict[str, str]]:
+    """One regular expression and the keywords: patterns in the order of the grammar, then symbols,
+    longest first; a symbol that reads like a name is a keyword."""
+    patterns: list[tuple[str, str]] = []
+    symbols: list[tuple[str, str]] = []
+    keywords: dict[str, str] = {}
+    for terminal in definitions:
+        if terminal.pattern.type == "re":
+            patterns.append((terminal.name, terminal.pattern.to_regexp()))
+        elif str(terminal.pattern.value).isidentifier():
+            keywords[str(terminal.pattern.value)] = terminal.name
+        else:
+            symbols.append((terminal.name, terminal.pattern.to_regexp()))
+    symbols.sort(key=lambda item: -len(item[1].replace("\\", "")))
+    return "|".join(f"(?P<{name}>{regexp})" for name, regexp in patterns + symbols), keywords
 
 
 def digest(grammar: bytes) -> str:
     """What tables are made from."""
-    import lark
-
     return hashlib.sha256(grammar + lark.__version__.encode()).hexdigest()
-
-
-def _numbered(value: Any) -> Any:
-    """Keys that are numbers, which JSON has as text, as numbers again."""
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return {int(k) if k.isdigit() else k: _numbered(v) for k, v in items}
-    if isinstance(value, list):
-        return [_numbered(v) for v in cast("list[Any]", value)]
-    return value
 
 
 if __name__ == "__main__":

@@ -11,16 +11,13 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import cast
-
-from lark import Token
-from lark.lexer import TerminalDef
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from .diagnostics import Diagnostic, DiagnosticBag, Edit
 from .habits import ELEMENTS
 from .nodes import Span
+from .tables import Tables
 
 MAX_INTEGER = 2**63
 """The largest integer literal; one more than `int64` holds, so that its minimum can be written."""
@@ -50,10 +47,11 @@ class Comment:
         return not self.text.startswith("/*")
 
 
-class SourceToken(Token):
-    """A lark token that knows its place and what stood before it.
+class SourceToken(str):
+    """The text of a token, which knows its place and what stood before it.
 
     Attributes:
+        type: its terminal in the grammar.
         span: its place.
         comments: the comments between the previous token and this one.
         newline_before: whether a line ends between it and the token or comment before it.
@@ -65,27 +63,24 @@ class SourceToken(Token):
         broken: set on the first token of a header that `recovery` made up; the names it binds.
     """
 
+    type: str
     span: Span
-    comments: tuple[Comment, ...]
-    newline_before: bool
-    blank_before: bool
-    damaged: bool
-    repair: Diagnostic | None
-    found: str
-    broken: tuple[str, ...] | None
+    comments: tuple[Comment, ...] = ()
+    newline_before: bool = False
+    blank_before: bool = False
+    damaged: bool = False
+    repair: Diagnostic | None = None
+    found: str = ""
+    broken: tuple[str, ...] | None = None
 
 
 def make_token(kind: str, text: str, span: Span, *, found: str = "") -> SourceToken:
     """A token of terminal `kind` with nothing before it."""
-    token = cast(SourceToken, SourceToken(kind, text))
+    token = SourceToken(text)
+    token.type = kind
     token.span = span
-    token.comments = ()
-    token.newline_before = False
-    token.blank_before = False
-    token.damaged = False
-    token.repair = None
-    token.found = found
-    token.broken = None
+    if found:
+        token.found = found
     return token
 
 
@@ -147,44 +142,18 @@ _LOOKALIKES = {
 }
 
 
-@dataclass
-class Terminals:
-    """The terminals of the grammar as one regular expression, and its keywords."""
-
-    pattern: re.Pattern[str]
-    keywords: dict[str, str] = field(default_factory=dict[str, str])
-
-    @classmethod
-    def of(cls, definitions: Iterable[TerminalDef]) -> Terminals:
-        """Combine lark's terminals: patterns in the order of the grammar, then symbols, longest
-        first; a symbol that reads like a name is a keyword."""
-        patterns: list[tuple[str, str]] = []
-        symbols: list[tuple[str, str]] = []
-        keywords: dict[str, str] = {}
-        for terminal in definitions:
-            if terminal.pattern.type == "re":
-                patterns.append((terminal.name, terminal.pattern.to_regexp()))
-            elif str(terminal.pattern.value).isidentifier():
-                keywords[str(terminal.pattern.value)] = terminal.name
-            else:
-                symbols.append((terminal.name, terminal.pattern.to_regexp()))
-        symbols.sort(key=lambda item: -len(item[1].replace("\\", "")))
-        text = "|".join(f"(?P<{name}>{regexp})" for name, regexp in patterns + symbols)
-        return cls(re.compile(text), keywords)
-
-
 class Lexer:
     """One pass over one text.
 
     Args:
-        terminals: what to look for.
+        tables: what to look for.
         source: the text.
         file: the name of the text in every span.
         bag: takes the errors.
     """
 
-    def __init__(self, terminals: Terminals, source: str, file: str, bag: DiagnosticBag) -> None:
-        self._terminals = terminals
+    def __init__(self, tables: Tables, source: str, file: str, bag: DiagnosticBag) -> None:
+        self._tables = tables
         self._source = source
         self._file = file
         self._bag = bag
@@ -199,8 +168,8 @@ class Lexer:
     def tokens(self) -> list[SourceToken]:
         """Every token, newlines and `;` as `_SEP`, with one `$END` at the end."""
         source = self._source
-        match_at = self._terminals.pattern.match
-        keywords = self._terminals.keywords
+        match_at = self._tables.pattern.match
+        keywords = self._tables.keywords
         while self._position < len(source) and not self._bag.is_full:
             match = match_at(source, self._position)
             if match is None:
@@ -232,16 +201,21 @@ class Lexer:
         return Span(self._file, self._line, column, self._line, column + length)
 
     def _emit(self, kind: str, text: str, value: str | None = None) -> SourceToken:
-        token = make_token(kind, text if value is None else value, self._span(len(text)))
-        token.comments = tuple(self._comments)
-        token.newline_before = self._newlines_here > 0
-        token.blank_before = self._newlines_here > 1
-        token.damaged = self._damaged
+        length = len(text)
+        token = SourceToken(text if value is None else value)
+        token.type = kind
+        token.span = self._span(length)
+        if self._comments:
+            token.comments = tuple(self._comments)
+            self._comments.clear()
+        if self._newlines_here:
+            token.newline_before = True
+            token.blank_before = self._newlines_here > 1
+            self._newlines_here = 0
+        if self._damaged:
+            token.damaged, self._damaged = True, False
         self._tokens.append(token)
-        self._comments.clear()
-        self._newlines_here = 0
-        self._damaged = False
-        self._position += len(text)
+        self._position += length
         return token
 
     def _separator(self, text: str) -> None:

@@ -7,12 +7,14 @@ more: no types are resolved here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import NamedTuple, TypeVar, cast, dataclass_transform
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A range of source text; lines and columns are 1-based, the end column is exclusive."""
 
     file: str
@@ -25,22 +27,42 @@ class Span:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def construct(cls: type[T]) -> type[T]:
+    """A frozen dataclass to type checkers, and one of two methods when it runs: a program makes
+    thousands of nodes, and starts by making forty such classes."""
+    return dataclass(eq=False, repr=False)(cls)
+
+
+@construct
 class Node:
     """Anything with a place in the source. Spans take no part in equality."""
 
     span: Span = field(compare=False, kw_only=True, repr=False)
 
+    def _compared(self) -> list[object]:
+        return [getattr(self, f.name) for f in fields(self) if f.compare]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._compared() == cast(Node, other)._compared()
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._compared()))
+
+    def __repr__(self) -> str:
+        shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
 
 # Expressions
 
 
-@dataclass(frozen=True)
+@construct
 class Expression(Node):
     """A value."""
 
 
-@dataclass(frozen=True)
+@construct
 class IntegerLiteral(Expression):
     """`42`, `0x2A`, `0b101010`; `text` keeps the spelling."""
 
@@ -48,7 +70,7 @@ class IntegerLiteral(Expression):
     text: str
 
 
-@dataclass(frozen=True)
+@construct
 class FloatLiteral(Expression):
     """`1.5`, `1e-3`; `text` keeps the spelling."""
 
@@ -56,42 +78,42 @@ class FloatLiteral(Expression):
     text: str
 
 
-@dataclass(frozen=True)
+@construct
 class BoolLiteral(Expression):
     """`true` or `false`."""
 
     value: bool
 
 
-@dataclass(frozen=True)
+@construct
 class StringLiteral(Expression):
     """`"rate"`; `value` is unescaped."""
 
     value: str
 
 
-@dataclass(frozen=True)
+@construct
 class TritLiteral(Expression):
     """`trit(-1)`; the checker refuses values outside {-1, 0, 1}."""
 
     value: Expression
 
 
-@dataclass(frozen=True)
+@construct
 class ListLiteral(Expression):
     """`[a, b, c]`."""
 
     elements: tuple[Expression, ...]
 
 
-@dataclass(frozen=True)
+@construct
 class Name(Expression):
     """A reference to a binding."""
 
     identifier: str
 
 
-@dataclass(frozen=True)
+@construct
 class Unary(Expression):
     """`-x` or `!x`."""
 
@@ -99,7 +121,7 @@ class Unary(Expression):
     operand: Expression
 
 
-@dataclass(frozen=True)
+@construct
 class Binary(Expression):
     """`a OP b`; the operators are those of language.md."""
 
@@ -109,7 +131,7 @@ class Binary(Expression):
     operator_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
-@dataclass(frozen=True)
+@construct
 class Argument(Node):
     """One call argument; `name` is `None` for a positional one."""
 
@@ -117,7 +139,7 @@ class Argument(Node):
     value: Expression
 
 
-@dataclass(frozen=True)
+@construct
 class Call(Expression):
     """`callee(arguments)`: a built-in, a function, a layer constructor or a sub-layer."""
 
@@ -125,7 +147,7 @@ class Call(Expression):
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True)
+@construct
 class Slice(Node):
     """`start:stop:step` inside an index; each part may be absent."""
 
@@ -134,7 +156,7 @@ class Slice(Node):
     step: Expression | None
 
 
-@dataclass(frozen=True)
+@construct
 class Index(Expression):
     """`base[i, a:b]`."""
 
@@ -142,7 +164,7 @@ class Index(Expression):
     indices: tuple[Expression | Slice, ...]
 
 
-@dataclass(frozen=True)
+@construct
 class Attribute(Expression):
     """`base.name`: a member of a sub-layer (`block.conv`)."""
 
@@ -153,7 +175,7 @@ class Attribute(Expression):
 # Types
 
 
-@dataclass(frozen=True)
+@construct
 class UnknownDimension(Node):
     """The dimension `?`."""
 
@@ -161,19 +183,19 @@ class UnknownDimension(Node):
 Dimension = Expression | UnknownDimension
 
 
-@dataclass(frozen=True)
+@construct
 class TypeNode(Node):
     """A type as written."""
 
 
-@dataclass(frozen=True)
+@construct
 class ScalarTypeNode(TypeNode):
     """`int`, `float`, `trit`, `int8`, `float32`, ..."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@construct
 class TensorTypeNode(TypeNode):
     """`Tensor[..]`, `Tensor<int8>[..]`, `TernaryTensor[..]`, `SpikeTensor[T, ..]`.
 
@@ -191,12 +213,12 @@ class TensorTypeNode(TypeNode):
 # Statements
 
 
-@dataclass(frozen=True)
+@construct
 class Statement(Node):
     """One step of a function body."""
 
 
-@dataclass(frozen=True)
+@construct
 class Let(Statement):
     """`let name: type = value`; at top level or in a layer, a constant or sub-layer."""
 
@@ -206,7 +228,7 @@ class Let(Statement):
     name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
-@dataclass(frozen=True)
+@construct
 class Assign(Statement):
     """`name = value`: rebinding."""
 
@@ -215,14 +237,14 @@ class Assign(Statement):
     name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
-@dataclass(frozen=True)
+@construct
 class Return(Statement):
     """`return value`."""
 
     value: Expression | None
 
 
-@dataclass(frozen=True)
+@construct
 class If(Statement):
     """`if condition { … } else { … }`; `else if` nests an `If` in `otherwise`."""
 
@@ -231,7 +253,7 @@ class If(Statement):
     otherwise: tuple[Statement, ...]
 
 
-@dataclass(frozen=True)
+@construct
 class For(Statement):
     """`for name in iterable { … }`, unrolled at compile time."""
 
@@ -241,14 +263,14 @@ class For(Statement):
     name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
-@dataclass(frozen=True)
+@construct
 class ExpressionStatement(Statement):
     """An expression alone on a line; the checker refuses it (no effect)."""
 
     value: Expression
 
 
-@dataclass(frozen=True)
+@construct
 class ErrorStatement(Statement):
     """A statement with a syntax error, which is reported already.
 
@@ -262,26 +284,26 @@ class ErrorStatement(Statement):
 # Declarations
 
 
-@dataclass(frozen=True)
+@construct
 class Declaration(Node):
     """A top-level item or a layer member."""
 
 
-@dataclass(frozen=True)
+@construct
 class ErrorDeclaration(Declaration):
     """A top-level item or a member with a syntax error; the counterpart of `ErrorStatement`."""
 
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@construct
 class Import(Declaration):
     """`import "path.tri"`."""
 
     path: str
 
 
-@dataclass(frozen=True)
+@construct
 class Const(Declaration):
     """`const NAME: int = 10`."""
 
@@ -291,7 +313,7 @@ class Const(Declaration):
     name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
-@dataclass(frozen=True)
+@construct
 class GenericDef(Node):
     """A generic argument of a layer: `channels: int`, `stride: int = 1`."""
 
@@ -300,7 +322,7 @@ class GenericDef(Node):
     default: Expression | None
 
 
-@dataclass(frozen=True)
+@construct
 class ArgumentDef(Node):
     """An argument of a function: `x: Tensor[N, 784]`."""
 
@@ -308,7 +330,7 @@ class ArgumentDef(Node):
     type: TypeNode
 
 
-@dataclass(frozen=True)
+@construct
 class ParamDef(Declaration):
     """`param weights: TernaryTensor[784, 10]` or `buffer …`.
 
@@ -339,7 +361,7 @@ class ParamDef(Declaration):
         return tuple(d.value for d in dims if isinstance(d, IntegerLiteral))
 
 
-@dataclass(frozen=True)
+@construct
 class FunctionDef(Declaration):
     """`fn forward(x: T) -> U { … }`."""
 
@@ -350,7 +372,7 @@ class FunctionDef(Declaration):
     name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
-@dataclass(frozen=True)
+@construct
 class MemberIf(Declaration):
     """`if bias { param … }` around members of a layer; the condition is a compile-time one."""
 
@@ -362,7 +384,7 @@ class MemberIf(Declaration):
 Member = ParamDef | Let | FunctionDef | MemberIf | ErrorDeclaration
 
 
-@dataclass(frozen=True)
+@construct
 class LayerDef(Declaration):
     """`layer Name(generics) -> Type { members }`."""
 
@@ -386,7 +408,7 @@ class LayerDef(Declaration):
 TopLevel = Import | Const | Let | FunctionDef | LayerDef | ErrorDeclaration
 
 
-@dataclass(frozen=True)
+@construct
 class Program(Node):
     """A whole file.
 

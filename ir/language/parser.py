@@ -6,19 +6,15 @@ nesting and literals are limited, so that no input exhausts Python's stack.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ..errors import SourceError
 from . import nodes
 from .diagnostics import Diagnostic, DiagnosticBag, split_lines
 
 if TYPE_CHECKING:
-    from lark import Lark
-
-    from .lexer import SourceToken, Terminals
+    from .lexer import SourceToken
 
 MAX_SOURCE_BYTES = 10 * 1024 * 1024
 """Size of the largest file that is read."""
@@ -62,23 +58,6 @@ def read_source(path: Path | str) -> str:
         sources = {str(path): data.decode("utf-8-sig", errors="replace")}
         diagnostics.raise_if_errors(sources)
         raise AssertionError("unreachable") from None
-
-
-@dataclass(frozen=True)
-class _Grammar:
-    lark: Lark
-    terminals: Terminals
-
-
-@cache
-def _grammar() -> _Grammar:
-    """The grammar, read at the first parse."""
-    from .grammar_tables import load_parser
-    from .lexer import Terminals
-    from .tree_builder import TreeBuilder
-
-    lark = load_parser(TreeBuilder())
-    return _Grammar(lark, Terminals.of(lark.terminals))
 
 
 class TritonParser:
@@ -134,8 +113,9 @@ def tokenize(source: str, file: str, bag: DiagnosticBag) -> list[SourceToken]:
     """The token stream of the grammar, comments attached; empty when brackets nest too deep."""
     from .layout import arrange
     from .lexer import Lexer
+    from .tables import tables
 
-    return arrange(Lexer(_grammar().terminals, source, file, bag).tokens(), bag)
+    return arrange(Lexer(tables(), source, file, bag).tokens(), bag)
 
 
 def _program(
@@ -148,19 +128,15 @@ def _program(
 
 def _run(tokens: list[SourceToken], bag: DiagnosticBag) -> tuple[nodes.TopLevel, ...]:
     """Feed every token to the parser, with recovery."""
-    from lark import UnexpectedToken
-
+    from .automaton import Automaton
     from .recovery import Recovery
 
-    parser = _grammar().lark.parse_interactive()
-    recovery = Recovery(parser, tokens, bag, _grammar().terminals)
+    parser = Automaton()
+    recovery = Recovery(parser, tokens, bag)
     position = stuck = 0
-    result: Any = None
     while position < len(tokens) and not bag.is_full:
         token = tokens[position]
-        try:
-            result = parser.feed_token(token)
-        except UnexpectedToken:
+        if not parser.feed(token):
             before, count = position, bag.error_count
             position = recovery.recover(position)
             # The layout's braces match the parser's; should they not, one is left out.
@@ -176,20 +152,23 @@ def _run(tokens: list[SourceToken], bag: DiagnosticBag) -> tuple[nodes.TopLevel,
         position += 1
     if position < len(tokens):
         recovery.abandon()
-        result = parser.feed_token(tokens[-1])
-    return cast("tuple[nodes.TopLevel, ...]", result)
+        parser.feed(tokens[-1])
+    return cast("tuple[nodes.TopLevel, ...]", parser.result)
 
 
 def _too_deep(declarations: tuple[nodes.TopLevel, ...]) -> nodes.Node | None:
     """The first node found that lies deeper in the tree than `MAX_DEPTH`."""
     level: list[nodes.Node] = list(declarations)
-    for _ in range(MAX_DEPTH):
+    for left in range(MAX_DEPTH, 0, -1):
         below: list[nodes.Node] = []
         for node in level:
+            span = node.span
+            if span.line == span.end_line and span.end_column - span.column < left - 2:
+                continue  # each level but an argument, which stands in parentheses, takes text
             for value in vars(node).values():
                 if isinstance(value, nodes.Node):
                     below.append(value)
-                elif isinstance(value, tuple):
+                elif isinstance(value, tuple) and not isinstance(value, nodes.Span):
                     items = cast("tuple[object, ...]", value)
                     below += [item for item in items if isinstance(item, nodes.Node)]
         level = below

@@ -8,15 +8,13 @@ function, layer, `if` or `for` with a faulty header is read all the same, for th
 
 from __future__ import annotations
 
-from typing import Any, cast
-
-from lark.parsers.lalr_interactive_parser import InteractiveParser
-
+from .automaton import Automaton
 from .diagnostics import DiagnosticBag, Edit, Note, nearest_name
 from .layout import bracket_role, found_text
-from .lexer import Lexer, SourceToken, Terminals, make_token, shorten
+from .lexer import Lexer, SourceToken, make_token, shorten
 from .repairs import repair
 from .repairs.changes import Change, Repair, edits_of
+from .tables import tables
 from .tree_builder import cover
 
 KEYWORDS = {
@@ -115,24 +113,14 @@ class Recovery:
     """Error handling of one parse.
 
     Args:
-        parser: lark's parser; its stacks are cut back here.
+        parser: what reads the tokens; it is cut back here.
         tokens: the whole token stream; a misspelt keyword is put right in it.
         bag: takes the errors.
-        terminals: what the text of a repair is read by.
     """
 
-    def __init__(
-        self,
-        parser: InteractiveParser,
-        tokens: list[SourceToken],
-        bag: DiagnosticBag,
-        terminals: Terminals,
-    ) -> None:
+    def __init__(self, parser: Automaton, tokens: list[SourceToken], bag: DiagnosticBag) -> None:
         self._parser = parser
-        self._terminals = terminals
         self._repairs = 0
-        # lark leaves the types of its stacks open.
-        self._state = cast(Any, parser).parser_state
         self._tokens = tokens
         self._bag = bag
 
@@ -156,7 +144,7 @@ class Recovery:
         known = any(t.damaged for t in self._tokens[start : position + 1])
         known = known or any(t.repair for t in self._tokens[start:position])
         previous = self._tokens[position - 1] if position else None
-        if previous is not None and previous.type == "RBRACE" and self._takes("_SEP"):
+        if previous is not None and previous.type == "RBRACE" and self._parser.takes("_SEP"):
             token = self._tokens[position]
             self._report(f"expected a newline or ';' before {found_text(token)}", token)
             self._feed("_SEP", token)
@@ -168,8 +156,8 @@ class Recovery:
 
     def abandon(self) -> None:
         """Cut the parser back to the list of declarations, where the file may end."""
-        while len(self._states) > 1 and not self._takes("$END"):
-            self._pop()
+        while not self._parser.takes("$END") and self._parser.pop():
+            pass
 
     # Repairs
 
@@ -184,7 +172,7 @@ class Recovery:
             first = self._tokens[start]
             error = make_token("ERROR", "", cover(first.span, self._tokens[found.stop - 1].span))
             error.broken = (*self._bound_names(start, found.stop), str(self._tokens[start + 1]))
-            self._parser.feed_token(error)
+            self._parser.feed(error)
             self._feed("_SEP", first)
             return found.stop
         if not found.changes:
@@ -197,7 +185,7 @@ class Recovery:
         old = self._tokens[change.first : change.stop] or [self._tokens[change.first - 1]]
         span = cover(old[0].span, old[-1].span)
         text = change.text.strip() if change.tokens is None else change.tokens
-        new = Lexer(self._terminals, text, span.file, DiagnosticBag()).tokens()[:-1]
+        new = Lexer(tables(), text, span.file, DiagnosticBag()).tokens()[:-1]
         for token in new:
             token.span = span
         if new and change.stop > change.first:
@@ -205,51 +193,16 @@ class Recovery:
             new[0].blank_before = old[0].blank_before
         self._tokens[change.first : change.stop] = new
 
-    # The parser's stacks
-
-    @property
-    def _states(self) -> list[Any]:
-        return cast(list[Any], self._state.state_stack)
-
-    @property
-    def _table(self) -> dict[Any, dict[str, tuple[Any, Any]]]:
-        return cast(dict[Any, dict[str, tuple[Any, Any]]], self._state.parse_conf.states)
-
-    def _takes(self, kind: str) -> bool:
-        """Whether the parser, as it stands, can use a token of this kind."""
-        states = list(self._states)
-        while True:
-            entry = self._table[states[-1]].get(kind)
-            if entry is None:
-                return False
-            action, rule = entry
-            if action.name == "Shift":
-                return True
-            if kind == "$END" and rule.origin.name == "program":
-                return True
-            if rule.expansion:
-                del states[-len(rule.expansion) :]
-            states.append(self._table[states[-1]][rule.origin.name][1])
-
-    def _accepted(self) -> set[str]:
-        kinds = self._table[self._states[-1]]
-        return {kind for kind in kinds if kind.isupper() and self._takes(kind)}
-
-    def _pop(self) -> None:
-        self._states.pop()
-        self._state.value_stack.pop()
-
     def _unwind(self) -> None:
         """Cut the parser back to the innermost list of statements, members or declarations."""
-        while "ERROR" not in self._table[self._states[-1]]:
-            self._pop()
+        self._parser.unwind("ERROR")
 
     def _feed(
         self, kind: str, place: SourceToken, text: str = "", broken: tuple[str, ...] | None = None
     ) -> None:
         token = make_token(kind, text, place.span)
         token.broken = broken
-        self._parser.feed_token(token)
+        self._parser.feed(token)
 
     # Items
 
@@ -306,7 +259,7 @@ class Recovery:
         stop, body = self._item_end(position + 1 if goes_on else position)
         first = self._tokens[start]
         names = self._bound_names(start, stop)
-        if body is not None and body >= start and self._takes(first.type):
+        if body is not None and body >= start and self._parser.takes(first.type):
             header = {
                 "FN": ("NAME", "LPAR", "RPAR"),
                 "LAYER": ("NAME",),
@@ -321,7 +274,7 @@ class Recovery:
         last = self._tokens[max(start, stop - 1)]
         error = make_token("ERROR", "", cover(first.span, last.span))
         error.broken = names
-        self._parser.feed_token(error)
+        self._parser.feed(error)
         if self._tokens[stop].type != "_SEP":
             self._feed("_SEP", last)
         return stop
@@ -340,7 +293,7 @@ class Recovery:
     def _fix_else(self, position: int) -> bool:
         """Put `elif` or a misspelt `else` behind a `}` right."""
         token = self._tokens[position]
-        if token.type != "NAME" or not self._takes("ELSE"):
+        if token.type != "NAME" or not self._parser.takes("ELSE"):
             return False
         if token == "elif":
             edits = (Edit(token.span, "else if"),)
@@ -360,12 +313,10 @@ class Recovery:
         token = self._tokens[start]
         if token.type != "NAME" or position > start + 1:
             return False
-        states = list(self._states)
-        values = list(cast(list[Any], self._state.value_stack))
+        mark = self._parser.mark()
         self._unwind()
-        candidates = [word for word, kind in KEYWORDS.items() if self._takes(kind)]
-        self._states[:] = states
-        self._state.value_stack[:] = values
+        candidates = [word for word, kind in KEYWORDS.items() if self._parser.takes(kind)]
+        self._parser.reset(mark)
         word = str(token)
         keyword = _OTHER_LANGUAGES.get(word) or nearest_name(word, candidates)
         if keyword not in candidates or not self._follows(start, KEYWORDS[keyword]):
@@ -393,7 +344,7 @@ class Recovery:
     def _explain(self, start: int, position: int) -> None:
         """Say what was expected at `position`."""
         token = self._tokens[position]
-        accepted = self._accepted()
+        accepted = self._parser.accepted()
         bracket = self._open_bracket(start, position)
         expected = self._expected(accepted, start, position, bracket)
         notes: tuple[Note, ...] = ()

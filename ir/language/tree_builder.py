@@ -1,15 +1,13 @@
-"""Grammar rules to syntax tree: one method a rule or alias of `grammar.lark`.
+"""Grammar rules to syntax tree: one function a rule or alias of `grammar.lark`.
 
-Lark calls a method with the children of the rule, all tokens included, as soon as the rule is
-complete; nothing here is recursive, nothing here can fail.
+The parser calls a function with the children of the rule, all tokens included, as soon as the rule
+is complete; nothing here is recursive, nothing here can fail.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import cast
-
-from lark import Transformer
 
 from . import nodes
 from .lexer import SourceToken, unescape
@@ -59,222 +57,258 @@ def _binding(children: Children) -> tuple[str, nodes.TypeNode | None, nodes.Expr
     return str(children[1]), _type(children), cast(nodes.Expression, children[-1]), children[1].span
 
 
-class TreeBuilder(Transformer[SourceToken, nodes.Program]):
-    """The callbacks of the parser."""
+# Declarations
 
-    # Declarations
 
-    def program(self, children: Children) -> tuple[nodes.TopLevel, ...]:
-        kinds = (
-            nodes.Import,
-            nodes.Const,
-            nodes.Let,
-            nodes.FunctionDef,
-            nodes.LayerDef,
-            nodes.ErrorDeclaration,
-        )
-        return tuple(c for c in children if isinstance(c, kinds))
+def program(children: Children) -> tuple[nodes.TopLevel, ...]:
+    kinds = (
+        nodes.Import,
+        nodes.Const,
+        nodes.Let,
+        nodes.FunctionDef,
+        nodes.LayerDef,
+        nodes.ErrorDeclaration,
+    )
+    return tuple(c for c in children if isinstance(c, kinds))
 
-    def import_declaration(self, children: Children) -> nodes.Import:
-        return nodes.Import(unescape(str(children[1])), span=_span(children))
 
-    def const(self, children: Children) -> nodes.Const:
-        name, kind, value, name_span = _binding(children)
-        return nodes.Const(name, kind, value, span=_span(children), name_span=name_span)
+def import_declaration(children: Children) -> nodes.Import:
+    return nodes.Import(unescape(str(children[1])), span=_span(children))
 
-    def let(self, children: Children) -> nodes.Let:
-        name, kind, value, name_span = _binding(children)
-        return nodes.Let(name, kind, value, span=_span(children), name_span=name_span)
 
-    def layer(self, children: Children) -> nodes.Declaration:
-        span = _span(children)
-        broken = _token(children[0]).broken
-        if broken is not None:
-            return nodes.ErrorDeclaration(broken, span=span)
-        generics = tuple(c for c in children if isinstance(c, nodes.GenericDef))
-        return nodes.LayerDef(
-            str(children[1]),
-            generics,
-            _type(children),
-            _members(children),
-            span=span,
-            name_span=children[1].span,
-        )
+def const(children: Children) -> nodes.Const:
+    name, kind, value, name_span = _binding(children)
+    return nodes.Const(name, kind, value, span=_span(children), name_span=name_span)
 
-    def generic(self, children: Children) -> nodes.GenericDef:
-        default = children[-1] if isinstance(children[-1], nodes.Expression) else None
-        kind = cast(nodes.TypeNode, children[2])
-        return nodes.GenericDef(str(children[0]), kind, default, span=_span(children))
 
-    def param(self, children: Children) -> nodes.ParamDef:
-        return nodes.ParamDef(
-            str(children[1]),
-            cast(nodes.TypeNode, children[3]),
-            _kind(children[0]) == "BUFFER",
-            span=_span(children),
-            name_span=children[1].span,
-        )
+def let(children: Children) -> nodes.Let:
+    name, kind, value, name_span = _binding(children)
+    return nodes.Let(name, kind, value, span=_span(children), name_span=name_span)
 
-    def member_if(self, children: Children) -> nodes.Declaration:
-        span = _span(children)
-        broken = _token(children[0]).broken
-        if broken is not None:
-            return nodes.ErrorDeclaration(broken, span=span)
-        then, otherwise = _branches(children)
-        condition = cast(nodes.Expression, children[1])
-        return nodes.MemberIf(condition, _members(then), _members(otherwise), span=span)
 
-    def function(self, children: Children) -> nodes.Declaration:
-        span = _span(children)
-        broken = _token(children[0]).broken
-        if broken is not None:
-            return nodes.ErrorDeclaration(broken, span=span)
-        arguments = tuple(c for c in children if isinstance(c, nodes.ArgumentDef))
-        return nodes.FunctionDef(
-            str(children[1]),
-            arguments,
-            _type(children),
-            _statements(children),
-            span=span,
-            name_span=children[1].span,
-        )
+def layer(children: Children) -> nodes.Declaration:
+    span = _span(children)
+    broken = _token(children[0]).broken
+    if broken is not None:
+        return nodes.ErrorDeclaration(broken, span=span)
+    generics = tuple(c for c in children if isinstance(c, nodes.GenericDef))
+    return nodes.LayerDef(
+        str(children[1]),
+        generics,
+        _type(children),
+        _members(children),
+        span=span,
+        name_span=children[1].span,
+    )
 
-    def argument_def(self, children: Children) -> nodes.ArgumentDef:
-        kind = cast(nodes.TypeNode, children[2])
-        return nodes.ArgumentDef(str(children[0]), kind, span=_span(children))
 
-    def error_declaration(self, children: Children) -> nodes.ErrorDeclaration:
-        return nodes.ErrorDeclaration(_token(children[0]).broken or (), span=children[0].span)
+def generic(children: Children) -> nodes.GenericDef:
+    default = children[-1] if isinstance(children[-1], nodes.Expression) else None
+    kind = cast(nodes.TypeNode, children[2])
+    return nodes.GenericDef(str(children[0]), kind, default, span=_span(children))
 
-    # Statements
 
-    def assign(self, children: Children) -> nodes.Assign:
-        value = cast(nodes.Expression, children[2])
-        name_span = children[0].span
-        return nodes.Assign(str(children[0]), value, span=_span(children), name_span=name_span)
+def param(children: Children) -> nodes.ParamDef:
+    return nodes.ParamDef(
+        str(children[1]),
+        cast(nodes.TypeNode, children[3]),
+        _kind(children[0]) == "BUFFER",
+        span=_span(children),
+        name_span=children[1].span,
+    )
 
-    def return_statement(self, children: Children) -> nodes.Return:
-        value = cast(nodes.Expression, children[1]) if len(children) > 1 else None
-        return nodes.Return(value, span=_span(children))
 
-    def if_statement(self, children: Children) -> nodes.Statement:
-        span = _span(children)
-        broken = _token(children[0]).broken
-        if broken is not None:
-            return nodes.ErrorStatement(broken, span=span)
-        then, otherwise = _branches(children)
-        condition = cast(nodes.Expression, children[1])
-        return nodes.If(condition, _statements(then), _statements(otherwise), span=span)
+def member_if(children: Children) -> nodes.Declaration:
+    span = _span(children)
+    broken = _token(children[0]).broken
+    if broken is not None:
+        return nodes.ErrorDeclaration(broken, span=span)
+    then, otherwise = _branches(children)
+    condition = cast(nodes.Expression, children[1])
+    return nodes.MemberIf(condition, _members(then), _members(otherwise), span=span)
 
-    def for_statement(self, children: Children) -> nodes.Statement:
-        span = _span(children)
-        broken = _token(children[0]).broken
-        if broken is not None:
-            return nodes.ErrorStatement(broken, span=span)
-        return nodes.For(
-            str(children[1]),
-            cast(nodes.Expression, children[3]),
-            _statements(children[4:]),
-            span=span,
-            name_span=children[1].span,
-        )
 
-    def expression_statement(self, children: Children) -> nodes.ExpressionStatement:
-        value = cast(nodes.Expression, children[0])
-        return nodes.ExpressionStatement(value, span=value.span)
+def function(children: Children) -> nodes.Declaration:
+    span = _span(children)
+    broken = _token(children[0]).broken
+    if broken is not None:
+        return nodes.ErrorDeclaration(broken, span=span)
+    arguments = tuple(c for c in children if isinstance(c, nodes.ArgumentDef))
+    return nodes.FunctionDef(
+        str(children[1]),
+        arguments,
+        _type(children),
+        _statements(children),
+        span=span,
+        name_span=children[1].span,
+    )
 
-    def error_statement(self, children: Children) -> nodes.ErrorStatement:
-        return nodes.ErrorStatement(_token(children[0]).broken or (), span=children[0].span)
 
-    # Types
+def argument_def(children: Children) -> nodes.ArgumentDef:
+    kind = cast(nodes.TypeNode, children[2])
+    return nodes.ArgumentDef(str(children[0]), kind, span=_span(children))
 
-    def scalar_type(self, children: Children) -> nodes.ScalarTypeNode:
-        return nodes.ScalarTypeNode(str(children[0]), span=children[0].span)
 
-    def tensor_type(self, children: Children) -> nodes.TensorTypeNode:
-        return _tensor_type(children, None)
+def error_declaration(children: Children) -> nodes.ErrorDeclaration:
+    return nodes.ErrorDeclaration(_token(children[0]).broken or (), span=children[0].span)
 
-    def element_tensor_type(self, children: Children) -> nodes.TensorTypeNode:
-        return _tensor_type(children, str(children[2]))
 
-    def long_tensor_type(self, children: Children) -> nodes.TensorTypeNode:
-        return _tensor_type(children, str(children[2]), long_form=True)
+# Statements
 
-    def unknown_dimension(self, children: Children) -> nodes.UnknownDimension:
-        return nodes.UnknownDimension(span=children[0].span)
 
-    # Expressions
+def assign(children: Children) -> nodes.Assign:
+    value = cast(nodes.Expression, children[2])
+    name_span = children[0].span
+    return nodes.Assign(str(children[0]), value, span=_span(children), name_span=name_span)
 
-    def binary(self, children: Children) -> nodes.Binary:
-        left, operator, right = children
-        return nodes.Binary(
-            str(operator),
-            cast(nodes.Expression, left),
-            cast(nodes.Expression, right),
-            span=_span(children),
-            operator_span=operator.span,
-        )
 
-    def unary(self, children: Children) -> nodes.Unary:
-        operand = cast(nodes.Expression, children[1])
-        return nodes.Unary(str(children[0]), operand, span=_span(children))
+def return_statement(children: Children) -> nodes.Return:
+    value = cast(nodes.Expression, children[1]) if len(children) > 1 else None
+    return nodes.Return(value, span=_span(children))
 
-    def call(self, children: Children) -> nodes.Expression:
-        callee = cast(nodes.Expression, children[0])
-        span = _span(children)
-        arguments = tuple(c for c in children if isinstance(c, nodes.Argument))
-        is_trit = isinstance(callee, nodes.Name) and callee.identifier == "trit"
-        if is_trit and len(arguments) == 1 and arguments[0].name is None:
-            return nodes.TritLiteral(arguments[0].value, span=span)
-        return nodes.Call(callee, arguments, span=span)
 
-    def argument(self, children: Children) -> nodes.Argument:
-        name = str(children[0]) if len(children) == 3 else None
-        return nodes.Argument(name, cast(nodes.Expression, children[-1]), span=_span(children))
+def if_statement(children: Children) -> nodes.Statement:
+    span = _span(children)
+    broken = _token(children[0]).broken
+    if broken is not None:
+        return nodes.ErrorStatement(broken, span=span)
+    then, otherwise = _branches(children)
+    condition = cast(nodes.Expression, children[1])
+    return nodes.If(condition, _statements(then), _statements(otherwise), span=span)
 
-    def index(self, children: Children) -> nodes.Index:
-        kinds = (nodes.Expression, nodes.Slice)
-        indices = tuple(c for c in children[2:] if isinstance(c, kinds))
-        return nodes.Index(cast(nodes.Expression, children[0]), indices, span=_span(children))
 
-    def slice_item(self, children: Children) -> nodes.Slice:
-        parts: list[nodes.Expression | None] = [None, None, None]
-        position = 0
-        for child in children:
-            if isinstance(child, nodes.Expression):
-                parts[position] = child
-            else:
-                position += 1
-        return nodes.Slice(*parts, span=_span(children))
+def for_statement(children: Children) -> nodes.Statement:
+    span = _span(children)
+    broken = _token(children[0]).broken
+    if broken is not None:
+        return nodes.ErrorStatement(broken, span=span)
+    return nodes.For(
+        str(children[1]),
+        cast(nodes.Expression, children[3]),
+        _statements(children[4:]),
+        span=span,
+        name_span=children[1].span,
+    )
 
-    def attribute(self, children: Children) -> nodes.Attribute:
-        base = cast(nodes.Expression, children[0])
-        return nodes.Attribute(base, str(children[2]), span=_span(children))
 
-    def integer(self, children: Children) -> nodes.IntegerLiteral:
-        text = str(children[0])
-        return nodes.IntegerLiteral(int(text, 0), text, span=children[0].span)
+def expression_statement(children: Children) -> nodes.ExpressionStatement:
+    value = cast(nodes.Expression, children[0])
+    return nodes.ExpressionStatement(value, span=value.span)
 
-    def float_literal(self, children: Children) -> nodes.FloatLiteral:
-        text = str(children[0])
-        return nodes.FloatLiteral(float(text), text, span=children[0].span)
 
-    def string(self, children: Children) -> nodes.StringLiteral:
-        return nodes.StringLiteral(unescape(str(children[0])), span=children[0].span)
+def error_statement(children: Children) -> nodes.ErrorStatement:
+    return nodes.ErrorStatement(_token(children[0]).broken or (), span=children[0].span)
 
-    def boolean(self, children: Children) -> nodes.BoolLiteral:
-        return nodes.BoolLiteral(_kind(children[0]) == "TRUE", span=children[0].span)
 
-    def name(self, children: Children) -> nodes.Name:
-        return nodes.Name(str(children[0]), span=children[0].span)
+# Types
 
-    def list_literal(self, children: Children) -> nodes.ListLiteral:
-        elements = tuple(c for c in children if isinstance(c, nodes.Expression))
-        return nodes.ListLiteral(elements, span=_span(children))
 
-    def group(self, children: Children) -> nodes.Expression:
-        """The expression in parentheses; its place takes them in."""
-        return replace(cast(nodes.Expression, children[1]), span=_span(children))
+def scalar_type(children: Children) -> nodes.ScalarTypeNode:
+    return nodes.ScalarTypeNode(str(children[0]), span=children[0].span)
+
+
+def tensor_type(children: Children) -> nodes.TensorTypeNode:
+    return _tensor_type(children, None)
+
+
+def element_tensor_type(children: Children) -> nodes.TensorTypeNode:
+    return _tensor_type(children, str(children[2]))
+
+
+def long_tensor_type(children: Children) -> nodes.TensorTypeNode:
+    return _tensor_type(children, str(children[2]), long_form=True)
+
+
+def unknown_dimension(children: Children) -> nodes.UnknownDimension:
+    return nodes.UnknownDimension(span=children[0].span)
+
+
+# Expressions
+
+
+def binary(children: Children) -> nodes.Binary:
+    left, operator, right = children
+    return nodes.Binary(
+        str(operator),
+        cast(nodes.Expression, left),
+        cast(nodes.Expression, right),
+        span=_span(children),
+        operator_span=operator.span,
+    )
+
+
+def unary(children: Children) -> nodes.Unary:
+    operand = cast(nodes.Expression, children[1])
+    return nodes.Unary(str(children[0]), operand, span=_span(children))
+
+
+def call(children: Children) -> nodes.Expression:
+    callee = cast(nodes.Expression, children[0])
+    span = _span(children)
+    arguments = tuple(c for c in children if isinstance(c, nodes.Argument))
+    is_trit = isinstance(callee, nodes.Name) and callee.identifier == "trit"
+    if is_trit and len(arguments) == 1 and arguments[0].name is None:
+        return nodes.TritLiteral(arguments[0].value, span=span)
+    return nodes.Call(callee, arguments, span=span)
+
+
+def argument(children: Children) -> nodes.Argument:
+    name = str(children[0]) if len(children) == 3 else None
+    return nodes.Argument(name, cast(nodes.Expression, children[-1]), span=_span(children))
+
+
+def index(children: Children) -> nodes.Index:
+    kinds = (nodes.Expression, nodes.Slice)
+    indices = tuple(c for c in children[2:] if isinstance(c, kinds))
+    return nodes.Index(cast(nodes.Expression, children[0]), indices, span=_span(children))
+
+
+def slice_item(children: Children) -> nodes.Slice:
+    parts: list[nodes.Expression | None] = [None, None, None]
+    position = 0
+    for child in children:
+        if isinstance(child, nodes.Expression):
+            parts[position] = child
+        else:
+            position += 1
+    return nodes.Slice(*parts, span=_span(children))
+
+
+def attribute(children: Children) -> nodes.Attribute:
+    base = cast(nodes.Expression, children[0])
+    return nodes.Attribute(base, str(children[2]), span=_span(children))
+
+
+def integer(children: Children) -> nodes.IntegerLiteral:
+    text = str(children[0])
+    return nodes.IntegerLiteral(int(text, 0), text, span=children[0].span)
+
+
+def float_literal(children: Children) -> nodes.FloatLiteral:
+    text = str(children[0])
+    return nodes.FloatLiteral(float(text), text, span=children[0].span)
+
+
+def string(children: Children) -> nodes.StringLiteral:
+    return nodes.StringLiteral(unescape(str(children[0])), span=children[0].span)
+
+
+def boolean(children: Children) -> nodes.BoolLiteral:
+    return nodes.BoolLiteral(_kind(children[0]) == "TRUE", span=children[0].span)
+
+
+def name(children: Children) -> nodes.Name:
+    return nodes.Name(str(children[0]), span=children[0].span)
+
+
+def list_literal(children: Children) -> nodes.ListLiteral:
+    elements = tuple(c for c in children if isinstance(c, nodes.Expression))
+    return nodes.ListLiteral(elements, span=_span(children))
+
+
+def group(children: Children) -> nodes.Expression:
+    """The expression in parentheses; its place takes them in."""
+    return replace(cast(nodes.Expression, children[1]), span=_span(children))
 
 
 def _branches(children: Children) -> tuple[Children, Children]:
