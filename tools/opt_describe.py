@@ -24,7 +24,7 @@ OURS = "triton_dsl"
 
 def list_passes(universe: Universe, *, json: bool) -> None:
     """Print every pass: ours first, then by name; a pass that cannot be loaded says why."""
-    described = described_passes(universe.all_passes, _describe_pass)
+    described = described_passes(universe.all_passes, description_of_pass)
     described.sort(key=lambda p: (p["package"] != OURS, p["name"]))
     if json:
         print_json(described)
@@ -53,7 +53,7 @@ def describe_pass(universe: Universe, name: str, *, json: bool) -> None:
     """
     if name not in universe.all_passes:
         raise OptionError(f"unknown pass '{name}'{did_you_mean(name, universe.all_passes)}")
-    entry = _describe_pass(name, universe.all_passes[name])
+    entry = description_of_pass(name, universe.all_passes[name])
     if json:
         print_json(entry)
         return
@@ -103,7 +103,7 @@ def _entry(name: str, cls: type) -> dict[str, str]:
     return {"name": name, "summary": _first_sentence(text), "description": text}
 
 
-def _describe_pass(name: str, getter: Callable[[], type[ModulePass]]) -> dict[str, Any]:
+def description_of_pass(name: str, getter: Callable[[], type[ModulePass]]) -> dict[str, Any]:
     try:
         cls = getter()
     except Exception as error:
