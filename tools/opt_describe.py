@@ -17,7 +17,7 @@ from xdsl.universe import Universe
 from ..ir.errors import OptionError, did_you_mean
 from ..ir.pipeline import option_types, type_text
 from .console import print_json, show, table
-from .pass_index import described_passes
+from .pass_index import SAVED, described_passes, index
 
 OURS = "triton_dsl"
 
@@ -179,3 +179,7 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(_shown, value)) or "none"  # pyright: ignore[reportUnknownArgumentType]
     return "none" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    SAVED.write_text(index(description_of_pass), encoding="utf-8")

@@ -3,7 +3,7 @@
 To describe a pass its file is imported; all of them take seconds. What the file says of a pass is
 used where the sources that it was made from are the same: the files of the pass and its bases, or
 xDSL's version. Other passes are described anew, those of plug-ins always. To renew the file, which
-tests ask for: `python -m triton_dsl.tools.pass_index`. Not here: how a pass is described.
+tests ask for: `python -m triton_dsl.tools.opt_describe`. Not here: how a pass is described.
 """
 
 from __future__ import annotations
@@ -79,9 +79,3 @@ def _file(module: list[str]) -> str:
     path = Path(*module)
     is_package = (_ROOT / path).is_dir()
     return (path / "__init__.py" if is_package else path.with_suffix(".py")).as_posix()
-
-
-if __name__ == "__main__":
-    from .opt_describe import description_of_pass
-
-    SAVED.write_text(index(description_of_pass), encoding="utf-8")

@@ -10,7 +10,7 @@ from triton_dsl.tools import pass_index
 from triton_dsl.tools.opt import main
 from triton_dsl.tools.opt_describe import description_of_pass
 
-RENEW = "python -m triton_dsl.tools.pass_index renews it"
+RENEW = "python -m triton_dsl.tools.opt_describe renews it"
 
 
 @pytest.mark.slow
