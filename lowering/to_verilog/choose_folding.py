@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -23,7 +23,7 @@ from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
 from .circuit.folding.choice import Choice, FoldableLayer, Goal, chosen
 from .circuit.folding.forms import Folded, Serial, note_form, parsed_forms
-from .circuit.folding.layers import products, split_products
+from .circuit.folding.layers import ProductOp, products, split_products
 from .circuit.folding.measuring import Measured, conversion_pass, measured
 from .circuit.folding.reaching import reached
 
@@ -74,6 +74,9 @@ class ChooseFoldingPass(ModulePass):
     clock: float | int = 100.0
     """The clock, in MHz."""
 
+    reloadable: str = ""
+    """Folded layers whose weights can be loaded at run time, as `fc1;fc2`; `true` for all."""
+
     circuit: str | None = None
     """Options of `convert-ternary-to-hw` with which circuits are built, to compare with the goal;
     by formulas alone where it is not given."""
@@ -103,8 +106,7 @@ class ChooseFoldingPass(ModulePass):
         goal = Goal(cycles, self.lut_budget, float(self.clock))
         layers = [layer for _, layer in foldable]
         choices, circuit = self._chosen(ctx, op, layers, goal)
-        for (product, _), choice in zip(foldable, choices, strict=True):
-            note_form(product, choice.form)
+        self._note(foldable, choices)
         rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
         entries: dict[str, Attribute] = {
             "clock": FloatAttr(float(self.clock), f64),
@@ -128,13 +130,40 @@ class ChooseFoldingPass(ModulePass):
         def build(choices: Sequence[Choice]) -> Measured:
             trial = module.clone()
             function = entry_function(trial, "forward")
-            for (product, _), choice in zip(
-                products(function, self.input_bits), choices, strict=True
-            ):
-                note_form(product, choice.form)
+            self._note(products(function, self.input_bits), choices)
             return measured(ctx, trial, conversion)
 
         return reached(layers, forms, goal, build)
+
+    def _note(
+        self, foldable: Sequence[tuple[ProductOp, FoldableLayer]], choices: Sequence[Choice]
+    ) -> None:
+        """Give the products their forms.
+
+        Raises:
+            OptionError: weights are to be loaded of a layer that there is not or that has none in
+                a memory.
+        """
+        names = list(filter(None, (name.strip() for name in self.reloadable.split(";"))))
+        wanted = set(names) - {"true"}
+        folded = {
+            layer.name
+            for (_, layer), choice in zip(foldable, choices, strict=True)
+            if isinstance(choice.form, Folded)
+        }
+        if (names and not folded) or not wanted <= folded:
+            known = f"those of {', '.join(sorted(folded))}" if folded else "no layer is folded so"
+            shown = ", ".join(f"'{name}'" for name in sorted(wanted - folded)) or "any layer"
+            raise OptionError(
+                f"reloadable: the weights of {shown} are not in a memory, only of layers with "
+                f'folding="LAYER:pe=P,simd=S": {known}'
+            )
+        loaded = folded if "true" in names else wanted
+        for (product, layer), choice in zip(foldable, choices, strict=True):
+            form = choice.form
+            if isinstance(form, Folded) and layer.name in loaded:
+                form = replace(form, loadable=True)
+            note_form(product, form)
 
 
 def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:

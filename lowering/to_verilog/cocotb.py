@@ -64,7 +64,7 @@ async def run(dut, send_pace, receive_pace):
     dut.s_axis_tvalid.value = 0
     dut.s_axis_tlast.value = 0
     dut.s_axis_tdata.value = 0
-    dut.m_axis_tready.value = 0
+    dut.m_axis_tready.value = 0{no_load}
     for _ in range(4):
         await RisingEdge(dut.aclk)
     dut.aresetn.value = 1
@@ -92,6 +92,10 @@ async def the_receiver_is_slow(dut):
     await run(dut, 1.0, 0.2)
 '''
 
+_NO_LOAD = """
+    for port in (dut.load_data, dut.load_valid, dut.load_restart):
+        port.value = 0"""
+
 _MAKEFILE = """\
 # make -f cocotb.mk: the test in test_{name}.py by cocotb 2; SIM=verilator for Verilator.
 SIM ?= icarus
@@ -110,6 +114,7 @@ def cocotb_files(interface: Interface) -> dict[str, str]:
         name=interface.name,
         beats_in=interface.words_in,
         beats_out=interface.words_out,
+        no_load=_NO_LOAD if interface.loads else "",
     )
     return {
         f"test_{interface.name}.py": test,
@@ -294,6 +299,56 @@ async def unknown_addresses_are_errors(dut):
 '''
 
 
+_LOAD_TEST = '''
+
+async def load(bench):
+    """The weights beside the driver, piece by piece, and no word of a frame before the last."""
+    content, about = (HERE.parent / "host" / "weights.bin").read_bytes(), find("weights.json")
+    size = about["piece_bits"] // 8
+    assert await bench.read("load_pieces") == about["pieces"]
+    assert await bench.read("layout") == int(about["layout"][:8], 16)
+    await bench.bus.write_dword(OFFSETS["load"], 1)
+    for start in range(0, len(content), size):
+        piece = int.from_bytes(content[start : start + size], "little")
+        await bench.bus.write_dword(OFFSETS["load_data"], piece)
+    assert await bench.read("load") == about["pieces"]
+
+
+@cocotb.test()
+async def weights_are_loaded(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    await bench.bus.write_dword(OFFSETS["load"], 1)
+    task = cocotb.start_soon(bench.packets([1, 2]))
+    for _ in range(200):
+        await RisingEdge(dut.aclk)
+    assert await bench.read("frames_in") == 0, "a frame came in within a load"
+    assert await bench.read("status") == 4
+    await load(bench)
+    await task
+    assert await bench.read("status") == 0
+
+
+@cocotb.test()
+async def a_load_within_a_frame_is_refused(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    await load(bench)
+    bench.sink.pause = True
+    task = cocotb.start_soon(bench.packets([1]))
+    while not await bench.read("status"):
+        pass
+    for register in ("load", "load_data"):
+        assert (await bench.bus.write(OFFSETS[register], bytes(4))).resp == AxiResp.SLVERR
+    bench.sink.pause = False
+    await task
+    part = await bench.bus.write(OFFSETS["load_data"], bytes(2))
+    assert part.resp == AxiResp.SLVERR, "a piece in part was taken"
+    assert await bench.read("load") == find("weights.json")["pieces"]
+    await bench.packets([1])
+'''
+
+
 def axi_test_files(interface: Interface) -> dict[str, str]:
     """The test of an IP core on AXI models, by name; it takes the same vectors."""
     framing = interface.framing_out
@@ -306,6 +361,7 @@ def axi_test_files(interface: Interface) -> dict[str, str]:
         words_out=interface.words_out,
         last=framing.last_bytes,
     )
+    test += _LOAD_TEST if interface.loads else ""
     makefile = _MAKEFILE.format(name=name).replace("cocotb.mk", "cocotb_axi.mk")
     sources = "$(wildcard $(CURDIR)/../rtl/*.v)"
     return {

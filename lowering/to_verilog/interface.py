@@ -127,6 +127,7 @@ class Interface:
         inputs: in `s_axis_tdata`, the first in the lowest bits.
         outputs: in `m_axis_tdata`.
         layers: what each layer became, see `LayerCount`.
+        loads: bits of a piece of weights that are loaded; 0 where none are.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Interface:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     layers: tuple[Record, ...]
+    loads: int = 0
 
     @property
     def streams(self) -> dict[str, int]:
@@ -239,6 +241,7 @@ _INTERFACE = {
     "pipeline": "pipeline",
     "word": "stream_width",
     "layers": "layers",
+    "loads": "load_bits",
 }
 """The same of an interface, but for its ports."""
 

@@ -34,6 +34,7 @@ class Core:
         sources: files, relative to the folder of the whole.
         period: of the clock, in nanoseconds.
         device: to build for, if any.
+        registers: the map.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Core:
     sources: Sequence[str]
     period: float
     device: Device | None
+    registers: Sequence[Register] = REGISTERS
 
     @property
     def top(self) -> str:
@@ -65,7 +67,7 @@ def core_files(core: Core) -> dict[str, str]:
     """Names and texts, relative to the folder of the whole."""
     files = {
         "component.xml": component(core),
-        "ip/registers.json": json.dumps(register_map(), indent=1) + "\n",
+        "ip/registers.json": json.dumps(register_map(core.registers), indent=1) + "\n",
         "ip/package.tcl": _package(core),
     }
     if core.device is not None and core.device.name.startswith(("xc7z", "xczu", "xck")):
@@ -73,7 +75,7 @@ def core_files(core: Core) -> dict[str, str]:
     return files
 
 
-def register_map() -> list[dict[str, object]]:
+def register_map(registers: Sequence[Register]) -> list[dict[str, object]]:
     """The registers as JSON data."""
     return [
         {
@@ -86,7 +88,7 @@ def register_map() -> list[dict[str, object]]:
                 for bit, (name, text) in enumerate(register.fields)
             ],
         }
-        for register in REGISTERS
+        for register in registers
     ]
 
 
@@ -106,7 +108,7 @@ def component(core: Core) -> str:
         "ASSOCIATED_BUSIF": "s_axis:m_axis:s_axi", "ASSOCIATED_RESET": "aresetn",
     })  # fmt: skip
     _signal_bus(buses, "aresetn", "reset", "RST", {"POLARITY": "ACTIVE_LOW"})
-    _memory_map(root.node("memoryMaps").node("memoryMap"))
+    _memory_map(root.node("memoryMaps").node("memoryMap"), core.registers)
     model = root.node("model")
     view = model.node("views").node("view")
     view.texts(
@@ -190,7 +192,7 @@ def _maps(bus: _Node, pairs: Iterable[tuple[str, str]]) -> None:
         pair.node("physicalPort").texts(name=physical)
 
 
-def _memory_map(memory: _Node) -> None:
+def _memory_map(memory: _Node, registers: Sequence[Register]) -> None:
     memory.texts(name="s_axi")
     block = memory.node("addressBlock")
     block.texts(
@@ -200,7 +202,7 @@ def _memory_map(memory: _Node) -> None:
         width="32",
         usage="register",
     )
-    for register in REGISTERS:
+    for register in registers:
         _register(block.node("register"), register)
 
 

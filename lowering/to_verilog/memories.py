@@ -46,8 +46,8 @@ endmodule
 """
 
 _RAM = """\
-// RAM of {depth} words of {width} bits; a word comes one cycle after its address, the old one
-// where it is written in that cycle.
+// RAM of {depth} words of {width} bits{begins}; a word comes one cycle after its address, the
+// old one where it is written in that cycle.
 module {name} (
   input wire clock,
   input wire write_enable,
@@ -59,7 +59,7 @@ module {name} (
 );
   (* ram_style = "{style}" *)
   reg {word}words [0:{last}];
-  always @(posedge clock) begin
+{initial}  always @(posedge clock) begin
     if (write_enable) words[write_address] <= write_data;
     if (read_enable) read_data <= words[read_address];
   end
@@ -73,10 +73,9 @@ def memory_text(memory: Memory, name: str, *, in_tables: bool = True) -> str:
     Args:
         memory: which.
         name: of its module.
-        in_tables: whether look-up tables can be memories; where none can, synthesis would refuse
-            to make one of them, and small ones are registers.
+        in_tables: whether look-up tables can be memories, see `Memory.made_of`.
     """
-    style = "registers" if memory.style == "distributed" and not in_tables else memory.style
+    style = memory.made_of(in_tables=in_tables)
     words = list(enumerate(memory.contents))
     of = f"{memory.width}'h"
     contents = "\n".join(f"    words[{index}] = {of}{word:x};" for index, word in words)
@@ -85,6 +84,7 @@ def memory_text(memory: Memory, name: str, *, in_tables: bool = True) -> str:
         f"        {label}: data <= {of}{word:x};"
         for label, (_, word) in zip(labels, words, strict=False)
     )
+    begins = ", which begin with those below" if words else ""
     rom = _ROM if memory.style == "block" else _LOGIC_ROM
     template = rom if memory.kind == "rom" else _RAM
     return template.format(
@@ -97,6 +97,8 @@ def memory_text(memory: Memory, name: str, *, in_tables: bool = True) -> str:
         style=style,
         contents=contents,
         cases=cases,
+        begins=begins,
+        initial=f"  initial begin\n{contents}\n  end\n" if words else "",
     )
 
 

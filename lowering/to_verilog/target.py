@@ -21,7 +21,7 @@ from ..stages import Stage, run_stages
 from ..target import Target
 from .bitstream import find_tools, make_bitstream
 from .boards import Board, find_board
-from .circuit.registers import register_module
+from .circuit.registers import register_module, registers
 from .circuit.serial import serial_module
 from .circuit.structure import check_structure
 from .cocotb import axi_test_files, cocotb_files
@@ -29,7 +29,7 @@ from .estimate.devices import Device, check_fits, find_device
 from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
 from .folding import ProductForm, folding_markdown, noted_folding
-from .host_files import driver_files
+from .host_files import Weights, driver_files, noted_weights
 from .interface import Interface, Record, frames_of, noted_interface, shaped
 from .ip_core import Core, core_files, ports_of
 from .printer import check_printable, modules, verilog
@@ -95,6 +95,9 @@ class VerilogOptions(TargetOptions):
     pins: str | None = option(None, "of a board: clk=PLACE,rx=PLACE,tx=PLACE,MHz=NUMBER")
     bitstream: bool = option(
         False, "make one by Yosys and nextpnr, with a serial port, for a board or a device"
+    )
+    reloadable: str | None = option(
+        None, "folded layers whose weights can be loaded at run time: true, or fc1;fc2"
     )
     ip: bool = option(
         False, "an IP core with AXI4-Lite registers, for Vivado and PYNQ; words of 32 bits"
@@ -202,11 +205,13 @@ class VerilogTarget(Target[VerilogOptions]):
         files |= _reports(data)
         board = _board(options)
         files |= project_files(_project(interface, [*texts], size, device, board))
+        weights = noted_weights(module, texts, interface.loads)
         if board is not None:
             files |= self._serial(module, interface, board)
         if options.ip:
-            files |= self._core(module, interface, [*texts], size, device)
+            files |= self._core(module, interface, [*texts], size, device, weights)
         contents = {name: text.encode() for name, text in files.items()}
+        contents |= weights.files() if weights else {}
         if board is not None and options.bitstream:
             top = f"{interface.name}_serial"
             made, data["placed"] = make_bitstream(
@@ -220,7 +225,8 @@ class VerilogTarget(Target[VerilogOptions]):
         """The serial port around a circuit."""
         name = f"{interface.name}_serial"
         whole = module.clone()
-        port = serial_module(name, interface.name, board.ticks)
+        loadable = bool(interface.loads)
+        port = serial_module(name, interface.name, board.ticks, loadable=loadable)
         whole.body.block.add_op(port)
         check_structure(whole, name)
         return {f"impl/{name}.v": verilog(port)} | driver_files()
@@ -232,17 +238,20 @@ class VerilogTarget(Target[VerilogOptions]):
         sources: Sequence[str],
         size: Estimate,
         device: Device | None,
+        weights: Weights | None,
     ) -> dict[str, str]:
         """The IP core around a circuit."""
         name = f"{interface.name}_axi"
         words = interface.words_in, interface.words_out
         whole = module.clone()
-        core = register_module(name, interface.name, interface.word, words)
+        loads = weights.loadable if weights else None
+        core = register_module(name, interface.name, interface.word, words, loads)
         whole.body.block.add_op(core)
         check_structure(whole, name)
         text = {f"ip/{name}.v": verilog(core)}
         files = [*(f"rtl/{source}.v" for source in sources), *text]
-        about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device)
+        map = registers(loadable=loads is not None)
+        about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device, map)
         return text | core_files(about) | driver_files() | axi_test_files(interface)
 
     def _advice(self, options: VerilogOptions, estimated: Estimate, device: Device) -> str:
@@ -358,7 +367,13 @@ def _folding(options: VerilogOptions, circuit: str) -> str | None:
         raise OptionError(f"fold=none is given together with {', '.join(goal_values) or 'folding'}")
     if options.fold == "auto" and not goal_values:
         raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
-    return _choice(options, circuit) if goal_values or options.folding else None
+    asked = goal_values or options.folding or _reloadable(options)
+    return _choice(options, circuit) if asked else None
+
+
+def _reloadable(options: VerilogOptions) -> bool:
+    """Whether weights can be loaded."""
+    return options.reloadable not in (None, "", "false")
 
 
 def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
@@ -372,6 +387,8 @@ def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
         words.append(f"input-bits={options.input_bits}")
     if options.folding:
         words.append(f'folding="{options.folding}"')
+    if _reloadable(options):
+        words.append(f'reloadable="{options.reloadable}"')
     if circuit is not None and numbers:
         words.append(f'circuit="{circuit}"')
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"

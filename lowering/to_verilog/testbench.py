@@ -33,7 +33,7 @@ module {name}_tb;
     .s_axis_tdata(s_axis_tdata), .s_axis_tvalid(s_axis_tvalid),
     .s_axis_tready(s_axis_tready), .s_axis_tlast(s_axis_tlast),
     .m_axis_tdata(m_axis_tdata), .m_axis_tvalid(m_axis_tvalid),
-    .m_axis_tready(m_axis_tready), .m_axis_tlast(m_axis_tlast){keep_ports}
+    .m_axis_tready(m_axis_tready), .m_axis_tlast(m_axis_tlast){keep_ports}{load_ports}
   );
 
   reg [{in_top}:0] inputs [0:FRAMES*IN-1];
@@ -109,6 +109,9 @@ endmodule
 """
 
 
+_NO_LOAD = """,
+    .load_data({}'d0), .load_valid(1'b0), .load_restart(1'b0), .load_ready(), .load_part()"""
+
 _STEADY = 4
 """So many frames without waiting, and those within the latency, show the interval."""
 
@@ -126,6 +129,7 @@ def testbench(interface: Interface, frames: int) -> str:
     keep = _keep_texts(interface.framing_out)
     return TEMPLATE.format(
         **keep,
+        load_ports=_NO_LOAD.format(interface.loads) if interface.loads else "",
         name=interface.name,
         frames=frames,
         beats_in=interface.words_in,

@@ -33,7 +33,10 @@ from .pacing import DEVICE, Pacing
 from .ports import INTERFACE, layer_attribute, numbers
 from .stages.building import BuildOptions
 
-__all__ = ["INTERFACE", "ConvertTernaryToHwPass"]
+__all__ = ["INTERFACE", "LOADS", "ConvertTernaryToHwPass"]
+
+LOADS = "verilog.loads"
+"""The attribute of a module with the memories that can be loaded, in order, by symbol."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,9 @@ class ConvertTernaryToHwPass(ModulePass):
                 if isinstance(old, FuncOp):
                     op.body.block.erase_op(old)
         op.body.block.add_ops(modules)
+        if conversion.loads is not None:
+            symbols = [StringAttr(memory.symbol) for memory in conversion.loads.memories]
+            op.attributes[LOADS] = ArrayAttr(symbols)
         op.attributes[INTERFACE] = DictionaryAttr(
             {
                 "name": StringAttr(conversion.name),
@@ -128,6 +134,7 @@ class ConvertTernaryToHwPass(ModulePass):
                 "interval": IntegerAttr(conversion.interval, i64),
                 "beats": numbers(conversion.beats),
                 "word": IntegerAttr(self.stream_width or 0, i64),
+                "loads": IntegerAttr(conversion.loads.bits if conversion.loads else 0, i64),
                 "staged": IntegerAttr(int(conversion.staged), i64),
                 "pipeline": IntegerAttr(self.pipeline, i64),
                 "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),

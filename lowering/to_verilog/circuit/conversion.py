@@ -14,9 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ....dialects.inference import tensor_type
+from ....ir.errors import OptionError
 from .circuit import LayerCount
 from .evaluation import LayerNames
 from .folding.forms import has_form
+from .loading import Loads
 from .module_names import ModuleNames
 from .ports import Port, argument_port, distinct, result_port
 from .refusals import check_frames, check_program
@@ -26,6 +28,9 @@ from .stages.parts import Part
 from .stages.products import WindowOp
 from .stages.splitting import split_convolutions
 from .stream import frame_stream_module, stream_module, word_stream_module
+
+_PIECE = 32
+"""Bits of what is loaded at once, but where words of streams are bytes."""
 
 
 class Conversion:
@@ -43,6 +48,7 @@ class Conversion:
         interval: cycles from frame to frame.
         beats: of a frame, coming in and going out.
         staged: whether it is a network, which marks the last beat of each frame itself.
+        loads: what can be loaded into it, if anything.
     """
 
     inputs: list[Port]
@@ -52,6 +58,7 @@ class Conversion:
     interval: int
     beats: tuple[int, int]
     staged: bool
+    loads: Loads | None = None
 
     def __init__(
         self,
@@ -140,7 +147,14 @@ class Conversion:
         self.latency, self.interval = network.schedule.latency, network.schedule.interval
         channels, inner = (network.input, network.output), network.modules[-1].sym_name.data
         if building.framings:
-            top = word_stream_module(self.name, inner, building.framings, network.schedule)
+            if network.loads:
+                self.loads = Loads(network.loads, 8 if self.options.word == 8 else _PIECE)
+            about = building.framings, network.schedule
+            top = word_stream_module(self.name, inner, *about, self.loads)
+        elif network.loads:
+            raise OptionError(
+                "weights are loaded into circuits with words: give stream-width, ip or board too"
+            )
         else:
             top = frame_stream_module(self.name, inner, channels, network.schedule, order)
         return [*network.modules, top]

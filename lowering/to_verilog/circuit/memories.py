@@ -44,6 +44,10 @@ _DISTRIBUTED_DEPTH = 64
 """Up to so many words stand in LUTs unless something else is asked for."""
 
 
+_FEW_BITS = 256
+"""So many bits that are loaded are no matter as registers."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """A memory of `depth` words.
@@ -53,7 +57,8 @@ class Memory:
         depth: words, at least two.
         width: bits of a word.
         style: what hardware it asks for.
-        contents: the words of a ROM, numbers in [0, 2^width).
+        contents: the words of a ROM, or those that a RAM begins with; numbers in [0, 2^width).
+        label: of a RAM with contents: what it is called by, as no other has its words.
     """
 
     kind: Literal["rom", "ram"]
@@ -61,14 +66,15 @@ class Memory:
     width: int
     style: Style
     contents: tuple[int, ...] = ()
+    label: str = ""
 
     def __post_init__(self) -> None:
         if self.depth < 2 or self.width < 1:
             raise ValueError(f"a memory of {self.depth} words of {self.width} bits")
-        if len(self.contents) != (self.depth if self.kind == "rom" else 0):
+        if len(self.contents) != (self.depth if self.kind == "rom" or self.label else 0):
             raise ValueError(f"{len(self.contents)} words for a {self.kind} of {self.depth}")
         if any(word < 0 or word >> self.width for word in self.contents):
-            raise ValueError(f"a word of the ROM does not fit in {self.width} bits")
+            raise ValueError(f"a word of the {self.kind} does not fit in {self.width} bits")
 
     @staticmethod
     def rom(contents: Sequence[int], width: int, style: Style | None = None) -> Memory:
@@ -82,6 +88,22 @@ class Memory:
         depth = max(2, depth)
         return Memory("ram", depth, width, style or default_style(depth))
 
+    @staticmethod
+    def loadable(label: str, contents: Sequence[int], width: int, style: Style) -> Memory:
+        """A RAM called so that begins with those words; a single one is there twice."""
+        words = Memory.rom(contents, width).contents
+        return Memory("ram", len(words), width, style, words, label)
+
+    def made_of(self, *, in_tables: bool) -> Style:
+        """What it is made of where look-up tables can be memories, or where none can.
+
+        There small ones are registers, as synthesis would refuse tables; words that are loaded
+        stand in a block where they are many bits.
+        """
+        if self.kind == "rom" or self.style != "distributed" or in_tables:
+            return self.style
+        return "block" if self.label and self.depth * self.width > _FEW_BITS else "registers"
+
     @property
     def address_width(self) -> int:
         """Bits of an address."""
@@ -90,6 +112,8 @@ class Memory:
     @property
     def symbol(self) -> str:
         """The name of its module: the same for equal memories."""
+        if self.label:
+            return f"{MEMORY_PREFIX}{self.label}"
         name = f"{MEMORY_PREFIX}{self.kind}_{self.depth}x{self.width}"
         if self.style != default_style(self.depth):
             name += f"_{self.style}"
@@ -130,6 +154,8 @@ class Memory:
         }
         if self.contents:
             entries["contents"] = StringAttr(" ".join(f"{word:x}" for word in self.contents))
+        if self.label:
+            entries["label"] = StringAttr(self.label)
         op.attributes[MEMORY] = DictionaryAttr(entries)
         return op
 
@@ -155,7 +181,9 @@ def memory_of(op: hw.HWModuleExternOp) -> Memory | None:
     if not isinstance(entries, DictionaryAttr):
         return None
     kind, style = (cast("StringAttr", entries.data[key]).data for key in ("kind", "style"))
+    label = cast("StringAttr", entries.data.get("label", StringAttr(""))).data
     depth, width = (cast("IntegerAttr", entries.data[key]).value.data for key in ("depth", "width"))
     contents = cast("StringAttr", entries.data.get("contents", StringAttr(""))).data
     words = tuple(int(word, 16) for word in contents.split())
-    return Memory(cast("Literal['rom', 'ram']", kind), depth, width, cast("Style", style), words)
+    known = cast("Literal['rom', 'ram']", kind), cast("Style", style)
+    return Memory(known[0], depth, width, known[1], words, label)

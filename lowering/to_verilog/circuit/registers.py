@@ -7,7 +7,7 @@ without a register. Not here: files that describe the registers (`to_verilog.ip_
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import IntegerType, StringAttr, i1
@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from ....dialects.shapes import bit_width
 from .circuit import COMMENT
+from .loading import LOAD_OUTPUTS
 from .modules import Signature, hw_module
 from .stages.body import ModuleBody
 
@@ -78,6 +79,43 @@ REGISTERS: tuple[Register, ...] = (
 )
 """The map; the last two hold what the circuit is made for."""
 
+_LOADING: tuple[Register, ...] = (
+    Register("load", 0x20, True, "pieces taken of a load; a write of any number begins one"),
+    Register("load_data", 0x24, True, "the next piece of a load; refused while a frame is inside"),
+    Register("load_pieces", 0x28, False, "pieces of a load"),
+    Register("layout", 0x2C, False, "what a load must be made for: of `weights.json`"),
+)
+"""Registers of circuits whose weights can be loaded."""
+
+_PART = ("loading", "a load has begun and is not whole: no words are taken")
+"""The status of those."""
+
+
+def registers(*, loadable: bool) -> tuple[Register, ...]:
+    """The map of a circuit."""
+    if not loadable:
+        return REGISTERS
+    return (
+        tuple(replace(r, fields=(*r.fields, _PART)) if r.name == "status" else r for r in REGISTERS)
+        + _LOADING
+    )
+
+
+@dataclass(frozen=True)
+class Loadable:
+    """How the weights of a circuit are loaded.
+
+    Attributes:
+        bits: of a piece, at most 32.
+        pieces: of a load.
+        layout: a number of 32 bits that is the same for circuits that take the same loads.
+    """
+
+    bits: int
+    pieces: int
+    layout: int
+
+
 _LITE_INPUTS = (
     *(("awaddr", ADDRESS_BITS), ("awprot", 3), ("awvalid", 1)),
     *(("wdata", 32), ("wstrb", 4), ("wvalid", 1), ("bready", 1)),
@@ -91,7 +129,9 @@ _ERROR = 2
 """SLVERR: the slave was reached, and there is no such register."""
 
 
-def register_module(name: str, inner: str, width: int, words: tuple[int, int]) -> hw.HWModuleOp:
+def register_module(
+    name: str, inner: str, width: int, words: tuple[int, int], loads: Loadable | None = None
+) -> hw.HWModuleOp:
     """The module with registers and streams around a circuit.
 
     Args:
@@ -99,6 +139,7 @@ def register_module(name: str, inner: str, width: int, words: tuple[int, int]) -
         inner: the circuit.
         width: bits of the words of its streams.
         words: of a frame, coming in and going out.
+        loads: how its weights are loaded, if they can be.
     """
     streams_in = (("tdata", width), ("tkeep", width // 8), ("tvalid", 1), ("tlast", 1))
     inputs = [
@@ -120,6 +161,7 @@ def register_module(name: str, inner: str, width: int, words: tuple[int, int]) -
     have: dict[str, SSAValue] = dict(zip((n for n, _ in inputs), arguments, strict=True))
     body.reset = body.inverse(reset_n, "reset")
     run, again = body.state(1, "run", 1), body.state(1, "again", 0)
+    lite = _Slave(body, have, registers(loadable=loads is not None))
     operands: list[tuple[str, SSAValue]] = [
         ("aclk", body.clock),
         ("aresetn", body.all_of(reset_n, body.inverse(again))),
@@ -130,19 +172,33 @@ def register_module(name: str, inner: str, width: int, words: tuple[int, int]) -
         ("s_axis_tkeep", have["s_axis_tkeep"]),
     ]
     results = [("s_axis_tready", 1), *((f"m_axis_{port}", bits) for port, bits in streams_in)]
+    pieces = restarts = lite.nothing
+    if loads is not None:
+        whole = body.compare(lite.strobes, "eq", 15)
+        pieces, restarts = body.all_of(lite.writes("load_data"), whole), lite.writes("load")
+        data = body.extract(lite.data, 0, loads.bits)
+        operands += [("load_data", data), ("load_valid", pieces), ("load_restart", restarts)]
+        results += LOAD_OUTPUTS
     gives = dict(
         zip(
             (n for n, _ in results), body.instance(inner, "circuit", operands, results), strict=True
         )
     )
     gives["s_axis_tready"] = body.all_of(gives["s_axis_tready"], run)
-    lite = _Slave(body, have)
     takes = body.all_of(have["s_axis_tvalid"], gives["s_axis_tready"], name="takes")
     leaves = body.all_of(gives["m_axis_tvalid"], have["m_axis_tready"], name="leaves")
     clear = _control(body, lite, run, again)
     values = _counted(body, have["s_axis_tlast"], takes, leaves, words, clear)
     values["control"] = body.joined([run, body.constant(0, 1), again])
-    gives |= lite.finish(values)
+    refused = None
+    if loads is not None:
+        ready, part = gives.pop("load_ready"), gives.pop("load_part")
+        moved = body.all_of(pieces, ready), body.all_of(restarts, ready)
+        values |= _loaded(body, loads, moved, again)
+        values["status"] = body.joined([values["status"], part])
+        asked = body.any_of(*(lite.is_written(name) for name in ("load_data", "load")))
+        refused = body.all_of(asked, body.inverse(body.any_of(*moved)))
+    gives |= lite.finish(values, refused)
     body.block.add_op(hw.OutputOp([gives[n] for n, _ in outputs]))
     module = hw_module(name, signature, body.block)
     module.attributes[COMMENT] = StringAttr(f"AXI4-Lite registers and AXI4-Streams around {inner}")
@@ -156,6 +212,22 @@ def _control(body: ModuleBody, lite: _Slave, run: SSAValue, again: SSAValue) -> 
     body.drive(run, data[0], writes)
     body.drive(again, data[2], writes)
     return body.any_of(body.all_of(writes, data[1]), again)
+
+
+def _loaded(
+    body: ModuleBody, loads: Loadable, moved: tuple[SSAValue, SSAValue], again: SSAValue
+) -> dict[str, SSAValue]:
+    """What the registers of a load hold, by whether a piece or a beginning is taken."""
+    body_reset, body.reset = body.reset, body.any_of(body.reset, again, moved[1])
+    taken = body.state(32, "load_taken", 0)
+    body.drive(taken, body.add(taken, 1), moved[0])
+    body.reset = body_reset
+    return {
+        "load": taken,
+        "load_data": body.constant(0, 32),
+        "load_pieces": body.constant(loads.pieces, 32),
+        "layout": body.constant(loads.layout, 32),
+    }
 
 
 def _counted(
@@ -214,12 +286,16 @@ class _Slave:
     Args:
         body: of the module.
         have: the inputs by name.
+        map: the registers.
     """
 
-    def __init__(self, body: ModuleBody, have: dict[str, SSAValue]) -> None:
-        self.body = body
+    def __init__(
+        self, body: ModuleBody, have: dict[str, SSAValue], map: Sequence[Register]
+    ) -> None:
+        self.body, self.map = body, map
         self.have = {port: have[f"s_axi_{port}"] for port, _ in _LITE_INPUTS}
-        self.data = self.have["wdata"]
+        self.data, self.strobes = self.have["wdata"], self.have["wstrb"]
+        self.nothing = body.constant(0, 1)
         self._writes = body.state(1, "writes", 0)
         self._reads = body.state(1, "reads", 0)
 
@@ -228,26 +304,33 @@ class _Slave:
         place = self.body.extract(self.have[f"{channel}addr"], 2, ADDRESS_BITS - 2)
         return self.body.compare(place, "eq", register.offset >> 2)
 
+    def is_written(self, name: str) -> SSAValue:
+        """Whether a register's address is written, whatever bytes of it."""
+        (register,) = (r for r in self.map if r.name == name)
+        return self.body.all_of(self._writes, self._is("aw", register))
+
     def writes(self, name: str) -> SSAValue:
         """Whether the lowest byte of a register is written."""
-        (register,) = (r for r in REGISTERS if r.name == name)
-        low = self.body.extract(self.have["wstrb"], 0, 1)
+        (register,) = (r for r in self.map if r.name == name)
+        low = self.body.extract(self.strobes, 0, 1)
         return self.body.all_of(self._writes, low, self._is("aw", register), name=f"writes_{name}")
 
-    def finish(self, values: dict[str, SSAValue]) -> dict[str, SSAValue]:
-        """The outputs, with the registers' values."""
+    def finish(self, values: dict[str, SSAValue], refused: SSAValue | None) -> dict[str, SSAValue]:
+        """The outputs, with the registers' values, and whether what is written is not taken."""
         body, have = self.body, self.have
         write_resp = self._answer("w", self._writes, [have["awvalid"], have["wvalid"]], "b")
         read_resp = self._answer("r", self._reads, [have["arvalid"]], "r")
         data = body.constant(0, 32)
-        for register in REGISTERS:
+        for register in self.map:
             value = values[register.name]
             bits = bit_width(value.type) or 32
             if bits < 32:
                 value = body.joined([value, body.constant(0, 32 - bits)])
             data = body.select(self._is("ar", register), value, data)
-        known_write = body.any_of(*(self._is("aw", r) for r in REGISTERS if r.writable))
-        known_read = body.any_of(*(self._is("ar", r) for r in REGISTERS))
+        known_write = body.any_of(*(self._is("aw", r) for r in self.map if r.writable))
+        if refused is not None:
+            known_write = body.all_of(known_write, body.inverse(refused))
+        known_read = body.any_of(*(self._is("ar", r) for r in self.map))
         return {
             "s_axi_awready": self._writes,
             "s_axi_wready": self._writes,

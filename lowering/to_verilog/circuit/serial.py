@@ -3,7 +3,9 @@
 8 data bits, no parity, one stop bit. The line low for longer than two bytes (a break) resets
 everything, so that no pin is needed for that. Nothing tells the sender to wait: a byte that comes
 while the one before is not taken is lost, so results of a frame are read before the next but one is
-sent. Not here: the streams (`stream`), and where pins are (`to_verilog.boards`).
+sent. Where weights can be loaded, the first byte after a break or a load says what follows: 1 a
+load, which is answered by a byte when it is whole, any other frames. Not here: the streams
+(`stream`), loads (`loading`), and where pins are (`to_verilog.boards`).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from xdsl.dialects.builtin import StringAttr, i1
 from xdsl.ir import SSAValue
 
 from .circuit import COMMENT
+from .loading import LOAD_OUTPUTS
 from .modules import Signature, hw_module
 from .stages.body import ModuleBody, clog2
 
@@ -22,17 +25,21 @@ _BYTE = 10
 _BREAK = 2 * _BYTE + 2
 """Bits that the line is low for at a break."""
 
+LOADED = 6
+"""The byte that answers a load: ACK."""
+
 PORTS = ("clk", "rx", "tx")
 """The pins: a clock, the line that comes in, the line that goes out."""
 
 
-def serial_module(name: str, inner: str, ticks: int) -> hw.HWModuleOp:
+def serial_module(name: str, inner: str, ticks: int, *, loadable: bool = False) -> hw.HWModuleOp:
     """The module around a circuit whose streams have words of 8 bits.
 
     Args:
         name: of the module.
         inner: the circuit.
         ticks: cycles of the clock a bit.
+        loadable: whether its weights can be loaded.
     """
     signature: Signature = ([("clk", seq.clock), ("rx", i1)], [("tx", i1)])
     body = ModuleBody([type for _, type in signature[0]])
@@ -44,6 +51,8 @@ def serial_module(name: str, inner: str, ticks: int) -> hw.HWModuleOp:
         line = register
     body.reset = _broken(body, line, _BREAK * ticks)
     byte, has_byte = _received(body, line, ticks)
+    load = _Load(body, byte, has_byte) if loadable else None
+    has_byte = load.frame_byte if load else has_byte
     waits, word = body.state(1, "waits", 0), body.register(byte, has_byte, "word")
     one, sends = body.constant(1, 1), body.state(1, "sends", 0)
     operands: list[tuple[str, SSAValue]] = [
@@ -54,10 +63,15 @@ def serial_module(name: str, inner: str, ticks: int) -> hw.HWModuleOp:
         ("s_axis_tlast", one),
         ("m_axis_tready", body.inverse(sends)),
         ("s_axis_tkeep", one),
+        *(load.operands if load else []),
     ]
     results = [("s_axis_tready", 1), ("m_axis_tdata", 8), ("m_axis_tvalid", 1)]
-    results += [("m_axis_tlast", 1), ("m_axis_tkeep", 1)]
-    taken, data, has_result, _, _ = body.instance(inner, "circuit", operands, results)
+    results += [("m_axis_tlast", 1), ("m_axis_tkeep", 1), *(LOAD_OUTPUTS if load else ())]
+    taken, data, has_result, *others = body.instance(inner, "circuit", operands, results)
+    if load is not None:
+        ended = load.answers(others[-1], sends)
+        data = body.select(ended, body.constant(LOADED, 8), data)
+        has_result = body.any_of(has_result, ended)
     body.drive(waits, body.any_of(has_byte, body.all_of(waits, body.inverse(taken))))
     tx = _sent(body, sends, data, has_result, ticks)
     body.block.add_op(hw.OutputOp([tx]))
@@ -66,6 +80,52 @@ def serial_module(name: str, inner: str, ticks: int) -> hw.HWModuleOp:
         f"Serial port around {inner}: 8N1, {ticks} cycles a bit; a break resets"
     )
     return module
+
+
+class _Load:
+    """What bytes are for where weights can be loaded.
+
+    Args:
+        body: of the module.
+        byte: of the line.
+        has_byte: whether there is one.
+
+    Attributes:
+        frame_byte: whether there is one of a frame.
+        operands: of the circuit.
+    """
+
+    def __init__(self, body: ModuleBody, byte: SSAValue, has_byte: SSAValue) -> None:
+        self.body = body
+        self._loading = body.state(1, "loading", 0)
+        self._frames = body.state(1, "in_frames", 0)
+        chooses = body.all_of(has_byte, body.inverse(body.any_of(self._loading, self._frames)))
+        is_load = body.compare(byte, "eq", 1)
+        self._begins = body.all_of(chooses, is_load, name="load_begins")
+        begin_frames = body.all_of(chooses, body.inverse(is_load))
+        body.drive(self._frames, body.any_of(self._frames, begin_frames))
+        self.frame_byte = body.all_of(has_byte, self._frames)
+        self.operands: list[tuple[str, SSAValue]] = [
+            ("load_data", byte),
+            ("load_valid", body.all_of(has_byte, self._loading)),
+            ("load_restart", self._begins),
+        ]
+
+    def answers(self, part: SSAValue, sends: SSAValue) -> SSAValue:
+        """Whether a load is to be answered, from a register.
+
+        Args:
+            part: whether a load has begun and is not whole.
+            sends: whether a byte is on its way out.
+        """
+        body = self.body
+        before, answer = body.state(1, "part_before", 0), body.state(1, "load_answer", 0)
+        body.drive(before, part)
+        over = body.all_of(before, body.inverse(part))
+        body.drive(answer, body.any_of(over, body.all_of(answer, sends)))
+        goes_on = body.all_of(self._loading, body.inverse(over))
+        body.drive(self._loading, body.any_of(self._begins, goes_on))
+        return answer
 
 
 def _broken(body: ModuleBody, line: SSAValue, cycles: int) -> SSAValue:

@@ -11,6 +11,7 @@ from xdsl.ir import SSAValue
 from ....ir.printing import value_name
 from .circuit import COMMENT
 from .framing import Framing
+from .loading import LOAD_OUTPUTS, Loader, Loads
 from .modules import Signature, hw_module
 from .pipeline import Core
 from .ports import Port, stream_width
@@ -25,9 +26,12 @@ class _StreamBody(ModuleBody):
     Args:
         bits: that come in and go out.
         keep: whether the streams say which bytes there are.
+        loads: what can be loaded, if anything.
     """
 
-    def __init__(self, bits: tuple[int, int], *, keep: bool = False) -> None:
+    def __init__(
+        self, bits: tuple[int, int], *, keep: bool = False, loads: Loads | None = None
+    ) -> None:
         self.bits_in, self.bits_out = map(stream_width, bits)
         lanes = [IntegerType(width // 8) for width in (self.bits_in, self.bits_out)]
         self.signature: Signature = (
@@ -39,6 +43,7 @@ class _StreamBody(ModuleBody):
                 ("s_axis_tlast", i1),
                 ("m_axis_tready", i1),
                 *([("s_axis_tkeep", lanes[0])] if keep else []),
+                *(loads.inputs if loads else []),
             ],
             [
                 ("s_axis_tready", i1),
@@ -46,6 +51,7 @@ class _StreamBody(ModuleBody):
                 ("m_axis_tvalid", i1),
                 ("m_axis_tlast", i1),
                 *([("m_axis_tkeep", lanes[1])] if keep else []),
+                *((port, IntegerType(size)) for port, size in (LOAD_OUTPUTS if loads else ())),
             ],
         )
         super().__init__([type for _, type in self.signature[0]])
@@ -152,7 +158,11 @@ def frame_stream_module(
 
 
 def word_stream_module(
-    name: str, stages: str, framings: Sequence[Framing], schedule: Schedule
+    name: str,
+    stages: str,
+    framings: Sequence[Framing],
+    schedule: Schedule,
+    loads: Loads | None = None,
 ) -> hw.HWModuleOp:
     """The AXI4-Stream module around a network whose stages take and give words.
 
@@ -165,25 +175,36 @@ def word_stream_module(
         stages: the module of the network.
         framings: of what comes in and goes out.
         schedule: of the network.
+        loads: the network's memories whose words can be loaded, if any.
     """
     given, taken = framings
     width, lanes = given.width, given.width // 8
-    body = _StreamBody((width, width), keep=True)
+    body = _StreamBody((width, width), keep=True, loads=loads)
     body.reset = body.inverse(body.reset_n, "reset")
+    loader = None if loads is None else Loader(body, loads, body.block.args[7:])
+    comes = body.valid
+    if loader is not None:
+        comes = body.all_of(comes, body.inverse(loader.blocks))
     operands: list[tuple[str, SSAValue]] = [
         ("clock", body.clock),
         ("reset", body.reset),
         ("in_data", body.joined([body.data, body.last])),
-        ("in_valid", body.valid),
+        ("in_valid", comes),
         ("out_ready", body.ready),
+        *(loader.operands if loader else []),
     ]
     results = [("in_ready", 1), ("out_data", width + lanes + 1), ("out_valid", 1)]
     ready, out, valid = body.instance(stages, "stages", operands, results)
     data = body.extract(out, 0, width)
     keep, last = body.extract(out, width, lanes), body.extract(out, width + lanes, 1)
+    outputs: list[SSAValue] = []
+    if loader is not None:
+        ready = body.all_of(ready, body.inverse(loader.blocks))
+        moves = body.all_of(body.valid, ready), body.all_of(valid, body.ready)
+        outputs = [loader.ready((given.words, taken.words), *moves), loader.part]
     return body.module(
         name,
         f" of {width} bits: {given.words} words a frame in, {taken.words} out; a result after "
         f"{schedule.latency} cycles, a frame every {schedule.interval}",
-        [ready, data, valid, last, keep],
+        [ready, data, valid, last, keep, *outputs],
     )

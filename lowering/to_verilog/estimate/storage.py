@@ -78,8 +78,9 @@ class Storage:
 
     def _ram(self, memory: Memory, operands: Sequence[Bits], outputs: Bits) -> Bits:
         (clock,), (write,), to, word, (read,), address = operands
-        blocks = memory.style == "block"
-        if blocks or (memory.style == "distributed" and self.family.distributed_bits):
+        style = memory.made_of(in_tables=self.family.distributed_bits > 0)
+        blocks = style == "block"
+        if style != "registers":
             kind = BLOCK if blocks else DISTRIBUTED
             inputs = [clock, write, *to, *word, read, *address]
             if blocks:

@@ -6,6 +6,7 @@
     circuit = PynqCircuit("model.bit")                      # a bitstream and its .hwh
     (y,) = circuit.run(x)
     print(circuit.registers.read("frames_out"))
+    circuit.load("other/circuit")    # weights of another model of the same layout, if compiled so
 
 `report.json` beside this file, or in the folder above, says what the streams carry. Arrays have the
 program's shape; an axis that counts frames may have any length. Floats are quantised, and results
@@ -14,7 +15,9 @@ dequantised, where the report says so.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
+LOADED = b"\6"  # answers a load on a serial port
 ALIGNED = 64  # bytes that DMA buffers are padded to
 
 
@@ -31,6 +35,28 @@ def find(name: str) -> Any:
         if (folder / name).exists():
             return json.loads((folder / name).read_text(encoding="utf-8"))
     raise FileNotFoundError(f"'{name}' is neither in {HERE} nor above: copy it there")
+
+
+def load_of(folder: str | Path) -> tuple[bytes, Any]:
+    """The weights of a compiled folder for the circuit of this one, and the folder's report.
+
+    Raises:
+        ValueError: they are those of another circuit, or not whole.
+    """
+    place = Path(folder)
+    own, other = (
+        find("weights.json"),
+        json.loads((place / "host" / "weights.json").read_text(encoding="utf-8")),
+    )
+    if own["layout"] != other["layout"]:
+        raise ValueError(
+            f"'{folder}' is of another circuit: compile the model with the options, names and "
+            "shapes of this one (weights of fewer bits, other bounds or unfolded layers differ too)"
+        )
+    content = (place / "host" / "weights.bin").read_bytes()
+    if hashlib.sha256(content).hexdigest() != other["sha256"]:
+        raise ValueError(f"the weights in '{folder}' are not those that it was compiled with")
+    return content, json.loads((place / "report.json").read_text(encoding="utf-8"))
 
 
 class Frames:
@@ -171,13 +197,37 @@ class SerialCircuit:
 
             open_port = serial.Serial
         self.frames = Frames(find("report.json"))
+        self.baud = baud
         self.line = open_port(port, baud, timeout=10)
         self.reset()
 
     def reset(self) -> None:
         """Reset the circuit by a break."""
+        self._break()
+        if self.frames.report["load_bits"]:
+            self.line.write(b"\0")
+
+    def _break(self) -> None:
         self.line.send_break(0.05)
         self.line.reset_input_buffer()
+
+    def load(self, folder: str | Path) -> None:
+        """Load the weights of a model that was compiled to `folder`.
+
+        Raises:
+            ValueError: they are those of another circuit.
+            TimeoutError: the circuit does not answer.
+        """
+        content, report = load_of(folder)
+        self._break()
+        self.line.write(b"\1" + content)
+        self.line.timeout = 10 + 10 * len(content) / self.baud
+        answer = self.line.read(1)
+        self.line.timeout = 10
+        if answer != LOADED:
+            raise TimeoutError(f"the load is not answered: {answer!r} came")
+        self.line.write(b"\0")
+        self.frames = Frames(report)
 
     def run(self, *inputs: Any) -> list[Any]:
         """Send frames one after another, each when the result of the one before is there.
@@ -230,6 +280,30 @@ class Registers:
                 value = value & ~(1 << entry["bit"]) | fields[entry["name"]] << entry["bit"]
         self._write(self.map[name]["offset"], value)
 
+    def load(self, content: bytes, bits: int, about: Any, seconds: float) -> None:
+        """Load weights in pieces of so many bits; `about` is what `weights.json` holds.
+
+        Raises:
+            ValueError: the circuit is another one.
+            TimeoutError: a frame stays in the circuit for so many seconds.
+            RuntimeError: not all of them came in.
+        """
+        if self.read("layout") != int(about["layout"][:8], 16):
+            raise ValueError("the bitstream is not that of this folder")
+        self.write("control", run=0)
+        end = time.monotonic() + seconds
+        while self.fields("status")["busy"]:
+            if time.monotonic() > end:
+                raise TimeoutError(f"a frame is still in the circuit after {seconds:g} s")
+        self._write(self.map["load"]["offset"], 1)
+        place, size = self.map["load_data"]["offset"], bits // 8
+        for start in range(0, len(content), size):
+            self._write(place, int.from_bytes(content[start : start + size], "little"))
+        taken = self.read("load")
+        if taken != about["pieces"] or self.fields("status")["loading"]:
+            raise RuntimeError(f"{taken} of {about['pieces']} pieces came in: load them again")
+        self.write("control", run=1)
+
 
 class PynqCircuit:
     """A circuit with registers and a DMA in an overlay of PYNQ.
@@ -247,6 +321,19 @@ class PynqCircuit:
         self.dma = overlay.dma
         self.registers = Registers(overlay.network.read, overlay.network.write)
         self.frames = Frames(find("report.json"))
+
+    def load(self, folder: str | Path, seconds: float = 10.0) -> None:
+        """Load the weights of a model that was compiled to `folder`, once the circuit is idle.
+
+        Raises:
+            ValueError: they are those of another circuit.
+            TimeoutError: a frame stays in the circuit for so many seconds.
+            RuntimeError: not all of them came in.
+        """
+        content, report = load_of(folder)
+        registers = self.registers
+        registers.load(content, report["load_bits"], find("weights.json"), seconds)
+        self.frames = Frames(report)
 
     def run(self, *inputs: Any) -> list[Any]:
         """Send frames as one packet, and receive the packet of their results."""

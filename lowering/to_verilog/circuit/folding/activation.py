@@ -76,7 +76,7 @@ def _searched(
         level = body.level_of(threshold, 1)
         bound = Wire(threshold, *product.sums, start + place, level)
         bits = [circuit.at(bit, start + place) for bit in bits]
-        if not any(words):
+        if not any(words) and not product.loadable:
             bits.append(Wire(circuit.constant(1, 1), 1, 1, start + place))
             continue
         bits.append(circuit.compared(circuit.at(wire, start + place), bound, "ge"))

@@ -26,6 +26,9 @@ from ..circuit_rules import holds_integers
 MOST_STEPS = 255
 """Staircases with more steps are left to ordinary arithmetic."""
 
+_FAR = 1 << 29
+"""Sums that are as large in size as any whose function is asked, and still far from wrapping."""
+
 _WIDE: dict[type[Operation], np.ufunc] = {
     tensor.AddOp: np.add,
     tensor.SubOp: np.subtract,
@@ -62,16 +65,18 @@ class Staircase:
         base: for all channels.
         signs: 1 or -1 a channel; -1 where the function falls.
         thresholds: rising numbers, one row a channel; rows may be of different length.
+        room: for so many thresholds a channel, where there are fewer.
     """
 
     base: int
     signs: tuple[int, ...]
     thresholds: tuple[tuple[int, ...], ...]
+    room: int = 0
 
     @property
     def steps(self) -> int:
         """The most thresholds of a channel."""
-        return max(len(row) for row in self.thresholds)
+        return max(self.room, *map(len, self.thresholds))
 
     def bounds(self, low: Array, high: Array) -> list[tuple[int, int]]:
         """The least and the largest result of each channel, for sums in [low, high]."""
@@ -124,7 +129,7 @@ def _takes_constants(op: Operation, value: SSAValue) -> bool:
 
 
 def channel_function(
-    ops: Sequence[Operation], axis: int, low: Array, high: Array
+    ops: Sequence[Operation], axis: int, low: Array, high: Array, *, whole: bool = False
 ) -> tuple[ChannelFunction, int]:
     """The longest beginning of `ops` that is one function a channel, and how many ops that is.
 
@@ -133,11 +138,13 @@ def channel_function(
         axis: of the channels in what the first of them takes, not 0.
         low: the least sum of each channel, int64 [N].
         high: the largest one.
+        whole: whether a staircase has all of its steps, also those that no such sum reaches.
     """
     chain = _Chain(axis, low, high)
     usable = chain.usable(ops)
     for count in range(len(usable), 0, -1):
-        function = chain.bounded(usable[:count]) or chain.staircase(usable[:count])
+        some = usable[:count]
+        function = chain.bounded(some) or chain.staircase(some, whole=whole)
         if function is not None:
             return function, count
     return Bounded((0,) * len(low)), 0
@@ -255,17 +262,28 @@ class _Chain:
         bound = int(known.reshape(-1)[0])
         return (bound, None) if isinstance(op, tensor.MaximumOp) else (None, bound)
 
-    def staircase(self, ops: Sequence[Operation]) -> Staircase | None:
+    def _furthest(self, ops: Sequence[Operation]) -> Array:
+        """Sums at which each op is at an end of all that it gives; nearer ones where it wraps."""
+        ends = x = np.stack([np.full_like(self.low, -_FAR), np.full_like(self.high, _FAR)])
+        for op in ops:
+            after = self._once(op, x)
+            if after is None or self._wraps(op, x, after):
+                return np.stack([self.low, self.high])
+            x = after
+        return ends
+
+    def staircase(self, ops: Sequence[Operation], *, whole: bool) -> Staircase | None:
         """The ops as a staircase, if no channel has more than `MOST_STEPS`."""
-        ends = self._all(ops, np.stack([self.low, self.high]))
+        sums = self._furthest(ops) if whole else np.stack([self.low, self.high])
+        ends = self._all(ops, sums)
         signs = np.where(ends[1] >= ends[0], 1, -1)
-        low = np.where(signs > 0, self.low, -self.high)
-        high = np.where(signs > 0, self.high, -self.low)
+        low, high = np.sort(signs * sums, axis=0)
         first, last = ends.min(0), ends.max(0)
         steps = last - first
         if steps.max(initial=0) > MOST_STEPS:
             return None
-        base = int(first.min())
+        span = _span(ops) if whole else None
+        base, top = span or (int(first.min()), 0)
         wanted = first + np.arange(1, int(steps.max(initial=0)) + 1)[:, None]
         least, most = np.broadcast_arrays(low, wanted)[0], np.broadcast_arrays(high, wanted)[0]
         while (least < most).any():
@@ -279,7 +297,19 @@ class _Chain:
         ]
         if max(len(row) for row in rows) > MOST_STEPS:
             return None
-        return Staircase(base, tuple(signs.tolist()), tuple(rows))
+        return Staircase(base, tuple(signs.tolist()), tuple(rows), max(0, top - base))
+
+
+def _span(ops: Sequence[Operation]) -> tuple[int, int] | None:
+    """The least and the largest number that ops may give by their last one, whatever constants."""
+    last = next((op for op in reversed(ops) if not isinstance(op, tensor.ConvertOp)), None)
+    match last:
+        case tensor.MultiThresholdOp():
+            return 0, tensor_type(last.thresholds).get_shape()[-1]
+        case tensor.RequantizeOp():
+            return last.low.value.data, last.high.value.data
+        case _:
+            return None
 
 
 def _within(bound: int | None, bounds: tuple[int | None, int | None]) -> int | None:

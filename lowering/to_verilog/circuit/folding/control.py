@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.ir import Operation, SSAValue
 
 from .....dialects.shapes import bit_width
 from .....passes.adder_graph.graph import width_of
@@ -19,7 +20,7 @@ from ..circuit import Circuit
 from ..memories import Memory, Style
 from ..pacing import Pacing
 from ..signals import Wire
-from ..stages.body import StageBody, clog2
+from ..stages.body import StageBody, clog2, load_sizes
 from ..stages.stage import Layout, Stage
 from .rom_styles import rom_style
 
@@ -53,6 +54,7 @@ class SteppedBody(StageBody):
         source: what it computes, in words.
         bits: of the input's beat and of the output's.
         pacing: where registers are wanted; nowhere is taken for after each level.
+        loadable: whether the words of ROMs can be loaded: then they are RAMs.
 
     Attributes:
         enable: 1 in the cycles in which the stage takes a step.
@@ -60,7 +62,15 @@ class SteppedBody(StageBody):
         memories: those that it uses, by symbol.
     """
 
-    def __init__(self, name: str, source: str, bits: tuple[int, int], pacing: Pacing) -> None:
+    def __init__(
+        self,
+        name: str,
+        source: str,
+        bits: tuple[int, int],
+        pacing: Pacing,
+        *,
+        loadable: bool = False,
+    ) -> None:
         super().__init__([bits[0]], [bits[1]])
         self.name, self.source = name, source
         (self.data,), (self.valid,), (self.ready,) = self.in_data, self.in_valid, self.out_ready
@@ -74,6 +84,8 @@ class SteppedBody(StageBody):
         self.circuit = Circuit(self.block, self.clock, self.enable, paced)
         self.circuit.begin(name, source)
         self.memories: dict[str, Memory] = {}
+        self._loadable = loadable
+        self._loads: list[tuple[Memory, Operation]] = []
 
     def beats(self, steps: int, *, keep_beat: bool) -> Beat:
         """Take beats, and count the steps of each.
@@ -182,13 +194,45 @@ class SteppedBody(StageBody):
         name: str,
         style: Style | None = None,
     ) -> SSAValue:
-        """The word of an address, a step later; equal words need no memory."""
-        if len(set(words)) == 1:
+        """The word of an address, a step later; equal words that stay need no memory."""
+        if len(set(words)) == 1 and not self._loadable:
             return self.constant(words[0], width)
-        memory = Memory.rom(words, width, style or rom_style(len(words), width))
+        style = style or rom_style(len(words), width)
+        read = [self.enable, address]
+        if self._loadable:
+            label = f"{self.name}_{len(self._loads)}_{name}"
+            memory = Memory.loadable(label, words, width, style)
+            unknown = [self.constant(0, bits) for bits in (1, memory.address_width, width)]
+            read = [*unknown, *read]
+        else:
+            memory = Memory.rom(words, width, style)
         self.circuit.layer.memory_bits += memory.depth * memory.width
         self.memories[memory.symbol] = memory
-        return self.memory(memory, name, [self.enable, address])
+        word = self.memory(memory, name, read)
+        if self._loadable:
+            assert isinstance(word.owner, Operation)
+            self._loads.append((memory, word.owner))
+        return word
+
+    def _load(self) -> list[Memory]:
+        """Let words come in by ports; the memories."""
+        memories = [memory for memory, _ in self._loads]
+        if memories:
+            ports = self.load_ports(len(memories), *load_sizes(memories))
+            for index, (memory, op) in enumerate(self._loads):
+                lows, bits = (index, 0, 0), (1, memory.address_width, memory.width)
+                for place, (port, low, size) in enumerate(zip(ports, lows, bits, strict=True), 1):
+                    op.operands[place] = self._port_bits(port, low, size)
+        return memories
+
+    def _port_bits(self, port: SSAValue, low: int, bits: int) -> SSAValue:
+        """Some bits of a port, before all other ops."""
+        if low == 0 and bits == bit_width(port.type):
+            return port
+        op = comb.ExtractOp(port, IntegerAttr(low, 32), IntegerType(bits))
+        assert self.block.first_op is not None
+        self.block.insert_op_before(op, self.block.first_op)
+        return op.result
 
     def level_of(self, word: SSAValue, readers: int) -> float:
         """When a word is there after the clock edge, in the unit of `Pacing`.
@@ -260,5 +304,5 @@ class SteppedBody(StageBody):
     ) -> Stage:
         """The stage, with the memories that it uses."""
         parts = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
-        layers = [self.circuit.layer]
-        return self.stage(self.name, self.source, channels, handshake, layers, parts)
+        layers, loads = [self.circuit.layer], self._load()
+        return self.stage(self.name, self.source, channels, handshake, layers, parts, loads)

@@ -86,7 +86,8 @@ class _Writer:
         self.inputs = Layout(self.product.inputs, beats)
         self.outputs = Layout(tuple(self.product.outputs), beats)
         bits = self.inputs.width, self.outputs.width
-        self.body = SteppedBody(name, source, bits, pacing)
+        loadable = self.product.loadable
+        self.body = SteppedBody(name, source, bits, pacing, loadable=loadable)
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
         self.weights: Style | None = weights

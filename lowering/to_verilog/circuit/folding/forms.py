@@ -45,9 +45,11 @@ class Folded:
 
     Attributes:
         folding: how many.
+        loadable: whether other weights can be loaded into the memory.
     """
 
     folding: Folding
+    loadable: bool = False
 
     def __str__(self) -> str:
         return f"pe={self.folding.pe},simd={self.folding.simd}"
@@ -68,7 +70,7 @@ def noted_form(op: Operation) -> Form:
     }
     if "digit" in numbers:
         return Serial(numbers["digit"])
-    return Folded(Folding(numbers["pe"], numbers["simd"]))
+    return Folded(Folding(numbers["pe"], numbers["simd"]), "loadable" in numbers)
 
 
 def has_form(
@@ -86,8 +88,9 @@ def note_form(op: Operation, form: Form) -> None:
             op.attributes.pop(FORM, None)
         case Serial(digit):
             op.attributes[FORM] = _attribute("serial", {"digit": digit})
-        case Folded(folding):
-            op.attributes[FORM] = _attribute("folded", vars(folding))
+        case Folded(folding, loadable):
+            more = {"loadable": 1} if loadable else {}
+            op.attributes[FORM] = _attribute("folded", vars(folding) | more)
 
 
 def _attribute(kind: str, numbers: dict[str, int]) -> DictionaryAttr:

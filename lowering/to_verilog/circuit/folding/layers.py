@@ -34,8 +34,8 @@ from ..ports import quantized_range
 from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
 from .choice import FoldableLayer
-from .forms import Serial, noted_form
-from .product import Array, Bounds, Product, sum_bounds
+from .forms import Folded, Serial, noted_form
+from .product import Array, Bounds, Product, sum_bounds, widest_sums
 
 ProductOp = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
 """A product with trits or integers, nothing else; a `linear` is split into one and other ops."""
@@ -167,9 +167,11 @@ def product_of(
     matrix, places = product_matrix(op), product_places(op)
     if at is not None:
         places = np.array(at, np.int64)[places]
-    ops = following(op.results[0])[:most]
-    function, count = channel_function(ops, 1, *sum_bounds(matrix, inputs, places))
-    return Product(matrix, inputs, function, places), ops[:count]
+    ops, form = following(op.results[0])[:most], noted_form(op)
+    loadable = isinstance(form, Folded) and form.loadable
+    ends = (widest_sums if loadable else sum_bounds)(matrix, inputs, places)
+    function, count = channel_function(ops, 1, *ends, whole=loadable)
+    return Product(matrix, inputs, function, places, loadable), ops[:count]
 
 
 def absorbed(op: ProductOp) -> list[Operation]:

@@ -58,12 +58,15 @@ class Product:
         function: of the sums.
         taken: int64 [G, K], for each of G groups of N / G columns the inputs that its columns take;
             by default one group that takes all in order.
+        loadable: whether other weights can come into its memories: then all sizes are those for
+            any weights of as many bits, and for any thresholds and offsets that meet them.
     """
 
     matrix: Array
     inputs: tuple[Bounds, ...]
     function: ChannelFunction
     taken: Array | None = None
+    loadable: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -89,12 +92,21 @@ class Product:
     @cached_property
     def ends(self) -> tuple[Array, Array]:
         """The least and the largest sum of each column, int64 [N]."""
+        if self.loadable:
+            return widest_sums(self.matrix, self.inputs, self.places)
         return sum_bounds(self.matrix, self.inputs, self.places)
 
     @cached_property
     def outputs(self) -> list[Bounds]:
         """The least and the largest result of each column."""
-        return self.function.bounds(*self.ends)
+        if not self.loadable:
+            return self.function.bounds(*self.ends)
+        if isinstance(self.function, Staircase):
+            base = self.function.base
+            return [(base, base + self.function.steps)] * self.shape[1]
+        low, high = self.sums
+        ends = np.clip([low, high], self.function.low, self.function.high).tolist()
+        return [(ends[0], ends[1])] * self.shape[1]
 
     @cached_property
     def beat_width(self) -> int:
@@ -130,12 +142,14 @@ class Product:
         """Digits of a weight: one trit, or the bits of the widest number."""
         if self.is_ternary:
             return 1
-        return width_of(int(self.columns.min()), int(self.columns.max()))
+        most = int(np.abs(self.columns).max())
+        ends = (-most, most) if self.loadable else (self.columns.min(), self.columns.max())
+        return width_of(int(ends[0]), int(ends[1]))
 
     @cached_property
     def counts_negative(self) -> bool:
         """Whether the highest digit of weights of several counts negative."""
-        return not self.is_ternary and int(self.columns.min()) < 0
+        return not self.is_ternary and (self.loadable or int(self.columns.min()) < 0)
 
     @cached_property
     def planes(self) -> Array:
@@ -150,6 +164,11 @@ class Product:
 
     @cached_property
     def _column_ends(self) -> tuple[Array, Array]:
+        if self.loadable:
+            # Either sign of a staircase has room.
+            low, high = self.ends
+            most = np.full(self.shape[1], max(int(-low.min()), int(high.max())))
+            return -most, most
         return sum_bounds(self.columns, self.inputs, self.places)
 
     @cached_property
@@ -163,6 +182,10 @@ class Product:
         if isinstance(self.function, Staircase):
             return 0, int((high - low).max()) + 1
         offsets = np.array(self.function.offsets)
+        if self.loadable:
+            largest = max(int(high.max()), int(np.abs(offsets).max(initial=0)))
+            most = int(high.max()) + (1 << largest.bit_length()) - 1
+            return -most, most
         return int((low + offsets).min()), int((high + offsets).max())
 
     @property
@@ -204,6 +227,8 @@ class Product:
         """A staircase of many steps as a division, where it is one."""
         function = self.function
         if not isinstance(function, Staircase) or function.steps < FEWEST_DIVIDED:
+            return None
+        if self.loadable:
             return None
         low, high = self._column_ends
         rows = [
@@ -330,6 +355,8 @@ class FoldedProduct:
     @cached_property
     def most_in_a_cycle(self) -> int:
         """The most weights that are not 0 among those of a column in a cycle."""
+        if self.product.loadable:
+            return self.folding.simd
         k, n = self.product.shape
         planes = self.product.planes
         padded = np.zeros((len(planes), self.folds[0] * self.folding.simd, n), bool)
@@ -353,6 +380,18 @@ def legal_foldings(product: Product) -> str:
     if product.groups > 1:
         columns = f"pe in [1, {own}] or a multiple of {own} up to {n}"
     return f"{columns} and simd in [1, {k}]"
+
+
+def widest_sums(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tuple[Array, Array]:
+    """As `sum_bounds`, for any weights of as many bits as the largest of the matrix.
+
+    The bound of either sign is the same, that of the largest column.
+    """
+    bits = int(np.abs(matrix.astype(np.int64)).max(initial=1)).bit_length()
+    most = 1 if bits == 1 else 1 << bits
+    reach = np.array([max(-low, high) for low, high in inputs], np.int64)[places].sum(1).max()
+    ends = np.full(matrix.shape[1], most * int(reach), np.int64)
+    return -ends, ends
 
 
 def sum_bounds(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tuple[Array, Array]:

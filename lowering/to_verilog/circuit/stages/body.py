@@ -28,6 +28,11 @@ def clog2(count: int) -> int:
     return max(1, (count - 1).bit_length())
 
 
+def load_sizes(loads: Sequence[Memory]) -> tuple[int, int]:
+    """The bits of an address and of a word that any of some memories takes."""
+    return max(m.address_width for m in loads), max(m.width for m in loads)
+
+
 @dataclass(frozen=True)
 class Counter:
     """A number that goes round in [0, count).
@@ -250,6 +255,15 @@ class StageBody(ModuleBody):
         self.in_valid: list[SSAValue] = list(rest[1:end:2])
         self.out_ready: list[SSAValue] = list(rest[end:])
 
+    def load_ports(self, enables: int, address: int, data: int) -> list[SSAValue]:
+        """Ports by which words come into memories, of so many bits: enable, address, data."""
+        values: list[SSAValue] = []
+        for name, bits in (("enable", enables), ("address", address), ("data", data)):
+            type = IntegerType(bits)
+            self._ports.append((f"load_{name}", type))
+            values.append(self.block.insert_arg(type, len(self.block.args)))
+        return values
+
     def taking(self) -> tuple[SSAValue, SSAValue, SSAValue]:
         """The handshake of a result in registers: `valid`, not driven yet; ready; a beat comes."""
         valid = self.state(1, "valid", 0)
@@ -264,6 +278,7 @@ class StageBody(ModuleBody):
         handshake: tuple[SSAValue, SSAValue, SSAValue],
         layers: Sequence[LayerCount],
         parts: Sequence[AnyModule] = (),
+        loads: Sequence[Memory] = (),
     ) -> Stage:
         """The stage of one input and one output.
 
@@ -274,13 +289,15 @@ class StageBody(ModuleBody):
             handshake: in_ready, out_data, out_valid.
             layers: what it is made of; the last one gets the registers of the body.
             parts: the modules that it uses.
+            loads: see `Stage`.
         """
         ready, data, valid = handshake
         input, output = channels
         module = self.finish(name, comment, [ready], [data], [valid])
         if layers:
             layers[-1].register_bits += self.register_bits
-        return Stage(name, module, (input,), (output,), tuple(parts), tuple(layers))
+        made_of = tuple(parts), tuple(layers), tuple(loads)
+        return Stage(name, module, (input,), (output,), *made_of)
 
     def finish(
         self,

@@ -16,9 +16,10 @@ from xdsl.ir import Operation, SSAValue
 
 from .....ir.errors import LoweringError
 from ..circuit import LayerCount
+from ..memories import Memory
 from ..module_names import ModuleNames
 from ..pacing import Pacing
-from .body import StageBody, port_names
+from .body import StageBody, load_sizes, port_names
 from .handshake import Handshake
 from .links import fifo_stage
 from .ready_paths import Hop, buffered_channels
@@ -65,6 +66,7 @@ class BuiltNetwork:
         layers: what its stages are made of.
         input: what comes in.
         output: what goes out.
+        loads: the memories whose words come in by ports, see `Stage`.
     """
 
     modules: tuple[AnyModule, ...]
@@ -72,6 +74,7 @@ class BuiltNetwork:
     layers: tuple[LayerCount, ...]
     input: Layout
     output: Layout
+    loads: tuple[Memory, ...]
 
 
 @cache
@@ -243,7 +246,8 @@ class Network:
         module = self._module(places, source, sink)
         layers = tuple(layer for stage in stages for layer in stage.layers)
         ends = self.layouts[source], self.layouts[sink]
-        return BuiltNetwork((*parts, module), timetable, layers, *ends)
+        loads = tuple(memory for stage in stages for memory in stage.loads)
+        return BuiltNetwork((*parts, module), timetable, layers, *ends, loads)
 
     def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
         body = StageBody([self.layouts[source].width], [self.layouts[sink].width])
@@ -251,6 +255,8 @@ class Network:
         valid = {source: body.in_valid[0]}
         ready = {sink: body.out_ready[0]}
         later: list[tuple[Operation, int, int]] = []
+        loads = [memory for place in places if place.stage for memory in place.stage.loads]
+        load_ports = body.load_ports(len(loads), *load_sizes(loads)) if loads else []
         for place in places:
             assert place.stage is not None
             operands: list[tuple[str, SSAValue]] = [("clock", body.clock), ("reset", body.reset)]
@@ -261,6 +267,9 @@ class Network:
             unknown = len(operands)
             outs = port_names("out", len(place.outputs))
             operands += [(f"{port}_ready", body.out_ready[0]) for port in outs]
+            if place.stage.loads:
+                first = loads.index(place.stage.loads[0])
+                operands += _load_operands(body, place.stage.loads, load_ports, first)
             results = [(f"{port}_ready", 1) for port in port_names("in", len(place.inputs))]
             for port, channel in zip(outs, place.outputs, strict=True):
                 results += [(f"{port}_data", self.layouts[channel].width), (f"{port}_valid", 1)]
@@ -283,3 +292,23 @@ class Network:
             [data[sink]],
             [valid[sink]],
         )
+
+
+def _load_operands(
+    body: StageBody, loads: Sequence[Memory], ports: Sequence[SSAValue], first: int
+) -> list[tuple[str, SSAValue]]:
+    """What a stage's ports for words of memories take of those of the network.
+
+    Args:
+        body: of the network.
+        loads: the stage's memories.
+        ports: of the network.
+        first: the place of the first of its memories among all.
+    """
+    bits = len(loads), *load_sizes(loads)
+    names = ("load_enable", "load_address", "load_data")
+    lows = (first, 0, 0)
+    return [
+        (name, body.extract(port, low, size))
+        for name, port, low, size in zip(names, ports, lows, bits, strict=True)
+    ]

@@ -10,6 +10,7 @@ from xdsl.dialects import hw
 
 from .....passes.adder_graph.graph import width_of
 from ..circuit import LayerCount
+from ..memories import Memory
 from .handshake import Handshake
 
 AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
@@ -59,6 +60,8 @@ class Stage:
         parts: modules that `module` instantiates: arithmetic, memories. Equal names are equal
             modules.
         layers: what it is made of, by layer of the program.
+        loads: the memories whose words come in by the ports `load_enable` (a bit for each),
+            `load_address` and `load_data`, which have no word to wait for.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Stage:
     outputs: tuple[Layout, ...]
     parts: tuple[AnyModule, ...] = ()
     layers: tuple[LayerCount, ...] = field(default=())
+    loads: tuple[Memory, ...] = ()
 
     @cached_property
     def handshake(self) -> Handshake:
