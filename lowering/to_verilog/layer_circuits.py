@@ -69,7 +69,7 @@ class LayerCircuits:
     """
 
     def __init__(self, module: ModuleOp, options: VerilogOptions, *, whole: bool = False) -> None:
-        work = module.clone()
+        work, options = module.clone(), replace(options, reloadable=None)
         run_stages(work, integer_stages(options))
         cut = cut_layers(work, whole=whole)
         self.layers, self.results = cut.layers, cut.results

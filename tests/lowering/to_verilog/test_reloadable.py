@@ -53,8 +53,17 @@ def rescaled(program: Program, seed: int) -> ModuleOp:
 
 
 def convolution(program: Program, seed: int) -> ModuleOp:
-    written = ImageProgram(seed, 2, 5, 6, "ui8")
+    """Trits, bias, relu and rescaling."""
+    written = ImageProgram(seed, 2, 4, 4, "ui8")
     written.conv(3, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    return program(written.text(), written.values)
+
+
+def digits(program: Program, seed: int) -> ModuleOp:
+    """Weights of several bits, of which both models have the widest."""
+    written = ImageProgram(seed, 2, 3, 3, "i32")
+    written.conv(3, (2, 2), digits=4)
+    written.values["conv1.weight"].flat[0] = -15
     return program(written.text(), written.values)
 
 
@@ -62,6 +71,7 @@ CASES: dict[str, tuple[Callable[[Program, int], ModuleOp], dict[str, Any]]] = {
     "small": (small, {"folding": FOLDED, "stream_width": 32}),
     "some layers": (rescaled, {"folding": "fc1:pe=6,simd=9;fc2:pe=1,simd=2", "stream_width": 16}),
     "convolution": (convolution, {"folding": "conv1:pe=3,simd=2", "stream_width": 64}),
+    "digits": (digits, {"folding": "conv1:pe=2,simd=4", "stream_width": 8, "input_bits": 3}),
 }
 
 BENCH = """\
