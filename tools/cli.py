@@ -8,7 +8,7 @@ when the command runs; their options are in `commands.options`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from inspect import signature
 from pathlib import Path
@@ -17,35 +17,37 @@ from typing import Any
 
 import typer
 
-from .commands.options import COMMANDS, command_name
+from .commands.options import COMMANDS, options_of
 from .console import guarded, speak
 
 FILES = ("triton.toml", "pyproject.toml")
 """Where a project keeps defaults of the commands."""
 
-app = typer.Typer(
-    name="triton",
-    help="Compile ternary neural networks, run them and prove that every target agrees.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+
+def _application(commands: Iterable[str]) -> typer.Typer:
+    application = typer.Typer(
+        name="triton",
+        help="Compile ternary neural networks, run them and prove that every target agrees.",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    application.callback()(_root)
+    for name in commands:
+        application.command(name)(_command(name))
+    return application
 
 
-def _command(options: type) -> Callable[..., None]:
+def _command(name: str) -> Callable[..., None]:
     """What runs a command on its options: its file loads then, and not for the help."""
-    name = command_name(options).replace("-", "_")
+    options, module = options_of(name), name.replace("-", "_")
 
     def run(**values: object) -> None:
-        resolve_name(f"{__package__}.commands.{name}:{name}")(options(**values))
+        resolve_name(f"{__package__}.commands.{module}:{module}")(options(**values))
 
     run.__signature__ = signature(options)
     return update_wrapper(run, options, updated=())
-
-
-for options in COMMANDS:
-    app.command(command_name(options))(_command(options))
 
 
 def _print_version(wanted: bool) -> None:
@@ -54,8 +56,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _root(  # pyright: ignore[reportUnusedFunction]
+def _root(
     version: bool = typer.Option(
         False, "--version", help="Print the version, and those of the engines.",
         callback=_print_version, is_eager=True,
@@ -82,12 +83,15 @@ def _settings() -> dict[str, dict[str, Any]]:
     folder = Path.cwd()
     if not any((place / name).is_file() for place in (folder, *folder.parents) for name in FILES):
         return {}
-    return resolve_name(f"{__package__}.settings:defaults")(folder, COMMANDS)
+    return resolve_name(f"{__package__}.settings:defaults")(folder)
 
 
 def _run(arguments: list[str]) -> int:
+    # A command alone is made where one is asked for; completion and help need all.
+    first = next((argument for argument in arguments if not argument.startswith("-")), "")
+    application = _application([first] if first in COMMANDS else COMMANDS)
     try:
-        app(arguments, prog_name="triton", default_map=_settings())
+        application(arguments, prog_name="triton", default_map=_settings())
     except SystemExit as done:  # how typer ends: help, usage errors, typer.Exit
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     return 0

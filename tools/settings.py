@@ -8,35 +8,30 @@ read or write: those are the command line's alone. Not here: what the options ar
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
 from ..ir.errors import OptionError, did_you_mean
-from .commands.options import command_name
-
-Known = Mapping[str, Collection[str]]
+from .commands.options import COMMANDS, options_of
 
 
-def defaults(folder: Path, commands: Collection[type]) -> dict[str, dict[str, Any]]:
+def defaults(folder: Path) -> dict[str, dict[str, Any]]:
     """The defaults that the file of a folder gives, by command and option.
 
     Args:
         folder: where the command runs.
-        commands: the options of each, a class named as the command.
 
     Raises:
         OptionError: the file is no TOML, or names a command or an option that does not exist.
     """
-    known = {command_name(command): _free(command) for command in commands}
     for place in (folder, *folder.parents):
         own, project = place / "triton.toml", place / "pyproject.toml"
         if own.is_file():
-            return _checked(own, _read(own), known)
+            return _checked(own, _read(own))
         if project.is_file() and isinstance(tools := _read(project).get("tool"), dict):
             table = cast("dict[str, Any]", tools).get("triton")
             if table is not None:
-                return _checked(project, table, known)
+                return _checked(project, table)
     return {}
 
 
@@ -53,19 +48,19 @@ def _read(path: Path) -> dict[str, Any]:
         raise OptionError(f"{path}: cannot be read: {error}") from None
 
 
-def _checked(path: Path, table: object, known: Known) -> dict[str, dict[str, Any]]:
+def _checked(path: Path, table: object) -> dict[str, dict[str, Any]]:
     if not isinstance(table, dict):
         raise OptionError(f"{path}: expected a table for each command, such as [compile]")
     checked: dict[str, dict[str, Any]] = {}
     for command, options in cast("dict[str, Any]", table).items():
-        if command not in known or not isinstance(options, dict):
-            hint = did_you_mean(command, known)
+        if command not in COMMANDS or not isinstance(options, dict):
+            hint = did_you_mean(command, COMMANDS)
             raise OptionError(f"{path}: there is no command '{command}' to set options of{hint}")
-        checked[command] = {}
+        checked[command], known = {}, _free(options_of(command))
         for option, value in cast("dict[str, Any]", options).items():
             name = option.replace("-", "_")
-            if name not in known[command]:
-                hint = did_you_mean(option, [n.replace("_", "-") for n in known[command]])
+            if name not in known:
+                hint = did_you_mean(option, [n.replace("_", "-") for n in known])
                 raise OptionError(
                     f"{path}: '{command}' has no option '{option}' that a project may set{hint}"
                 )

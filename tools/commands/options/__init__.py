@@ -4,22 +4,36 @@ A class is a command of its name, in small letters; its docstring is the help. N
 commands, which are functions of one such object in the file of their name.
 """
 
-import re
+from pkgutil import resolve_name
 
-from .conversions import Convert, Energy, Quantize
-from .language import Evaluate, Generate
-from .packages import Audit, Boot, Inspect, Package, Publish, VerifyPackage
-from .programs import Check, Compile, Devices, Doctor, Explain, Fmt, Info
-from .runs import Explore, Profile, Run, Serve, Verify
+COMMANDS = {
+    "compile": "programs:Compile",
+    "convert": "conversions:Convert",
+    "quantize": "conversions:Quantize",
+    "check": "programs:Check",
+    "explain": "programs:Explain",
+    "fmt": "programs:Fmt",
+    "run": "runs:Run",
+    "generate": "language:Generate",
+    "evaluate": "language:Evaluate",
+    "profile": "runs:Profile",
+    "energy": "conversions:Energy",
+    "verify": "runs:Verify",
+    "explore": "runs:Explore",
+    "serve": "runs:Serve",
+    "package": "packages:Package",
+    "inspect": "packages:Inspect",
+    "verify-package": "packages:VerifyPackage",
+    "publish": "packages:Publish",
+    "boot": "packages:Boot",
+    "audit": "packages:Audit",
+    "info": "programs:Info",
+    "devices": "programs:Devices",
+    "doctor": "programs:Doctor",
+}
+"""The class of each command, in the order of the help; only that of the command that runs loads."""
 
-COMMANDS = (
-    *(Compile, Convert, Quantize, Check, Explain, Fmt, Run, Generate, Evaluate, Profile, Energy),
-    *(Verify, Explore, Serve, Package, Inspect, VerifyPackage, Publish, Boot, Audit),
-    *(Info, Devices, Doctor),
-)
-"""In the order of the help."""
 
-
-def command_name(options: type) -> str:
-    """The command of a class of options: `verify-package` of `VerifyPackage`."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", options.__name__).lower()
+def options_of(command: str) -> type:
+    """The class of the options of a command."""
+    return resolve_name(f"{__name__}.{COMMANDS[command]}")

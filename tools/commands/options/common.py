@@ -1,9 +1,16 @@
 """What several commands take: programs, weights, inputs, engines."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    """An option with a value: what stands for that in the help, and what it is."""
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
 
 Program = Annotated[
     Path,
@@ -14,60 +21,36 @@ Program = Annotated[
     ),
 ]
 Weights = Annotated[
-    Path | None,
-    typer.Option(
-        "--weights", "-w", metavar="FILE", help="Weights: .safetensors, .npz, .pt or .pth."
-    ),
+    Path | None, option("FILE", "Weights: .safetensors, .npz, .pt or .pth.", "--weights", "-w")
 ]
 RandomWeights = Annotated[
     bool,
     typer.Option("--random-weights", help="Give parameters without values seeded random ones."),
 ]
-Layer = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Entry layer. By default the last one in the file."),
-]
-Dt = Annotated[
-    float | None,
-    typer.Option("--dt", metavar="SECONDS", help="Seconds in a step, of a .nir graph."),
-]
+Layer = Annotated[str | None, option("NAME", "Entry layer. By default the last one in the file.")]
+Dt = Annotated[float | None, option("SECONDS", "Seconds in a step, of a .nir graph.", "--dt")]
 Rounding = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Whose integers a .tflite file has: reference, xnnpack or once.",
+    option(
+        "NAME",
+        "Whose integers a .tflite file has: reference, xnnpack or once.",
         show_default="reference",
     ),
 ]
 Passes = Annotated[
-    str,
-    typer.Option(
-        "--passes", "-p", metavar="PIPELINE", help="Passes to run first, such as 'fuse-linear'."
-    ),
+    str, option("PIPELINE", "Passes to run first, such as 'fuse-linear'.", "--passes", "-p")
 ]
 Inputs = Annotated[
     Path | None,
-    typer.Option(
-        "--inputs",
-        "-i",
-        metavar="FILE",
-        help="Inputs: .npz, .safetensors or .npy; recorded spikes.",
-    ),
+    option("FILE", "Inputs: .npz, .safetensors or .npy; recorded spikes.", "--inputs", "-i"),
 ]
 Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Batch size of random inputs.")]
 Device = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="What PyTorch and ONNX Runtime run on: auto, cpu, cuda or rocm."
-    ),
+    str, option("NAME", "What PyTorch and ONNX Runtime run on: auto, cpu, cuda or rocm.")
 ]
 Provider = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The execution provider of ONNX Runtime.",
-        show_default="that of --device",
-    ),
+    option("NAME", "The execution provider of ONNX Runtime.", show_default="that of --device"),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
 LanguageModel = Annotated[
@@ -80,23 +63,54 @@ LanguageModel = Annotated[
 ]
 TokenizerFile = Annotated[
     Path | None,
-    typer.Option(
-        "--tokenizer", metavar="FILE", help="A tokenizer.json.", show_default="that of the folder"
-    ),
+    option("FILE", "A tokenizer.json.", "--tokenizer", show_default="that of the folder"),
 ]
 TextEngine = Annotated[
     str,
-    typer.Option(
-        "--engine",
-        metavar="TARGET",
-        help="native, onnx, pytorch or interpreter, with options; or transformers.",
+    option(
+        "TARGET", "native, onnx, pytorch or interpreter, with options; or transformers.", "--engine"
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Labels = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="The class of each sample: .npy. Without, those of the float program are right.",
+    option(
+        "FILE", "The class of each sample: .npy. Without, those of the float program are right."
     ),
 ]
+Timesteps = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=1_000_000,
+        help="Steps of random inputs with time first, where the program leaves them open.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class OfProgram:
+    """Options of commands that take a program and may change it first."""
+
+    file: Program
+    weights: Weights = None
+    layer: Layer = None
+    dt: Dt = None
+    passes: Passes = ""
+
+
+@dataclass(frozen=True)
+class OnInputs(OfProgram):
+    """Options of commands that run it."""
+
+    random_weights: RandomWeights = False
+    inputs: Inputs = None
+    samples: Samples = 1
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class OverTime(OnInputs):
+    """Options of commands that run it so many steps."""
+
+    timesteps: Timesteps = 16

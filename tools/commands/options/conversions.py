@@ -4,21 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from .common import (
-    Dt,
-    Inputs,
-    Json,
-    Labels,
-    Layer,
-    Passes,
-    Program,
-    RandomWeights,
-    Samples,
-    Seed,
-    Weights,
-)
+from .common import Json, Labels, Layer, OverTime, Program, Weights, option
 
 
 @dataclass(frozen=True)
@@ -36,46 +22,32 @@ class Convert:
     file: Program
     samples: Annotated[
         Path,
-        typer.Option(
+        option(
+            "FILE",
+            "Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
             "--samples",
             "-s",
-            metavar="FILE",
-            help="Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
             show_default=False,
         ),
     ]
     labels: Labels = None
     weights: Weights = None
     layer: Layer = None
-    timesteps: Annotated[str, typer.Option(metavar="T,…", help="The numbers of steps to try.")] = (
-        "1,2,4"
-    )
+    timesteps: Annotated[str, option("T,…", "The numbers of steps to try.")] = "1,2,4"
     price: Annotated[
         str | None,
-        typer.Option(
-            metavar="P,…",
-            help="The prices of spikes to try, as shares of the information in the result.",
-        ),
+        option("P,…", "The prices of spikes to try, as shares of the information in the result."),
     ] = None
-    budget: Annotated[
-        float | None, typer.Option(metavar="SPIKES", help="The most spikes a sample.")
-    ] = None
-    accuracy: Annotated[
-        float | None, typer.Option(metavar="SHARE", help="The least accuracy, from 0 to 1.")
-    ] = None
+    budget: Annotated[float | None, option("SPIKES", "The most spikes a sample.")] = None
+    accuracy: Annotated[float | None, option("SHARE", "The least accuracy, from 0 to 1.")] = None
     target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", metavar="TARGET", help="Use what this target holds, such as nir."
-        ),
+        str | None, option("TARGET", "Use what this target holds, such as nir.", "--target", "-t")
     ] = None
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the chosen program: .mlir."),
+        Path | None, option("FILE", "Write the chosen program: .mlir.", "--output", "-o")
     ] = None
     picture: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw accuracy against spikes: .png, .svg or .pdf."),
+        Path | None, option("FILE", "Draw accuracy against spikes: .png, .svg or .pdf.")
     ] = None
     json: Json = False
 
@@ -94,44 +66,36 @@ class Quantize:
     file: Program
     calibration: Annotated[
         Path,
-        typer.Option(
+        option(
+            "FILE",
+            "Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
             "--calibration",
             "-s",
-            metavar="FILE",
-            help="Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
             show_default=False,
         ),
     ]
-    bits: Annotated[
-        str, typer.Option(metavar="BITS", help="Of weights: int8, int4 or ternary.")
-    ] = "int8"
+    bits: Annotated[str, option("BITS", "Of weights: int8, int4 or ternary.")] = "int8"
     labels: Labels = None
     weights: Weights = None
     layer: Layer = None
-    drop: Annotated[
-        float, typer.Option(metavar="POINTS", help="The most accuracy to lose, in percent.")
-    ] = 1.0
+    drop: Annotated[float, option("POINTS", "The most accuracy to lose, in percent.")] = 1.0
     budget: Annotated[
-        float | None,
-        typer.Option(metavar="BITS", help="The most bits of a weight on average, not a drop."),
+        float | None, option("BITS", "The most bits of a weight on average, not a drop.")
     ] = None
     keep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="A weight whose layer keeps more bits; repeatable."),
+        list[str] | None, option("KEY", "A weight whose layer keeps more bits; repeatable.")
     ] = None
     observer: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="How ranges follow from samples, as for calibrate."),
+        str, option("NAME", "How ranges follow from samples, as for calibrate.")
     ] = "minmax"
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the program: .mlir."),
+        Path | None, option("FILE", "Write the program: .mlir.", "--output", "-o")
     ] = None
     json: Json = False
 
 
 @dataclass(frozen=True)
-class Energy:
+class Energy(OverTime):
     """Estimate what a spiking program takes on neuromorphic machines, and beside them.
 
     The program runs in the interpreter, for Loihi 2 and SpiNNaker as the files have it that are
@@ -141,43 +105,18 @@ class Energy:
     Example: triton energy spiking.mlir -i digits.npz -d loihi2 -d spinnaker1
     """
 
-    file: Program
     device: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "MACHINE",
+            "A machine or the path of its .toml file; repeat for several.",
             "--device",
             "-d",
-            metavar="MACHINE",
-            help="A machine or the path of its .toml file; repeat for several.",
             show_default="Loihi 2, SpiNNaker 1 and 2, FPGA, CPU and GPU",
         ),
     ] = None
-    inputs: Inputs = None
-    weights: Weights = None
-    random_weights: RandomWeights = False
-    layer: Layer = None
-    dt: Dt = None
-    passes: Passes = ""
-    timesteps: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Steps of random inputs with time first, where the program leaves them open.",
-        ),
-    ] = 16
-    samples: Samples = 1
-    seed: Seed = 0
-    picture: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")
-    ] = None
-    core_map: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the cores of the first machine.")
-    ] = None
-    traffic: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the spikes between them.")
-    ] = None
-    timeline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw the spikes of each step.")
-    ] = None
+    picture: Annotated[Path | None, option("FILE", "Draw it: .png, .svg or .pdf.")] = None
+    core_map: Annotated[Path | None, option("FILE", "Draw the cores of the first machine.")] = None
+    traffic: Annotated[Path | None, option("FILE", "Draw the spikes between them.")] = None
+    timeline: Annotated[Path | None, option("FILE", "Draw the spikes of each step.")] = None
     json: Json = False

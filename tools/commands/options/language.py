@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Json, LanguageModel, TextEngine, TokenizerFile
+from .common import Json, LanguageModel, TextEngine, TokenizerFile, option
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Generate:
     """
 
     model: LanguageModel
-    prompt: Annotated[
-        str | None, typer.Option("--prompt", metavar="TEXT", help="What to continue, or to answer.")
-    ] = None
+    prompt: Annotated[str | None, option("TEXT", "What to continue, or to answer.", "--prompt")] = (
+        None
+    )
     chat: Annotated[
         bool,
         typer.Option(
@@ -27,9 +27,7 @@ class Generate:
             help="Answer, by the model's chat template. Without --prompt, line by line of stdin.",
         ),
     ] = False
-    system: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What a chat begins with, for the model.")
-    ] = None
+    system: Annotated[str | None, option("TEXT", "What a chat begins with, for the model.")] = None
     tokenizer: TokenizerFile = None
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", min=1, max=1_000_000, help="Tokens at most.")
@@ -58,14 +56,10 @@ class Evaluate:
     """
 
     model: LanguageModel
-    text: Annotated[
-        Path, typer.Option("--text", metavar="FILE", help="A text in UTF-8.", show_default=False)
-    ]
+    text: Annotated[Path, option("FILE", "A text in UTF-8.", "--text", show_default=False)]
     tokenizer: TokenizerFile = None
     engine: TextEngine = "native"
-    against: Annotated[
-        str | None, typer.Option(metavar="TARGET", help="Another engine to compare with.")
-    ] = None
+    against: Annotated[str | None, option("TARGET", "Another engine to compare with.")] = None
     window: Annotated[
         int, typer.Option(min=2, max=1_000_000, help="Tokens that are told together.")
     ] = 512

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Inputs, Json, Program, Weights
+from .common import Inputs, Json, Program, Weights, option
 
 PackageFile = Annotated[
     Path,
@@ -16,10 +16,7 @@ PackageFile = Annotated[
 
 
 KeyFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Of an encrypted package.", show_default="that of TRITON_KEY_FILE"
-    ),
+    Path | None, option("FILE", "Of an encrypted package.", show_default="that of TRITON_KEY_FILE")
 ]
 
 
@@ -35,45 +32,31 @@ class Package:
 
     file: Program
     target: Annotated[
-        list[str] | None,
-        typer.Option("--target", "-t", metavar="TARGET", help="Repeat for several."),
+        list[str] | None, option("TARGET", "Repeat for several.", "--target", "-t")
     ] = None
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: FILE's stem, .tpk."),
+        Path | None, option("FILE", "Default: FILE's stem, .tpk.", "--output", "-o")
     ] = None
     weights: Weights = None
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the model. Default: FILE's stem.")
-    ] = None
-    license: Annotated[
-        str | None, typer.Option(metavar="SPDX", help="Of the model, such as Apache-2.0.")
-    ] = None
-    card: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Text about the model, in Markdown.")
-    ] = None
+    name: Annotated[str | None, option("NAME", "Of the model. Default: FILE's stem.")] = None
+    license: Annotated[str | None, option("SPDX", "Of the model, such as Apache-2.0.")] = None
+    card: Annotated[Path | None, option("FILE", "Text about the model, in Markdown.")] = None
     inputs: Inputs = None
     labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Labels of --inputs, to measure each target by."),
+        Path | None, option("FILE", "Labels of --inputs, to measure each target by.")
     ] = None
-    key: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Encrypt by the key in a file of 32 bytes."),
-    ] = None
+    key: Annotated[Path | None, option("FILE", "Encrypt by the key in a file of 32 bytes.")] = None
     passphrase: Annotated[
         bool, typer.Option("--passphrase", help="Encrypt by the passphrase of the environment.")
     ] = False
-    sign: Annotated[
-        Path | None,
-        typer.Option(metavar="KEY", help="Sign by a private key (PEM), into OUTPUT.sig."),
-    ] = None
-    certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The certificate of the signing key.")
-    ] = None
+    sign: Annotated[Path | None, option("KEY", "Sign by a private key (PEM), into OUTPUT.sig.")] = (
+        None
+    )
+    certificate: Annotated[Path | None, option("FILE", "The certificate of the signing key.")] = (
+        None
+    )
     chain: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Certificates between it and the authority."),
+        list[Path] | None, option("FILE", "Certificates between it and the authority.")
     ] = None
     json: Json = False
 
@@ -87,9 +70,7 @@ class Inspect:
 
     file: PackageFile
     key: KeyFile = None
-    extract: Annotated[Path | None, typer.Option(metavar="DIR", help="Unpack to this folder.")] = (
-        None
-    )
+    extract: Annotated[Path | None, option("DIR", "Unpack to this folder.")] = None
     json: Json = False
 
 
@@ -105,15 +86,10 @@ class VerifyPackage:
         typer.Argument(metavar="FILE...", help="Packages, folders, .onnx, .tflite, .safetensors."),
     ]
     key: KeyFile = None
-    signature: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="That must be valid for the one FILE.")
-    ] = None
-    public_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Of the signer, as PEM.")
-    ] = None
+    signature: Annotated[Path | None, option("FILE", "That must be valid for the one FILE.")] = None
+    public_key: Annotated[Path | None, option("FILE", "Of the signer, as PEM.")] = None
     authority: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Certificates that vouch for the signer's."),
+        list[Path] | None, option("FILE", "Certificates that vouch for the signer's.")
     ] = None
     json: Json = False
 
@@ -130,16 +106,11 @@ class Boot:
     file: Annotated[
         Path, typer.Argument(metavar="IMAGE", help="What is in flash.", show_default=False)
     ]
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Default: IMAGE.boot."),
-    ] = None
+    output: Annotated[Path | None, option("FILE", "Default: IMAGE.boot.", "--output", "-o")] = None
     block: Annotated[
         int, typer.Option(min=1, max=1 << 30, help="Bytes for each value of the chain.")
     ] = 4096
-    sources: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write boot.c and boot.h there.")
-    ] = None
+    sources: Annotated[Path | None, option("DIR", "Write boot.c and boot.h there.")] = None
 
 
 @dataclass(frozen=True)
@@ -172,34 +143,27 @@ class Publish:
     place: Annotated[Place, typer.Argument(metavar="hub|github", show_default=False)]
     file: Program
     repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", show_default=False)]
-    message: Annotated[str, typer.Option(metavar="TEXT", help="Of the commit.")] = "Add the model"
+    message: Annotated[str, option("TEXT", "Of the commit.")] = "Add the model"
     private: Annotated[
         bool, typer.Option("--private", help="A repository that is made is yours alone.")
     ] = False
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TAG", help="Tags of the card; the one of the release."),
-    ] = None
+    tag: Annotated[list[str] | None, option("TAG", "Tags of the card; the one of the release.")] = (
+        None
+    )
     target: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "TARGET",
+            "Of a model that is no package; repeat.",
             "--target",
             "-t",
-            metavar="TARGET",
-            help="Of a model that is no package; repeat.",
             show_default="pytorch, onnx",
         ),
     ] = None
     weights: Weights = None
-    license: Annotated[
-        str | None, typer.Option(metavar="SPDX", help="Of a model that is no package.")
-    ] = None
-    release_name: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Of a release that is made.")
-    ] = None
-    description: Annotated[str, typer.Option(metavar="TEXT", help="Of a release that is made.")] = (
-        ""
-    )
+    license: Annotated[str | None, option("SPDX", "Of a model that is no package.")] = None
+    release_name: Annotated[str | None, option("TEXT", "Of a release that is made.")] = None
+    description: Annotated[str, option("TEXT", "Of a release that is made.")] = ""
     replace: Annotated[
         bool, typer.Option("--replace", help="Let an asset of the same name be replaced.")
     ] = False

@@ -6,41 +6,29 @@ from typing import Annotated
 
 import typer
 
-from .common import Dt, Json, Layer, Passes, Program, Rounding, Weights
+from .common import Json, OfProgram, Rounding, option
 
 
 @dataclass(frozen=True)
-class Compile:
+class Compile(OfProgram):
     """Compile a program to PyTorch, ONNX, native code or another target.
 
     Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
     """
 
-    file: Program
     target: Annotated[
-        str,
-        typer.Option(
-            "--target", "-t", metavar="TARGET", help="Target, with options: 'onnx{opset=17}'."
-        ),
+        str, option("TARGET", "Target, with options: 'onnx{opset=17}'.", "--target", "-t")
     ] = "pytorch"
     output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="PATH", help="Where to write. Default: FILE's stem."
-        ),
+        str | None, option("PATH", "Where to write. Default: FILE's stem.", "--output", "-o")
     ] = None
-    weights: Weights = None
-    layer: Layer = None
-    dt: Dt = None
     rounding: Rounding = None
-    passes: Passes = ""
     trainable: Annotated[
         bool,
         typer.Option(help="Keep float latents of ternary weights, for training."),
     ] = False
     dump_stages: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the IR after each stage to this folder."),
+        Path | None, option("DIR", "Write the IR after each stage to this folder.")
     ] = None
     no_self_check: Annotated[
         bool,
@@ -94,17 +82,12 @@ class Fmt:
 
 
 @dataclass(frozen=True)
-class Info:
+class Info(OfProgram):
     """Show a program's inputs, outputs, parameters, sizes and ops.
 
     Example: triton info model.tri
     """
 
-    file: Program
-    weights: Weights = None
-    layer: Layer = None
-    dt: Dt = None
-    passes: Passes = ""
     json: Json = False
 
 

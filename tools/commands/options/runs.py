@@ -8,24 +8,20 @@ import typer
 
 from .common import (
     Device,
-    Dt,
-    Inputs,
     Json,
-    Layer,
-    Passes,
-    Program,
+    OnInputs,
+    OverTime,
     Provider,
-    RandomWeights,
     Rounding,
     Samples,
-    Seed,
     TokenizerFile,
     Weights,
+    option,
 )
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(OverTime):
     """Run a program on inputs from a file, or on random ones.
 
     A spiking program in the interpreter also tells its spikes, firing rates and additions.
@@ -33,61 +29,37 @@ class Run:
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
 
-    file: Program
-    inputs: Inputs = None
-    weights: Weights = None
-    random_weights: RandomWeights = False
-    layer: Layer = None
-    dt: Dt = None
-    passes: Passes = ""
-    engine: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="'interpreter', or a target such as onnx or native."),
-    ] = "interpreter"
+    engine: Annotated[str, option("NAME", "'interpreter', or a target such as onnx or native.")] = (
+        "interpreter"
+    )
     device: Device = "cpu"
     provider: Provider = None
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the outputs as .npz."),
+        Path | None, option("FILE", "Write the outputs as .npz.", "--output", "-o")
     ] = None
     raster: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the spikes of one sample: .png, .svg or .pdf."),
+        Path | None, option("FILE", "Draw the spikes of one sample: .png, .svg or .pdf.")
     ] = None
     traces: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the membrane potentials of one sample."),
+        Path | None, option("FILE", "Draw the membrane potentials of one sample.")
     ] = None
     rates: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw histograms of the firing rates of each layer."),
+        Path | None, option("FILE", "Draw histograms of the firing rates of each layer.")
     ] = None
     accuracy: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw the accuracy against timesteps; with --labels."),
+        Path | None, option("FILE", "Draw the accuracy against timesteps; with --labels.")
     ] = None
     labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The class of each sample, for --accuracy: .npy."),
+        Path | None, option("FILE", "The class of each sample, for --accuracy: .npy.")
     ] = None
     sample: Annotated[
         int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
     ] = 0
-    timesteps: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Steps of random inputs with time first, where the program leaves them open.",
-        ),
-    ] = 16
-    samples: Samples = 1
-    seed: Seed = 0
     json: Json = False
 
 
 @dataclass(frozen=True)
-class Verify:
+class Verify(OnInputs):
     """Run the same inputs through the source, the interpreter and each target, and compare.
 
     The source is the file as it was given, in an engine that is not ours; where there is none, the
@@ -98,26 +70,18 @@ class Verify:
     Example: triton verify model.tri -w model.safetensors -i test.npz
     """  # fmt: skip
 
-    file: Program
     target: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "TARGET",
+            "Repeat for several.",
             "--target",
             "-t",
-            metavar="TARGET",
-            help="Repeat for several.",
             show_default="pytorch, onnx, native and tflite, where installed",
         ),
     ] = None
-    inputs: Inputs = None
-    weights: Weights = None
-    random_weights: RandomWeights = False
-    layer: Layer = None
-    dt: Dt = None
     rounding: Rounding = None
-    passes: Passes = ""
     samples: Samples = 16
-    seed: Seed = 0
     device: Device = "cpu"
     provider: Provider = None
     rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance, float programs.")] = 1e-4
@@ -142,17 +106,17 @@ class Verify:
     ] = True
     prove: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "SECONDS",
+            "Prove small layers right for every input, so long each; with --layers.",
             min=1,
-            metavar="SECONDS",
-            help="Prove small layers right for every input, so long each; with --layers.",
         ),
     ] = None
     json: Json = False
 
 
 @dataclass(frozen=True)
-class Explore:
+class Explore(OverTime):
     """Write a page that shows a program: each pass, each op, what it computes, where engines part.
 
     The page is one file that asks for nothing: stages as graphs and as text, what changed between
@@ -162,52 +126,28 @@ class Explore:
     Example: triton explore model.onnx -i sample.npy -p fuse-linear -t onnx -o page.html
     """
 
-    file: Program
-    weights: Weights = None
-    random_weights: RandomWeights = False
-    layer: Layer = None
-    dt: Dt = None
     rounding: Rounding = None
-    inputs: Inputs = None
-    samples: Samples = 1
-    seed: Seed = 0
-    timesteps: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Steps of random inputs with time first, where the program leaves them open.",
-        ),
-    ] = 16
-    passes: Passes = ""
     target: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target", "-t", metavar="TARGET", help="Lower to it too; repeat for several."
-        ),
+        list[str] | None, option("TARGET", "Lower to it too; repeat for several.", "--target", "-t")
     ] = None
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write. Default: FILE's stem."
-        ),
+        Path | None, option("FILE", "Where to write. Default: FILE's stem.", "--output", "-o")
     ] = None
-    format: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="html, json, dot, netron (ONNX) or model-explorer."),
-    ] = "html"
+    format: Annotated[str, option("NAME", "html, json, dot, netron (ONNX) or model-explorer.")] = (
+        "html"
+    )
     stage: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The stage that dot and netron show.",
+        option(
+            "NAME",
+            "The stage that dot and netron show.",
             show_default="the last one before targets",
         ),
     ] = None
 
 
 @dataclass(frozen=True)
-class Profile:
+class Profile(OverTime):
     """Time each step of a native program beside what this machine allows, and other engines.
 
     A step's bound is the larger of two times: of its arithmetic, and of reading its bytes.
@@ -215,29 +155,9 @@ class Profile:
     Example: triton profile model.onnx --target native
     """
 
-    file: Program
     target: Annotated[
-        str,
-        typer.Option(
-            "--target", "-t", metavar="TARGET", help="With options: 'native{recipe=avx2}'."
-        ),
+        str, option("TARGET", "With options: 'native{recipe=avx2}'.", "--target", "-t")
     ] = "native"
-    inputs: Inputs = None
-    weights: Weights = None
-    random_weights: RandomWeights = False
-    layer: Layer = None
-    dt: Dt = None
-    passes: Passes = ""
-    timesteps: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=1_000_000,
-            help="Steps of random inputs with time first, where the program leaves them open.",
-        ),
-    ] = 16
-    samples: Samples = 1
-    seed: Seed = 0
     seconds: Annotated[
         float, typer.Option(min=0.01, max=3600, help="How long to measure each engine.")
     ] = 1.0
@@ -259,9 +179,7 @@ class Serve:
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, named by stem.")]
     target: Annotated[
         list[str] | None,
-        typer.Option(
-            "--target", "-t", metavar="TARGET", help="Repeat for several.", show_default="native"
-        ),
+        option("TARGET", "Repeat for several.", "--target", "-t", show_default="native"),
     ] = None
     weights: Weights = None
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
@@ -287,20 +205,14 @@ class Serve:
     ] = 1
     device: Device = "cpu"
     tls_cert: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="The server's certificate (PEM): TLS 1.3 from then on."),
+        Path | None, option("FILE", "The server's certificate (PEM): TLS 1.3 from then on.")
     ] = None
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key (PEM).")] = None
+    tls_key: Annotated[Path | None, option("FILE", "Its key (PEM).")] = None
     client_ca: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Clients must show a certificate of one of these."),
+        Path | None, option("FILE", "Clients must show a certificate of one of these.")
     ] = None
-    policy: Annotated[Path | None, typer.Option(metavar="FILE", help="Who may do what (TOML).")] = (
-        None
-    )
-    audit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Note each request in this file.")
-    ] = None
+    policy: Annotated[Path | None, option("FILE", "Who may do what (TOML).")] = None
+    audit: Annotated[Path | None, option("FILE", "Note each request in this file.")] = None
     deploy: Annotated[
         bool, typer.Option("--deploy", help="Take packages from those who may by --policy.")
     ] = False
