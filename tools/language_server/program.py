@@ -61,12 +61,8 @@ class _Notes(Elaborator):
         super().__init__(bag, budget, is_final=False)
         self.found = found
 
-    @property
-    def _at_home(self) -> bool:
-        return len(self.calls) + len(self.making) <= 1
-
     def _note(self, span: Span, value: object) -> None:
-        if self._at_home and not isinstance(value, Poison):
+        if len(self.calls) + len(self.making) <= 1 and value is not POISON:
             self.found.values.setdefault(span, value)
 
     def _bind(self, name: Span, value: object) -> None:

@@ -27,7 +27,7 @@ from .messages import fixes, messages
 from .program import TriProgram
 from .text import Text
 
-DELAY = 0.01
+DELAY = 0.002
 """Seconds without a key before messages are sent: a burst of keys is checked once."""
 
 _NAME = "triton-lsp"
