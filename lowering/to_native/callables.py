@@ -98,6 +98,7 @@ def program_content(
     parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
     parts += [options.precision, options.spikes, *(["outside"] if options.outside else [])]
     parts += [] if options.winograd else ["direct"]
+    parts += [] if options.kept else ["anew"]
     parts += ["together"] if together else []
     return kept(
         " ".join(parts),

@@ -27,6 +27,7 @@ from ...runtime.native.abi.interface import (
     Interface,
 )
 from ..emission import UnsupportedOps
+from .kept import define_kept
 from .machine import Machine
 from .object_code import make_internal
 
@@ -86,6 +87,7 @@ def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine
     module = module.clone()
     _rename(module, prefix)
     llvm_module = convert_module(module, fallback_target_triple=machine.triple)
+    define_kept(llvm_module)
     make_internal(llvm_module)
     forward, workspace_bytes = (
         cast("ir.Function", llvm_module.get_global(f"{prefix}.{name}"))

@@ -144,8 +144,19 @@ def _description(interface: Interface, prefix: str) -> list[str]:
         f" * workspace: {prefix}_workspace_bytes(batch) bytes of any alignment, for one call at",
         " *   a time; what it holds before and after does not matter.",
         f" * {batch}",
-        " * Calls from several threads at once are safe, each with a workspace of its own:",
-        " * nothing else is written to, and no memory is allocated.",
+        *_promise(interface.kept),
+    ]
+
+
+def _promise(kept: int) -> list[str]:
+    """What calls write to."""
+    first = " * Calls from several threads at once are safe, each with a workspace of its own:"
+    if not kept:
+        return [first, " * nothing else is written to, and no memory is allocated."]
+    return [
+        first,
+        f" * nothing else is written to but {kept} bytes of the object's own, which the first call",
+        " * fills with weights, and no memory is allocated.",
     ]
 
 

@@ -87,9 +87,14 @@ def noted_interface(module: ModuleOp) -> Interface:
     if isinstance(note, StringAttr):
         noted = replace(Interface.from_dict(json.loads(note.data)), held=_held(module))
         outputs = _sized(noted.outputs, attribute)
-        phases, apart = _phases(attribute)
+        phases, apart, kept = _phases(attribute)
         return replace(
-            noted, outputs=outputs, shared=_shared(attribute), phases=phases, apart=apart
+            noted,
+            outputs=outputs,
+            shared=_shared(attribute),
+            phases=phases,
+            apart=apart,
+            kept=kept,
         )
     if not isinstance(attribute, DictionaryAttr):
         raise LoweringError(
@@ -131,14 +136,18 @@ def _shared(attribute: Attribute | None) -> tuple[tuple[int, int], ...]:
     return tuple((int(output), int(source)) for output, source in map(_numbers, known))
 
 
-def _phases(attribute: Attribute | None) -> tuple[tuple[int, ...], int]:
-    """Things of each phase, and bytes of each thread."""
+def _phases(attribute: Attribute | None) -> tuple[tuple[int, ...], int, int]:
+    """Things of each phase, bytes of each thread, bytes that are kept."""
     if not isinstance(attribute, DictionaryAttr):
-        return (), 0
-    phases, apart = attribute.data.get("phases"), attribute.data.get("apart")
-    if not isinstance(phases, DenseArrayBase) or not isinstance(apart, IntegerAttr):
-        return (), 0
-    return tuple(_numbers(cast("DenseArrayBase[IntegerType]", phases))), apart.value.data
+        return (), 0, 0
+    phases = attribute.data.get("phases")
+    apart, kept = (
+        found.value.data if isinstance(found, IntegerAttr) else 0
+        for found in map(attribute.data.get, ("apart", "kept"))
+    )
+    if not isinstance(phases, DenseArrayBase):
+        return (), 0, kept
+    return tuple(_numbers(cast("DenseArrayBase[IntegerType]", phases))), apart, kept
 
 
 def _numbers(pair: DenseArrayBase[IntegerType]) -> Sequence[int]:

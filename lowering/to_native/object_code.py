@@ -12,6 +12,7 @@ from ...ir.progress import doing
 from ...runtime.native.cache import ObjectCache
 from ...runtime.native.jit import Library, load
 from ...runtime.native.processor import LLVM_LOCK, llvm_binding
+from .kept import define_kept
 from .machine import Machine, host_machine
 from .source_digest import COMPILER, source_digest
 
@@ -44,6 +45,7 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
 
     machine = host_machine()
     llvm_module = convert_module(module, fallback_target_triple=machine.triple)
+    define_kept(llvm_module)
     if exported:
         make_internal(llvm_module, exported)
     text = str(llvm_module)

@@ -67,6 +67,10 @@ class NativeOptions(TargetOptions):
     winograd: bool = option(
         True, "float convolutions with windows of 3x3 may take 16 products for 36, by Winograd"
     )
+    kept: bool = option(
+        True,
+        "the first call may expand trits for all that follow, into memory of the program's own",
+    )
     name: str | None = option(None, "name of the C function; by default the model's")
 
     def machine(self) -> Machine:
@@ -127,6 +131,8 @@ class NativeTarget(Target[NativeOptions]):
             words.append("outside=true")
         if not options.winograd:
             words.append("winograd=false")
+        if not options.kept:
+            words.append("kept=false")
         keep = "ternary" if options.precision == "float32" else "rounded"
         return native_stages(" ".join(words), options.spikes, keep)
 

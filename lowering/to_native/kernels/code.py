@@ -168,6 +168,10 @@ class Code(LlvmBuilder):
 
     # Calls
 
+    def address_of(self, name: str) -> SSAValue:
+        """Where memory of the same module stands."""
+        return self.insert(llvm.AddressOfOp(name, POINTER))
+
     def effect(self, name: str, *arguments: SSAValue) -> None:
         """Call an LLVM intrinsic that gives nothing."""
         self.append(llvm.CallIntrinsicOp(name, arguments, []))

@@ -89,6 +89,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
     together: bool = False
     """Whether threads shall share out one sample: there is a third function then (`abi.phases`)."""
 
+    kept: bool = True
+    """Whether trits may be expanded once, by the first call, into memory of the program's own."""
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise OptionError(
@@ -110,6 +113,7 @@ class ConvertTernaryToLLVMPass(ModulePass):
             outside=self.outside,
             winograd=self.winograd,
             together=self.together,
+            kept=self.kept,
         )
         functions = compilation.compile()
         for old in list(op.ops):
@@ -125,6 +129,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
         if compilation.phases:
             noted["phases"] = DenseArrayBase.from_list(i64, compilation.phases)
             noted["apart"] = IntegerAttr(compilation.apart, i64)
+        if compilation.kept:
+            noted["kept"] = IntegerAttr(compilation.kept, i64)
         if compilation.shared:
             pairs = [DenseArrayBase.from_list(i64, pair) for pair in compilation.shared]
             noted["shared"] = ArrayAttr(pairs)

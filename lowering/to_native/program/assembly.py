@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES
 from ....runtime.native.abi.phases import PHASE
+from ..kept import IS_FILLED, KEPT, NOTE_FILLED, WORD
 from ..kernels.code import POINTER, Code
 from ..linalg.signature import ARGUMENT_ATTRIBUTE
 from . import arena
@@ -61,8 +62,11 @@ class Assembly:
         self.functions: list[llvm.FuncOp] = []
         self._names: dict[object, str] = {}
         self.phases = phases_of(program) if together else []
+        self.kept = 0
+        """Bytes of memory that the first call fills."""
         self.apart = 0
         """Bytes of workspace that each thread has for itself."""
+        self._words: dict[LoopStep, int] = {}
         self._private: set[Buffer] = set()
         self._shared = {phase.nest for phase in self.phases} - {None}
 
@@ -70,6 +74,7 @@ class Assembly:
         """All functions, and the constants that they read."""
         constants = self._place_constants()
         self._place_workspace()
+        self._place_kept()
         main = self._main()
         size = _workspace_function(self.workspace)
         phases = self._phases() if self.phases else []
@@ -97,6 +102,18 @@ class Assembly:
         for buffer in self._private:
             buffer.offset = shared + buffer.offset
         self.workspace = shared + Size.of(self.apart)
+
+    def _place_kept(self) -> None:
+        """The memory that is kept: a word for each step that fills some, then what it fills."""
+        fills = [s for s in self.program.steps if isinstance(s, LoopStep) and s.once]
+        self._words = {step: WORD * number for number, step in enumerate(fills)}
+        end = WORD * len(fills)
+        for buffer in {view.buffer: None for step in fills for view in step.writes}:
+            if buffer.place == "kept":
+                end = -(-end // ALIGNMENT) * ALIGNMENT
+                buffer.offset = Size.of(end)
+                end += buffer.size.at(0)
+        self.kept = end
 
     def _place_constants(self) -> NDArray[np.uint8]:
         """Constants that steps use, one after the other."""
@@ -185,6 +202,12 @@ class Assembly:
 
     def _repeat(self, writer: Writer, address: _Addresses, step: LoopStep) -> None:
         """A loop around the steps that are repeated."""
+        if step.once:
+            word = writer.at(writer.address_of(KEPT), self._words[step])
+            with writer.when(writer.icmp("eq", writer.ask(IS_FILLED, i64, word), 0)):
+                self._run(writer, address, step.repeated)
+                writer.call(NOTE_FILLED, word)
+            return
         with writer.loop(0, writer.size(step.count), 1, ()) as turn:
             address.times.update(dict.fromkeys(step.slices, turn.index))
             self._run(writer, address, step.repeated)
@@ -284,7 +307,10 @@ class _Addresses:
             return writer.move(
                 start, [(self.times[buffer], buffer.run.strides[0])], stored(buffer.element)
             )
-        base = arguments[-2] if buffer.place == "constant" else arguments[-1]
+        if buffer.place == "kept":
+            base = writer.address_of(KEPT)
+        else:
+            base = arguments[-2] if buffer.place == "constant" else arguments[-1]
         if buffer in self.private:
             base = writer.at(base, self.private[buffer])
         return base if buffer.offset == ZERO else writer.at(base, writer.size(buffer.offset))

@@ -16,6 +16,7 @@ from ....dialects.parameters import store_of
 from ....dialects.spike.types import dense_type
 from ....runtime.native.abi.interface import CONSTANTS
 from ....runtime.native.abi.linear import Precision
+from ..kept import kept_memory
 from ..kernels.recipes import Recipe
 from . import (
     bitplane_products,
@@ -60,6 +61,7 @@ class Compilation:
         held: names of arrays that are not the program's, and where in the constants the address of
             each shall stand.
         shared: outputs, and the inputs that they begin with, in the same memory.
+        kept: bytes of memory that the first call fills.
         phases, apart: see `abi.phases`: things of each, and bytes of each thread.
         trace: of its steps for the batch that is to be traced; `None` without one.
     """
@@ -74,6 +76,7 @@ class Compilation:
         outside: bool = False,
         winograd: bool = True,
         together: bool = False,
+        kept: bool = True,
     ) -> None:
         self._module = module
         self._copy = module.clone()
@@ -92,7 +95,8 @@ class Compilation:
         self._winograd = winograd
         self._together = together
         self.phases: list[int] = []
-        self.apart = 0
+        self.apart = self.kept = 0
+        self._keeps = kept
 
     def compile(self) -> list[Operation]:
         """The functions that take the place of the module's.
@@ -111,6 +115,7 @@ class Compilation:
             lambda nest: schedule(nest, recipe),
             blocked=True,
             outside=self._outside,
+            keeps=self._keeps,
         )
         outputs = plan_function(program, self._copy)
         self.sizes = [view.sizes for view in outputs]
@@ -126,11 +131,12 @@ class Compilation:
         assembly = Assembly(program, outputs, timer, together=self._together)
         functions, constants = assembly.write()
         self.phases, self.apart = [phase.things for phase in assembly.phases], assembly.apart
+        self.kept = assembly.kept
         if self._batch is not None and assembly.times is not None:
             self.trace = Trace(
                 assembly.times.buffer.offset.at(0),
                 tuple(facts_of(program, step, self._batch) for step in program.steps),
-                constants.size + assembly.workspace.at(self._batch),
+                constants.size + assembly.kept + assembly.workspace.at(self._batch),
             )
         self.held = [
             (name, buffer.offset.at(0) + 8 * place)
@@ -142,7 +148,8 @@ class Compilation:
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
         kernels += spiking.functions(program) + spike_products.functions(program)
         kernels += trit_constants.functions(program)
-        return [*_declarations(self._copy), *kernels, *functions]
+        memory = kept_memory(self.kept) if self.kept else []
+        return [*_declarations(self._copy), *memory, *kernels, *functions]
 
 
 def _declarations(module: ModuleOp) -> list[Operation]:

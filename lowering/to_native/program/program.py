@@ -80,6 +80,7 @@ class Program:
         scheduled: how a nest of loops shall run.
         blocked: whether tensors may stand in another order than that of their axes.
         outside: whether matrices of trits are not the program's, but of whoever runs it.
+        keeps: whether weights may be expanded once, into memory of the program's own.
         order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
@@ -101,6 +102,7 @@ class Program:
     scheduled: Callable[[Nest], Schedule]
     blocked: bool = False
     outside: bool = False
+    keeps: bool = False
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     literals: dict[SSAValue, Callable[[], View]] = field(

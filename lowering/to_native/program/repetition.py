@@ -21,7 +21,7 @@ from .structured import add_copy
 from .views import Buffer, View
 
 
-@dataclass
+@dataclass(eq=False)
 class LoopStep(Step):
     """Steps that are repeated.
 
@@ -30,12 +30,14 @@ class LoopStep(Step):
         repeated: the steps.
         slices: the buffers that are one step of a run.
         apart: whether no time needs what another leaves, so that they may go in any order.
+        once: whether only the first call of the program takes them; what they leave is `kept`.
     """
 
     count: Size
     repeated: Sequence[Step]
     slices: Sequence[Buffer]
     apart: bool = False
+    once: bool = False
 
     @property
     def reads(self) -> Sequence[View]:

@@ -228,7 +228,7 @@ def _load_cost(
         return 1.0 + lanes.bit_length()
     if not weighted and a.strides[vector] == TWO:
         return _SECOND
-    return 1.0 if a.strides[vector] == ONE or movable(a) else 2.0 * lanes
+    return 1.0 if a.strides[vector] == ONE or a.panels or movable(a) else 2.0 * lanes
 
 
 def _store_cost(a: Access, vector: int | None, lanes: int) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +27,8 @@ from .nests import Access, Nest
 from .program import Program, Step
 from .repetition import LoopStep
 from .sizes import ONE, ZERO, Size
-from .structured import planned
-from .views import Buffer, View
+from .structured import NestStep, planned
+from .views import Buffer, View, whole_view
 
 _IN = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
 _OUT = ((1, 1, 1, 0), (0, 1, -1, -1))
@@ -76,11 +77,22 @@ def _spans(size: int) -> list[_Span]:
     return [whole, _Span(size - 2, 1, size // 2)] if size % 2 else [whole]
 
 
-def steps_of(program: Program, nest: Nest, conv: Convolution) -> list[Step]:
-    """What is done in the place of a convolution."""
+def tiles_of(nest: Nest, conv: Convolution) -> int:
+    """How many tiles an image has."""
+    return prod(-(-nest.sizes[d].at(1) // 2) for d in (conv.rows, conv.columns))
+
+
+def steps_of(program: Program, nest: Nest, conv: Convolution, *, keep: bool) -> list[Step]:
+    """What is done in the place of a convolution.
+
+    Args:
+        program: that is planned.
+        nest, conv: the convolution.
+        keep: whether weights that are made of integers stay from one call to the next.
+    """
     sizes = [nest.sizes[d].at(1) for d in (conv.rows, conv.columns, conv.channels, conv.outs)]
     height, width, channels, outs = sizes
-    before, weights = _transformed(program, nest, conv)
+    before, weights = _transformed(program, nest, conv, keep=keep)
     behind: list[Step] = []
     batch = [] if conv.batch is None else [conv.batch]
     x, y = nest.reads[conv.image], nest.writes[0]
@@ -117,8 +129,13 @@ def _in_loops(nest: Nest, a: Access, stride: Mapping[int, Size]) -> Access:
     return replace(a, strides=tuple(stride.get(d, ZERO) for d in range(len(nest.sizes))))
 
 
-def _transformed(program: Program, nest: Nest, conv: Convolution) -> tuple[list[Step], View]:
-    """GgGᵀ [16, channels, outs]: a constant of floats, or made of integers in each call."""
+def _transformed(
+    program: Program, nest: Nest, conv: Convolution, *, keep: bool
+) -> tuple[list[Step], Access]:
+    """GgGᵀ in the loops of its products, which are those of places, tiles, outputs and channels.
+
+    It is a constant of floats, or made of integers, once or every time.
+    """
     w = nest.reads[conv.weights]
     channels, outs = (nest.sizes[d] for d in (conv.channels, conv.outs))
     content, start = w.view.buffer.content, w.offset.at(1)
@@ -130,8 +147,46 @@ def _transformed(program: Program, nest: Nest, conv: Convolution) -> tuple[list[
         taken = np.lib.stride_tricks.as_strided(content[start:], shape, strides)
         half = np.array(_WEIGHTS) * np.array(_HALVES)[:, None]
         made = np.einsum("ia,jb,abco->ijco", half, half, taken.astype(np.float64))
-        return [], program.constant(made.reshape(16, *made.shape[2:]), f32)
-    body = Block(arg_types=[nest.reads[conv.weights].view.element] * 9 + [f32] * 16)
+        view = program.constant(made.reshape(16, *made.shape[2:]), f32)
+        return [], Access(view, ZERO, (view.strides[0], ZERO, ONE, view.strides[1]))
+    width = _panel(program, nest, conv)
+    panels = -(-outs.at(1) // width)
+    each = Size.of(width) * channels
+    buffer = Buffer(f32, Size.of(16 * panels) * each, "kept" if keep else "workspace")
+    view = whole_view(buffer, [buffer.count])
+    steps: list[Step] = []
+    whole = outs.at(1) // width
+    for first, count, size in ((0, whole, width), (whole, 1, outs.at(1) - whole * width)):
+        if count and size:
+            reads, body = _windows(w, conv, first * width)
+            along = w.strides[conv.outs]
+            strides = along * Size.of(width), w.strides[conv.channels], along
+            reads = {v: replace(a, strides=strides) for v, a in reads.items()}
+            offset = Size.of(16 * first) * each
+            writes = tuple(
+                Access(view, offset + each * Size.of(n), (Size.of(16) * each, Size.of(width), ONE))
+                for n in range(16)
+            )
+            sizes = Size.of(count), channels, Size.of(size)
+            steps.append(planned(program, _map(sizes, reads, writes, body)))
+    return steps, Access(view, ZERO, (each, ZERO, Size.of(16) * channels, Size.of(width)), True)
+
+
+def _panel(program: Program, nest: Nest, conv: Convolution) -> int:
+    """How many outputs a tile of the products has."""
+    outs, channels = nest.sizes[conv.outs], nest.sizes[conv.channels]
+    view = program.new(f32, (Size.of(16), channels, outs))
+    weights = Access(view, ZERO, (view.strides[0], ZERO, ONE, view.strides[1]))
+    tiles = Size.of(tiles_of(nest, conv))
+    some = _Group(program, nest, conv, weights).products(
+        _matrices(tiles, channels), _matrices(tiles, outs)
+    )
+    return some.plan.lanes * some.plan.columns
+
+
+def _windows(w: Access, conv: Convolution, first: int) -> tuple[dict[SSAValue, Access], Block]:
+    """Windows of integers from an output on, and what becomes of each."""
+    body = Block(arg_types=[w.view.element] * 9 + [f32] * 16)
     builder = Builder(InsertPoint.at_end(body))
     taps = [builder.insert(arith.SIToFPOp(a, f32)).result for a in body.args[:9]]
     results: list[SSAValue] = []
@@ -140,14 +195,11 @@ def _transformed(program: Program, nest: Nest, conv: Convolution) -> tuple[list[
         constant = builder.insert(arith.ConstantOp(FloatAttr(factor, f32)))
         results.append(builder.insert(arith.MulfOp(value, constant.result)).result)
     builder.insert(linalg.YieldOp(*results))
-    target = _matrices(channels, outs)
-    strides = (w.strides[conv.channels], w.strides[conv.outs])
-    reads: dict[SSAValue, Access] = {
-        argument: Access(w.view, w.offset + _places(w, (conv.down, conv.right), n, 3), strides)
+    start = w.offset + w.strides[conv.outs] * Size.of(first)
+    return {
+        argument: Access(w.view, start + _places(w, (conv.down, conv.right), n, 3), ())
         for n, argument in enumerate(body.args[:9])
-    }
-    writes = _sixteen(target, ZERO, target.strides[1:])
-    return [planned(program, _map((channels, outs), reads, writes, body))], target
+    }, body
 
 
 def _turned(
@@ -235,7 +287,7 @@ def _times(builder: Builder, matrix: _Matrix, values: Sequence[SSAValue]) -> lis
 class _Group:
     """Some rows of tiles, for which three steps are taken over and over."""
 
-    def __init__(self, program: Program, nest: Nest, conv: Convolution, weights: View) -> None:
+    def __init__(self, program: Program, nest: Nest, conv: Convolution, weights: Access) -> None:
         self._program, self._nest, self._conv = program, nest, conv
         self._weights = weights
         self._slices: list[list[Buffer]] = [[], []]
@@ -253,7 +305,7 @@ class _Group:
         width = sum(span.tiles for span in across)
         regions = [(y, x) for y in down for x in across]
         steps: list[Step] = [self._there(before, y, x, width) for y, x in regions]
-        steps.append(self._products(before, behind))
+        steps.append(self.products(before, behind))
         steps += [self._back(behind, y, x, width) for y, x in regions]
         for (_, _, turns), slices in zip(
             reversed(self._loops), reversed(self._slices), strict=True
@@ -304,19 +356,16 @@ class _Group:
         first = step * Size.of(y.number * width + x.number)
         return _sixteen(view, first, (step * Size.of(width), step, ONE))
 
-    def _products(self, before: View, behind: View) -> Step:
+    def products(self, before: View, behind: View) -> NestStep:
         """16 products of matrices."""
         sizes = (*behind.sizes, before.sizes[2])
         body = Block(arg_types=[f32] * 3)
         builder = Builder(InsertPoint.at_end(body))
         term = builder.insert(arith.MulfOp(body.args[0], body.args[1]))
         builder.insert(linalg.YieldOp(builder.insert(arith.AddfOp(body.args[2], term)).result))
-        weights = self._weights
         reads: dict[SSAValue, Access] = {
             body.args[0]: Access(before, ZERO, (*before.strides[:2], ZERO, ONE)),
-            body.args[1]: Access(
-                weights, ZERO, (weights.strides[0], ZERO, ONE, weights.strides[1])
-            ),
+            body.args[1]: self._weights,
         }
         writes = (Access(behind, ZERO, (*behind.strides, ZERO)),)
         parallel = (True, True, True, False)

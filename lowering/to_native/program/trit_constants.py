@@ -1,14 +1,16 @@
 """Trits that loops read stand among the constants at two bits each, and are expanded for a call.
 
 A step of its own expands them before the first loops that read them: to floats where that is what
-they become and a near cache holds them, else to bytes. Not here: weights of kernels, which read
-two bits (`abi.layouts`).
+they become and a near cache holds them, else to bytes. Where that takes a good part of the time of
+the loops, it is done by the first call alone, into memory of the program's own (`kept`). Not here:
+weights of kernels, which read two bits (`abi.layouts`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +23,10 @@ from ....passes.analysis.replacement import replace_results
 from ..kernels.code import POINTER, Code, lanes
 from ..kernels.recipes import Recipe
 from ..llvm.types import vector
+from .dots import DotStep
 from .program import KernelStep, Program, Step
 from .repetition import LoopStep
-from .sizes import Size
+from .sizes import ONE, Size, product
 from .structured import NestStep
 from .views import Buffer, whole_view
 
@@ -39,6 +42,12 @@ _NEAR = 1 << 20
 """Bytes of floats that a near cache holds; beyond, reading them costs more than making them."""
 _LEAST = 256
 """Trits from which on three quarters of their bytes are worth a step."""
+_SHARE = 0.02
+"""Of the time that weights are used, what to make them may take in each call."""
+_EXPANDED = 1.5
+"""What it costs to expand a vector of trits, in products of a vector."""
+_MANY = 8
+"""Products of a weight from which on reading floats costs less than making them of bytes."""
 
 
 class Expansion(NamedTuple):
@@ -63,9 +72,32 @@ def pack_trits(program: Program) -> None:
     steps: list[Step] = []
     waiting = {buffer: steps_ for buffer, steps_ in readers.items() if buffer not in other}
     for step in program.steps:
-        steps += [_expanded(program, b, its) for b, its in waiting.items() if its[0] is step]
-        steps.append(step)
+        made = [(b, _expanded(program, b, its)) for b, its in waiting.items() if its[0] is step]
+        if not _keeps(step):
+            steps += [_once(one) if _keeps(one) else one for _, one in made]
+            steps.append(step)
+            continue
+        alone = [one for b, one in made if waiting[b] == [step]]
+        steps += [one for _, one in made if one not in alone]
+        steps.append(_once(*alone, step))
     program.steps[:] = steps
+
+
+def worth_keeping(program: Program, made: float, used: float) -> bool:
+    """Whether weights that take so long to make, and are used so long, stay for the next call."""
+    return program.keeps and made > _SHARE * used
+
+
+def _keeps(step: Step) -> bool:
+    """Whether a step fills memory that is kept."""
+    return any(view.buffer.place == "kept" for view in step.writes)
+
+
+def _once(*steps: Step) -> LoopStep:
+    """What the first call alone does."""
+    loop = LoopStep(ONE, steps, [], once=True)
+    loop.location = steps[-1].location
+    return loop
 
 
 def _are_trits(buffer: Buffer) -> bool:
@@ -81,15 +113,27 @@ def _expanded(program: Program, buffer: Buffer, readers: Sequence[NestStep]) -> 
     group = _FIELDS * program.recipe.width
     groups = -(-buffer.content.size // group)
     trits = buffer.content
-    if 4 * buffer.content.size <= _NEAR and all(_converts(step, buffer) for step in readers):
+    used = sum(_products(step) for step in readers)
+    keep = worth_keeping(program, _EXPANDED * trits.size, used) and not any(map(_keeps, readers))
+    near = 4 * trits.size <= _NEAR or (keep and used > _MANY * trits.size)
+    if near and all(_converts(step, buffer) for step in readers):
         buffer.element = f32
         for step in readers:
             _take_floats(step, buffer)
     codes = program.constant(packed_codes(trits, program.recipe, buffer.element), i8)
-    buffer.place, buffer.content, buffer.count = "workspace", None, Size.of(groups * group)
+    buffer.place, buffer.content = "kept" if keep else "workspace", None
+    buffer.count = Size.of(groups * group)
     target = whole_view(buffer, [buffer.count])
     name = program.kernel(Expansion(buffer.element), "expand_trits")
     return KernelStep(name, [codes], [target], [Size.of(groups)])
+
+
+def _products(step: NestStep) -> int:
+    """Products of a step for one sample."""
+    depth = 1
+    if isinstance(step, DotStep) and step.dots is not None:
+        depth = prod(count for count, _ in step.dots.taps) * step.dots.group
+    return product(step.nest.sizes).at(1) * depth
 
 
 def _conversions(step: NestStep, buffer: Buffer) -> dict[SSAValue, list[Operation]]:

@@ -19,7 +19,7 @@ from ....dialects.elements import numpy_dtype
 from ..llvm.types import converted, width
 from .sizes import ONE, ZERO, Size, product
 
-Place = Literal["input", "output", "constant", "workspace", "step", "held"]
+Place = Literal["input", "output", "constant", "workspace", "step", "held", "kept"]
 
 
 UI8 = IntegerType(8, Signedness.UNSIGNED)
@@ -51,7 +51,7 @@ class Buffer:
     Attributes:
         element: type of the elements, signless.
         count: elements.
-        place: whose memory it is.
+        place: whose memory it is; `kept` is the program's own, which the first call fills.
         number: of the input or output.
         content: what a constant holds, contiguous.
         offset: bytes from the start of the constants or the workspace, once that is planned.

@@ -13,7 +13,8 @@ from .nests import Nest
 from .program import Program, Step
 from .sizes import ONE
 from .structured import NestStep
-from .tiles import Convolution, steps_of
+from .tiles import Convolution, steps_of, tiles_of
+from .trit_constants import worth_keeping
 
 _CHANGES, _MORE_CHANGES, _MADE, _LEFT = 90, 140, 200, 0.9
 """What it costs to change a vector of a tile, there or back, in products of a vector; with few
@@ -29,7 +30,7 @@ def use_winograd(program: Program) -> None:
         if nest is None or found is None or not _pays(program, nest, found):
             steps.append(step)
             continue
-        new = steps_of(program, nest, found)
+        new = steps_of(program, nest, found, keep=_keeps(program, nest, found))
         for one in new:
             one.location = step.location
         steps += new
@@ -98,17 +99,21 @@ def _known(nest: Nest, value: SSAValue) -> bool:
     return nest.reads[value].view.buffer.content is not None
 
 
+def _keeps(program: Program, nest: Nest, conv: Convolution) -> bool:
+    """Whether weights that are made of integers stay from one call to the next."""
+    return worth_keeping(program, _MADE, 16 * tiles_of(nest, conv))
+
+
 def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
     """Whether the products that are spared are more than what changes images and results."""
     rows, columns, outs, channels = (
         nest.sizes[d].at(1) for d in (conv.rows, conv.columns, conv.outs, conv.channels)
     )
-    lanes = program.recipe.lanes
-    tiles = -(-rows // 2) * -(-columns // 2)
+    lanes, tiles = program.recipe.lanes, tiles_of(nest, conv)
     direct = 9 * rows * columns * channels * -(-outs // lanes)
     each = _CHANGES if program.recipe.width == 64 else _MORE_CHANGES
     changes = (-(-channels // lanes) + -(-outs // lanes)) * each
     cost = tiles * (16 * channels * -(-outs // lanes) + changes)
-    if nest.reads[conv.weights].view.element != f32:
+    if nest.reads[conv.weights].view.element != f32 and not _keeps(program, nest, conv):
         cost += _MADE * channels * -(-outs // lanes)
     return cost < _LEFT * direct

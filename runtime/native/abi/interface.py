@@ -102,6 +102,7 @@ class Interface:
         phases: for one sample in several threads, how many things each has (`abi.phases`); none
             where the program has no such function.
         apart: bytes of workspace behind that of the program, of each thread but the first.
+        kept: bytes of memory of the program's own, which its first call fills.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Interface:
     shared: tuple[tuple[int, int], ...] = ()
     phases: tuple[int, ...] = ()
     apart: int = 0
+    kept: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -144,6 +146,7 @@ class Interface:
                 tuple((int(output), int(source)) for output, source in data.get("shared", ())),
                 tuple(map(int, data.get("phases", ()))),
                 int(data.get("apart", 0)),
+                int(data.get("kept", 0)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None
