@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from ...dialects.parameters import store_of
 from ...ir.errors import OptionError
-from ...runtime.native.abi.interface import ARRAYS, FORWARD, WORKSPACE_BYTES
+from ...runtime.native.abi.interface import ARRAYS, FORWARD, KEPT, WORKSPACE_BYTES
 from ...runtime.native.abi.linear import KIND_NAMED, Kind, Layout, Precision
 from ...runtime.native.abi.phases import PHASE
 from ...runtime.native.abi.row_products import RowKind
@@ -144,7 +144,9 @@ def _lowered(module: ModuleOp, options: NativeOptions, more: str = "") -> Module
 def _assembled(work: ModuleOp) -> bytes:
     interface = noted_interface(work)
     work.body.block.add_op(arrays_entry(len(interface.inputs) + len(interface.outputs)))
-    names = (FORWARD, WORKSPACE_BYTES, ARRAYS, *((PHASE,) if interface.phases else ()))
+    names = [FORWARD, WORKSPACE_BYTES, ARRAYS]
+    names += [PHASE] if interface.phases else []
+    names += [KEPT] if interface.kept else []
     code = compile_object(work, names)
     return program_bytes(interface, code, program_constants(work))
 

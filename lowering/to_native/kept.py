@@ -8,21 +8,21 @@ dialect has neither memory of zeros nor atomic operations. Not here: what is kep
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import i8, i64
+from xdsl.dialects.builtin import i8, i32
 
-from ...runtime.native.abi.interface import ALIGNMENT
+from ...runtime.native.abi.interface import ALIGNMENT, KEPT
 from .kernels.code import POINTER
 
 if TYPE_CHECKING:
     from llvmlite import ir
 
-KEPT, IS_FILLED, NOTE_FILLED = "kept", "kept.is_filled", "kept.note_filled"
-"""The memory; `(word) -> i64` and `(word)`, for a word of it."""
-WORD = 8
-"""Bytes that say whether a part is filled."""
+IS_FILLED, NOTE_FILLED = f"{KEPT}.is_filled", f"{KEPT}.note_filled"
+"""`(word) -> i32` and `(word)`, for a word of the memory."""
+WORD = 4
+"""Bytes, for which every processor has atomic operations, that say whether a part is filled."""
 
 
 def kept_memory(size: int) -> list[llvm.GlobalOp | llvm.FuncOp]:
@@ -31,7 +31,7 @@ def kept_memory(size: int) -> list[llvm.GlobalOp | llvm.FuncOp]:
     external = llvm.LinkageAttr("external")
     return [
         llvm.GlobalOp(kind, KEPT, external),
-        llvm.FuncOp(IS_FILLED, llvm.LLVMFunctionType([POINTER], i64), external),
+        llvm.FuncOp(IS_FILLED, llvm.LLVMFunctionType([POINTER], i32), external),
         llvm.FuncOp(NOTE_FILLED, llvm.LLVMFunctionType([POINTER]), external),
     ]
 
@@ -42,13 +42,13 @@ def define_kept(module: ir.Module) -> None:
 
     for value in cast("Iterable[ir.GlobalValue]", module.global_values):
         if isinstance(value, ir.GlobalVariable) and value.initializer is None:
-            value.initializer = ir.Constant(value.value_type, None)
-            value.linkage = "internal"
-            value.align = ALIGNMENT
+            memory: Any = value
+            memory.initializer = ir.Constant(value.value_type, None)
+            memory.linkage, memory.align = "", ALIGNMENT
         elif isinstance(value, ir.Function) and value.name in (IS_FILLED, NOTE_FILLED):
             value.linkage = "internal"
             builder = ir.IRBuilder(value.append_basic_block())
-            word, size = value.args[0], ir.IntType(64)
+            word, size = value.args[0], ir.IntType(8 * WORD)
             if value.name == IS_FILLED:
                 builder.ret(builder.load_atomic(word, "acquire", WORD, typ=size))
             else:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import gc
 import hashlib
+import mmap
+import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +21,9 @@ from typing import Any
 from ...ir.errors import BackendError
 from .cache import ObjectCache, default_folder
 from .processor import LLVM_LOCK, host_processor, llvm_binding
+
+_HUGE = 1 << 21
+"""Bytes of a huge page."""
 
 
 def code_generator() -> Any:
@@ -80,6 +85,18 @@ class Library:
         function: Any = ctypes.CFUNCTYPE(result, *arguments)(address)
         function.library = self
         return function
+
+    def in_huge_pages(self, name: str, size: int) -> None:
+        """Let memory by name, which holds nothing but zeros yet, stand in huge pages, on Linux."""
+        start: int = self._engine.get_global_value_address(name)
+        first = -(-start // _HUGE) * _HUGE
+        length = (start + size - first) // _HUGE * _HUGE
+        if sys.platform == "linux" and start and length > 0:
+            # Pages that the loader cleared go, so that huge ones come in their place.
+            for advice in mmap.MADV_DONTNEED, mmap.MADV_HUGEPAGE:
+                ctypes.CDLL(None).madvise(
+                    ctypes.c_void_p(first), ctypes.c_size_t(length), ctypes.c_int(advice)
+                )
 
 
 def assembled(text: str) -> Library:

@@ -26,6 +26,7 @@ from .abi.interface import (
     ARRAYS,
     FORWARD,
     INTERFACE_SUFFIX,
+    KEPT,
     WORKSPACE_BYTES,
     WORKSPACE_SUFFIX,
     Interface,
@@ -81,6 +82,8 @@ def load_program(
     text, code, constants = (content[start:end] for start, end in bounds)
     interface = Interface.from_dict(json.loads(text))
     library = Library(code)
+    if interface.kept:
+        library.in_huge_pages(KEPT, interface.kept)
     count = len(interface.inputs) + len(interface.outputs)
     functions = _Functions(
         library.function(FORWARD, [*[c_void_p] * (count + 2), c_int64]),

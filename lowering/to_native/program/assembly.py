@@ -10,12 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr, UnitAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from ....runtime.native.abi.interface import ALIGNMENT, CONSTANTS, FORWARD, WORKSPACE_BYTES
+from ....runtime.native.abi.interface import (
+    ALIGNMENT,
+    CONSTANTS,
+    FORWARD,
+    KEPT,
+    WORKSPACE_BYTES,
+)
 from ....runtime.native.abi.phases import PHASE
-from ..kept import IS_FILLED, KEPT, NOTE_FILLED, WORD
+from ..kept import IS_FILLED, NOTE_FILLED, WORD
 from ..kernels.code import POINTER, Code
 from ..linalg.signature import ARGUMENT_ATTRIBUTE
 from . import arena
@@ -204,7 +210,7 @@ class Assembly:
         """A loop around the steps that are repeated."""
         if step.once:
             word = writer.at(writer.address_of(KEPT), self._words[step])
-            with writer.when(writer.icmp("eq", writer.ask(IS_FILLED, i64, word), 0)):
+            with writer.when(writer.icmp("eq", writer.ask(IS_FILLED, i32, word), 0)):
                 self._run(writer, address, step.repeated)
                 writer.call(NOTE_FILLED, word)
             return

@@ -110,7 +110,8 @@ def _estimated(
         size = nest.sizes[vector].number
         count = _ASSUMED if size is None else max(size, 1)
         used = count / -(-count // lanes)
-    work = sum(1 for op in nest.body.ops if _moves(op, depends, vector)) or 1
+    ops = [op for op in nest.body.ops if not _expands(nest, op)]
+    work = sum(1 for op in ops if _moves(op, depends, vector)) or 1
     repeats = 1.0
     for d in nest.reductions:
         size = nest.sizes[d].number
@@ -200,6 +201,12 @@ def _moves(op: Operation, depends: Mapping[SSAValue, frozenset[int]], vector: in
     if isinstance(op, arith.ConstantOp | linalg.YieldOp | linalg.IndexOp):
         return False
     return vector is None or any(vector in depends[result] for result in op.results)
+
+
+def _expands(nest: Nest, op: Operation) -> bool:
+    """Whether an op makes floats of known integers: they stand as floats where that is quicker."""
+    a = nest.reads.get(op.operands[0]) if isinstance(op, arith.SIToFPOp) else None
+    return a is not None and movable(a)
 
 
 def movable(a: Access) -> bool:

@@ -42,7 +42,7 @@ _NEAR = 1 << 20
 """Bytes of floats that a near cache holds; beyond, reading them costs more than making them."""
 _LEAST = 256
 """Trits from which on three quarters of their bytes are worth a step."""
-_SHARE = 0.02
+_SHARE = 0.005
 """Of the time that weights are used, what to make them may take in each call."""
 _EXPANDED = 1.5
 """What it costs to expand a vector of trits, in products of a vector."""

@@ -34,6 +34,8 @@ ARRAYS = "forward_arrays"
 """Only in programs for this process: does what `forward` does, told the address of its arguments,
 eight bytes each, where inputs and outputs are addresses of NumPy's array objects; these hold the
 address of their data `abi.linear.ARRAY_DATA` bytes further."""
+KEPT = "forward_kept"
+"""Only in programs that keep weights: the memory that the first call fills, of zeros before."""
 CONSTANTS = "forward.constants"
 """The key of the constants in the parameter store."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native.processor import host_features
+from triton_dsl.runtime.native.program import NativeProgram, load_shared
 
 pytest.importorskip("llvmlite")
 
@@ -53,6 +56,16 @@ func.func @forward(%x: tensor<?x512x3x4xf32>) -> tensor<?x600x3x4xf32> {
        dilation = array<i64: 1, 1>, groups = 1 : i64} : tensor<?x512x3x4xf32>,
        tensor<600x512x1x1x!ternary.trit> -> tensor<?x600x3x4xf32>
   func.return %y : tensor<?x600x3x4xf32>
+}
+"""
+
+TILED = """
+func.func @forward(%x: tensor<?x24x7x9xf32>) -> tensor<?x50x7x9xf32> {
+  %w = ternary.parameter "w" : tensor<50x24x3x3x!ternary.trit>
+  %y = ternary.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
+       dilation = array<i64: 1, 1>, groups = 1 : i64} : tensor<?x24x7x9xf32>,
+       tensor<50x24x3x3x!ternary.trit> -> tensor<?x50x7x9xf32>
+  func.return %y : tensor<?x50x7x9xf32>
 }
 """
 
@@ -136,3 +149,48 @@ def test_an_object_holds_two_bits_for_a_trit(tmp_path: Path) -> None:
     w = _trits(600, 512, 1, 1)
     compile_model(_module(WIDE, {"w": w}), backend="native").save(tmp_path / "model.o")
     assert (tmp_path / "model.o").stat().st_size < w.size // 4 + 20_000
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE[::2])
+def test_windows_that_the_first_call_transforms(recipe: str) -> None:
+    w = _trits(50, 24, 3, 3)
+    module = _module(TILED, {"w": w})
+    kept, anew = (native_program(module, {"recipe": recipe, "kept": k}) for k in (True, False))
+    # 16 floats of each window, of 50 outputs in vectors of at least 4.
+    assert 16 * 4 * 24 * 50 <= kept.interface.kept < 16 * 4 * 24 * 64 + 4096
+    assert anew.interface.kept == 0
+    for seed in range(2):
+        x = np.random.default_rng(seed).normal(size=(2, 24, 7, 9)).astype(np.float32)
+        _near(kept(x), _conv(x, w, padding=1))
+        _near(anew(x), _conv(x, w, padding=1))
+
+
+@pytest.mark.parametrize(("text", "shape"), [(WIDE, (600, 512, 1, 1)), (TILED, (50, 24, 3, 3))])
+def test_first_calls_at_the_same_time(text: str, shape: tuple[int, ...]) -> None:
+    w = _trits(*shape)
+    images = (1, 512, 3, 4) if text is WIDE else (1, 24, 7, 9)
+    x = np.random.default_rng(0).normal(size=images).astype(np.float32)
+    expected = _conv(x, w, padding=shape[2] // 2)
+    for _ in range(5):
+        program, gate = native_program(_module(text, {"w": w})), Barrier(4)
+
+        def call(program: NativeProgram = program, gate: Barrier = gate) -> Array:
+            gate.wait(60)
+            return program(x)
+
+        with ThreadPoolExecutor(4) as pool:
+            results = [future.result() for future in [pool.submit(call) for _ in range(4)]]
+        for result in results:
+            _near(result, expected)
+
+
+def test_an_object_says_what_it_keeps(tmp_path: Path) -> None:
+    w = _trits(600, 512, 1, 1)
+    compile_model(_module(WIDE, {"w": w}), backend="native").save(tmp_path / "model.so")
+    header = next(tmp_path.glob("*.h"))
+    program = load_shared(tmp_path / "model.so", header.stem)
+    assert program.interface.kept >= 4 * w.size
+    assert f"but {program.interface.kept} bytes" in header.read_text()
+    for seed in range(2):
+        x = np.random.default_rng(seed).normal(size=(1, 512, 3, 4)).astype(np.float32)
+        _near(program(x), _conv(x, w))
