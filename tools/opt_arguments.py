@@ -63,149 +63,87 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.conflict_handler = "resolve"
     parser.allow_abbrev = False
 
-    group = parser.add_argument_group("passes")
-    group.add_argument(
-        "-p", "--passes", "--pass-pipeline",
-        dest="passes", default="", metavar="PIPELINE",
+    # fmt: off
+    add = parser.add_argument_group("passes").add_argument
+    add("-p", "--passes", "--pass-pipeline", dest="passes", default="", metavar="PIPELINE",
         help="passes to run, as 'p1{a=1 b=2,3},p2'; builtin.module(...) and func.func(...) around "
-        "passes are accepted; --list-passes names the passes",
-    )  # fmt: skip
-    group.add_argument(
-        "-w", "--weights", metavar="FILE",
-        help="weights of the program: .safetensors, .npz, .pt or .pth, for passes that read them",
-    )  # fmt: skip
-    group.add_argument(
-        "--load", action="append", default=[], metavar="FILE.py",
-        help="run this file of Python and take the passes that it defines",
-    )  # fmt: skip
-    group.add_argument(
-        "--dump-pass-pipeline", action="store_true", help="print the parsed pipeline on stderr"
-    )
-    group.add_argument(
-        "--stop-after", metavar="N", help="stop after the Nth pass, or after the pass of that name"
-    )
-    group.add_argument(
-        "--verify-each", action=argparse.BooleanOptionalAction, default=True,
-        help="verify the IR after each pass (default), or after the last one alone",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-pass-pipeline-crash-reproducer", "--pass-pipeline-crash-reproducer",
+        "passes are accepted; --list-passes names the passes")
+    add("-w", "--weights", metavar="FILE",
+        help="weights of the program: .safetensors, .npz, .pt or .pth, for passes that read them")
+    add("--load", action="append", default=[], metavar="FILE.py",
+        help="run this file of Python and take the passes that it defines")
+    add("--dump-pass-pipeline", action="store_true", help="print the parsed pipeline on stderr")
+    add("--stop-after", metavar="N", help="stop after the Nth pass, or after the pass of that name")
+    add("--verify-each", action=argparse.BooleanOptionalAction, default=True,
+        help="verify the IR after each pass (default), or after the last one alone")
+    add("--mlir-pass-pipeline-crash-reproducer", "--pass-pipeline-crash-reproducer",
         dest="pass_pipeline_crash_reproducer", metavar="FILE",
-        help="when a pass fails, write the IR before it and the rest of the pipeline to FILE",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-pass-pipeline-local-reproducer", dest="local_reproducer", action="store_true",
-        help="let that pipeline be the failing pass alone",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-generate-reproducer", dest="generate_reproducer", metavar="FILE",
-        help="write such a file of the whole pipeline, whether it fails or not",
-    )  # fmt: skip
-    group.add_argument(
-        "--run-reproducer", action="store_true", help="run the pipeline that a reproducer holds"
-    )
+        help="when a pass fails, write the IR before it and the rest of the pipeline to FILE")
+    add("--mlir-pass-pipeline-local-reproducer", dest="local_reproducer", action="store_true",
+        help="let that pipeline be the failing pass alone")
+    add("--mlir-generate-reproducer", dest="generate_reproducer", metavar="FILE",
+        help="write such a file of the whole pipeline, whether it fails or not")
+    add("--run-reproducer", action="store_true", help="run the pipeline that a reproducer holds")
 
-    group = parser.add_argument_group("what the passes do")
+    add = parser.add_argument_group("what the passes do").add_argument
     for when in ("before", "after"):
-        group.add_argument(
-            f"--mlir-print-ir-{when}", type=names, action="extend", default=[], metavar="PASS,...",
-            help=f"print the IR {when} these passes on stderr",
-        )  # fmt: skip
-        group.add_argument(
-            f"--mlir-print-ir-{when}-all", action="store_true",
-            help=f"print the IR {when} every pass on stderr",
-        )  # fmt: skip
-    group.add_argument(
-        "--mlir-print-ir-after-change", action="store_true",
-        help="print the IR after every pass that changed it on stderr",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-print-ir-after-failure", action="store_true",
-        help="print the IR after a pass that failed on stderr",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-print-ir-tree-dir", metavar="DIR",
-        help="print to files of this folder instead, one a module and pass",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-output-format", choices=("text", "json"), default="text",
-        help="how --mlir-timing reports (default: text)",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-timing", "--time-passes", dest="time_passes", action="store_true",
-        help="print the seconds that each step took on stderr",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-pass-statistics", action="store_true",
-        help="print how each pass changed the number of ops on stderr",
-    )  # fmt: skip
+        add(f"--mlir-print-ir-{when}", type=names, action="extend", default=[], metavar="PASS,...",
+            help=f"print the IR {when} these passes on stderr")
+        add(f"--mlir-print-ir-{when}-all", action="store_true",
+            help=f"print the IR {when} every pass on stderr")
+    add("--mlir-print-ir-after-change", action="store_true",
+        help="print the IR after every pass that changed it on stderr")
+    add("--mlir-print-ir-after-failure", action="store_true",
+        help="print the IR after a pass that failed on stderr")
+    add("--mlir-print-ir-tree-dir", metavar="DIR",
+        help="print to files of this folder instead, one a module and pass")
+    add("--mlir-output-format", choices=("text", "json"), default="text",
+        help="how --mlir-timing reports (default: text)")
+    add("--mlir-timing", "--time-passes", dest="time_passes", action="store_true",
+        help="print the seconds that each step took on stderr")
+    add("--mlir-pass-statistics", action="store_true",
+        help="print how each pass changed the number of ops on stderr")
 
-    group = parser.add_argument_group("checks")
-    group.add_argument(
-        "--verify-semantics", type=positive, metavar="N",
+    add = parser.add_argument_group("checks").add_argument
+    add("--verify-semantics", type=positive, metavar="N",
         help="run the module on N random inputs (3 without a number) before and after each pass, "
-        "and stop at the first pass that changes a result",
-    )  # fmt: skip
-    group.add_argument(
-        "--semantics-seed", type=natural, default=0, metavar="SEED",
-        help="seed of those inputs and of parameters without values (default: 0)",
-    )  # fmt: skip
-    group.add_argument(
-        "--semantics-tolerance", type=tolerance, default=1e-4, metavar="REL",
-        help="largest difference of floats, relative to the largest result (default: 1e-4)",
-    )  # fmt: skip
-    group.add_argument(
-        "--approximate-tolerance", type=tolerance, metavar="REL",
-        help="the same for passes that change results on purpose (default: any change)",
-    )  # fmt: skip
-    group.add_argument(
-        "--verify-diagnostics", action="store_true",
-        help="check the messages against '// expected-error@+1 {{text}}' comments",
-    )  # fmt: skip
-    group.add_argument(
-        "--verify-roundtrip", action="store_true",
-        help="check that the IR printed and read again is the same",
-    )  # fmt: skip
+        "and stop at the first pass that changes a result")
+    add("--semantics-seed", type=natural, default=0, metavar="SEED",
+        help="seed of those inputs and of parameters without values (default: 0)")
+    add("--semantics-tolerance", type=tolerance, default=1e-4, metavar="REL",
+        help="largest difference of floats, relative to the largest result (default: 1e-4)")
+    add("--approximate-tolerance", type=tolerance, metavar="REL",
+        help="the same for passes that change results on purpose (default: any change)")
+    add("--verify-diagnostics", action="store_true",
+        help="check the messages against '// expected-error@+1 {{text}}' comments")
+    add("--verify-roundtrip", action="store_true",
+        help="check that the IR printed and read again is the same")
 
-    group = parser.add_argument_group("printing")
-    group.add_argument(
-        "-o", "--output-file", metavar="FILE",
-        help="where to write, on success alone; new parameters go to a .safetensors file beside it",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-print-op-generic", dest="print_op_generic", action="store_true",
-        help="as --print-op-generic",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-print-debuginfo", dest="print_debuginfo", action="store_true",
-        help="as --print-debuginfo",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-print-local-scope", action="store_true",
-        help="for mlir-opt's scripts: attributes, types and locations stand inline here always",
-    )  # fmt: skip
-    group.add_argument(
-        "--upstream-names", action="store_true",
+    add = parser.add_argument_group("printing").add_argument
+    add("-o", "--output-file", metavar="FILE",
+        help="where to write, on success alone; new parameters go to a .safetensors file beside it")
+    add("--mlir-print-op-generic", dest="print_op_generic", action="store_true",
+        help="as --print-op-generic")
+    add("--mlir-print-debuginfo", dest="print_debuginfo", action="store_true",
+        help="as --print-debuginfo")
+    add("--mlir-print-local-scope", action="store_true",
+        help="for mlir-opt's scripts: attributes, types and locations stand inline here always")
+    add("--upstream-names", action="store_true",
         help="print the generic form with names that mlir-opt --allow-unregistered-dialect, IREE "
-        "and viewers read; triton-opt reads it back",
-    )  # fmt: skip
-    group.add_argument(
-        "--mlir-elide-elementsattrs-if-larger", type=natural, metavar="N",
-        help="print dense constants of more than N elements as dense_resource<__elided__>",
-    )  # fmt: skip
+        "and viewers read; triton-opt reads it back")
+    add("--mlir-elide-elementsattrs-if-larger", type=natural, metavar="N",
+        help="print dense constants of more than N elements as dense_resource<__elided__>")
+    add("-t", "--target", default="mlir",
+        help="xDSL target that prints the output (default: mlir); see also triton-translate")
 
-    group.add_argument(
-        "-t", "--target", default="mlir",
-        help="xDSL target that prints the output (default: mlir); see also triton-translate",
-    )  # fmt: skip
-
-    group = parser.add_argument_group("information")
-    group.add_argument("--list-passes", action="store_true", help="list the passes")
-    group.add_argument("--show-dialects", action="store_true", help="list the dialects")
-    group.add_argument("--describe-pass", metavar="NAME", help="what a pass does, and its options")
-    group.add_argument("--describe-dialect", metavar="NAME", help="the ops and types of a dialect")
-    group.add_argument("--json", action="store_true", help="print information as JSON")
-    group.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    add = parser.add_argument_group("information").add_argument
+    add("--list-passes", action="store_true", help="list the passes")
+    add("--show-dialects", action="store_true", help="list the dialects")
+    add("--describe-pass", metavar="NAME", help="what a pass does, and its options")
+    add("--describe-dialect", metavar="NAME", help="the ops and types of a dialect")
+    add("--json", action="store_true", help="print information as JSON")
+    add("--debug", action="store_true", help="show the traceback of an error")
+    # fmt: on
 
     def error(message: str) -> NoReturn:
         unknown = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)

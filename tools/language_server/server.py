@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
@@ -41,7 +40,6 @@ _KINDS = {
     "value": types.CompletionItemKind.EnumMember,
     "variable": types.CompletionItemKind.Variable,
 }
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -95,17 +93,19 @@ class TritonServer(LanguageServer):
 server = TritonServer()
 
 
-def _about_programs(
-    answer: Callable[Concatenate[Text, TriProgram, P], R],
-) -> Callable[Concatenate[Text, P], R | None]:
-    """An answer about `.tri` programs; none about IR."""
+def answers(
+    feature: str, options: object | None = None
+) -> Callable[[Callable[[Text, Any], R]], Callable[[Text, Any], R]]:
+    """Answers requests of one kind from the text that they are about, in its newest version."""
 
-    @wraps(answer)
-    def about(text: Text, *args: P.args, **kwargs: P.kwargs) -> R | None:
-        known = text.known
-        return answer(text, known, *args, **kwargs) if isinstance(known, TriProgram) else None
+    def register(answer: Callable[[Text, Any], R]) -> Callable[[Text, Any], R]:
+        def handler(ls: TritonServer, params: Any) -> R:
+            return answer(ls.text(params.text_document.uri), params)
 
-    return about
+        server.feature(feature, options)(handler)
+        return answer
+
+    return register
 
 
 # Texts
@@ -140,10 +140,9 @@ def did_close(ls: TritonServer, params: types.DidCloseTextDocumentParams) -> Non
 # Names
 
 
-@server.feature(types.TEXT_DOCUMENT_HOVER)
-def hovered(ls: TritonServer, params: types.HoverParams) -> types.Hover | None:
+@answers(types.TEXT_DOCUMENT_HOVER)
+def hovered(text: Text, params: types.HoverParams) -> types.Hover | None:
     """What stands under the pointer."""
-    text = ls.text(params.text_document.uri)
     line, column = text.place(params.position)
     if isinstance(text.known, IrText):
         said, place = text.known.hover(line, column), None
@@ -164,18 +163,16 @@ def _declared(text: Text, position: types.Position) -> Span | None:
     return None if name is None else text.known.declaration(name)
 
 
-@server.feature(types.TEXT_DOCUMENT_DEFINITION)
-def definition(ls: TritonServer, params: types.DefinitionParams) -> types.Location | None:
+@answers(types.TEXT_DOCUMENT_DEFINITION)
+def definition(text: Text, params: types.DefinitionParams) -> types.Location | None:
     """Where the name under the cursor is declared."""
-    text = ls.text(params.text_document.uri)
     where = _declared(text, params.position)
     return None if where is None else text.location(where)
 
 
-@server.feature(types.TEXT_DOCUMENT_REFERENCES)
-def references(ls: TritonServer, params: types.ReferenceParams) -> list[types.Location]:
+@answers(types.TEXT_DOCUMENT_REFERENCES)
+def references(text: Text, params: types.ReferenceParams) -> list[types.Location]:
     """Every place of the name under the cursor."""
-    text = ls.text(params.text_document.uri)
     where = _declared(text, params.position)
     if where is None:
         return []
@@ -185,12 +182,9 @@ def references(ls: TritonServer, params: types.ReferenceParams) -> list[types.Lo
     return [text.location(span) for span in sorted(found, key=_order)]
 
 
-@server.feature(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
-def highlight(
-    ls: TritonServer, params: types.DocumentHighlightParams
-) -> list[types.DocumentHighlight]:
+@answers(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
+def highlight(text: Text, params: types.DocumentHighlightParams) -> list[types.DocumentHighlight]:
     """The places of the name under the cursor in this text."""
-    text = ls.text(params.text_document.uri)
     where = _declared(text, params.position)
     spans = set[Span]() if where is None else text.known.occurrences(where)
     own = [span for span in sorted(spans, key=_order) if where and span.file == _file(text)]
@@ -205,10 +199,9 @@ def _order(span: Span) -> tuple[str, int, int]:
     return span.file, span.line, span.column
 
 
-@server.feature(types.TEXT_DOCUMENT_RENAME)
-def rename(ls: TritonServer, params: types.RenameParams) -> types.WorkspaceEdit:
+@answers(types.TEXT_DOCUMENT_RENAME)
+def rename(text: Text, params: types.RenameParams) -> types.WorkspaceEdit:
     """Another name for what stands under the cursor."""
-    text = ls.text(params.text_document.uri)
     where = _declared(text, params.position)
     if where is None:
         raise JsonRpcInvalidParams("nothing here has a name of its own")
@@ -219,10 +212,9 @@ def rename(ls: TritonServer, params: types.RenameParams) -> types.WorkspaceEdit:
     return types.WorkspaceEdit(changes={text.uri: text.edits(edits)})
 
 
-@server.feature(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-def symbols(ls: TritonServer, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+@answers(types.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
+def symbols(text: Text, _: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
     """What a text declares."""
-    text = ls.text(params.text_document.uri)
     known = text.known
     if isinstance(known, IrText):
         kind = types.SymbolKind.Function
@@ -262,12 +254,9 @@ def _symbol(
 # Writing
 
 
-@server.feature(
-    types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", '"'])
-)
-def completion(ls: TritonServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+@answers(types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[".", '"']))
+def completion(text: Text, params: types.CompletionParams) -> list[types.CompletionItem]:
     """What may stand at the cursor."""
-    text = ls.text(params.text_document.uri)
     if not isinstance(text.known, TriProgram):
         return []
     line, column = text.place(params.position)
@@ -282,19 +271,15 @@ def completion(ls: TritonServer, params: types.CompletionParams) -> list[types.C
     ]
 
 
-@server.feature(
+@answers(
     types.TEXT_DOCUMENT_SIGNATURE_HELP, types.SignatureHelpOptions(trigger_characters=["(", ","])
 )
-def signature(ls: TritonServer, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
+def signature(text: Text, params: types.SignatureHelpParams) -> types.SignatureHelp | None:
     """The arguments of the call around the cursor."""
-    return _signature(ls.text(params.text_document.uri), params.position)
-
-
-@_about_programs
-def _signature(
-    text: Text, program: TriProgram, position: types.Position
-) -> types.SignatureHelp | None:
-    call = open_call(program, *text.place(position))
+    program = text.known
+    if not isinstance(program, TriProgram):
+        return None
+    call = open_call(program, *text.place(params.position))
     wanted = [] if call is None else parameters(program, call.callee)
     if call is None or not wanted:
         return None
@@ -305,36 +290,27 @@ def _signature(
     return types.SignatureHelp([shown], 0, min(call.position, len(wanted) - 1))
 
 
-@server.feature(types.TEXT_DOCUMENT_FORMATTING)
-def formatting(
-    ls: TritonServer, params: types.DocumentFormattingParams
-) -> list[types.TextEdit] | None:
+@answers(types.TEXT_DOCUMENT_FORMATTING)
+def formatting(text: Text, _: types.DocumentFormattingParams) -> list[types.TextEdit] | None:
     """The text in its one layout."""
-    return _formatted(ls.text(params.text_document.uri))
-
-
-@_about_programs
-def _formatted(text: Text, program: TriProgram) -> list[types.TextEdit] | None:
+    program = text.known
+    if not isinstance(program, TriProgram):
+        return None
     try:
         formatted = format_source(program.text, program.path)
     except TritonError:  # its errors are shown already
         return None
-    return [] if formatted == program.text else [_whole(text, formatted)]
-
-
-def _whole(text: Text, replacement: str) -> types.TextEdit:
     end = types.Position(len(text.lines) - 1, text.codec.client_num_units(text.lines[-1]))
-    return types.TextEdit(types.Range(types.Position(0, 0), end), replacement)
+    whole = types.TextEdit(types.Range(types.Position(0, 0), end), formatted)
+    return [] if formatted == program.text else [whole]
 
 
-@server.feature(types.TEXT_DOCUMENT_INLAY_HINT)
-def inlay_hints(ls: TritonServer, params: types.InlayHintParams) -> list[types.InlayHint] | None:
+@answers(types.TEXT_DOCUMENT_INLAY_HINT)
+def inlay_hints(text: Text, params: types.InlayHintParams) -> list[types.InlayHint] | None:
     """Types and shapes behind the names that a program binds without a type."""
-    return _hints(ls.text(params.text_document.uri), params.range)
-
-
-@_about_programs
-def _hints(text: Text, program: TriProgram, wanted: types.Range) -> list[types.InlayHint]:
+    program, wanted = text.known, params.range
+    if not isinstance(program, TriProgram):
+        return None
     hints: list[types.InlayHint] = []
     for name, typed in program.bound():
         said = shape(program.value_at(name))
@@ -346,13 +322,12 @@ def _hints(text: Text, program: TriProgram, wanted: types.Range) -> list[types.I
     return hints
 
 
-@server.feature(
+@answers(
     types.TEXT_DOCUMENT_CODE_ACTION,
     types.CodeActionOptions(
         code_action_kinds=[types.CodeActionKind.QuickFix, types.CodeActionKind.SourceFixAll]
     ),
 )
-def code_actions(ls: TritonServer, params: types.CodeActionParams) -> list[types.CodeAction] | None:
+def code_actions(text: Text, params: types.CodeActionParams) -> list[types.CodeAction] | None:
     """The fixes of the messages in a range, and all fixes at once."""
-    text = ls.text(params.text_document.uri)
     return fixes(text, text.known, params) if isinstance(text.known, TriProgram) else None

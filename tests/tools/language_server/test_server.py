@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
+from random import Random
 from time import perf_counter
 from typing import Any
 
@@ -22,6 +23,7 @@ from lsprotocol import types
 from pygls.lsp.client import LanguageClient
 
 from triton_dsl.ir.language.checker import TypeChecker
+from triton_dsl.ir.language.parser import TritonParser
 from triton_dsl.tools.language_server import textmate
 from triton_dsl.tools.language_server.__main__ import main
 
@@ -406,6 +408,50 @@ def long_program() -> str:
         for n in range(40)
     )
     return "\n".join([*blocks, "layer All {", made, fns, "}", ""])
+
+
+def test_messages_after_any_edits_are_those_of_the_whole_text(tmp_path: Path) -> None:
+    """Pieces of text put in and taken out, as editors send them, beside a check of the result."""
+    pieces = ["", "", "\n", "(", "}", "x", " + 𝛽", "let z = y\n", "# ∀\n", "norm(", ", 3", '"']
+    random = Random(7)
+    path = tmp_path / "net.tri"
+
+    def expected(text: str) -> list[tuple[str, int]]:
+        program, wrong = TritonParser().parse_with_recovery(text, path)
+        bag = TypeChecker().inspect(program, wrong).bag
+        found = bag.errors if bag.has_errors else bag.diagnostics
+        return sorted((d.code, d.span.line) for d in found if d.span is not None)
+
+    def position(text: str, offset: int) -> types.Position:
+        rows = text[:offset].split("\n")
+        return types.Position(len(rows) - 1, len(rows[-1].encode("utf-16-le")) // 2)
+
+    async def session(editor: Editor) -> None:
+        text, faulty = NET, 0
+        uri = await editor.open(path, text)
+        for number in range(2, 62):
+            changes: list[Any] = []
+            for _ in range(random.randint(1, 2)):
+                start = random.randrange(len(text))
+                end = min(len(text), start + random.choice([0, 0, 1, 5]))
+                place = types.Range(position(text, start), position(text, end))
+                piece = random.choice(pieces)
+                changes.append(types.TextDocumentContentChangePartial(place, piece))
+                text = text[:start] + piece + text[end:]
+            document = types.VersionedTextDocumentIdentifier(number, uri)
+            editor.client.text_document_did_change(
+                types.DidChangeTextDocumentParams(document, changes)
+            )
+            await editor.hear()
+            told = [(str(d.code or ""), d.range.start.line + 1) for d in editor.told[uri]]
+            assert sorted(told) == expected(text), text
+            faulty += bool(told)
+            if number % 6 == 0:  # more wrong pieces than that hide each other
+                text = NET
+                await editor.write(uri, text, number * 1000)
+        assert faulty > 20
+
+    in_editor(session)
 
 
 def test_a_key_in_a_long_program_is_answered_soon(tmp_path: Path) -> None:
