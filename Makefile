@@ -74,6 +74,8 @@ lint: $(VENV)/.test
 
 # Tests run side by side, so that the libraries below them get one thread each.
 test properties test-all: export OMP_NUM_THREADS = 1
+# Each process, of which tests start many, would compile the sources again.
+test properties test-all: export PYTHONDONTWRITEBYTECODE =
 
 # Every test with the draws that it always has, then those of hypothesis with a quarter of them fresh.
 test: lint

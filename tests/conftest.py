@@ -1,5 +1,6 @@
 """What every test may rely on: hypothesis profiles, programs and data that may be absent."""
 
+import gc
 import gzip
 import os
 import re
@@ -7,7 +8,7 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,16 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 from numpy.typing import NDArray
 
+from triton_dsl.passes.adder_graph import search
+
 pytest_plugins = ["filled_modules"]
 
 # Compiled kernels of test runs stay out of the user's own cache.
 os.environ.setdefault(
     "TRITON_DSL_CACHE", str(Path(__file__).resolve().parent.parent / "build" / "kernels")
 )
+
+WHOLE_SEARCH = search.WORK
 
 
 def in_ci() -> bool:
@@ -120,6 +125,36 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("default")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is loaded stays: the collector of cycles looks at it neither now nor in any test."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_searches() -> Iterator[None]:
+    """Searches for adders take a twentieth of the time that is asked for, a second a layer.
+
+    What they find is right at any time, which is what tests look at.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "WORK", WHOLE_SEARCH / 20)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole_searches() -> Iterator[None]:
+    """Searches for adders as users have them, where tests look at how good their results are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "WORK", WHOLE_SEARCH)
+        yield
 
 
 @pytest.fixture

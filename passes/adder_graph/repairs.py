@@ -252,18 +252,30 @@ class Repairs:
     ) -> None:
         """Note the pairs that entries are in."""
         sources, sinks = self.terms
+        limited = self.factoring.max_depth is not None
         for i, j in entries:
             row, column = sources[i], sinks[j]
             if j not in row:
                 continue
             sign = row[j]
-            for side, own, others in ((SOURCES, i, column), (SINKS, j, row)):
+            for side, own, mine, others in ((SOURCES, i, row, column), (SINKS, j, column, row)):
+                nodes = self.terms[side]
                 for p, s in others.items():
-                    pair = (side, min(own, p), max(own, p), s * sign)
+                    relation = s * sign
+                    pair = (side, own, p, relation) if own < p else (side, p, own, relation)
                     if p == own or pair in counts:
                         continue
-                    counts[pair] = count = len(self.factoring.common(*pair))
                     self.work += 1
+                    count = len(self.factoring.common(*pair)) if limited else 0
+                    few, many = mine, nodes[p]
+                    # As `common` does: a search spends most of its time here.
+                    if not limited and len(few) > 1 and len(many) > 1:
+                        if len(many) < len(few):
+                            few, many = many, few
+                        for k, t in few.items():
+                            if k in many and many[k] == t * relation:
+                                count += 1
+                    counts[pair] = count
                     if count > 1:
                         heappush(heap, (self._rank(pair, count), pair))
 

@@ -62,6 +62,9 @@ _FEW_BITS = (
 """Ways in the order in which they are tried: phases, and the choice among equals of a first phase
 on sources (see `bit_rows`) and of all others (see `factoring`)."""
 
+WORK = 1e6
+"""Units of work in a second of a budget."""
+
 _WAYS = 0.3
 """The share of the work that goes to ways; one is always gone."""
 
@@ -115,7 +118,7 @@ def optimize_matrix(
         least if cost == "depth" else max_depth,
         inputs or InputRange.of_bits(8),
     )
-    graph = search.run(max(0.0, time_budget) * 1e6)
+    graph = search.run(max(0.0, time_budget) * WORK)
     outputs = tuple(
         (graph.outputs[j][0], graph.outputs[j][1] * sign) if sign else (0, 0)
         for j, sign in zip(columns, signs, strict=True)

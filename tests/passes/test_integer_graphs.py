@@ -1,11 +1,14 @@
 """Products with integer weights as shared additions, against NumPy."""
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from triton_dsl.passes.adder_graph import optimize_integers
 from triton_dsl.passes.adder_graph.integers import digit_planes
+
+pytestmark = pytest.mark.usefixtures("whole_searches")
 
 
 @given(st.lists(st.integers(-(1 << 30), 1 << 30), min_size=1, max_size=8))

@@ -26,6 +26,8 @@ from triton_dsl.passes.quantize_activations.quantize_activations import (
 )
 from triton_dsl.passes.universe import everything
 
+pytestmark = pytest.mark.usefixtures("whole_searches")
+
 torch = pytest.importorskip("torch")
 
 Array = NDArray[Any]

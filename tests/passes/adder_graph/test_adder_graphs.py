@@ -21,6 +21,8 @@ from triton_dsl.passes.adder_graph.bit_rows import share_pairs
 from triton_dsl.passes.adder_graph.factoring import SINKS, SOURCES, Factoring
 from triton_dsl.passes.adder_graph.graph import width_of
 
+pytestmark = pytest.mark.usefixtures("whole_searches")
+
 Matrix = NDArray[np.int8]
 
 

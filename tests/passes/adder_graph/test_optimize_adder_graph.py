@@ -18,6 +18,8 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.passes.adder_graph import InputRange
 from triton_dsl.passes.adder_graph.optimize_adder_graph import OptimizeAdderGraphPass, input_range
 
+pytestmark = pytest.mark.usefixtures("whole_searches")
+
 Apply = Callable[[ModuleOp, str], str]
 Filled = Callable[..., ModuleOp]
 Array = NDArray[Any]
