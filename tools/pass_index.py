@@ -1,15 +1,17 @@
 """What `--list-passes` says of each pass, kept in `passes.json` so that it is quick.
 
 To describe a pass its file is imported; all of them take seconds. What the file says of a pass is
-used where the sources that it was made from are the same: the files of the pass and its bases, or
-xDSL's version. Other passes are described anew, those of plug-ins always. To renew the file, which
-tests ask for: `python -m triton_dsl.tools.opt_describe`. Not here: how a pass is described.
+used where what it was made from is the same: docstring and options of the class and its bases, read
+as text, or xDSL's version. Other passes are described anew, those of plug-ins always. To renew the
+file, which tests ask for: `python -m triton_dsl.tools.opt_describe`. Not here: how a pass is
+described.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import version
@@ -26,6 +28,7 @@ Describe = Callable[[str, Getter], dict[str, Any]]
 
 SAVED = Path(__file__).with_name("passes.json")
 _ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = __name__.split(".")[0]
 
 
 def described_passes(passes: Mapping[str, Getter], describe: Describe) -> list[dict[str, Any]]:
@@ -52,13 +55,17 @@ def indexed() -> dict[str, Getter]:
 
 @cache
 def _digest(source: str) -> str:
-    """Of one source: a file below our root, or `xdsl`, whose version tells."""
+    """Of one source: a class, `FILE:NAME` below our root, or `xdsl`, whose version tells."""
     if source == "xdsl":
         return version(source)
+    file, _, name = source.partition(":")
     try:
-        return hashlib.sha256((_ROOT / source).read_bytes()).hexdigest()[:16]
+        text = (_ROOT / file).read_text(encoding="utf-8")
     except OSError:
         return ""
+    # Up to its first method, or what follows the class.
+    head = re.search(rf"(?ms)^class {name}\b.*?(?=^    def |^    @|^[^\s)]|\Z)", text)
+    return hashlib.sha256(head[0].strip().encode()).hexdigest()[:16] if head is not None else ""
 
 
 def index(describe: Describe) -> str:
@@ -67,15 +74,15 @@ def index(describe: Describe) -> str:
     for name, getter in sorted(indexed().items()):
         description = describe(name, getter)
         if description["package"]:
-            modules = [cls.__module__.split(".") for cls in getter().__mro__]
-            files = {_file(m[1:]) for m in modules if m[0] == description["package"] != "xdsl"}
-            sources = {source: _digest(source) for source in sorted(files) or ["xdsl"]}
+            ours = [c for c in getter().__mro__ if c.__module__.startswith(f"{_PACKAGE}.")]
+            classes = sorted(f"{_file(cls)}:{cls.__name__}" for cls in ours)
+            sources = {source: _digest(source) for source in classes or ["xdsl"]}
             entry = {"description": description, "sources": sources}
             entries.append(f"{json.dumps(name)}: {json.dumps(entry, sort_keys=True)}")
     return "{\n" + ",\n".join(entries) + "\n}\n"
 
 
-def _file(module: list[str]) -> str:
-    path = Path(*module)
+def _file(cls: type) -> str:
+    path = Path(*cls.__module__.split(".")[1:])
     is_package = (_ROOT / path).is_dir()
     return (path / "__init__.py" if is_package else path.with_suffix(".py")).as_posix()

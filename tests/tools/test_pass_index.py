@@ -64,7 +64,7 @@ def test_what_was_made_from_other_sources_is_not_used(
     changed = json.loads(saved)
     for name in ("fuse-linear", "apply-pdl"):
         changed[name]["sources"] = dict.fromkeys(changed[name]["sources"], "another")
-    changed["ternarize"]["sources"]["passes/gone.py"] = "another"
+    changed["ternarize"]["sources"]["passes/gone.py:Gone"] = "another"
     pass_index.SAVED.write_text(json.dumps(changed), encoding="utf-8")
     asked.clear()
     assert pass_index.described_passes(passes, describe) == expected[:3]
