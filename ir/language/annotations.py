@@ -7,7 +7,7 @@ import math
 from .diagnostics import Edit
 from .dims import UNKNOWN, Dim, DimError, solve
 from .elaborated import ConstantData, Value
-from .habits import ELEMENTS, NOTHING, TYPES, nearest
+from .habits import ELEMENTS, NOTHING, TENSORS, TYPES, nearest
 from .nodes import (
     Binary,
     Dimension,
@@ -68,10 +68,13 @@ class Annotations(Session):
         """Kind and element type of a tensor type node, or `None` after an error."""
         kind = _KINDS.get(node.kind)
         if kind is None:
+            element = ELEMENTS.get(node.kind, node.kind)
+            dense = {node.kind: f"Tensor<{element}>"} if element in DENSE_ELEMENTS else {}
+            near = nearest(node.kind, _KINDS, TENSORS, TYPES, dense)
             self.error(
                 f"unknown type '{node.kind}'",
                 head(node.span, node.kind),
-                suggestion=NOTHING.get(node.kind) or nearest(node.kind, _KINDS, TYPES),
+                suggestion=NOTHING.get(node.kind) or near,
             )
             return None
         element = node.element

@@ -58,7 +58,16 @@ class BuiltinCalls(Expressions):
                     return None
                 if position >= len(names):
                     takes = f"{len(names)} argument{'s' if len(names) != 1 else ''}"
-                    self.error(f"{what} takes {takes}, found {len(arguments)}", item.argument.span)
+                    several = names and names[-1] in ("shape", "sizes", "axes")
+                    self.error(
+                        f"{what} takes {takes}, found {len(arguments)}",
+                        item.argument.span,
+                        suggestion=f"write {names[-1]}=[…] for several numbers"
+                        if several
+                        else f"its arguments are {', '.join(names)}"
+                        if names
+                        else None,
+                    )
                     return None
                 name = names[position]
                 position += 1
@@ -67,8 +76,10 @@ class BuiltinCalls(Expressions):
                 if name not in names:
                     place = item.argument.span
                     end = place.column + len(name)
-                    near = nearest(name, set(names) - {g.argument.name for g in arguments},
-                                   ARGUMENTS)  # fmt: skip
+                    free = set(names) - {g.argument.name for g in arguments}
+                    longer = [n for n in free if name in n.split("_")]
+                    more = {name: longer[0]} if len(longer) == 1 else {}
+                    near = nearest(name, free, ARGUMENTS, more)
                     self.error(
                         f"{what} has no argument '{name}'",
                         Span(place.file, place.line, place.column, place.line, end),

@@ -9,6 +9,7 @@ from .annotations import dimension_names
 from .arguments import BuiltinCalls, Given
 from .dims import Dim
 from .elaborated import ConstantValue, InputValue, Value
+from .habits import NOTHING
 from .nodes import (
     ArgumentDef,
     Call,
@@ -131,7 +132,9 @@ class Calls(BuiltinCalls):
                 )
                 return POISON
             case Poison():
-                self.evaluate_arguments(expression, frame, compile_time)
+                # What stands in a call that has no counterpart needs no messages of its own.
+                if not (isinstance(callee, Name) and callee.identifier in NOTHING):
+                    self.evaluate_arguments(expression, frame, compile_time)
                 return POISON
             case _:
                 hint = None

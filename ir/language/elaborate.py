@@ -22,6 +22,7 @@ from .nodes import (
     If,
     LayerDef,
     Let,
+    Name,
     Return,
     ScalarTypeNode,
     Span,
@@ -138,7 +139,12 @@ class Elaborator(Layers):
             return Flow(True, POISON)
         value = self.evaluate(statement.value, frame)
         if isinstance(value, LayerRef | BuiltinRef | FunctionRef | LayerInstance):
-            self.error(f"a function cannot return {describe(value)}", statement.value.span)
+            named = statement.value.identifier if isinstance(statement.value, Name) else ""
+            self.error(
+                f"a function cannot return {describe(value)}",
+                statement.value.span,
+                suggestion=f"call it: {named}(…)" if named else None,
+            )
             return Flow(True, POISON)
         for declared in frame.results:
             if frame.function is None:

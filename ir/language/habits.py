@@ -27,6 +27,15 @@ TYPES: Mapping[str, str] = {
     "uint": "int",
     "usize": "int",
 }
+TENSORS: Mapping[str, str] = {
+    "Trit": "TernaryTensor",
+    "trit": "TernaryTensor",
+    "Ternary": "TernaryTensor",
+    "Spike": "SpikeTensor",
+    "Train": "SpikeTensor",
+}
+"""Types that have sizes here."""
+
 ELEMENTS: Mapping[str, str] = {
     "float": "float32",
     "f16": "float16",
@@ -64,7 +73,6 @@ NAMES: Mapping[str, str] = {
     "MultiheadAttention": "MultiHeadAttention",
     "ReLU": "relu",
     "Leaky": "LIF",
-    "add": "sum",
     "cat": "concat",
     "concatenate": "concat",
     "dot": "matmul",
@@ -92,6 +100,7 @@ ARGUMENTS: Mapping[str, str] = {
     "T": "timesteps",
     "method": "scheme",
     "normalized_shape": "features",
+    "beta": "decay",
 }
 METHODS: Mapping[str, str] = {
     "T": "transpose",
@@ -103,6 +112,25 @@ METHODS: Mapping[str, str] = {
 """Members of tensors elsewhere that have another name here as functions of the tensor."""
 
 MEMBERS = ("self", "this", "cls")
+MODIFIERS = (
+    "abstract",
+    "async",
+    "export",
+    "extern",
+    "final",
+    "inline",
+    "mut",
+    "override",
+    "private",
+    "protected",
+    "pub",
+    "public",
+    "static",
+    "var",
+    "virtual",
+)
+"""Words before a keyword elsewhere, or behind `let`."""
+
 MODULES = (
     "F",
     "functional",
@@ -142,6 +170,13 @@ NOTHING: Mapping[str, str] = {
     "Tuple": "leave the type of the result out where there are several",
     "tuple": "leave the type of the result out where there are several",
     "Any": "write Tensor[_x] for any shape",
+    "add": "write a + b",
+    "sub": "write a - b",
+    "subtract": "write a - b",
+    "mul": "write a * b",
+    "multiply": "write a * b",
+    "div": "write a / b",
+    "divide": "write a / b",
     "enumerate": "write for i in range(n) { … } and index the list",
     "zip": "write for i in range(n) { … } and index the lists",
 }

@@ -386,6 +386,12 @@ class Lexer:
             )
             self._emit("STRING", single[0], f'"{single[1]}"').damaged = "\\" in single[1]
             return
+        if line.startswith("|>"):
+            hint = "write f(x) for x |> f"
+            self._report("there is no operator '|>'", 2, hint)
+            self._position += 2
+            self._damaged = True
+            return
         if character == "^":
             self._emit("CARET", character)  # no token of the grammar: `repairs` knows it
             return

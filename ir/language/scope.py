@@ -47,6 +47,7 @@ from .nodes import (
     Unary,
     UnknownDimension,
 )
+from .types import KEYWORDS
 
 _SPECIAL = {*BUILTINS, *COMPILE_TIME_FUNCTIONS, "trit"}
 
@@ -93,6 +94,7 @@ class _Names:
         self.bag = bag
         self.links = links
         self.outer: dict[str, Span | None] = {}
+        self.sizes: set[str] = set()
         self.blocks: list[dict[str, _Binding]] = []
         self.used: set[str] = set()
         self.attributes: set[str] = set()
@@ -204,8 +206,10 @@ class _Names:
             self._once(argument.name, argument.span, seen)
             arguments[argument.name] = _Binding(head(argument.span, argument.name), is_used=True)
         self.outer = dict(outer)
-        self.used |= self._dimensions(function)
+        self.sizes = self._dimensions(function)
+        self.used |= self.sizes
         self._type(function.result)
+        self.sizes = set()
         self.blocks = [arguments]
         self._block(function.body)
         self.blocks = []
@@ -217,6 +221,12 @@ class _Names:
         for argument in function.arguments:
             for name in dimensions(argument.type):
                 names.add(name.identifier)
+                if name.identifier in ("None", "null") and name.identifier not in self.outer:
+                    self.bag.error(
+                        f"a dimension is a number, a name or ?, found '{name.identifier}'",
+                        name.span,
+                        suggestion="did you mean '?'?",
+                    )
                 self.outer.setdefault(name.identifier, name.span)
                 self._link(name)
         return names
@@ -317,11 +327,18 @@ class _Names:
     def _expression(self, expression: Expression) -> None:
         prefixes: set[int] = set()
         for part in parts(expression):
+            if isinstance(part, Call) and self._has_no_counterpart(part.callee):
+                prefixes.update(id(inner) for a in part.arguments for inner in parts(a))
             if isinstance(part, Attribute):
                 self.attributes.add(part.name)
                 self._foreign_prefix(part, prefixes)
             elif isinstance(part, Name) and id(part) not in prefixes:
                 self._use(part)
+
+    def _has_no_counterpart(self, callee: Expression) -> bool:
+        """`Sequential(…)`: what stands in such a call needs no messages of its own."""
+        name = callee.identifier if isinstance(callee, Name) else ""
+        return name in NOTHING and not self._is_known(name)
 
     def _foreign_prefix(self, attribute: Attribute, prefixes: set[int]) -> None:
         """`self.w`, `torch.relu`: what stands before the last dot is no name here."""
@@ -368,8 +385,13 @@ class _Names:
         self.bag.error(
             f"unknown name '{text}'",
             name.span,
-            suggestion=NOTHING.get(text) or self._nearest(text, self.outer),
+            suggestion=NOTHING.get(text) or self._nearest(text, self.outer) or self._sizes(),
         )
+
+    def _sizes(self) -> str | None:
+        """Which names the type of a result may have, where one is read."""
+        known = ", ".join(sorted(self.sizes - {*NOTHING, *KEYWORDS.values()}))
+        return f"the types of the arguments name the sizes: {known}" if known else None
 
     def _link(self, name: Name) -> None:
         """Note where a name that no block binds is declared, if a file declares it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .annotations import DECODE_RULE, Annotations, wrapped
+from .diagnostics import Edit
 from .dims import Dim
 from .elaborated import Value
 from .nodes import Binary, Span
@@ -38,7 +39,10 @@ class TensorOperators(Annotations):
                     return POISON
                 compares = symbol in ("==", "!=")
                 if value.type.element == "bool" and not compares:
-                    self.error(f"'{symbol}' needs numbers, found {value.type}", span)
+                    chained = symbol in COMPARISONS and isinstance(operand, Binary)
+                    hint = "compare twice: a < b && b < c" if chained else None
+                    self.error(f"'{symbol}' needs numbers, found {value.type}", span,
+                               suggestion=hint)  # fmt: skip
                     return POISON
         pair = self.operand_pair(left, right, symbol, span)
         if pair is None:
@@ -120,9 +124,13 @@ class TensorOperators(Annotations):
         try:
             shape = broadcast_shapes(a.type.shape, b.type.shape, self.assumptions)
         except TypeMismatch as error:
+            inner = (a.type.shape[-1:], b.type.shape[-2:-1])
+            meant = node.operator == "*" and inner[0] == inner[1] != ()
             self.error(
                 f"'{node.operator}' cannot broadcast {a.type} and {b.type}: {error}",
                 node.span,
+                suggestion="write @ for the product of matrices" if meant else None,
+                edits=(Edit(node.operator_span, "@"),) if meant else (),
                 notes=[*self.origin(node.left, a), *self.origin(node.right, b)],
             )
             return POISON

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import operators, statements, types
+from . import declarations, operators, statements, types
 from .changes import Repair, Tokens
 
 
@@ -44,6 +44,10 @@ _RULES: tuple[Callable[[Tokens, int, int], Repair | None], ...] = (
     statements.import_of_module,
     statements.python_class,
     statements.colon_blocks,
+    declarations.modifier,
+    declarations.decorator,
+    declarations.base,
+    declarations.documentation,
     types.shape_in_parentheses,
     types.module_of_type,
     types.type_before_name,
@@ -53,6 +57,8 @@ _RULES: tuple[Callable[[Tokens, int, int], Repair | None], ...] = (
     statements.loop_in_parentheses,
     types.shape_of_tuple,
     types.values_without_brackets,
+    declarations.several_names,
+    declarations.let_without_value,
     operators.step,
     operators.power,
     operators.word_for_operator,
@@ -63,5 +69,7 @@ _RULES: tuple[Callable[[Tokens, int, int], Repair | None], ...] = (
     statements.foreign_statement,
     statements.choice,
     statements.comprehension,
+    operators.prefix_of_string,
     operators.missing_comma,
+    operators.missing_operator,
 )

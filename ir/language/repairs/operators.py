@@ -6,6 +6,7 @@ from .changes import (
     Change,
     Repair,
     Tokens,
+    closing,
     follow,
     item_end,
     kind_at,
@@ -125,13 +126,46 @@ def missing_comma(tokens: Tokens, start: int, position: int) -> Repair | None:
         return None
     if str(tokens[position - 1]) in ("lambda", "not"):
         return None
+    end = closing(tokens, opener) or len(tokens)
     if kind_at(tokens, opener - 2) in ("FN", "LAYER"):
         if (before, kind) != ("NAME", "NAME"):
             return None
         change = Change(position, position, ":")
         hint = f"write {tokens[position - 1]}: {tokens[position]}"
         return Repair("a type stands behind ':'", position, position, (change,), hint)
+    crosses = [i for i in range(opener + 2, len(tokens)) if tokens[i] in ("x", "X")]
+    crosses = [i for i in crosses if kind_at(tokens, i - 1) in operands and i < end]
+    if kind_at(tokens, opener) == "LSQB" and position in crosses:
+        changes = tuple(Change(index, index + 1, ",") for index in crosses)
+        return Repair("sizes are divided by ','", position, position, changes)
     change = Change(position, position, ",")
     message = f"a ',' is missing before '{tokens[position]}'"
     meant = f"{tokens[position - 1]}, {tokens[position]}"
     return Repair(message, position, position, (change,), f"write {meant}")
+
+
+def missing_operator(tokens: Tokens, start: int, position: int) -> Repair | None:
+    """`return x weights`: two operands side by side on one line."""
+    operands = ("NAME", "INTEGER", "FLOAT")
+    if kind_at(tokens, start) not in ("RETURN", "LET", "NAME") or position < start + 2:
+        return None
+    if kind_at(tokens, position) not in operands or tokens[position].newline_before:
+        return None
+    if kind_at(tokens, position - 1) not in (*operands, "RPAR", "RSQB"):
+        return None
+    if kind_at(tokens, start) != "RETURN" and all(t != "=" for t in tokens[start:position]):
+        return None
+    a, b = tokens[position - 1], tokens[position]
+    hint = f"write {a} @ {b} for the product of matrices, {a} * {b} for that of elements"
+    return Repair(f"an operator is missing before '{b}'", position, position, (), hint)
+
+
+def prefix_of_string(tokens: Tokens, start: int, position: int) -> Repair | None:
+    """`f"…"`, `r"…"` and `b"…"`."""
+    before = tokens[position - 1]
+    if kind_at(tokens, position) != "STRING" or str(before).lower() not in ("f", "r", "b", "rb"):
+        return None
+    if position <= start or before.span.end_column != tokens[position].span.column:
+        return None
+    changes = (Change(position - 1, position, ""),)
+    return Repair("a string has no prefix", position - 1, position - 1, changes, "leave it out")
