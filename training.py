@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from .runtime.training.distillation import Distillation as Distillation
     from .runtime.training.distillation import DistillationLoss as DistillationLoss
     from .runtime.training.distributed import join_processes as join_processes
+    from .runtime.training.federated import Rounds as Rounds
+    from .runtime.training.federated import coordinator_app as coordinator_app
+    from .runtime.training.federated import owner_app as owner_app
     from .runtime.training.hybrid import HybridReport as HybridReport
     from .runtime.training.hybrid import HybridTrainer as HybridTrainer
     from .runtime.training.objectives import CrossEntropy as CrossEntropy
@@ -48,6 +51,7 @@ else:
             "runtime.training.config": "TrainingConfig",
             "runtime.training.distillation": "Distillation DistillationLoss",
             "runtime.training.distributed": "join_processes",
+            "runtime.training.federated": "Rounds coordinator_app owner_app",
             "runtime.training.hybrid": "HybridReport HybridTrainer",
             "runtime.training.objectives": "CrossEntropy LossObjective Objective",
             "runtime.training.privacy": "Privacy",

@@ -43,8 +43,9 @@ class Artifact:
             raise LoweringError(f"artefact '{self.name}' holds no file")
         for path in self.files:
             pure = PurePosixPath(path)
-            if not path or pure.is_absolute() or ".." in pure.parts or "\\" in path:
-                raise LoweringError(f"artefact '{self.name}': '{path}' is no relative path")
+            is_plain = path == pure.as_posix() != "." and path.isprintable()
+            if not is_plain or pure.is_absolute() or ".." in pure.parts or set("\\:") & set(path):
+                raise LoweringError(f"artefact '{self.name}': {path!r} is no relative path")
         if self.primary is not None and self.primary not in self.files:
             raise LoweringError(f"artefact '{self.name}' has no file '{self.primary}'")
 

@@ -11,8 +11,9 @@ import hashlib
 import io
 import json
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from ...ir.errors import IntegrityError, LoweringError, OptionError
@@ -101,6 +102,8 @@ def manifest_text(manifest: Mapping[str, object]) -> bytes:
 
 def _read(path: Path, most: int) -> bytes:
     try:
+        if path.exists() and not path.is_file():
+            raise IntegrityError(f"'{path}' is no file")
         if path.stat().st_size > most:
             raise IntegrityError(f"'{path}' is larger than {most} bytes")
         return path.read_bytes()
@@ -142,6 +145,10 @@ def _stated(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _artifact(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
+    places = [str(place) for name in files for place in PurePosixPath(name).parents]
+    taken = Counter(name.casefold() for name in (*files, *set(places)))
+    if twice := [name for name, count in taken.items() if count > 1]:
+        raise IntegrityError(f"{what} has files that are one on some disks: {sorted(twice)[:3]}")
     try:
         return Artifact(str(manifest.get("name")), files, manifest)
     except LoweringError as error:

@@ -61,7 +61,7 @@ def build_package(
         model, weights=weights, example_inputs=example_inputs, input_shape=input_shape
     )
     name = name or _name(model, file)
-    if not name.isprintable() or set(name) & set("/\\:"):
+    if not is_name(name):
         raise OptionError(f"a package cannot be named {name!r}")
     files, source = dict[str, bytes](), dict[str, str]()
     with TemporaryDirectory() as folder:
@@ -94,6 +94,11 @@ def build_package(
         targets=stated,
         accuracy=accuracy,
     )
+
+
+def is_name(name: object) -> bool:
+    """Whether a package, or the artefact of a target, can be called so on every disk."""
+    return isinstance(name, str) and name.isprintable() and not set(name) & set("/\\:")
 
 
 def _name(model: Model, file: Path | None) -> str:

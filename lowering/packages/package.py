@@ -24,7 +24,7 @@ from ..engine import run_artifact
 from ..targets import compile_to_target
 from ..to_pytorch.load import load_module
 from .archive import from_archive, from_folder, open_package_file
-from .building import FORMAT, PROGRAM
+from .building import FORMAT, PROGRAM, is_name
 
 if TYPE_CHECKING:
     from torch import nn
@@ -102,7 +102,7 @@ class Package:
         text = self.artifact.files.get(f"{PROGRAM}.mlir")
         if text is None:
             raise IntegrityError(f"package '{self.name}' holds no program")
-        module = parse_module(text.decode(), f"{self.name}/{PROGRAM}.mlir")
+        module = parse_module(text.decode("utf-8", "replace"), f"{self.name}/{PROGRAM}.mlir")
         attribute = module.attributes.get(STORE_ATTRIBUTE)
         reference = attribute.data.reference if isinstance(attribute, StoreAttr) else None
         if reference is not None:
@@ -151,7 +151,22 @@ def read_package(content: bytes, what: str, key: Key | None = None) -> Package:
 
 
 def _package(artifact: Artifact, what: str) -> Package:
-    if artifact.manifest.get("format") != FORMAT:
+    said: Any = artifact.manifest
+    try:
+        targets, accuracy, *texts = (
+            (said.get(name) or {}).values()
+            for name in ("targets", "accuracy", "versions", "source")
+        )
+        is_known = (
+            said["format"] == FORMAT
+            and all(is_name(name) for name in (artifact.name, *(t["name"] for t in targets)))
+            and all(isinstance(text, str) for each in texts for text in each)
+            and all(isinstance(facts["target"], str) for facts in targets)
+            and all(isinstance(share, int | float) for share in accuracy)
+        )
+    except (AttributeError, KeyError, TypeError):
+        is_known = False
+    if not is_known:
         raise IntegrityError(f"{what} is no package of a model, or one of a later form")
     return Package(artifact)
 

@@ -128,7 +128,10 @@ def blocks(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
     try:
         wrapping = _wrapping_key(key, how)
         data_key = keywrap.aes_key_unwrap(wrapping, bytes.fromhex(how["wrapped"]))
-    except (keywrap.InvalidUnwrap, ValueError, OptionError):
+    except (
+        *(keywrap.InvalidUnwrap, KeyError, OptionError),
+        *(OverflowError, TypeError, ValueError),  # of a head from whoever
+    ):
         raise IntegrityError(f"{what} is encrypted by another key, or was changed") from None
     cipher, index, block = aead.AESGCM(data_key), 0, file.read(size + _TAG)
     while True:
@@ -150,7 +153,7 @@ def _header(lines: bytes, what: str) -> tuple[dict[str, Any], int]:
         how, size = header["key"], header["block"]
         is_known = header["cipher"] == "AES-256-GCM" and 0 < int(size) <= 1 << 26
         is_known &= isinstance(how["wrapped"], str) and how["method"] in ("key", "scrypt")
-    except (KeyError, TypeError, ValueError, RecursionError):
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
         is_known, how, size = False, dict[str, Any](), 0
     if not is_known or start == lines or not start.endswith(b"\n"):
         raise IntegrityError(f"{what} is no encrypted file of a form that is known here")

@@ -2,7 +2,7 @@
 
 Health is open to everybody who can connect, all else to users of the policy. Whoever shows nothing
 valid gets the status 401, whoever lacks a role 403, whoever asks too often 429. Not here: encrypted
-connections (`tls`), and what the users may (`policy`).
+connections (`connections`), and what the users may (`policy`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ do not, so that the newest hash is worth keeping elsewhere. Not here: what is wo
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import time
@@ -43,12 +44,16 @@ class AuditLog:
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self.count, self.last = read_audit(path) if path.exists() else (0, START)
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._file = os.open(path, flags, 0o600)
+            # Two that add lines to one chain would break it.
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BackendError(f"audit log '{path}': another server writes it") from None
         except OSError as error:
             raise BackendError(f"audit log '{path}': {error.strerror}") from None
+        self.count, self.last = read_audit(path)
 
     def add(self, **facts: Any) -> None:
         """Add a line with the time, and have it in the system's hands.
@@ -59,7 +64,9 @@ class AuditLog:
         entry = {"n": self.count, "time": round(self._clock(), 3), **facts}
         digest = _digest(self.last, _text(entry))
         line = (_text({**entry, "sha256": digest}) + "\n").encode()
+        end = os.fstat(self._file).st_size
         if os.write(self._file, line) != len(line):
+            os.ftruncate(self._file, end)  # the next line must not follow a part of one
             raise OSError("the audit log took a part of a line")
         self.count, self.last = self.count + 1, digest
 

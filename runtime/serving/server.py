@@ -24,6 +24,8 @@ from .text_routes import ServedText, add_text_routes
 
 MOST_BYTES = 64 << 20
 """The longest body that a request may have."""
+PATIENCE = 120.0
+"""Seconds in which it has to come."""
 
 Deploy = Callable[[str, bytes], Served]
 """What makes a model, by a name, of what was put there."""
@@ -159,7 +161,10 @@ def application(
 
     async def body_of(request: fastapi.Request, what: str = "request") -> bytes:
         try:
-            return await _body(request)
+            async with asyncio.timeout(PATIENCE):
+                return await _body(request)
+        except TimeoutError:
+            raise fastapi.HTTPException(408, f"the {what} took too long to come") from None
         except _TooLong:
             said = f"the {what} is longer than {MOST_BYTES} bytes"
             raise fastapi.HTTPException(413, said) from None

@@ -22,9 +22,10 @@ from torch import Tensor, nn
 from ...ir.errors import OptionError
 from ...ir.extras import needed
 from ..fake_quantize import FakeQuantize
-from .data import Batch, Batches, derived_seed
+from .data import Batch, Batches
 from .engine import Engine
 from .global_batch_norm import has_batch_norm
+from .noise import Stream, key_stream, normal
 
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 _HIGHEST = 1e6
@@ -70,7 +71,7 @@ class Privacy:
                     f"{name}: expected a number above 0 and below {high:g}, got {value!r}"
                 )
         if self.seed is None:
-            object.__setattr__(self, "seed", secrets.randbits(63))
+            object.__setattr__(self, "seed", secrets.randbits(256))
 
 
 class PrivateRun:
@@ -110,7 +111,20 @@ class PrivateRun:
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """`optimizer` behind that of Opacus, which clips and adds noise before each step."""
         library = needed("opacus.optimizers", "Opacus", "privacy")
-        private: torch.optim.Optimizer = library.DPOptimizer(
+
+        class Secret(library.DPOptimizer):
+            """With noise that is no generator's of PyTorch."""
+
+            params: list[Any]
+            stream: Stream
+
+            def add_noise(self) -> None:
+                for parameter in self.params:
+                    summed = parameter.summed_grad
+                    noise = normal(self.stream, self.noise_multiplier * self.max_grad_norm, summed)
+                    parameter.grad = (summed + noise).view_as(parameter)
+
+        private: torch.optim.Optimizer = Secret(
             optimizer,
             noise_multiplier=self.noise,
             max_grad_norm=self.privacy.clip,
@@ -141,8 +155,7 @@ class PrivateRun:
             step: the number of the step, of all.
         """
         module = self._engine.module
-        optimizer.generator = torch.Generator(self._engine.device)
-        optimizer.generator.manual_seed(derived_seed(self.privacy.seed or 0, 5, step))
+        optimizer.stream = key_stream(self.privacy.seed or 0, step)
         learned = {name: p for name, p in module.named_parameters() if p.requires_grad}
         x, y = self._engine.moved(batch)
         if not len(x):

@@ -36,13 +36,13 @@ from ...runtime.device_choice import use_device
 from ...runtime.serving.access import Guard
 from ...runtime.serving.audit import AuditLog
 from ...runtime.serving.batching import Limits
+from ...runtime.serving.connections import bounded_protocol, server_context
 from ...runtime.serving.models import Loaded, Served
 from ...runtime.serving.policy import read_policy
 from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
 from ...runtime.serving.supervisor import supervise
 from ...runtime.serving.text_routes import ServedText
-from ...runtime.serving.tls import protocol_with_peers, server_context
 from ...runtime.serving.writing import TextModel
 from ..console import note
 from ..draws import ORDINARY, draw
@@ -72,11 +72,9 @@ def serve(options: Serve) -> None:
     if options.policy is not None:
         audit = None if options.audit is None else AuditLog(options.audit)
         app = Guard(app, read_policy(options.policy), audit)
-    if options.tls_cert is None or options.tls_key is None:
-        config, scheme = uvicorn.Config(app, log_level="warning"), "http"
-    else:
+    config, scheme = uvicorn.Config(app, log_level="warning", http=bounded_protocol()), "http"
+    if options.tls_cert is not None and options.tls_key is not None:
         context = server_context(options.tls_cert, options.tls_key, options.client_ca)
-        config = uvicorn.Config(app, log_level="warning", http=protocol_with_peers())
         config.load()
         config.ssl, scheme = context, "https"
     server = uvicorn.Server(config)

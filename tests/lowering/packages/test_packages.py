@@ -186,13 +186,38 @@ def test_archives_that_are_no_packages_are_refused(content: bytes, built: Artifa
     refused(shared)
 
 
-@pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "a\\b", ""])
+@pytest.mark.parametrize(
+    "name", ["/etc/x", "../x", "a/../../x", "a\\b", "", "a//b", "./a", "a/", ".", "c:x", "a\nb"]
+)
 def test_paths_that_lead_out_are_refused(name: str) -> None:
     facts = {"bytes": 1, "sha256": hashlib.sha256(b"x").hexdigest()}
     manifest = {"name": "m", "files": {name: facts}}
     artifact = Artifact("m", {"x": b"x"}, manifest)
     object.__setattr__(artifact, "files", {name: b"x"})
     refused(to_archive(artifact))
+
+
+@pytest.mark.parametrize("names", [("A", "a"), ("q/a", "q/A"), ("q", "q/a"), ("Q/a", "q/b")])
+def test_files_that_are_one_on_some_disks_are_refused(names: tuple[str, str]) -> None:
+    artifact = Artifact("m", dict.fromkeys(names, b"x")).with_manifest(name="m")
+    refused(to_archive(artifact), "one on some disks")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"targets": 5}, {"targets": [["a"]]}, {"targets": {"a": 5}}, {"targets": {"a": {}}},
+        {"targets": {"a": {"target": "onnx", "name": "../x"}}}, {"versions": 5},
+        {"versions": {"a": []}}, {"source": [["a"]]}, {"accuracy": {"a": "b"}}, {"name": "c:x"},
+        {"format": "triton-dsl package 2"},
+    ],
+)  # fmt: skip
+def test_manifests_that_no_package_has_are_refused(said: dict[str, Any], built: Artifact) -> None:
+    """Whoever computes all hashes anew gets no further than these words."""
+    manifest = {**built.manifest, **said}
+    content = to_archive(Artifact(str(manifest["name"]), built.files, manifest))
+    with pytest.raises(IntegrityError):
+        read_package(content, "it")
 
 
 def test_a_manifest_must_name_every_file_and_no_other(built: Artifact) -> None:

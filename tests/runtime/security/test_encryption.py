@@ -192,6 +192,23 @@ def test_wrong_and_costly_keys_are_refused() -> None:
     assert "pass" not in repr(phrase)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"block": 1048576', '"block": Infinity'), ('"block": 1048576', '"block": []'),
+        ('"n": 32768', '"n": Infinity'), ('"n": 32768', '"n": []'), ('"n": 32768', '"n": NaN'),
+        ('"n": 32768', '"m": 1'), ('"salt": "', '"salt": 5, "pepper": "'),
+        ('"wrapped": "', '"wrapped": "z'), ('"cipher": "AES-256-GCM"', '"cipher": null'),
+    ],
+)  # fmt: skip
+def test_heads_from_whoever_are_refused(old: str, new: str) -> None:
+    phrase = Key(b"pass", is_passphrase=True)
+    file = encrypt(b"x", phrase)
+    assert old.encode() in file
+    with pytest.raises(IntegrityError):
+        decrypt(file.replace(old.encode(), new.encode(), 1), phrase, "it")
+
+
 def test_key_files(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_bytes(bytes(range(32)))

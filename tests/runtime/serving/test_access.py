@@ -24,14 +24,16 @@ import uvicorn
 
 from triton_dsl import build_package
 from triton_dsl.ir.errors import IntegrityError, OptionError
+from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.packages.archive import to_archive
+from triton_dsl.lowering.packages.package import read_package
 from triton_dsl.runtime.serving.access import Buckets, Guard, asked
 from triton_dsl.runtime.serving.audit import AuditLog, read_audit
+from triton_dsl.runtime.serving.connections import bounded_protocol, server_context
 from triton_dsl.runtime.serving.models import Loaded, Served
 from triton_dsl.runtime.serving.policy import read_policy
 from triton_dsl.runtime.serving.server import application
 from triton_dsl.runtime.serving.signature import FREE, Port, Signature
-from triton_dsl.runtime.serving.tls import protocol_with_peers, server_context
 from triton_dsl.tools import cli
 from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import deployer
@@ -127,7 +129,7 @@ def models() -> list[Served]:
 @contextmanager
 def running(app: Any, context: ssl.SSLContext | None = None) -> Generator[int]:
     """The port of a server in a thread."""
-    config = uvicorn.Config(app, port=0, log_level="critical", http=protocol_with_peers())
+    config = uvicorn.Config(app, port=0, log_level="critical", http=bounded_protocol())
     config.load()
     config.ssl = context
     server = uvicorn.Server(config)
@@ -304,6 +306,14 @@ def test_requests_are_for_what_their_address_says(
     assert asked(method, path) == wanted
 
 
+def with_program(package: bytes, program: bytes) -> bytes:
+    """A package whose program is other bytes, all hashes computed anew."""
+    artifact = read_package(package, "it").artifact
+    facts = {name: value for name, value in artifact.manifest.items() if name != "files"}
+    files = {**artifact.files, "program.mlir": program}
+    return to_archive(Artifact(artifact.name, files).with_manifest(**facts))
+
+
 def test_models_are_deployed_by_those_who_may(policy: Path, tmp_path: Path) -> None:
     def package(factor: int) -> bytes:
         (tmp_path / "m.tri").write_text(
@@ -332,6 +342,7 @@ def test_models_are_deployed_by_those_who_may(policy: Path, tmp_path: Path) -> N
         assert put("digits-new", two, "bob") == 403
         assert put("private", two) == 403
         assert put("digits-new", two[:-1]) == 400
+        assert put("digits-new", with_program(two, b"\xff\xfe")) == 400
         assert run("digits-new") == 404
         assert put("digits-new", two) == 200
         assert run("digits-new") == [2, 4]

@@ -1,0 +1,1 @@
+"""What Flower sends to those who take part in `test_federated`."""
