@@ -153,10 +153,11 @@ def read_package(content: bytes, what: str, key: Key | None = None) -> Package:
 def _package(artifact: Artifact, what: str) -> Package:
     said: Any = artifact.manifest
     try:
-        targets, accuracy, *texts = (
-            (said.get(name) or {}).values()
+        tables: list[list[Any]] = [
+            [*(said.get(name) or {}).values()]
             for name in ("targets", "accuracy", "versions", "source")
-        )
+        ]
+        targets, accuracy, *texts = tables
         is_known = (
             said["format"] == FORMAT
             and all(is_name(name) for name in (artifact.name, *(t["name"] for t in targets)))

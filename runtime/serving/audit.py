@@ -53,7 +53,11 @@ class AuditLog:
             raise BackendError(f"audit log '{path}': another server writes it") from None
         except OSError as error:
             raise BackendError(f"audit log '{path}': {error.strerror}") from None
-        self.count, self.last = read_audit(path)
+        try:
+            self.count, self.last = read_audit(path)
+        except IntegrityError:
+            self.close()
+            raise
 
     def add(self, **facts: Any) -> None:
         """Add a line with the time, and have it in the system's hands.

@@ -76,8 +76,8 @@ def test_the_steps_of_the_image_make_a_server() -> None:
             while subprocess.run([*inside, *check], capture_output=True, check=False).returncode:
                 assert server.poll() is None and time.monotonic() < end
                 time.sleep(1)
-            client = Client(f"http://127.0.0.1:{port}")
-            (found,) = client.infer("model", {"input": x}).values()
+            with Client(f"http://127.0.0.1:{port}") as client:
+                (found,) = client.infer("model", {"input": x}).values()
         finally:
             server.send_signal(signal.SIGTERM)
     session = onnxruntime.InferenceSession(root / "models" / "model.onnx")
