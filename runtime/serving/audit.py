@@ -6,7 +6,6 @@ do not, so that the newest hash is worth keeping elsewhere. Not here: what is wo
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
@@ -15,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import BackendError, IntegrityError, OptionError
+
+if os.name == "posix":
+    import fcntl
 
 START = "0" * 64
 """What stands before the first line."""
@@ -48,7 +50,8 @@ class AuditLog:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._file = os.open(path, flags, 0o600)
             # Two that add lines to one chain would break it.
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.name == "posix":
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BackendError(f"audit log '{path}': another server writes it") from None
         except OSError as error:
