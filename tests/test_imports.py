@@ -108,6 +108,7 @@ TORCH_MODULES = {
         "training.hybrid",
         "training.objectives",
         "training.optimizers",
+        "training.noise",
         "training.privacy",
         "training.random_state",
         "training.run",

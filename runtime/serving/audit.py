@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from ...ir.errors import BackendError, IntegrityError, OptionError
 
-if os.name == "posix":
+if sys.platform != "win32":
     import fcntl
 
 START = "0" * 64
@@ -50,7 +51,7 @@ class AuditLog:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._file = os.open(path, flags, 0o600)
             # Two that add lines to one chain would break it.
-            if os.name == "posix":
+            if sys.platform != "win32":
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BackendError(f"audit log '{path}': another server writes it") from None

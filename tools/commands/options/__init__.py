@@ -19,6 +19,7 @@ COMMANDS = {
     "profile": "runs:Profile",
     "energy": "conversions:Energy",
     "verify": "runs:Verify",
+    "attack": "runs:Attack",
     "explore": "runs:Explore",
     "serve": "runs:Serve",
     "package": "packages:Package",

@@ -9,8 +9,10 @@ import typer
 from .common import (
     Device,
     Json,
+    Layer,
     OnInputs,
     OverTime,
+    Program,
     Provider,
     Rounding,
     Samples,
@@ -162,6 +164,36 @@ class Profile(OverTime):
         float, typer.Option(min=0.01, max=3600, help="How long to measure each engine.")
     ] = 1.0
     no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other engines out.")] = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Count right answers of a classifier, as they are and after attacks on its inputs.
+
+    Attacks are those of torchattacks, by gradients of PyTorch, on inputs from 0 to 1. Square asks
+    for answers alone: that is what there is for programs of spikes, which have no slopes.
+
+    Example: triton attack model.tri -w model.safetensors -i x.npy --labels y.npy -a 'PGD{eps=0.1}'
+    """
+
+    file: Program
+    inputs: Annotated[Path, option("FILE", "Inputs: .npz, .safetensors or .npy.", "--inputs", "-i")]
+    labels: Annotated[Path, option("FILE", "The class of each sample: .npy.")]
+    attack: Annotated[
+        list[str] | None,
+        option(
+            "ATTACK",
+            "With options; repeat for several.",
+            "--attack",
+            "-a",
+            show_default="GN, FGSM, PGD, Square",
+        ),
+    ] = None
+    weights: Weights = None
+    layer: Layer = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Samples to attack.")] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed of attacks.")] = 0
     json: Json = False
 
 
