@@ -12,80 +12,49 @@ def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
-Program = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, a .tpk package, a .mlir.",
-        show_default=False,
-    ),
-]
-Weights = Annotated[
-    Path | None, option("FILE", "Weights: .safetensors, .npz, .pt or .pth.", "--weights", "-w")
-]
-RandomWeights = Annotated[
-    bool,
-    typer.Option("--random-weights", help="Give parameters without values seeded random ones."),
-]
+def flag(name: str, text: str) -> Any:
+    """An option that is given or not."""
+    return typer.Option(name, help=text)
+
+
+def number(text: str, least: float, most: float | None = None, *names: str) -> Any:
+    """An option with a number from `least` to `most`."""
+    return typer.Option(*names, min=least, max=most, help=text)
+
+
+# fmt: off
+Program = Annotated[Path, typer.Argument(metavar="FILE",
+    help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, a .tpk package, a .mlir.",
+    show_default=False)]
+Weights = Annotated[Path | None, option("FILE", "Weights: .safetensors, .npz, .pt or .pth.",
+    "--weights", "-w")]
+RandomWeights = Annotated[bool, flag("--random-weights",
+    "Give parameters without values seeded random ones.")]
 Layer = Annotated[str | None, option("NAME", "Entry layer. By default the last one in the file.")]
 Dt = Annotated[float | None, option("SECONDS", "Seconds in a step, of a .nir graph.", "--dt")]
-Rounding = Annotated[
-    str | None,
-    option(
-        "NAME",
-        "Whose integers a .tflite file has: reference, xnnpack or once.",
-        show_default="reference",
-    ),
-]
-Passes = Annotated[
-    str, option("PIPELINE", "Passes to run first, such as 'fuse-linear'.", "--passes", "-p")
-]
-Inputs = Annotated[
-    Path | None,
-    option("FILE", "Inputs: .npz, .safetensors or .npy; recorded spikes.", "--inputs", "-i"),
-]
-Samples = Annotated[int, typer.Option(min=1, max=1_000_000, help="Batch size of random inputs.")]
-Device = Annotated[
-    str, option("NAME", "What PyTorch and ONNX Runtime run on: auto, cpu, cuda or rocm.")
-]
-Provider = Annotated[
-    str | None,
-    option("NAME", "The execution provider of ONNX Runtime.", show_default="that of --device"),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of random inputs.")]
-LanguageModel = Annotated[
-    Path,
-    typer.Argument(
-        metavar="MODEL",
-        help="A folder with config.json and .safetensors, or a .gguf file.",
-        show_default=False,
-    ),
-]
-TokenizerFile = Annotated[
-    Path | None,
-    option("FILE", "A tokenizer.json.", "--tokenizer", show_default="that of the folder"),
-]
-TextEngine = Annotated[
-    str,
-    option(
-        "TARGET", "native, onnx, pytorch or interpreter, with options; or transformers.", "--engine"
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-Labels = Annotated[
-    Path | None,
-    option(
-        "FILE", "The class of each sample: .npy. Without, those of the float program are right."
-    ),
-]
-Timesteps = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=1_000_000,
-        help="Steps of random inputs with time first, where the program leaves them open.",
-    ),
-]
+Rounding = Annotated[str | None, option("NAME",
+    "Whose integers a .tflite file has: reference, xnnpack or once.", show_default="reference")]
+Passes = Annotated[str, option("PIPELINE", "Passes to run first, such as 'fuse-linear'.",
+    "--passes", "-p")]
+Inputs = Annotated[Path | None, option("FILE",
+    "Inputs: .npz, .safetensors or .npy; recorded spikes.", "--inputs", "-i")]
+Samples = Annotated[int, number("Batch size of random inputs.", 1, 1_000_000)]
+Device = Annotated[str, option("NAME",
+    "What PyTorch and ONNX Runtime run on: auto, cpu, cuda or rocm.")]
+Provider = Annotated[str | None, option("NAME", "The execution provider of ONNX Runtime.",
+    show_default="that of --device")]
+Seed = Annotated[int, number("Seed of random inputs.", 0)]
+LanguageModel = Annotated[Path, typer.Argument(metavar="MODEL",
+    help="A folder with config.json and .safetensors, or a .gguf file.", show_default=False)]
+TokenizerFile = Annotated[Path | None, option("FILE", "A tokenizer.json.", "--tokenizer",
+    show_default="that of the folder")]
+TextEngine = Annotated[str, option("TARGET",
+    "native, onnx, pytorch or interpreter, with options; or transformers.", "--engine")]
+Json = Annotated[bool, flag("--json", "Print JSON instead of tables.")]
+Labels = Annotated[Path | None, option("FILE",
+    "The class of each sample: .npy. Without, those of the float program are right.")]
+Timesteps = Annotated[int, number(
+    "Steps of random inputs with time first, where the program leaves them open.", 1, 1_000_000)]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Annotated
 from .common import Json, Labels, Layer, OverTime, Program, Weights, option
 
 
+# fmt: off
 @dataclass(frozen=True)
 class Convert:
     """Convert a trained float program to spiking ones, and show what their accuracy costs.
@@ -20,35 +21,23 @@ class Convert:
     """
 
     file: Program
-    samples: Annotated[
-        Path,
-        option(
-            "FILE",
-            "Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
-            "--samples",
-            "-s",
-            show_default=False,
-        ),
-    ]
+    samples: Annotated[Path, option("FILE",
+        "Sample inputs: .npz, .safetensors or .npy; the first axis counts them.", "--samples", "-s",
+        show_default=False)]
     labels: Labels = None
     weights: Weights = None
     layer: Layer = None
     timesteps: Annotated[str, option("T,…", "The numbers of steps to try.")] = "1,2,4"
-    price: Annotated[
-        str | None,
-        option("P,…", "The prices of spikes to try, as shares of the information in the result."),
-    ] = None
+    price: Annotated[str | None, option("P,…",
+        "The prices of spikes to try, as shares of the information in the result.")] = None
     budget: Annotated[float | None, option("SPIKES", "The most spikes a sample.")] = None
     accuracy: Annotated[float | None, option("SHARE", "The least accuracy, from 0 to 1.")] = None
-    target: Annotated[
-        str | None, option("TARGET", "Use what this target holds, such as nir.", "--target", "-t")
-    ] = None
-    output: Annotated[
-        Path | None, option("FILE", "Write the chosen program: .mlir.", "--output", "-o")
-    ] = None
-    picture: Annotated[
-        Path | None, option("FILE", "Draw accuracy against spikes: .png, .svg or .pdf.")
-    ] = None
+    target: Annotated[str | None, option("TARGET", "Use what this target holds, such as nir.",
+        "--target", "-t")] = None
+    output: Annotated[Path | None, option("FILE", "Write the chosen program: .mlir.", "--output",
+        "-o")] = None
+    picture: Annotated[Path | None, option("FILE",
+        "Draw accuracy against spikes: .png, .svg or .pdf.")] = None
     json: Json = False
 
 
@@ -64,33 +53,22 @@ class Quantize:
     """
 
     file: Program
-    calibration: Annotated[
-        Path,
-        option(
-            "FILE",
-            "Sample inputs: .npz, .safetensors or .npy; the first axis counts them.",
-            "--calibration",
-            "-s",
-            show_default=False,
-        ),
-    ]
+    calibration: Annotated[Path, option("FILE",
+        "Sample inputs: .npz, .safetensors or .npy; the first axis counts them.", "--calibration",
+        "-s", show_default=False)]
     bits: Annotated[str, option("BITS", "Of weights: int8, int4 or ternary.")] = "int8"
     labels: Labels = None
     weights: Weights = None
     layer: Layer = None
     drop: Annotated[float, option("POINTS", "The most accuracy to lose, in percent.")] = 1.0
-    budget: Annotated[
-        float | None, option("BITS", "The most bits of a weight on average, not a drop.")
-    ] = None
-    keep: Annotated[
-        list[str] | None, option("KEY", "A weight whose layer keeps more bits; repeatable.")
-    ] = None
-    observer: Annotated[
-        str, option("NAME", "How ranges follow from samples, as for calibrate.")
-    ] = "minmax"
-    output: Annotated[
-        Path | None, option("FILE", "Write the program: .mlir.", "--output", "-o")
-    ] = None
+    budget: Annotated[float | None, option("BITS",
+        "The most bits of a weight on average, not a drop.")] = None
+    keep: Annotated[list[str] | None, option("KEY",
+        "A weight whose layer keeps more bits; repeatable.")] = None
+    observer: Annotated[str, option("NAME",
+        "How ranges follow from samples, as for calibrate.")] = "minmax"
+    output: Annotated[Path | None, option("FILE", "Write the program: .mlir.", "--output",
+        "-o")] = None
     json: Json = False
 
 
@@ -105,16 +83,9 @@ class Energy(OverTime):
     Example: triton energy spiking.mlir -i digits.npz -d loihi2 -d spinnaker1
     """
 
-    device: Annotated[
-        list[str] | None,
-        option(
-            "MACHINE",
-            "A machine or the path of its .toml file; repeat for several.",
-            "--device",
-            "-d",
-            show_default="Loihi 2, SpiNNaker 1 and 2, FPGA, CPU and GPU",
-        ),
-    ] = None
+    device: Annotated[list[str] | None, option("MACHINE",
+        "A machine or the path of its .toml file; repeat for several.", "--device", "-d",
+        show_default="Loihi 2, SpiNNaker 1 and 2, FPGA, CPU and GPU")] = None
     picture: Annotated[Path | None, option("FILE", "Draw it: .png, .svg or .pdf.")] = None
     core_map: Annotated[Path | None, option("FILE", "Draw the cores of the first machine.")] = None
     traffic: Annotated[Path | None, option("FILE", "Draw the spikes between them.")] = None

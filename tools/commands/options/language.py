@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from .common import Json, LanguageModel, TextEngine, TokenizerFile, option
+from .common import Json, LanguageModel, TextEngine, TokenizerFile, flag, number, option
 
 
+# fmt: off
 @dataclass(frozen=True)
 class Generate:
     """Continue a text with a language model: a Hugging Face folder or a .gguf file.
@@ -17,30 +18,19 @@ class Generate:
     """
 
     model: LanguageModel
-    prompt: Annotated[str | None, option("TEXT", "What to continue, or to answer.", "--prompt")] = (
-        None
-    )
-    chat: Annotated[
-        bool,
-        typer.Option(
-            "--chat",
-            help="Answer, by the model's chat template. Without --prompt, line by line of stdin.",
-        ),
-    ] = False
+    prompt: Annotated[str | None, option("TEXT", "What to continue, or to answer.",
+        "--prompt")] = None
+    chat: Annotated[bool, flag("--chat",
+        "Answer, by the model's chat template. Without --prompt, line by line of stdin.")] = False
     system: Annotated[str | None, option("TEXT", "What a chat begins with, for the model.")] = None
     tokenizer: TokenizerFile = None
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-n", min=1, max=1_000_000, help="Tokens at most.")
-    ] = 128
+    max_tokens: Annotated[int, number("Tokens at most.", 1, 1_000_000, "--max-tokens", "-n")] = 128
     engine: TextEngine = "native"
-    temperature: Annotated[
-        float, typer.Option(min=0, help="Of the draw; 0 takes the likeliest token.")
-    ] = 0.0
-    top_k: Annotated[int, typer.Option(min=0, help="Draw from so many tokens; 0: from all.")] = 0
-    top_p: Annotated[
-        float, typer.Option(help="Draw from the likeliest tokens of this probability.")
-    ] = 1.0
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0
+    temperature: Annotated[float, number("Of the draw; 0 takes the likeliest token.", 0)] = 0.0
+    top_k: Annotated[int, number("Draw from so many tokens; 0: from all.", 0)] = 0
+    top_p: Annotated[float, typer.Option(
+        help="Draw from the likeliest tokens of this probability.")] = 1.0
+    seed: Annotated[int, number("Seed of the draw.", 0)] = 0
     json: Json = False
 
 
@@ -60,19 +50,11 @@ class Evaluate:
     tokenizer: TokenizerFile = None
     engine: TextEngine = "native"
     against: Annotated[str | None, option("TARGET", "Another engine to compare with.")] = None
-    window: Annotated[
-        int, typer.Option(min=2, max=1_000_000, help="Tokens that are told together.")
-    ] = 512
-    stride: Annotated[
-        int, typer.Option(min=1, help="Tokens from one window to the next, below --window.")
-    ] = 256
-    tokens: Annotated[
-        int | None, typer.Option(min=2, help="Take so many tokens of the text.", show_default="all")
-    ] = None
-    max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-n", min=1, help="Tokens to continue with --against.")
-    ] = 256
-    tolerance: Annotated[
-        float, typer.Option(min=0, help="By how much logits may differ with --against.")
-    ] = 0.1
+    window: Annotated[int, number("Tokens that are told together.", 2, 1_000_000)] = 512
+    stride: Annotated[int, number("Tokens from one window to the next, below --window.", 1)] = 256
+    tokens: Annotated[int | None, typer.Option(min=2, help="Take so many tokens of the text.",
+        show_default="all")] = None
+    max_tokens: Annotated[int, number("Tokens to continue with --against.", 1, None, "--max-tokens",
+        "-n")] = 256
+    tolerance: Annotated[float, number("By how much logits may differ with --against.", 0)] = 0.1
     json: Json = False

@@ -7,17 +7,15 @@ from typing import Annotated
 
 import typer
 
-from .common import Inputs, Json, Program, Weights, option
+from .common import Inputs, Json, Program, Weights, flag, number, option
 
-PackageFile = Annotated[
-    Path,
-    typer.Argument(metavar="PACKAGE", help="A .tpk file, or an unpacked one.", show_default=False),
-]
+# fmt: off
+PackageFile = Annotated[Path, typer.Argument(metavar="PACKAGE",
+    help="A .tpk file, or an unpacked one.", show_default=False)]
 
 
-KeyFile = Annotated[
-    Path | None, option("FILE", "Of an encrypted package.", show_default="that of TRITON_KEY_FILE")
-]
+KeyFile = Annotated[Path | None, option("FILE", "Of an encrypted package.",
+    show_default="that of TRITON_KEY_FILE")]
 
 
 @dataclass(frozen=True)
@@ -31,33 +29,26 @@ class Package:
     """
 
     file: Program
-    target: Annotated[
-        list[str] | None, option("TARGET", "Repeat for several.", "--target", "-t")
-    ] = None
-    output: Annotated[
-        Path | None, option("FILE", "Default: FILE's stem, .tpk.", "--output", "-o")
-    ] = None
+    target: Annotated[list[str] | None, option("TARGET", "Repeat for several.", "--target",
+        "-t")] = None
+    output: Annotated[Path | None, option("FILE", "Default: FILE's stem, .tpk.", "--output",
+        "-o")] = None
     weights: Weights = None
     name: Annotated[str | None, option("NAME", "Of the model. Default: FILE's stem.")] = None
     license: Annotated[str | None, option("SPDX", "Of the model, such as Apache-2.0.")] = None
     card: Annotated[Path | None, option("FILE", "Text about the model, in Markdown.")] = None
     inputs: Inputs = None
-    labels: Annotated[
-        Path | None, option("FILE", "Labels of --inputs, to measure each target by.")
-    ] = None
+    labels: Annotated[Path | None, option("FILE",
+        "Labels of --inputs, to measure each target by.")] = None
     key: Annotated[Path | None, option("FILE", "Encrypt by the key in a file of 32 bytes.")] = None
-    passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Encrypt by the passphrase of the environment.")
-    ] = False
-    sign: Annotated[Path | None, option("KEY", "Sign by a private key (PEM), into OUTPUT.sig.")] = (
-        None
-    )
-    certificate: Annotated[Path | None, option("FILE", "The certificate of the signing key.")] = (
-        None
-    )
-    chain: Annotated[
-        list[Path] | None, option("FILE", "Certificates between it and the authority.")
-    ] = None
+    passphrase: Annotated[bool, flag("--passphrase",
+        "Encrypt by the passphrase of the environment.")] = False
+    sign: Annotated[Path | None, option("KEY",
+        "Sign by a private key (PEM), into OUTPUT.sig.")] = None
+    certificate: Annotated[Path | None, option("FILE",
+        "The certificate of the signing key.")] = None
+    chain: Annotated[list[Path] | None, option("FILE",
+        "Certificates between it and the authority.")] = None
     json: Json = False
 
 
@@ -81,16 +72,13 @@ class VerifyPackage:
     Example: triton verify-package model.tpk --signature model.tpk.sig --public-key key.pub
     """
 
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Packages, folders, .onnx, .tflite, .safetensors."),
-    ]
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...",
+        help="Packages, folders, .onnx, .tflite, .safetensors.")]
     key: KeyFile = None
     signature: Annotated[Path | None, option("FILE", "That must be valid for the one FILE.")] = None
     public_key: Annotated[Path | None, option("FILE", "Of the signer, as PEM.")] = None
-    authority: Annotated[
-        list[Path] | None, option("FILE", "Certificates that vouch for the signer's.")
-    ] = None
+    authority: Annotated[list[Path] | None, option("FILE",
+        "Certificates that vouch for the signer's.")] = None
     json: Json = False
 
 
@@ -103,13 +91,10 @@ class Boot:
     Example: triton boot firmware.bin --sources firmware/
     """
 
-    file: Annotated[
-        Path, typer.Argument(metavar="IMAGE", help="What is in flash.", show_default=False)
-    ]
+    file: Annotated[Path, typer.Argument(metavar="IMAGE", help="What is in flash.",
+        show_default=False)]
     output: Annotated[Path | None, option("FILE", "Default: IMAGE.boot.", "--output", "-o")] = None
-    block: Annotated[
-        int, typer.Option(min=1, max=1 << 30, help="Bytes for each value of the chain.")
-    ] = 4096
+    block: Annotated[int, number("Bytes for each value of the chain.", 1, 1 << 30)] = 4096
     sources: Annotated[Path | None, option("DIR", "Write boot.c and boot.h there.")] = None
 
 
@@ -144,26 +129,14 @@ class Publish:
     file: Program
     repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", show_default=False)]
     message: Annotated[str, option("TEXT", "Of the commit.")] = "Add the model"
-    private: Annotated[
-        bool, typer.Option("--private", help="A repository that is made is yours alone.")
-    ] = False
-    tag: Annotated[list[str] | None, option("TAG", "Tags of the card; the one of the release.")] = (
-        None
-    )
-    target: Annotated[
-        list[str] | None,
-        option(
-            "TARGET",
-            "Of a model that is no package; repeat.",
-            "--target",
-            "-t",
-            show_default="pytorch, onnx",
-        ),
-    ] = None
+    private: Annotated[bool, flag("--private", "A repository that is made is yours alone.")] = False
+    tag: Annotated[list[str] | None, option("TAG",
+        "Tags of the card; the one of the release.")] = None
+    target: Annotated[list[str] | None, option("TARGET", "Of a model that is no package; repeat.",
+        "--target", "-t", show_default="pytorch, onnx")] = None
     weights: Weights = None
     license: Annotated[str | None, option("SPDX", "Of a model that is no package.")] = None
     release_name: Annotated[str | None, option("TEXT", "Of a release that is made.")] = None
     description: Annotated[str, option("TEXT", "Of a release that is made.")] = ""
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Let an asset of the same name be replaced.")
-    ] = False
+    replace: Annotated[bool, flag("--replace",
+        "Let an asset of the same name be replaced.")] = False

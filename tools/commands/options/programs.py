@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from .common import Json, OfProgram, Rounding, option
+from .common import Json, OfProgram, Rounding, flag, option
 
 
+# fmt: off
 @dataclass(frozen=True)
 class Compile(OfProgram):
     """Compile a program to PyTorch, ONNX, native code or another target.
@@ -16,26 +17,17 @@ class Compile(OfProgram):
     Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
     """
 
-    target: Annotated[
-        str, option("TARGET", "Target, with options: 'onnx{opset=17}'.", "--target", "-t")
-    ] = "pytorch"
-    output: Annotated[
-        str | None, option("PATH", "Where to write. Default: FILE's stem.", "--output", "-o")
-    ] = None
+    target: Annotated[str, option("TARGET", "Target, with options: 'onnx{opset=17}'.", "--target",
+        "-t")] = "pytorch"
+    output: Annotated[str | None, option("PATH", "Where to write. Default: FILE's stem.",
+        "--output", "-o")] = None
     rounding: Rounding = None
-    trainable: Annotated[
-        bool,
-        typer.Option(help="Keep float latents of ternary weights, for training."),
-    ] = False
-    dump_stages: Annotated[
-        Path | None, option("DIR", "Write the IR after each stage to this folder.")
-    ] = None
-    no_self_check: Annotated[
-        bool,
-        typer.Option(
-            "--no-self-check", help="Do not compare the file in its engine before it is written."
-        ),
-    ] = False
+    trainable: Annotated[bool, typer.Option(
+        help="Keep float latents of ternary weights, for training.")] = False
+    dump_stages: Annotated[Path | None, option("DIR",
+        "Write the IR after each stage to this folder.")] = None
+    no_self_check: Annotated[bool, flag("--no-self-check",
+        "Do not compare the file in its engine before it is written.")] = False
     json: Json = False
 
 
@@ -57,10 +49,8 @@ class Explain:
     Example: triton explain E0201
     """
 
-    code: Annotated[
-        str | None,
-        typer.Argument(metavar="CODE", help="Such as E0201. Without it, all.", show_default=False),
-    ] = None
+    code: Annotated[str | None, typer.Argument(metavar="CODE",
+        help="Such as E0201. Without it, all.", show_default=False)] = None
     json: Json = False
 
 
@@ -71,14 +61,11 @@ class Fmt:
     Example: triton fmt model.tri
     """
 
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE...", help="Programs; '-' reads stdin.", show_default=False),
-    ]
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
-    ] = False
-    diff: Annotated[bool, typer.Option("--diff", help="Change nothing; print what would.")] = False
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...",
+        help="Programs; '-' reads stdin.", show_default=False)]
+    check: Annotated[bool, flag("--check",
+        "Change nothing; exit with 1 if a file would change.")] = False
+    diff: Annotated[bool, flag("--diff", "Change nothing; print what would.")] = False
 
 
 @dataclass(frozen=True)

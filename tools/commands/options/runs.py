@@ -18,10 +18,13 @@ from .common import (
     Samples,
     TokenizerFile,
     Weights,
+    flag,
+    number,
     option,
 )
 
 
+# fmt: off
 @dataclass(frozen=True)
 class Run(OverTime):
     """Run a program on inputs from a file, or on random ones.
@@ -31,32 +34,23 @@ class Run(OverTime):
     Example: triton run model.tri -w model.safetensors -i digits.npz --engine onnx
     """
 
-    engine: Annotated[str, option("NAME", "'interpreter', or a target such as onnx or native.")] = (
-        "interpreter"
-    )
+    engine: Annotated[str, option("NAME",
+        "'interpreter', or a target such as onnx or native.")] = "interpreter"
     device: Device = "cpu"
     provider: Provider = None
-    output: Annotated[
-        Path | None, option("FILE", "Write the outputs as .npz.", "--output", "-o")
-    ] = None
-    raster: Annotated[
-        Path | None, option("FILE", "Draw the spikes of one sample: .png, .svg or .pdf.")
-    ] = None
-    traces: Annotated[
-        Path | None, option("FILE", "Draw the membrane potentials of one sample.")
-    ] = None
-    rates: Annotated[
-        Path | None, option("FILE", "Draw histograms of the firing rates of each layer.")
-    ] = None
-    accuracy: Annotated[
-        Path | None, option("FILE", "Draw the accuracy against timesteps; with --labels.")
-    ] = None
-    labels: Annotated[
-        Path | None, option("FILE", "The class of each sample, for --accuracy: .npy.")
-    ] = None
-    sample: Annotated[
-        int, typer.Option(min=0, help="The sample that --raster and --traces draw.")
-    ] = 0
+    output: Annotated[Path | None, option("FILE", "Write the outputs as .npz.", "--output",
+        "-o")] = None
+    raster: Annotated[Path | None, option("FILE",
+        "Draw the spikes of one sample: .png, .svg or .pdf.")] = None
+    traces: Annotated[Path | None, option("FILE",
+        "Draw the membrane potentials of one sample.")] = None
+    rates: Annotated[Path | None, option("FILE",
+        "Draw histograms of the firing rates of each layer.")] = None
+    accuracy: Annotated[Path | None, option("FILE",
+        "Draw the accuracy against timesteps; with --labels.")] = None
+    labels: Annotated[Path | None, option("FILE",
+        "The class of each sample, for --accuracy: .npy.")] = None
+    sample: Annotated[int, number("The sample that --raster and --traces draw.", 0)] = 0
     json: Json = False
 
 
@@ -70,50 +64,26 @@ class Verify(OnInputs):
     left out unless asked for.
 
     Example: triton verify model.tri -w model.safetensors -i test.npz
-    """  # fmt: skip
+    """
 
-    target: Annotated[
-        list[str] | None,
-        option(
-            "TARGET",
-            "Repeat for several.",
-            "--target",
-            "-t",
-            show_default="pytorch, onnx, native and tflite, where installed",
-        ),
-    ] = None
+    target: Annotated[list[str] | None, option("TARGET", "Repeat for several.", "--target", "-t",
+        show_default="pytorch, onnx, native and tflite, where installed")] = None
     rounding: Rounding = None
     samples: Samples = 16
     device: Device = "cpu"
     provider: Provider = None
-    rtol: Annotated[float, typer.Option(min=0, help="Relative tolerance, float programs.")] = 1e-4
-    atol: Annotated[float, typer.Option(min=0, help="Absolute tolerance, float programs.")] = 1e-5
-    layers: Annotated[
-        bool,
-        typer.Option(
-            "--layers", help="Each layer: as a circuit (target verilog), or its spikes on a target."
-        ),
-    ] = False
-    vectors: Annotated[
-        int,
-        typer.Option(min=2, max=1_000_000, help="Random vectors for a layer, with --layers."),
-    ] = 10_000
-    special: Annotated[
-        bool,
-        typer.Option("--special", help="Inputs with NaN, infinities and the ends of floats too."),
-    ] = False
-    trace: Annotated[
-        bool,
-        typer.Option(help="Follow a difference to the first op, which takes further runs."),
-    ] = True
-    prove: Annotated[
-        float | None,
-        option(
-            "SECONDS",
-            "Prove small layers right for every input, so long each; with --layers.",
-            min=1,
-        ),
-    ] = None
+    rtol: Annotated[float, number("Relative tolerance, float programs.", 0)] = 1e-4
+    atol: Annotated[float, number("Absolute tolerance, float programs.", 0)] = 1e-5
+    layers: Annotated[bool, flag("--layers",
+        "Each layer: as a circuit (target verilog), or its spikes on a target.")] = False
+    vectors: Annotated[int, number("Random vectors for a layer, with --layers.", 2,
+        1_000_000)] = 10_000
+    special: Annotated[bool, flag("--special",
+        "Inputs with NaN, infinities and the ends of floats too.")] = False
+    trace: Annotated[bool, typer.Option(
+        help="Follow a difference to the first op, which takes further runs.")] = True
+    prove: Annotated[float | None, option("SECONDS",
+        "Prove small layers right for every input, so long each; with --layers.", min=1)] = None
     json: Json = False
 
 
@@ -129,23 +99,14 @@ class Explore(OverTime):
     """
 
     rounding: Rounding = None
-    target: Annotated[
-        list[str] | None, option("TARGET", "Lower to it too; repeat for several.", "--target", "-t")
-    ] = None
-    output: Annotated[
-        Path | None, option("FILE", "Where to write. Default: FILE's stem.", "--output", "-o")
-    ] = None
-    format: Annotated[str, option("NAME", "html, json, dot, netron (ONNX) or model-explorer.")] = (
-        "html"
-    )
-    stage: Annotated[
-        str | None,
-        option(
-            "NAME",
-            "The stage that dot and netron show.",
-            show_default="the last one before targets",
-        ),
-    ] = None
+    target: Annotated[list[str] | None, option("TARGET", "Lower to it too; repeat for several.",
+        "--target", "-t")] = None
+    output: Annotated[Path | None, option("FILE", "Where to write. Default: FILE's stem.",
+        "--output", "-o")] = None
+    format: Annotated[str, option("NAME",
+        "html, json, dot, netron (ONNX) or model-explorer.")] = "html"
+    stage: Annotated[str | None, option("NAME", "The stage that dot and netron show.",
+        show_default="the last one before targets")] = None
 
 
 @dataclass(frozen=True)
@@ -157,13 +118,10 @@ class Profile(OverTime):
     Example: triton profile model.onnx --target native
     """
 
-    target: Annotated[
-        str, option("TARGET", "With options: 'native{recipe=avx2}'.", "--target", "-t")
-    ] = "native"
-    seconds: Annotated[
-        float, typer.Option(min=0.01, max=3600, help="How long to measure each engine.")
-    ] = 1.0
-    no_peers: Annotated[bool, typer.Option("--no-peers", help="Leave other engines out.")] = False
+    target: Annotated[str, option("TARGET", "With options: 'native{recipe=avx2}'.", "--target",
+        "-t")] = "native"
+    seconds: Annotated[float, number("How long to measure each engine.", 0.01, 3600)] = 1.0
+    no_peers: Annotated[bool, flag("--no-peers", "Leave other engines out.")] = False
     json: Json = False
 
 
@@ -209,46 +167,27 @@ class Serve:
     """
 
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, named by stem.")]
-    target: Annotated[
-        list[str] | None,
-        option("TARGET", "Repeat for several.", "--target", "-t", show_default="native"),
-    ] = None
+    target: Annotated[list[str] | None, option("TARGET", "Repeat for several.", "--target", "-t",
+        show_default="native")] = None
     weights: Weights = None
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080
-    batch: Annotated[
-        int, typer.Option(min=1, max=65536, help="The most samples that go through at once.")
-    ] = 64
-    delay: Annotated[
-        float, typer.Option(min=0, max=60, help="Seconds that a request waits for others.")
-    ] = 0.0
-    queue: Annotated[
-        int, typer.Option(min=1, help="Requests that may wait; more get the status 429.")
-    ] = 1024
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Batches that run at once.")] = 1
-    replicas: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=256,
-            help="So many servers, on this port and those after it, each started anew when it "
-            "dies; for a proxy or a client that knows them all.",
-        ),
-    ] = 1
+    port: Annotated[int, number("0 takes a free one.", 0, 65535)] = 8080
+    batch: Annotated[int, number("The most samples that go through at once.", 1, 65536)] = 64
+    delay: Annotated[float, number("Seconds that a request waits for others.", 0, 60)] = 0.0
+    queue: Annotated[int, number("Requests that may wait; more get the status 429.", 1)] = 1024
+    workers: Annotated[int, number("Batches that run at once.", 1, 256)] = 1
+    replicas: Annotated[int, number(
+        "So many servers, on this port and those after it, each started anew when it dies; "
+        "for a proxy or a client that knows them all.", 1, 256)] = 1
     device: Device = "cpu"
-    tls_cert: Annotated[
-        Path | None, option("FILE", "The server's certificate (PEM): TLS 1.3 from then on.")
-    ] = None
+    tls_cert: Annotated[Path | None, option("FILE",
+        "The server's certificate (PEM): TLS 1.3 from then on.")] = None
     tls_key: Annotated[Path | None, option("FILE", "Its key (PEM).")] = None
-    client_ca: Annotated[
-        Path | None, option("FILE", "Clients must show a certificate of one of these.")
-    ] = None
+    client_ca: Annotated[Path | None, option("FILE",
+        "Clients must show a certificate of one of these.")] = None
     policy: Annotated[Path | None, option("FILE", "Who may do what (TOML).")] = None
     audit: Annotated[Path | None, option("FILE", "Note each request in this file.")] = None
-    deploy: Annotated[
-        bool, typer.Option("--deploy", help="Take packages from those who may by --policy.")
-    ] = False
-    texts: Annotated[
-        int, typer.Option(min=1, max=4096, help="Texts that a language model writes at once.")
-    ] = 4
+    deploy: Annotated[bool, flag("--deploy",
+        "Take packages from those who may by --policy.")] = False
+    texts: Annotated[int, number("Texts that a language model writes at once.", 1, 4096)] = 4
     tokenizer: TokenizerFile = None
