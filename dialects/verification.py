@@ -1,18 +1,20 @@
 """Verifying a module between passes: of what was verified before, only what changed since.
 
 Verification takes longer than most passes, and most passes change few ops; and circuits have
-hundreds of thousands of gates that are all of a few kinds. Not here: the checks themselves
-(`registry.verify_module`, which also looks at how blocks and values hang together).
+hundreds of thousands of gates, and machine code many instructions, that are all of a few kinds.
+Not here: the checks themselves (`registry.verify_module`, which also looks at how blocks and values
+hang together).
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
-from xdsl.dialects import comb, hw, seq
+from xdsl.dialects import comb, hw, llvm, seq
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import ErasedSSAValue, Operation, SSAValue
-from xdsl.traits import IsTerminator, SymbolUserOpInterface
+from xdsl.ir import ErasedSSAValue, Operation
+from xdsl.traits import IsTerminator, SymbolOpInterface, SymbolUserOpInterface
 
 from ..ir.errors import VerifyError
 from ..ir.locations import error_at
@@ -20,8 +22,12 @@ from .registry import verify_module, verify_order
 
 _Key = tuple[Any, ...]
 
-_GATES = frozenset((*comb.Comb.operations, *seq.Seq.operations, hw.ConstantOp))
-"""Ops whose types and properties alone say whether they verify."""
+_SYMBOLS = SymbolOpInterface, SymbolUserOpInterface
+_ALIKE = frozenset((
+    *(*comb.Comb.operations, *seq.Seq.operations, hw.ConstantOp),
+    *(op for op in llvm.LLVM.operations if not any(isinstance(t, _SYMBOLS) for t in op.traits)),
+))  # fmt: skip
+"""Ops whose types, properties and places alone say whether they verify."""
 
 
 class ChangeVerifier:
@@ -41,7 +47,7 @@ class ChangeVerifier:
 
     def __init__(self) -> None:
         self._known: dict[Operation, _Key] | None = None
-        self._gates: set[_Key] = set()
+        self._kinds: set[_Key] = set()
 
     def __call__(self, module: ModuleOp) -> None:
         known = self._known
@@ -71,15 +77,15 @@ class ChangeVerifier:
         verify_order(module)
 
     def _verify(self, op: Operation) -> None:
-        """Verify an op; of gates that are alike the first."""
-        if type(op) not in _GATES or op.next_op is None or not all(map(_is_there, op.operands)):
+        """Verify an op; of those that are alike the first."""
+        if type(op) not in _ALIKE or not _in_its_place(op):
             _verify(op)
             return
         types = (value.type for value in (*op.operands, *op.results))
         key = (type(op), len(op.operands), *types, *op.properties.items())
-        if key not in self._gates:
+        if key not in self._kinds:
             _verify(op)
-            self._gates.add(key)
+            self._kinds.add(key)
 
 
 def _key(op: Operation) -> _Key:
@@ -96,16 +102,24 @@ def _key(op: Operation) -> _Key:
 
 
 def _looks_further(op: Operation) -> bool:
-    return bool(
-        op.regions
-        or op.successors
-        or op.has_trait(IsTerminator, value_if_unregistered=False)
-        or op.has_trait(SymbolUserOpInterface, value_if_unregistered=False)
+    return bool(op.regions or op.successors) or _is_of_its_surroundings(type(op))
+
+
+@cache
+def _is_of_its_surroundings(kind: type[Operation]) -> bool:
+    return any(
+        kind.has_trait(trait, value_if_unregistered=False)
+        for trait in (IsTerminator, SymbolUserOpInterface)
     )
 
 
-def _is_there(value: SSAValue) -> bool:
-    return not isinstance(value, ErasedSSAValue)
+def _in_its_place(op: Operation) -> bool:
+    """Whether its operands are there, and it ends its block if it has to and else does not."""
+    if (block := op.parent) is None or ErasedSSAValue in map(type, op.operands):
+        return False
+    if (op.next_op is None) != op.has_trait(IsTerminator):
+        return False
+    return all(successor.parent is block.parent for successor in op.successors)
 
 
 def _verify(op: Operation, *, nested: bool = False) -> None:
