@@ -49,8 +49,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the project in which the steps of all walks are done."""
     folder = tmp_path_factory.mktemp("project")
     for name in ("ir", "dialects", "passes", "lowering", "runtime", "tools", "tests", "docs"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        shutil.copytree(
+            ROOT / name, folder / name
+        )  # with the bytecode, so that nothing is compiled
     for path in (*ROOT.glob("*.py"), ROOT / "pyproject.toml"):
         shutil.copy(path, folder)
     for walk in WALKS:

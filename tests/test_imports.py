@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -191,14 +192,22 @@ def imports_of(module: str, path: Path) -> Iterator[Import]:
                 yield Import(module, imported, statement.lineno, at_load, runs, statement.level > 0)
 
 
-IMPORTS = [found for module, path in MODULES.items() for found in imports_of(module, path)]
-OURS = [found for found in IMPORTS if found.imported.split(".")[0] == PACKAGE]
+@cache
+def every_import() -> list[Import]:
+    """Read when a test asks for it: parsing all files takes seconds, and workers only collect."""
+    return [found for module, path in MODULES.items() for found in imports_of(module, path)]
+
+
+@cache
+def ours() -> list[Import]:
+    """Those of the package itself."""
+    return [found for found in every_import() if found.imported.split(".")[0] == PACKAGE]
 
 
 def test_arrows_run_downwards() -> None:
     wrong = [
         str(found)
-        for found in OURS
+        for found in ours()
         if (source := folder_of(found.importer))
         and (target := folder_of(found.imported)) != source
         and target not in ARROWS[source]
@@ -207,17 +216,17 @@ def test_arrows_run_downwards() -> None:
 
 
 def test_imports_inside_the_package_are_relative() -> None:
-    assert [str(found) for found in OURS if not found.relative] == []
+    assert [str(found) for found in ours() if not found.relative] == []
 
 
 def test_every_relative_import_exists() -> None:
-    assert [str(found) for found in OURS if found.imported not in MODULES] == []
+    assert [str(found) for found in ours() if found.imported not in MODULES] == []
 
 
 def test_no_cycles() -> None:
     """Imports inside functions count: what needs each other belongs together, or apart."""
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
-    for found in OURS:
+    for found in ours():
         if found.runs and found.imported != found.importer:
             graph[found.importer].add(found.imported)
     try:
@@ -229,7 +238,7 @@ def test_no_cycles() -> None:
 def test_heavy_libraries_are_imported_in_functions() -> None:
     wrong = [
         str(found)
-        for found in IMPORTS
+        for found in every_import()
         if found.at_load
         and (root := found.imported.split(".")[0]) in HEAVY
         and not (root == "torch" and found.importer in TORCH_MODULES)
@@ -243,8 +252,10 @@ def test_heavy_libraries_are_imported_in_functions() -> None:
 )
 def test_modules_made_of_libraries_exist(library: str, modules: set[str]) -> None:
     """The exceptions above are needed, each of them."""
-    loads = {i.importer for i in IMPORTS if i.at_load and i.imported.split(".")[0] == library}
-    derived = {i.importer for i in OURS if i.at_load and i.imported in loads}
+    loads = {
+        i.importer for i in every_import() if i.at_load and i.imported.split(".")[0] == library
+    }
+    derived = {i.importer for i in ours() if i.at_load and i.imported in loads}
     assert loads <= modules <= loads | derived
 
 

@@ -73,9 +73,17 @@ def test_every_module_says_what_it_is_for() -> None:
     silent = [
         path.relative_to(ROOT).as_posix()
         for path in [*(ROOT / name for name in FACES), *source_files()]
-        if path.suffix == ".py" and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+        if path.suffix == ".py" and not starts_with_text(path.read_text("utf-8"))
     ]
     assert silent == []
+    assert starts_with_text('# Who wrote it.\n\n"""What it is for."""\n')
+    assert not starts_with_text("# Who wrote it.\n") and not starts_with_text('"""\n"""\n')
+    assert not starts_with_text('import re\n"""What it is for."""\n')
+
+
+def starts_with_text(source: str) -> bool:
+    """Whether a module has a docstring: parsing them all would take seconds."""
+    return re.match(r'(?:#.*\n|\n)*r?"""\s*[^\s"]', source) is not None
 
 
 def test_extras_gather_in_all() -> None:
@@ -116,7 +124,8 @@ def test_messages_say_how_to_install_in_one_place() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in source_files()
         if path.suffix == ".py" and path.name != "extras.py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if "install " in (text := path.read_text("utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and re.search(r"install ['\"]?\.", node.value.partition("\n")[0])
