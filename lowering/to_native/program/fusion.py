@@ -92,6 +92,10 @@ def _joined(sums: Nest, nest: Nest) -> Nest | None:
         strides = [a.strides[loop_of[d]] if d in loop_of else ZERO for d in range(len(sums.sizes))]
         return replace(a, strides=tuple(strides))
 
+    write = moved(nest.writes[0])
+    along = [d for d in ours.values() if written.strides[d] == ONE]
+    if nest.is_copy and any(write.strides[d] != ONE for d in along):
+        return None  # a copy turns a matrix by whole vectors
     reads = {v: moved(a) for v, a in nest.reads.items() if v not in reading}
     behind = Behind(nest.body, tuple(reading), reads)
-    return replace(sums, writes=(moved(nest.writes[0]),), behind=behind)
+    return replace(sums, writes=(write,), behind=behind)

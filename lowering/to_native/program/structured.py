@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
-from xdsl.dialects.builtin import AnyFloat, IndexType
+from xdsl.dialects.builtin import AnyFloat, IndexType, i8, i16
 from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
@@ -17,16 +17,19 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.rewriter import InsertPoint
 
+from ....dialects.spike.types import dense_type
 from ..linalg.linalg_builder import PARALLEL
 from .combiners import fuse_products
 from .nests import Access, Captured, Nest, RefusedError, access, loop_sizes, simplified
 from .program import Padded, Planner, Program, Step
 from .schedule import Schedule, movable
 from .sizes import ONE, ZERO, Size, product
-from .views import View
+from .views import UI8, View
 
 _LEAST_CHANNELS = 8
 """Channels from which on a convolution is worth channels that lie in a row."""
+_LEAST_SUMMED = 4
+"""Channels that instructions for sums of products take at once."""
 
 Maps = Sequence[Sequence[AffineExpr]]
 
@@ -148,6 +151,10 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         return
     operands = [*op.inputs, *op.outputs]
     views = [program.view(value) for value in operands]
+    for position, value in enumerate(op.inputs):
+        axis = _summed_axis(program, op, value)
+        if axis is not None and views[position].strides[axis] != ONE:
+            views[position] = _turned(program, views[position], axis)
     sizes = loop_sizes(views, maps, loops)
     inputs, outputs = len(op.inputs), len(op.outputs)
     reduces = not all(parallel)
@@ -180,6 +187,38 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         program.views[result] = view
     assert outputs == len(written)
     add_nest(program, nest)
+
+
+def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
+    """The axis of small integers that shall lie in a row: channels that weights are summed over.
+
+    Instructions that add several products at once read neighbours (`dots`).
+    """
+    if not isinstance(op, abstract_ops.LinalgStructuredOperation) or value not in op.inputs:
+        return None
+    element = dense_type(value).element_type
+    if not program.blocked or program.recipe.words is None or element not in (i8, i16, UI8):
+        return None
+    kinds, maps = [*op.get_iterator_types()], [m.data.results for m in op.get_indexing_maps()]
+    others = [n for n, other in enumerate(op.inputs) if other is not value]
+    if len(others) != 1 or not program.holds(op.inputs[others[0]]):
+        return None
+    if program.view(op.inputs[others[0]]).buffer.content is None:
+        return None
+    shared = {e.position for e in maps[others[0]] if isinstance(e, AffineDimExpr)}
+    for axis, expr in enumerate(maps[1 - others[0]]):
+        if isinstance(expr, AffineDimExpr) and kinds[expr.position] != PARALLEL:
+            size = dense_type(value).get_shape()[axis]
+            return axis if expr.position in shared and size >= _LEAST_SUMMED else None
+    return None
+
+
+def _turned(program: Program, view: View, last: int) -> View:
+    """A copy of a view in which the elements along an axis lie in a row."""
+    order = [axis for axis in range(view.rank) if axis != last]
+    target = program.new(view.element, view.sizes, [*order, last])
+    add_copy(program, view, target)
+    return target
 
 
 def _body(op: abstract_ops.LinalgStructuredOperation) -> Block:
@@ -414,6 +453,10 @@ def pad(program: Program, op: upstream.PadOp) -> None:
         return
     sizes = [size + Size.of(a + b) for size, a, b in zip(source.sizes, low, high, strict=True)]
     order = source.order if program.blocked else None
+    axes = [_summed_axis(program, use.operation, op.result) for use in op.result.uses]
+    last = next((axis for axis in axes if axis is not None), None)
+    if last is not None:
+        order = [*(axis for axis in range(source.rank) if axis != last), last]
     target = program.new(source.element, sizes, order)
     program.views[op.result] = target
     add_fill(program, target, number)
