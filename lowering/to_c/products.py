@@ -28,7 +28,7 @@ from ..to_native.program.program import Planner, Program, Step
 from ..to_native.program.sizes import ZERO, Size, product
 from ..to_native.program.structured import packed
 from ..to_native.program.views import View
-from ..to_native.ternary_products import conv_geometry, kind_of
+from ..to_native.ternary_products import kind_of, window_is_known
 from .expressions import c_type
 from .library import Library
 from .nests import number
@@ -194,8 +194,8 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
 
 def conv(program: Program, op: ternary.ConvOp) -> None:
     """`ternary.conv`, with nothing behind the product."""
-    trits, geometry = _weights(op), conv_geometry(op)
-    if geometry is None:
+    trits = _weights(op)
+    if not window_is_known(op):
         raise RefusedError("has windows that are too large or not known")
     x = packed(program, program.view(op.input))
     groups = op.groups.value.data

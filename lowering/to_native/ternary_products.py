@@ -8,6 +8,7 @@ calls a kernel for them. A new kind of product is a line in `_TAKEN`. Not here: 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -21,7 +22,6 @@ from ...dialects import ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...passes.analysis.compile_time import defining_literal
-from ...runtime.native.abi.conv import ConvGeometry
 from ...runtime.native.abi.linear import (
     KIND_NAMED,
     MAX_INS,
@@ -121,26 +121,18 @@ def _takes_linear(op: ternary.LinearOp) -> bool:
     return _takes_product(op) and takes_epilogue(op)
 
 
-def conv_geometry(op: ternary.ConvOp) -> ConvGeometry | None:
-    """The geometry of a convolution, if all sizes but the batch are known and a kernel takes it."""
-    input, weight = tensor_type(op.input).get_shape(), tensor_type(op.weight).get_shape()
-    if DYNAMIC in (*input[1:], *weight):
-        return None
-    geometry = ConvGeometry.of(
-        input,
-        weight,
-        op.strides.get_values(),
-        op.padding.get_values(),
-        op.dilation.get_values(),
-        op.groups.value.data,
-    )
-    return geometry if geometry.supported else None
+def window_is_known(op: ternary.ConvOp) -> bool:
+    """Whether all sizes of a convolution but the batch are known, and its sums are exact."""
+    outs, *window = tensor_type(op.weight).get_shape()
+    if DYNAMIC in (*tensor_type(op.input).get_shape()[1:], outs, *window):
+        return False
+    return outs > 0 and 0 < prod(window) <= MAX_INS
 
 
 def _takes_conv(op: ternary.ConvOp) -> bool:
     if defining_literal(op.weight) is None or kind_of(tensor_type(op.input).element_type) is None:
         return False
-    return conv_geometry(op) is not None and takes_epilogue(op)
+    return window_is_known(op) and takes_epilogue(op)
 
 
 _TAKEN: dict[type[Operation], Callable[[Any], bool]] = {

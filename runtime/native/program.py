@@ -39,7 +39,7 @@ from .batch_parts import batch_part, part_argument
 from .bound import BoundProgram, check_bound
 from .jit import Library
 from .memory import Memory, aligned
-from .threads import PARTS_EACH, WORTH_A_MEMBER, in_phases, together
+from .threads import OURS, PARTS_EACH, WORTH_A_MEMBER, Crew
 
 _MOST_PLANS = 256
 """Combinations of shapes for which a program remembers what to do."""
@@ -60,7 +60,11 @@ def program_bytes(interface: Interface, code: bytes, constants: Array) -> bytes:
 
 
 def load_program(
-    content: bytes, *, threads: int = 1, held: Callable[[str], Array] | None = None
+    content: bytes,
+    *,
+    threads: int = 1,
+    held: Callable[[str], Array] | None = None,
+    crew: Crew = OURS,
 ) -> NativeProgram:
     """The program in `program_bytes`, ready to be called.
 
@@ -68,6 +72,7 @@ def load_program(
         content: of the program.
         threads: most threads that a call uses.
         held: gives the arrays of `Interface.held`, contiguous, which are used in place.
+        crew: whose threads help.
 
     Raises:
         BackendError: llvmlite is missing, the bytes are no program, or it needs arrays.
@@ -96,7 +101,7 @@ def load_program(
         names = ", ".join(name for name, _ in interface.held)
         raise BackendError(f"the program holds no sparse weights, and is run with {names}")
     arrays = {} if held is None else {name: held(name) for name, _ in interface.held}
-    return NativeProgram(interface, functions, values, threads=threads, held=arrays)
+    return NativeProgram(interface, functions, values, threads=threads, held=arrays, crew=crew)
 
 
 def load_shared(path: Path, name: str | None = None, *, threads: int = 1) -> NativeProgram:
@@ -224,6 +229,7 @@ class NativeProgram:
         *,
         threads: int = 1,
         held: Mapping[str, Array] | None = None,
+        crew: Crew = OURS,
     ) -> None:
         """Make the callable; `load_program` and `load_shared` do.
 
@@ -234,6 +240,7 @@ class NativeProgram:
             threads: most threads that a call uses; more than one only where rows of the batch are
                 computed apart.
             held: the arrays of `Interface.held`.
+            crew: whose threads help.
 
         Raises:
             OptionError: a wrong thread count.
@@ -242,6 +249,7 @@ class NativeProgram:
             raise OptionError(f"threads must be at least 1, not {threads}")
         self.interface = interface
         self.threads = threads
+        self._crew = crew
         tensors = [*interface.inputs, *interface.outputs]
         self._forward = functions.forward
         function: Any = functions.forward
@@ -378,7 +386,7 @@ class NativeProgram:
             words = np.array([*places, *self._fixed, workspace, 1, 0], np.int64)
             address = address_of(words)
             where = address + words[:-1].nbytes
-            if not in_phases(shares.part, address, shares.threads, shares.things, where):
+            if not self._crew.in_phases(shares.part, address, shares.threads, shares.things, where):
                 self._forward(*places, *self._fixed, workspace, 1)
             return
         argument = part_argument(
@@ -389,7 +397,7 @@ class NativeProgram:
             self._strides,
             (workspace, shares.each),
         )
-        together(shares.part, argument, shares.threads, (shares.pieces, 0))
+        self._crew.together(shares.part, argument, shares.threads, (shares.pieces, 0))
 
     def _planned(self, inputs: Sequence[Array]) -> _Plan:
         """What a call does with these inputs."""

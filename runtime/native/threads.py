@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...ir.arrays import Array
 from .native_team import PARTS_EACH as PARTS_EACH
@@ -80,6 +80,33 @@ def alone(part: Any, argument: Any, things: Things) -> None:
             part(argument, phase, 0, number, 0)
 
 
+def phases_with_pytorch(part: Any, argument: int, count: int, things: Array, where: int) -> bool:
+    """The same as `in_phases` in PyTorch's threads, see `with_pytorch`."""
+    threads = _openmp() if not _FORKED else None
+    if threads is None:
+        return in_phases(part, argument, count, things, where)
+    phase, alone = ctypes.c_int64.from_address(where), _PART(part)
+    for number, size in enumerate(things.tolist()):
+        phase.value = number
+        if size == 1:
+            alone(argument, 0, 0, 1, 0)
+        elif not threads.run(part, argument, count, (size, 0)):
+            return False
+    return True
+
+
+class Crew(NamedTuple):
+    """Whose threads do the work.
+
+    Attributes:
+        together: as the function of that name.
+        in_phases: as the function of that name.
+    """
+
+    together: Callable[[Any, Any, int, Things], None]
+    in_phases: Callable[[Any, int, int, Array, int], bool]
+
+
 def with_pytorch(part: Any, argument: Any, count: int, things: Things) -> None:
     """Do the same in PyTorch's threads, which then do not compete with ours.
 
@@ -89,6 +116,9 @@ def with_pytorch(part: Any, argument: Any, count: int, things: Things) -> None:
     threads = _openmp() if count > 1 and not _FORKED else None
     if threads is None or not threads.run(part, argument, count, things):
         together(part, argument, count, things)
+
+
+OURS, OF_PYTORCH = Crew(together, in_phases), Crew(with_pytorch, phases_with_pytorch)
 
 
 @cache

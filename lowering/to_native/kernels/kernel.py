@@ -32,7 +32,6 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, i64
 from xdsl.ir import SSAValue
 
-from ....runtime.native.abi.conv import ConvGeometry
 from ....runtime.native.abi.linear import (
     ARRAY_DATA,
     ARRAYS,
@@ -171,8 +170,3 @@ def fingerprint(recipe: Recipe, layout: Layout, kind: Kind) -> str:
     asked = f"{VERSION} {recipe.name} {layout} {kind.activations} {version('xdsl')}"
     digest.update(asked.encode())
     return digest.hexdigest()
-
-
-def conv_fingerprint(recipe: Recipe, geometry: ConvGeometry, kind: Kind) -> str:
-    """The same for `conv_module`."""
-    return f"{fingerprint(recipe, 'panels', kind)} {geometry}"

@@ -18,11 +18,3 @@ CALL = "linear_call"
 """Takes the address of the `LINEAR_ARGUMENTS`, eight bytes each, and does what `linear` does."""
 PART = "linear_part"
 """A part of the same: prepares rows in the first phase, computes panels in the second."""
-
-CONV_CALL = "conv_call"
-"""Takes the address of the `CONV_CALL_ARGUMENTS`, eight bytes each, and convolves all images."""
-CONV_PART = "conv_part"
-"""A part of the same: the units (`ConvGeometry.units`) of all images, in one phase."""
-CONV_CALL_ARGUMENTS = ("x", "weights", "y", "scratch", "scale", "bias", "batch")
-"""Six pointers, one int64. Parts need the scratch memory of one thread as often as there are
-members. Without an epilogue, `scale` and `bias` are not read."""

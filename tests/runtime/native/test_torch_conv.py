@@ -21,8 +21,6 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_native.conv_kernels import conv_provider
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native import torch_conv
-from triton_dsl.runtime.native.abi.conv import ConvGeometry
-from triton_dsl.runtime.native.abi.linear import KIND_NAMED
 from triton_dsl.runtime.native.processor import host_features
 from triton_dsl.runtime.native.provider import CONV
 from triton_dsl.runtime.native.torch_linear import is_unseen
@@ -101,12 +99,12 @@ def test_kernels_are_taken() -> None:
     )
 
 
-def test_what_no_kernel_can_do_is_left_to_pytorch() -> None:
+def test_windows_far_apart_and_images_without_any() -> None:
     x, trits = random_floats(1, 1, 4, 200), random_trits(2, 1, 1, 3)
-    far: Any = ((1, 1), (0, 0, 0, 0), (1, 65), 1)
-    assert torch_conv.convolve(x, pack(trits), (2, 1, 1, 3), None, None, *far) is None
     result = ternary_conv2d(x, pack(trits), trits.shape, dilation=(1, 65))
     check(result, x, trits, dilation=(1, 65))
+    none = torch_conv.convolve(x[..., :2], pack(trits), (2, 1, 1, 3), None, None, *NO_WINDOW)
+    assert none is None
     with pytest.raises(OptionError, match="a window of 1x3 does not fit into images"):
         ternary_conv2d(x[..., :2], pack(trits), trits.shape)
 
@@ -219,15 +217,18 @@ def test_threads_of_python_may_call_at_once() -> None:
     assert wrong == []
 
 
-def test_units_cover_every_geometry() -> None:
-    kind = KIND_NAMED["f32"]
-    row = ConvGeometry(4, 1, 100, 8, (1, 3), dilation=(1, 7))
-    assert (row.unit % 7, row.units) == (0, -(-86 // row.unit))
-    square = ConvGeometry(4, 20, 10, 8, (3, 3))
-    assert (square.unit, square.units) == (1, 18)
-    assert ConvGeometry(6, 20, 10, 6, (3, 3), groups=6).units == 6
-    with pytest.raises(OptionError, match="no kernel for a convolution"):
-        conv_provider()(ConvGeometry(4, 2, 2, 8, (3, 3)), kind)
+def test_weights_that_change_all_the_time_are_left_to_pytorch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch_conv, "_MOST_PROGRAMS", 2)
+    x = random_floats(1, 3, 5, 6)
+    taken: list[bool] = []
+    for _ in range(4):
+        trits = random_trits(2, 3, 2, 2)
+        weight = pack(trits)
+        taken.append(by_kernel(x, weight, trits) is not None)
+        check(ternary_conv2d(x, weight, trits.shape), x, trits)
+    assert taken == [True, True, False, False]
 
 
 def test_what_looks_sees_the_operator() -> None:
