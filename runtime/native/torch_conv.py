@@ -160,7 +160,9 @@ def convolve(
     inputs = [x.detach().contiguous().numpy()]
     if floats:
         given = ((scale, filters.ones), (bias, filters.zeros))
-        inputs += [default if v is None else float_vector(v).detach().numpy() for v, default in given]
+        inputs += [
+            default if v is None else float_vector(v).detach().numpy() for v, default in given
+        ]
     return torch.from_numpy(program.run(inputs)[0])
 
 

@@ -1,6 +1,6 @@
 """Floats as int8 digits: the scale of a row or an image, and the digits of scaled values.
 
-Not here: who is scaled together (`activations`, `conv_prepare`).
+Not here: who is scaled together (`activations`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The codes of a chunk of a panel are cut out of their bytes once, field by field, and then meet all
 rows, a few at a time. A short window, whose segments are a chunk together, goes through in one.
-Fields whose outputs nobody wants are left out. Not here: who calls this (`panel`, `conv_tiles`).
+Fields whose outputs nobody wants are left out. Not here: who calls this (`panel`).
 """
 
 from __future__ import annotations

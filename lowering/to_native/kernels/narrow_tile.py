@@ -5,7 +5,7 @@ product of pairs (`Recipe.pairs`) is added in 16 bits, and goes to the int32 res
 once a chunk: 64 steps of codes up to 2, whose sums are at least 64 · 2 · 2 · -128 = -2^15. A chunk
 of a panel stays in the first-level cache while all fields of its bytes are met. A few rows meet
 several fields at once, cut out by masks: an odd field then counts 4-fold, and its sums are divided
-exactly and passed on every 16 steps. Not here: who calls this (`panel`, `conv_tiles`).
+exactly and passed on every 16 steps. Not here: who calls this (`panel`).
 """
 
 from __future__ import annotations

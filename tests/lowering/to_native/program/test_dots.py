@@ -13,10 +13,11 @@ from torch.nn import functional
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.stages import run_stages
-from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.lowering.to_native.callables import native_program, traced_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
-from triton_dsl.lowering.to_native.target import native_stages
+from triton_dsl.lowering.to_native.target import NativeOptions, native_stages
 from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
@@ -171,3 +172,35 @@ def test_instructions(name: str, recipe: str, instruction: str) -> None:
     module, _ = _module(CASES[name])
     run_stages(module, native_stages(f"recipe={recipe}"), verify=False)
     assert instruction in str(module)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_channels_of_images_that_come_in_are_turned(size: int) -> None:
+    shape, outs = (12, 6, 7), 20
+    rng = np.random.default_rng(size)
+    x = rng.integers(-128, 128, (2, *shape)).astype(np.int8)
+    trits = rng.integers(-1, 2, (outs, 12, size, size)).astype(np.int8)
+    image, sums = "tensor<?x12x6x7xi8>", f"tensor<?x{outs}x6x7xi32>"
+    weight = f"tensor<{outs}x12x{size}x{size}x!ternary.trit>"
+    pad = size // 2
+    module = parse_module(
+        f"""
+func.func @forward(%x: {image}) -> {sums} {{
+  %w = ternary.parameter "w" : {weight}
+  %y = ternary.conv %x, %w {{strides = array<i64: 1, 1>, groups = 1 : i64,
+       padding = array<i64: {pad}, {pad}, {pad}, {pad}>, dilation = array<i64: 1, 1>}}
+       : {image}, {weight} -> {sums}
+  func.return %y : {sums}
+}}
+""",
+        "test",
+    )
+    store = ParameterStore()
+    store.add("w", pack_trits(trits))
+    attach_store(module, store)
+    program, trace = traced_program(module, NativeOptions(), 2)
+    assert "dots" in [step.what for step in trace.steps]
+    expected = functional.conv2d(
+        torch.tensor(x).double(), torch.tensor(trits).double(), padding=pad
+    )
+    np.testing.assert_array_equal(program(x), expected.numpy())
