@@ -7,6 +7,7 @@ The entry point `conv` of the group `triton_dsl.kernels`. Not here: what calls t
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32, i8
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -16,13 +17,16 @@ from ...dialects import ternary
 from ...dialects.parameters import store_of
 from ...dialects.shapes import DYNAMIC
 from ...ir.arrays import Array
+from ...runtime.native.abi.conv import Convolution
 from ...runtime.native.processor import host_features
 from ...runtime.native.program import NativeProgram, load_program
 from ...runtime.native.threads import OF_PYTORCH
-from ...runtime.native.torch_conv import Convolution, ConvProvider
 from .callables import program_content
 from .kernels.recipes import recipe_for
 from .target import NativeOptions
+
+if TYPE_CHECKING:
+    from ...runtime.native.torch_conv import ConvProvider
 
 
 def conv_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> ConvProvider:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...ir.arrays import Array
-from .abi.linear import Precision
+from .abi.conv import Convolution
 from .held import Contents, Held, digest_of
 from .program import NativeProgram
 from .provider import CONV
@@ -29,43 +29,6 @@ Ints = Sequence[int]
 _MOST_PROGRAMS = 64
 """Programs of one tensor of weights, and tensors for which one convolution is compiled: beyond,
 where sizes or weights seem to change all the time, PyTorch's way is taken."""
-
-
-class Convolution(NamedTuple):
-    """A convolution but for its weights.
-
-    Attributes:
-        image: channels, rows and columns.
-        shape: of the weights, [out, in / groups, rows, columns].
-        stride: for rows and columns.
-        padding: zeros above, to the left, below and to the right.
-        dilation: for rows and columns.
-        groups: parts that channels and outputs are divided in.
-        floats: whether images are float32, else int8.
-        precision: of float images.
-    """
-
-    image: tuple[int, ...]
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-    floats: bool
-    precision: Precision
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """Rows and columns of the result; less than one where no window fits."""
-        return tuple(
-            (self.image[1 + a] + self.padding[a] + self.padding[2 + a] - self._span(a))
-            // self.stride[a]
-            + 1
-            for a in (0, 1)
-        )
-
-    def _span(self, axis: int) -> int:
-        return self.dilation[axis] * (self.shape[2 + axis] - 1) + 1
 
 
 class ConvProvider(Protocol):

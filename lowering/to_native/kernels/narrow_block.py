@@ -1,8 +1,8 @@
 """Many rows of activations by panels, in sums of 16 bits: what `narrow_tile` is for a few rows.
 
 The codes of a chunk of a panel are cut out of their bytes once, field by field, and then meet all
-rows, a few at a time. A short window, whose segments are a chunk together, goes through in one.
-Fields whose outputs nobody wants are left out. Not here: who calls this (`panel`).
+rows, a few at a time. Fields whose outputs nobody wants are left out. Not here: who calls this
+(`panel`).
 """
 
 from __future__ import annotations
@@ -21,12 +21,9 @@ from .narrow_tile import CHUNK_BYTES, LOW, STEP_BYTES, Sums
 from .recipes import Recipe
 
 NARROW_BLOCK = "narrow_block"
-BLOCK_ARGUMENTS = (
-    *("weights", "x", "stride", "raw", "raw_stride"),
-    *("steps", "panels", "segments", "pitch", "rows", "outs"),
-)
-"""Those of `panel.TILE_ARGUMENTS`, the rows of activations, and how many of the outputs of the
-panels are wanted; results of others may or may not be written."""
+BLOCK_ARGUMENTS = ("weights", "x", "stride", "raw", "raw_stride", "steps", "rows", "outs")
+"""Those of `panel.TILE_ARGUMENTS` for one panel, the rows of activations, and how many of its
+outputs are wanted; results of others may or may not be written."""
 LEAST_ROWS, BLOCK_ROWS = 12, 48
 """Rows from which on cutting the codes out once is quicker, and the most that are done together."""
 
@@ -49,40 +46,27 @@ def _rows_name(rows: int) -> str:
 
 
 def _write_block() -> llvm.FuncOp:
-    code = Code(NARROW_BLOCK, [POINTER, POINTER, i64, POINTER, *[i64] * 7])
-    weights, x, stride, raw, raw_stride, steps, panels, segments, pitch, rows, outs = code.arguments
+    code = Code(NARROW_BLOCK, [POINTER, POINTER, i64, POINTER, *[i64] * 4])
+    weights, x, stride, raw, raw_stride, steps, rows, outs = code.arguments
     codes = code.stack(4 * CHUNK_BYTES)
     size = code.mul(steps, STEP_BYTES)
-    whole = code.mul(size, segments)
-    short = code.icmp("sle", whole, CHUNK_BYTES)
-    groups, size = code.select(short, 1, segments), code.select(short, whole, size)
-    inside = code.select(short, segments, 1)
-    with code.each(0, panels) as n:
-        start, target = code.at(weights, code.mul(n, whole)), code.at(raw, code.shl(n, 6), i32)
-        left = code.sub(outs, code.shl(n, 6))
-        fields = code.minimum(code.udiv(code.add(left, _FIELD_OUTS - 1), _FIELD_OUTS), 4)
-        with code.each(0, groups) as g:
-            line, here = code.at(x, code.mul(g, pitch)), code.at(start, code.mul(g, size))
-            # Sums of nothing are a chunk too.
-            with code.each(0, code.maximum(size, 1), CHUNK_BYTES) as first:
-                length = code.minimum(CHUNK_BYTES, code.sub(size, first))
-                count = code.select(short, steps, code.lshr(length, 6))
-                # Results begin with the first chunk.
-                kept = code.select(code.icmp("eq", code.or_(g, first), 0), 0, -1)
-                places = code.at(here, first), codes, code.at(line, code.lshr(first, 4)), stride
-                sizes = count, inside, pitch, rows, fields, kept
-                code.call(_CHUNK_NAME, *places, target, raw_stride, *sizes)
+    fields = code.minimum(code.udiv(code.add(outs, _FIELD_OUTS - 1), _FIELD_OUTS), 4)
+    # Sums of nothing are a chunk too.
+    with code.each(0, code.maximum(size, 1), CHUNK_BYTES) as first:
+        count = code.lshr(code.minimum(CHUNK_BYTES, code.sub(size, first)), 6)
+        # Results begin with the first chunk.
+        kept = code.select(code.icmp("eq", first, 0), 0, -1)
+        places = code.at(weights, first), codes, code.at(x, code.lshr(first, 4)), stride
+        code.call(_CHUNK_NAME, *places, raw, raw_stride, count, rows, fields, kept)
     return code.finish()
 
 
 def _write_chunk(recipe: Recipe) -> llvm.FuncOp:
-    """Steps of `segments` that follow each other in `weights`, at most a chunk together."""
-    code = Code(_CHUNK_NAME, [POINTER, POINTER, POINTER, i64, POINTER, *[i64] * 7])
-    weights, codes, x, stride, raw, raw_stride, steps, segments, pitch, *rest = code.arguments
-    rows, fields, kept = rest
+    """Steps that follow each other in `weights`, at most a chunk."""
+    code = Code(_CHUNK_NAME, [POINTER, POINTER, POINTER, i64, POINTER, *[i64] * 5])
+    weights, codes, x, stride, raw, raw_stride, steps, rows, fields, kept = code.arguments
     halves = vector(i16, 2 * recipe.lanes)
-    end = code.mul(code.mul(steps, segments), STEP_BYTES)
-    with code.each(0, end, recipe.width) as at:
+    with code.each(0, code.mul(steps, STEP_BYTES), recipe.width) as at:
         here = code.at(weights, at)
         packed = code.load(here, halves)
         code.prefetch(code.at(here, _AHEAD))
@@ -92,15 +76,15 @@ def _write_chunk(recipe: Recipe) -> llvm.FuncOp:
     with EvenTiles(code, rows, _MOST_ROWS).each() as (m, count):
         line, target = code.at(x, code.mul(m, stride)), code.at(raw, code.mul(m, raw_stride), i32)
         for wanted in code.cases(count, range(1, _MOST_ROWS + 1)):
-            sizes = steps, segments, pitch, fields, kept
-            code.call(_rows_name(wanted), codes, line, stride, target, raw_stride, *sizes)
+            places = codes, line, stride, target, raw_stride
+            code.call(_rows_name(wanted), *places, steps, fields, kept)
     return code.finish()
 
 
 def _write_rows(recipe: Recipe, rows: int) -> llvm.FuncOp:
     """Some rows by the codes of a chunk; `kept` is a mask of what the results hold before."""
-    code = Code(_rows_name(rows), [POINTER, POINTER, i64, POINTER, *[i64] * 6])
-    codes, x, stride, raw, raw_stride, steps, segments, pitch, fields, kept = code.arguments
+    code = Code(_rows_name(rows), [POINTER, POINTER, i64, POINTER, *[i64] * 4])
+    codes, x, stride, raw, raw_stride, steps, fields, kept = code.arguments
     sums = Sums(code, recipe)
     lines = [code.at(x, code.mul(stride, m)) for m in range(rows)]
     targets = [code.at(raw, code.mul(raw_stride, m), i32) for m in range(rows)]
@@ -119,17 +103,12 @@ def _write_rows(recipe: Recipe, rows: int) -> llvm.FuncOp:
 
     with code.each(0, fields) as p:
         field = code.at(codes, code.mul(p, CHUNK_BYTES))
-        with code.loop(0, segments, 1, [sums.zero] * (rows * len(registers))) as segment:
-            start = code.at(field, code.mul(segment.index, size))
-            moved = code.mul(segment.index, pitch)
-            here = [code.at(line, moved) for line in lines]
-            with code.loop(0, size, STEP_BYTES, segment.values) as step:
-                fours = code.lshr(step.index, 4)
-                values = [code.at(line, fours) for line in here]
-                step.values = meet(code.at(start, step.index), values, step.values)
-            segment.values = step.values
+        with code.loop(0, size, STEP_BYTES, [sums.zero] * (rows * len(registers))) as step:
+            fours = code.lshr(step.index, 4)
+            values = [code.at(line, fours) for line in lines]
+            step.values = meet(code.at(field, step.index), values, step.values)
         lane = code.mul(p, _FIELD_OUTS)
-        for k, total in enumerate(segment.values):
+        for k, total in enumerate(step.values):
             m, i = divmod(k, len(registers))
             place = code.at(code.at(targets[m], lane, i32), i * recipe.lanes, i32)
             before = code.and_(code.load(place, sums.fours), mask)

@@ -72,12 +72,11 @@ _PARTS = {1: _Part(4, 2), 2: _Part(4, 1), 3: _Part(1, 2), 4: _Part(1, 2)}
 
 def write_narrow_tile(recipe: Recipe, rows: int, name: str) -> llvm.FuncOp:
     """The function `name`, a tile of so many rows: see `panel.TILE_ARGUMENTS`."""
-    code = Code(name, [POINTER, POINTER, i64, POINTER, i64, i64, i64, i64, i64])
-    weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = code.arguments
+    code = Code(name, [POINTER, POINTER, i64, POINTER, i64, i64, i64])
+    weights, x, stride, raw, raw_stride, steps, panels = code.arguments
     lines = [code.at(x, code.mul(stride, m)) for m in range(rows)]
     targets = [code.at(raw, code.mul(raw_stride, m), i32) for m in range(rows)]
     size = code.mul(steps, STEP_BYTES)
-    panel_bytes = code.mul(segments, size)
     zero = code.constant(0, vector(i32, recipe.lanes))
     part = _PARTS[rows]
     with code.each(0, panels) as n:
@@ -85,17 +84,13 @@ def write_narrow_tile(recipe: Recipe, rows: int, name: str) -> llvm.FuncOp:
         for target in here:
             for lane in range(0, PANEL, recipe.lanes):
                 code.store(zero, code.at(target, lane, i32))
-        start = code.at(weights, code.mul(n, panel_bytes))
-        with code.each(0, segments) as s:
-            codes = code.at(start, code.mul(s, size))
-            moved = code.mul(s, pitch)
-            values = [code.at(line, moved) for line in lines]
-            with code.each(0, size, CHUNK_BYTES) as first:
-                end = code.minimum(size, code.add(first, CHUNK_BYTES))
-                for field in range(0, 4, part.fields):
-                    for place in range(0, STEP_BYTES, part.registers * recipe.width):
-                        meeting = _Meeting(code, recipe, part, field, place)
-                        meeting.write(codes, values, here, first, end)
+        codes = code.at(weights, code.mul(n, size))
+        with code.each(0, size, CHUNK_BYTES) as first:
+            end = code.minimum(size, code.add(first, CHUNK_BYTES))
+            for field in range(0, 4, part.fields):
+                for place in range(0, STEP_BYTES, part.registers * recipe.width):
+                    meeting = _Meeting(code, recipe, part, field, place)
+                    meeting.write(codes, lines, here, first, end)
     return code.finish()
 
 

@@ -6,15 +6,6 @@ the end. So four values of a row of activations, spread over a register, meet on
 weights four times. A tile is a few rows of activations by one panel, its sums in registers from the
 first value to the last; a few rows only take several steps at once, with sums of their own.
 
-The reduction of a tile runs over segments: pieces of activations of `4 · steps` bytes each that
-stand `pitch` bytes apart, while the weights of a panel follow each other without a gap. A linear
-layer is one segment. A convolution needs no copy of its windows: a row of a tile is one place of
-the output, and each row of the window is a segment of as many values as the kernel is wide times
-the channels, rounded up to whole steps. Where the weights of a step are padding they must hold the
-code u = 0, so that whatever activations stand there count nothing (a linear layer may pad with any
-code, as its padded activations are zero); the raw result is then Σ u·x over the true places, and
-the caller subtracts Σ x over these.
-
 Not here: a single row on row-major weights (`gemv`), tiles of matrix units (`matrix_tile`).
 """
 
@@ -42,21 +33,11 @@ STEP_BYTES = PANEL * STEP // 4
 BLOCK_BYTES, MOST_PANELS = 512 << 10, 16
 """Weights that all rows meet before the next are read, and the most panels of them."""
 
-TILE_ARGUMENTS = (
-    "weights",
-    "x",
-    "stride",
-    "raw",
-    "raw_stride",
-    "steps",
-    "panels",
-    "segments",
-    "pitch",
-)
-"""`weights`: panels, each of `segments · steps · STEP_BYTES` bytes. `x`: prepared activations in
-their natural order; row m starts `m · stride` bytes further, segment s `s · pitch` bytes further.
-`raw`: int32 results [rows, 64 · panels], rows `raw_stride` elements apart. The other arguments are
-int64. `segments · steps · STEP` is at most `MAX_INS`."""
+TILE_ARGUMENTS = ("weights", "x", "stride", "raw", "raw_stride", "steps", "panels")
+"""`weights`: panels, each of `steps · STEP_BYTES` bytes. `x`: prepared activations in their natural
+order, padded with zeros; row m starts `m · stride` bytes further. `raw`: int32 results [rows,
+64 · panels], rows `raw_stride` elements apart. The other arguments are int64. `steps · STEP` is at
+most `MAX_INS`."""
 
 
 def tile_name(rows: int) -> str:
@@ -93,31 +74,19 @@ class _Tile:
         return _Tile(rows, fields, max(1, min(4, recipe.chains // (rows * fields))))
 
 
-@dataclass(frozen=True)
-class _Reduction:
-    """Bytes of weights of a segment, the count of segments, bytes between their activations."""
-
-    size: SSAValue
-    segments: SSAValue
-    pitch: SSAValue
-
-
 def _write_tile(recipe: Recipe, rows: int) -> llvm.FuncOp:
     tile = _Tile.of(recipe, rows)
     quarter = PANEL // 4
-    kinds = [POINTER, POINTER, i64, POINTER, i64, i64, i64, i64, i64]
-    code = Code(tile_name(rows), kinds)
-    weights, x, stride, raw, raw_stride, steps, panels, segments, pitch = code.arguments
+    code = Code(tile_name(rows), [POINTER, POINTER, i64, POINTER, i64, i64, i64])
+    weights, x, stride, raw, raw_stride, steps, panels = code.arguments
     size = code.mul(steps, STEP_BYTES)
-    shape = _Reduction(size, segments, pitch)
-    panel_bytes = code.mul(segments, size)
     lines = [code.at(x, code.mul(stride, m)) for m in range(rows)]
     targets = [code.at(raw, code.mul(raw_stride, m), i32) for m in range(rows)]
     with code.each(0, panels) as n:
-        start = code.at(weights, code.mul(n, panel_bytes))
+        start = code.at(weights, code.mul(n, size))
         for first in range(0, 4, tile.fields):
             with code.each(0, STEP_BYTES, recipe.width) as offset:
-                sums = _sums(code, recipe, tile, first, code.at(start, offset), lines, shape)
+                sums = _sums(code, recipe, tile, first, code.at(start, offset), lines, size)
                 lane = code.add(code.shl(n, 6), code.lshr(offset, 2))
                 for m, target in enumerate(targets):
                     place = code.at(target, lane, i32)
@@ -134,35 +103,27 @@ def _sums(
     first: int,
     weights: SSAValue,
     lines: Sequence[SSAValue],
-    shape: _Reduction,
+    size: SSAValue,
 ) -> list[SSAValue]:
-    """Σ u·x of each row of activations and each field from `first`, over all segments."""
+    """Σ u·x of each row of activations and each field from `first`; `size` bytes of weights."""
     count = tile.rows * tile.fields
     together = tile.sets * STEP_BYTES
-    whole = code.and_(shape.size, -together) if tile.sets > 1 else shape.size
-
-    zeros = [code.constant(0, vector(i32, recipe.lanes))] * (count * tile.sets)
-    with code.loop(0, shape.segments, 1, zeros) as segment:
-        start = code.at(weights, code.mul(segment.index, shape.size))
-        moved = code.mul(segment.index, shape.pitch)
-        here = [code.at(line, moved) for line in lines]
-        sums = segment.values
-        spans = [(0, whole, tile.sets), (whole, shape.size, 1)][: 2 if tile.sets > 1 else 1]
-        for first_byte, end, sets in spans:
-            with code.loop(first_byte, end, sets * STEP_BYTES, sums) as step:
-                base = code.at(start, step.index)
-                # 64 bytes of weights a step stand against 4 values.
-                values = [code.at(line, code.lshr(step.index, 4)) for line in here]
-                result = list(step.values)
-                for i in range(sets):
-                    here_i = slice(i * count, (i + 1) * count)
-                    codes = code.at(base, i * STEP_BYTES)
-                    fours = [code.at(value, i * STEP) for value in values]
-                    result[here_i] = _step(code, recipe, tile, first, codes, fours, result[here_i])
-                step.values = result
-            sums = step.values
-        segment.values = sums
-    sums = segment.values
+    whole = code.and_(size, -together) if tile.sets > 1 else size
+    sums: Sequence[SSAValue] = [code.constant(0, vector(i32, recipe.lanes))] * (count * tile.sets)
+    spans = [(0, whole, tile.sets), (whole, size, 1)][: 2 if tile.sets > 1 else 1]
+    for first_byte, end, sets in spans:
+        with code.loop(first_byte, end, sets * STEP_BYTES, sums) as step:
+            base = code.at(weights, step.index)
+            # 64 bytes of weights a step stand against 4 values.
+            values = [code.at(line, code.lshr(step.index, 4)) for line in lines]
+            result = list(step.values)
+            for i in range(sets):
+                here = slice(i * count, (i + 1) * count)
+                codes = code.at(base, i * STEP_BYTES)
+                fours = [code.at(value, i * STEP) for value in values]
+                result[here] = _step(code, recipe, tile, first, codes, fours, result[here])
+            step.values = result
+        sums = step.values
     while len(sums) > count:
         half = len(sums) // 2
         sums = [code.add(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
@@ -258,7 +219,7 @@ def _vector_tile(code: Code, product: Product, here: _Place) -> None:
     wanted = code.minimum(code.add(here.column, code.shl(here.panels, 6)), product.end)
     line = (x, scratch.stride, raw, scratch.raw_stride(product.outs))
     for count in code.cases(here.rows, range(1, product.recipe.tile_rows // digits + 1)):
-        code.call(tile_name(count * digits), here.weights, *line, here.steps, here.panels, 1, 0)
+        code.call(tile_name(count * digits), here.weights, *line, here.steps, here.panels)
     product.finish(here.m, here.rows, here.column, wanted)
 
 
@@ -274,7 +235,7 @@ def _narrow_block(code: Code, product: Product, here: _Place) -> None:
         weights: SSAValue, x: SSAValue, raw: SSAValue, count: SSAValue, outs: SSAValue
     ) -> None:
         places = weights, x, product.scratch.stride, raw, PANEL
-        code.call(NARROW_BLOCK, *places, here.steps, 1, 1, 0, count, outs)
+        code.call(NARROW_BLOCK, *places, here.steps, count, outs)
 
     _each_panel(code, product, here, BLOCK_ROWS, write)
 
