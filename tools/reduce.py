@@ -124,7 +124,8 @@ def _run(arguments: argparse.Namespace) -> int:
     again = f"{arguments.test} {file}"
     if arguments.test is None:
         semantics = " --verify-semantics" if arguments.verify_semantics else ""
-        again = f"triton-opt {file} -p {shlex.quote(text)}{semantics}"
+        loads = "".join(f" --load {shlex.quote(path)}" for path in arguments.load)
+        again = f"triton-opt {file}{loads} -p {shlex.quote(text)}{semantics}"
     print(f"{TOOL}: fails again: {again}", file=sys.stderr)
     return 0
 

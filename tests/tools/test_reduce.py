@@ -1,5 +1,6 @@
 """`triton-reduce`: what is left fails in the same way, and is small."""
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -58,12 +59,9 @@ def left(name: str) -> list[str]:
 def test_a_pass_that_computes_something_else(capsys: pytest.CaptureFixture[str]) -> None:
     passes = ["--load", "p.py", "-p", "cse,wrong-tanh,dce"]
     assert reduce.main(["m.mlir", *passes, "--verify-semantics", "-o", "small.mlir"]) == 0
-    assert "fails again: triton-opt small.mlir -p wrong-tanh --verify-semantics" in (
-        capsys.readouterr().err
-    )
+    command = capsys.readouterr().err.partition("fails again: triton-opt ")[2]
     assert left("small.mlir") == ["tensor.tanh"]
-    again = ["small.mlir", "--load", "p.py", "-p", "wrong-tanh", "--verify-semantics"]
-    assert opt.main(again) == 1
+    assert opt.main(shlex.split(command)) == 1
     assert "pass 'wrong-tanh' changes the result" in capsys.readouterr().err
 
 

@@ -15,7 +15,8 @@ def explain(options: Explain) -> None:
     rows = explanations()
     code = None if options.code is None else options.code.strip("[]").upper()
     if code is not None and code not in rows:
-        raise OptionError(f"there is no code '{options.code}'{did_you_mean(code, rows)}")
+        near = did_you_mean(code, rows) or "; without a code all are listed"
+        raise OptionError(f"there is no code '{options.code}'{near}")
     if options.json:
         chosen = rows.values() if code is None else [rows[code]]
         print_json([_as_dict(row) for row in chosen])
