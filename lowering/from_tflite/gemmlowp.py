@@ -1,9 +1,9 @@
-"""Sigmoid and hyperbolic tangent of 16 bits, as the fixed-point library of LiteRT computes them.
+"""Functions that LiteRT computes with its fixed-point library, as tables.
 
-Tables of all 65,536 values, bit for bit those of `gemmlowp::logistic` and `gemmlowp::tanh`
-(fixedpoint/fixedpoint.h) on `FixedPoint<int16_t, n>`: an exponential of bits of the argument times
-a polynomial of four terms, then three steps of Newton's division. Values are held in int64, and
-wrap or saturate where those of 16 bits do.
+Sigmoid and hyperbolic tangent are tables of all 65,536 values, bit for bit those of
+`gemmlowp::logistic` and `gemmlowp::tanh` (fixedpoint/fixedpoint.h) on `FixedPoint<int16_t, n>`: an
+exponential of bits of the argument times a polynomial of four terms, then three steps of Newton's
+division. Values are held in int64, and wrap or saturate where those of 16 bits do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,13 @@ from functools import cache
 import numpy as np
 
 from ...ir.arrays import Array
+from ..problems import ProblemError
+from ..to_tflite.multipliers import multiplier_of
 
 _LOW, _HIGH = -(1 << 15), (1 << 15) - 1
+
+_ROOT_BITS = 20
+"""Behind the point of a root's inverse."""
 
 _FACTORS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401,
             4: 242}  # fmt: skip
@@ -33,6 +38,55 @@ def sigmoid_table(integer_bits: int) -> Array:
 def tanh_table(integer_bits: int) -> Array:
     """tanh(x) in 15 bits behind the point, int16, for x as in `sigmoid_table`."""
     return _table(integer_bits, is_tanh=True)
+
+
+def hard_swish_table(x: Array, scale: np.floating, result_scale: np.floating) -> Array:
+    """x·min(max(x + 3, 0), 6)/6 in steps of the result, as `HardSwish` of LiteRT has it, int64.
+
+    Args:
+        x: integers of 8 bits without their zero point.
+        scale: of their grid.
+        result_scale: of the result's, whose zero point is not added yet.
+
+    Raises:
+        ProblemError: the result's grid is 2^8 times finer, which the kernel does not take.
+    """
+    fine = scale * np.float32(1 / 128)
+    wide = x.astype(np.int64) << 7
+    factor, exponent = _short(fine / result_scale)
+    if exponent > 0:
+        raise ProblemError("the scale of its result is too small for LiteRT")
+    given = _product(wide, factor)
+    factor, power = _short(fine / np.float32(3 / 32768))
+    share = _times_power(wide, power - 1) if power > 0 else wide
+    share = _product(share, factor)
+    share = _times_power(share, 1 if power > 0 else power)
+    share = (share + (1 << 15)) >> 1
+    both = np.trunc(share * given / (1 << 15)).astype(np.int64)
+    return _times_power(np.clip(both, _LOW, _HIGH), exponent)
+
+
+def inverse_root_table(x: Array, scale: np.floating, result_scale: np.floating) -> Array:
+    """1/√x in steps of the result, as `RsqrtEvalQuantizedInt8` of LiteRT has it, int64.
+
+    Args:
+        x: integers of 8 bits without their zero point; those below 1 give the largest i32.
+        scale: of their grid.
+        result_scale: of the result's, whose zero point is not added yet.
+    """
+    roots = np.rint((1 << _ROOT_BITS) / np.sqrt(np.maximum(x, 1))).astype(np.int64)
+    factor = 1 / np.float64(np.sqrt(np.float32(scale)) * np.float32(result_scale))
+    multiplier, exponent = (int(n) for n in multiplier_of(np.asarray(factor)))
+    exponent -= _ROOT_BITS
+    steps = (roots << max(exponent, 0)) * multiplier + (1 << 30) >> 31
+    right = max(-exponent, 0)
+    return np.where(x < 1, (1 << 31) - 1, steps + (1 << right >> 1) >> right)
+
+
+def _short(factor: np.floating) -> tuple[int, int]:
+    """A multiplier of 15 bits and an exponent."""
+    multiplier, exponent = multiplier_of(np.asarray(factor, np.float64))
+    return min(_constant(int(multiplier)), _HIGH), int(exponent)
 
 
 @cache

@@ -12,8 +12,10 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
+from ...ir.arrays import Array
 from ..from_onnx.calls import element_type, tensor_of
 from ..problems import ProblemError
+from . import interpolation
 from .fixed_point import (
     activation_range,
     centred,
@@ -24,6 +26,7 @@ from .fixed_point import (
     real_values,
     rescaled,
 )
+from .gemmlowp import hard_swish_table
 from .model import Quantization, StoredTensor
 from .tflite_builder import Builder, Node, Results, Rule, is_real
 
@@ -146,25 +149,74 @@ def regridded(
     return rescaled(e, wide, factor, result.zero, element, bounds)
 
 
-def tabulated(rule: Rule) -> Rule:
-    """The integer form of a function of one number: a table of its 256 values.
+def tabulated(rule: Rule, wide: Callable[[Node], Array] | None = None) -> Rule:
+    """The integer form of a function of one number: a table of its values.
 
-    16 bits have no table: they go through floats.
+    Args:
+        rule: on real numbers.
+        wide: the 65,536 values of 16 bits that LiteRT has; without them, and with one rounding,
+            numbers of 16 bits go through floats.
     """
 
     def on_integers(e: Builder, node: Node) -> Results:
         element = tensor_type(node[0]).element_type
         low, high = grid_range(element)
-        if high - low != 255:
+        if high - low == 255:
+            steps = e.known(np.arange(low, high + 1), element)
+            table = tensor_of(through_floats(rule)(e, node.with_inputs([steps, *node.inputs[1:]])))
+        elif wide is None or element != node.element or e.rounding == "once":
             return through_floats(rule)(e, node)
-        steps = e.known(np.arange(low, high + 1), element)
-        table = tensor_of(through_floats(rule)(e, node.with_inputs([steps, *node.inputs[1:]])))
-        places = e.convert(node[0], i32)
-        if low:
-            places = e.add(tensor.SubOp(places, e.number(low, i32)))
-        return e.add(shapes.GatherRowsOp(table, places))
+        else:
+            table = e.known(wide(node), element)
+        return looked_up(e, table, node[0])
 
     return on_integers
+
+
+def looked_up(e: Builder, table: SSAValue, x: SSAValue) -> SSAValue:
+    """What a table of all values of an integer type, from the least on, has for x."""
+    low, places = grid_range(tensor_type(x).element_type)[0], e.convert(x, i32)
+    if low:
+        places = e.add(tensor.SubOp(places, e.number(low, i32)))
+    return e.add(shapes.GatherRowsOp(table, places))
+
+
+def fixed_table(coarse: Rule, table: Callable[[Array, np.floating, np.floating], Array]) -> Rule:
+    """The integer form of a function of 8 bits in LiteRT's fixed point.
+
+    Args:
+        coarse: the form of other integers.
+        table: steps of the result without its zero point, of integers without theirs and the scales
+            of both grids.
+    """
+
+    def rule(e: Builder, node: Node) -> Results:
+        scales, result = node.scales(0), node.result_scales()
+        low, high = grid_range(node.element)
+        if high - low != 255 or tensor_type(node[0]).element_type != node.element:
+            return coarse(e, node)
+        x = np.arange(low, high + 1) - scales.zero
+        steps = table(x, scales.scale[0], result.scale[0]) + result.zero
+        known = e.known(np.clip(steps, low, high).astype(np.int32), node.element)
+        return looked_up(e, known, node[0])
+
+    return rule
+
+
+def between(function: Callable[[Node], interpolation.Function]) -> Callable[[Node], Array]:
+    """The values of 16 bits of a function that LiteRT interpolates."""
+
+    def table(node: Node) -> Array:
+        scales, result = node.scales(0), node.result_scales()
+        if result.zero:
+            raise ProblemError("its 16-bit result has a zero point")
+        return interpolation.interpolated(function(node), _step(node), scales.zero, result.scale[0])
+
+    return table
+
+
+def _step(node: Node) -> np.floating:
+    return node.scales(0).scale[0]
 
 
 def through_floats(rule: Rule) -> Rule:
@@ -207,9 +259,17 @@ INTEGER: dict[str, Rule] = {
     "RELU6": _bounded(3),
     "RELU_N1_TO_1": _bounded(2),
     "LEAKY_RELU": _leaky_integers,
-    **{
-        name: tabulated(RULES[name])
-        for name in ("ELU", "GELU", "HARD_SWISH", "LOGISTIC", "RELU_0_TO_1", "TANH")
-    },
+    **{name: tabulated(RULES[name]) for name in ("ELU", "RELU_0_TO_1")},
+    "GELU": tabulated(
+        _gelu,
+        between(
+            lambda node: (
+                interpolation.gelu_by_tanh if node.flag("approximate") else interpolation.gelu
+            )
+        ),
+    ),
+    "HARD_SWISH": fixed_table(through_floats(RULES["HARD_SWISH"]), hard_swish_table),
+    "LOGISTIC": tabulated(RULES["LOGISTIC"], lambda node: interpolation.sigmoid(_step(node))),
+    "TANH": tabulated(RULES["TANH"], lambda node: interpolation.tanh(_step(node))),
 }
 """Those with an integer form, by the name of the operator; the others go through floats."""

@@ -8,9 +8,11 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
+from ...ir.arrays import Array
 from ..from_onnx.rules_elementwise import Binary
 from ..from_torch.rules_elementwise import whole_floor
 from ..problems import ProblemError
+from . import interpolation
 from .fixed_point import (
     activation_range,
     centred,
@@ -22,8 +24,22 @@ from .fixed_point import (
     rescaled_in_floats,
     shifted,
 )
-from .rules_activation import activated, formula, regridded, tabulated, unary
-from .tflite_builder import Builder, Node, Rule, is_real, like, standard
+from .gemmlowp import inverse_root_table
+from .interpolation import HIGH, LOW
+from .rules_activation import (
+    activated,
+    between,
+    fixed_table,
+    formula,
+    regridded,
+    tabulated,
+    through_floats,
+    unary,
+)
+from .tflite_builder import Builder, Node, Results, Rule, is_real, like, standard
+
+_SQUARE_BITS = 7
+"""By which the operands of a squared difference are finer than their scales."""
 
 
 def binary(kind: Binary) -> Rule:
@@ -78,17 +94,7 @@ def _sum(sign: int) -> Rule:
         fine = 15 if grid_range(element)[1] == 32767 else 20
         if has_float_kernel(e, element):
             return _weighted_sum(e, node, sign)
-        largest = 2.0 * max(float(s.scale[0]) for s in scales)
-        parts: list[SSAValue] = []
-        for index, grid in enumerate(scales):
-            factor = np.float64(grid.scale[0]) / largest
-            wide = centred(e, node[index], grid)
-            if e.rounding == "once":
-                parts.append(rescaled(e, wide, factor * 2.0**fine, 0, i32))
-            else:
-                # Apart, since both of the two roundings are of the shifted number.
-                shifted = e.add(tensor.MulOp(wide, e.number(1 << fine, wide)))
-                parts.append(rescaled(e, shifted, factor, 0, i32))
+        parts, largest = _on_fine_grid(e, node, fine)
         kind = tensor.AddOp if sign > 0 else tensor.SubOp
         total = e.add(kind(parts[0], parts[1]))
         factor = largest / (2.0**fine * np.float64(result.scale[0]))
@@ -96,6 +102,34 @@ def _sum(sign: int) -> Rule:
         return rescaled(e, total, factor, result.zero, element, bounds)
 
     return rule
+
+
+def _on_fine_grid(e: Builder, node: Node, fine: int) -> tuple[list[SSAValue], float]:
+    """Both operands in steps of the second number by 2^-fine: twice the larger scale."""
+    scales = [node.scales(0), node.scales(1)]
+    largest = 2.0 * max(float(s.scale[0]) for s in scales)
+    parts: list[SSAValue] = []
+    for index, grid in enumerate(scales):
+        factor = np.float64(grid.scale[0]) / largest
+        wide = centred(e, node[index], grid)
+        if e.rounding == "once":
+            parts.append(rescaled(e, wide, factor * 2.0**fine, 0, i32))
+        else:
+            # Apart, since both of the two roundings are of the shifted number.
+            shifted = e.add(tensor.MulOp(wide, e.number(1 << fine, wide)))
+            parts.append(rescaled(e, shifted, factor, 0, i32))
+    return parts, largest
+
+
+def _squared_difference(e: Builder, node: Node) -> Results:
+    """Both operands on one fine grid, then one rescaling of the square."""
+    if grid_range(node.element)[1] == HIGH:
+        return through_floats(RULES["SQUARED_DIFFERENCE"])(e, node)
+    parts, largest = _on_fine_grid(e, node, _SQUARE_BITS)
+    difference, result = e.add(tensor.SubOp(*parts)), node.result_scales()
+    factor = largest**2 / (2.0 ** (2 * _SQUARE_BITS) * np.float64(result.scale[0]))
+    square = e.add(tensor.MulOp(difference, difference))
+    return rescaled(e, square, factor, result.zero, node.element)
 
 
 def _weighted_sum(e: Builder, node: Node, sign: int) -> SSAValue:
@@ -189,9 +223,20 @@ def _squared(x: Formula) -> SSAValue:
 
 def _floored_root(e: Builder, node: Node) -> SSAValue:
     """The square root on the grid of its result, which LiteRT rounds down."""
-    (scale,) = node.result_scales().scale
-    steps = Formula(e, node[0]).of(tensor.SqrtOp) * float(np.float32(1) / np.float32(scale))
-    return (steps.of(tensor.FloorOp) * float(scale)).value
+    scale = float(node.result_scales().scale[0])
+    return ((Formula(e, node[0]).of(tensor.SqrtOp) / scale).of(tensor.FloorOp) * scale).value
+
+
+def _roots(node: Node) -> Array:
+    """`_floored_root` of all numbers of 16 bits; 0 of those below the zero point."""
+    scales, result = node.scales(0), node.result_scales()
+    x = np.arange(LOW, HIGH + 1) - scales.zero
+    real = np.sqrt(scales.scale[0] * np.maximum(x, 0).astype(np.float32)) / result.scale[0]
+    return np.minimum(np.floor(real) + result.zero, HIGH).astype(np.int16)
+
+
+def _result_step(node: Node) -> np.floating:
+    return node.result_scales().scale[0]
 
 
 INTEGER: dict[str, Rule] = {
@@ -203,12 +248,22 @@ INTEGER: dict[str, Rule] = {
     "QUANTIZE": _quantize,
     "SELECT": _where,
     "SELECT_V2": _where,
+    "SQUARED_DIFFERENCE": _squared_difference,
     "SUB": _sum(-1),
     **{
         name: tabulated(RULES[name])
-        for name in ("ABS", "CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "RSQRT", "SIGN",
-                     "SIN", "SQUARE")
+        for name in ("ABS", "CEIL", "COS", "FLOOR", "NEG", "ROUND", "SIGN", "SIN", "SQUARE")
     },
-    "SQRT": tabulated(_floored_root),
+    "EXP": tabulated(RULES["EXP"], between(lambda node: interpolation.exponential)),
+    "LOG": tabulated(
+        RULES["LOG"], between(lambda node: interpolation.logarithm(_result_step(node)))
+    ),
+    "RSQRT": fixed_table(
+        tabulated(
+            RULES["RSQRT"], between(lambda node: interpolation.inverse_root(_result_step(node)))
+        ),
+        inverse_root_table,
+    ),
+    "SQRT": tabulated(_floored_root, _roots),
 }  # fmt: skip
 """Those with an integer form, by the name of the operator; the others go through floats."""

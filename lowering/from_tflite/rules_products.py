@@ -303,9 +303,13 @@ def _batch_matmul(e: Builder, node: Node) -> SSAValue:
         if not node.is_quantized:
             return e.add(tensor.MatmulOp(e.convert(x, node.element), e.convert(y, node.element)))
         scales = [node.scales(0), node.scales(1), node.result_scales()]
-        sums = e.add(tensor.MatmulOp(centred(e, x, scales[0]), centred(e, y, scales[1])))
+        factors = [centred(e, x, scales[0]), centred(e, y, scales[1])]
         factor = np.float32(scales[0].scale[0]) * np.float32(scales[1].scale[0])
         factor = np.float64(factor) / np.float64(scales[2].scale[0])
+        if node.element == i16 and e.rounding != "once":
+            sums = e.add(tensor.MatmulOp(*(e.convert(part, i64) for part in factors)))
+            return rescaled_wide(e, sums, factor, grid_range(i16), i16, 0, bits=16)
+        sums = e.add(tensor.MatmulOp(*factors))
         return rescaled(e, sums, factor, scales[2].zero, node.element)
     if not is_real(y):
         y = real_values(e, y, node.scales(1))

@@ -9,6 +9,7 @@ from . import (
     rules_products,
     rules_reduction,
     rules_shape,
+    rules_softmax,
     rules_state,
     rules_window,
 )
@@ -39,6 +40,7 @@ INTEGER: dict[str, Rule] = {
     **rules_elementwise.INTEGER,
     **rules_reduction.INTEGER,
     **rules_window.INTEGER,
+    "SOFTMAX": rules_softmax.RULE,
 }
 """Operators on integers that stand for real numbers; those left out go through floats."""
 

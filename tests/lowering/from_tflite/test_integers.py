@@ -12,10 +12,12 @@ from xdsl.ir import Block
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx.assembly import assembled
 from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.from_tflite.fixed_point import RANGES, rescaled
 from triton_dsl.lowering.from_tflite.tflite_builder import Builder
+from triton_dsl.lowering.sources.tflite import TFLiteSource
 from triton_dsl.lowering.to_tflite.graph import Element
 
 IMAGE = (8, 5, 5, 6)
@@ -81,6 +83,53 @@ def test_functions_by_tables_and_floats(bench: Any, name: str, op: str) -> None:
     x = bench.tensor("x", IMAGE, element, bench.grid(0.03, zero))
     y = bench.tensor("y", IMAGE, element, grids.get(op, bench.grid(0.031, zero)))
     bench.check(op, [x], y, steps=1, **({"beta": 1.0} if op == "SOFTMAX" else {}))
+
+
+ALL = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)
+
+
+@pytest.mark.parametrize("scale", [2.3e-4, 2.0**-12, 2.0**-11, 7.1e-5])
+@pytest.mark.parametrize("op", ["EXP", "GELU", "LOG", "LOGISTIC", "RSQRT", "SQRT", "TANH"])
+def test_functions_of_all_numbers_of_16_bits(bench: Any, op: str, scale: float) -> None:
+    steps = {"LOGISTIC": 2.0**-15, "TANH": 2.0**-15, "RSQRT": scale**-0.5 / 40000, "LOG": 4e-4}
+    given = ALL[ALL >= 0] if op in ("RSQRT", "SQRT") else ALL
+    x = bench.tensor("x", given.shape, Element.INT16, bench.grid(scale))
+    y = bench.tensor("y", given.shape, Element.INT16, bench.grid(steps.get(op, scale * 0.83)))
+    bench.check(op, [x], y, given=[given], approximate=scale == 2.0**-12)
+
+
+@pytest.mark.parametrize(("scale", "width"), [(2.3e-4, 5), (2.0**-12, 1), (7.1e-5, 700)])
+def test_softmax_of_16_bits_on_every_engine(bench: Any, scale: float, width: int) -> None:
+    shape = (30, width)
+    x = bench.tensor("x", shape, Element.INT16, bench.grid(scale))
+    y = bench.tensor("y", shape, Element.INT16, bench.grid(2.0**-15))
+    bench.check("SOFTMAX", [x], y, beta=1.3)
+    data = bench.one_operator("SOFTMAX", [x], [y], {"beta": 1.3})
+    given = bench.values(x, 7)
+    (expected,) = bench.litert(data, [given])
+    for target in ("native", "onnx", "tflite"):
+        _, (got,), _ = run_target(from_tflite(data), target, [given])
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_functions_of_8_bits_in_fixed_point(bench: Any, seed: int) -> None:
+    random, i8 = np.random.default_rng(seed), Element.INT8
+    steps = np.arange(-128, 128, dtype=np.int8)
+
+    def grid(least: float, most: float, zero: int | None = None) -> Any:
+        centre = int(random.integers(-60, 60)) if zero is None else zero
+        return bench.grid(random.uniform(least, most), centre)
+
+    def port(name: str, how: Any) -> Any:
+        return bench.tensor(name, steps.shape, i8, how)
+
+    positive = [port("x", grid(1e-3, 0.1, -128)), port("y", grid(4e-3, 0.1, -128))]
+    bench.check("RSQRT", positive[:1], positive[1], given=[steps])
+    both = [port("x", grid(0.01, 0.1)), port("y", grid(0.01, 0.1))]
+    bench.check("HARD_SWISH", both[:1], both[1], given=[steps])
+    square = port("z", grid(0.01, 0.4, -128))
+    bench.check("SQUARED_DIFFERENCE", both, square, given=[steps, random.permutation(steps)])
 
 
 @pytest.mark.parametrize("scale", [0.031, 0.0078125])
@@ -213,6 +262,15 @@ def test_products_of_two_computed_matrices(bench: Any) -> None:
     y = bench.tensor("y", (2, 7, 4), i8, bench.grid(0.02, -5))
     z = bench.tensor("z", (2, 5, 4), i8, bench.grid(0.1, 1))
     bench.check("BATCH_MATMUL", [x, y], z, adjX=False, adjY=False)
+    fine = [
+        bench.tensor(name, shape, Element.INT16, bench.grid(scale))
+        for name, shape, scale in (
+            ("x", (2, 5, 7), 1e-4),
+            ("y", (2, 7, 4), 3e-4),
+            ("z", (2, 5, 4), 1e-3),
+        )
+    ]
+    bench.check("BATCH_MATMUL", fine[:2], fine[2], adjX=False, adjY=False)
 
 
 def test_comparisons_are_of_the_real_numbers(bench: Any) -> None:
@@ -302,3 +360,17 @@ def test_trits_below_a_bias_beyond_32_bits(bench: Any) -> None:
     inputs, y = layer(trits.reshape(4, 8), rows, (3, 4))
     module = bench.check("FULLY_CONNECTED", inputs, y, keepNumDims=False)
     assert any(op.name == "ternary.linear" for op in module.walk())
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8"])
+def test_sums_are_those_of_kernels_that_are_right(bench: Any, name: str) -> None:
+    element, zero = TYPES[name]
+    x = bench.tensor("x", (2, 4, 6), element, bench.grid(0.017, zero))
+    y = bench.tensor("y", (2, 6), element, bench.grid(0.025, zero))
+    axes = bench.constant(ints([1]))
+    bench.check("SUM", [x, axes], y, reference=False, keepDims=False)
+    source = TFLiteSource(bench.one_operator("SUM", [x, axes], [y], {"keepDims": False}))
+    (got,) = source.run([bench.values(x)])
+    assert "built-in" in source.engine
+    (expected,) = run_module(from_tflite(source.data), [bench.values(x)])
+    np.testing.assert_array_equal(got, expected)

@@ -1,0 +1,92 @@
+"""TFLite import of the softmax of 16-bit integers, in LiteRT's arithmetic (`SoftmaxInt16`).
+
+Exponentials of the distance to the largest number and the reciprocal of their sum are tables of
+straight lines; all numbers between have 15 bits behind the point. Not here: softmax of 8 bits,
+which goes through floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.dialects.builtin import i16, i32
+from xdsl.ir import SSAValue
+
+from ...dialects import tensor
+from ...dialects.tensor import shape as shapes
+from ...ir.arrays import Array
+from ..problems import ProblemError
+from ..to_tflite.multipliers import multiplier_of
+from .fixed_point import clamped, multiplied
+from .interpolation import HIGH, LOW, Function, exponential, interpolated
+from .rules_activation import RULES, looked_up, through_floats
+from .tflite_builder import Builder, Node, Results, Rule, standard
+
+_BITS = 15
+_LEAST = 10.0
+"""exp(-10) and less are 0."""
+
+_WIDEST = 30
+"""Bits of the largest sum; LiteRT adds in i32."""
+
+
+def _fine_softmax(e: Builder, node: Node) -> SSAValue:
+    """SOFTMAX along the last axis, i16; the result has 15 bits behind the point, as in LiteRT."""
+    x, step = node[0], np.float32(node.scales(0).scale[0])
+    if node.result_scales().zero:
+        raise ProblemError("its 16-bit result has a zero point")
+    axes = e.indices([e.rank(x) - 1])
+
+    def reduced(op: str, value: SSAValue) -> SSAValue:
+        return standard(e, op, [value, axes], keepdims=1)
+
+    wide = e.convert(x, i32)
+    below = e.add(tensor.SubOp(wide, reduced("ReduceMax", wide)))
+    real = float(step * np.float32(node.number("beta"))) / (_LEAST / (HIGH - LOW))
+    scaled = multiplied(e, below, *multiplier_of(np.asarray(real)), HIGH, (LOW, HIGH), i16)
+    powers = _looked_up(e, _table(exponential, _LEAST, HIGH), scaled)
+    total = reduced("ReduceSum", powers)
+    extra = _bits_above(e, total, axes)
+    sums = e.add(tensor.MulOp(total, _by(e, extra, lambda n: 1 << max(2 - n, 0))))
+    sums = e.add(tensor.AddOp(sums, _by(e, extra, lambda n: 1 << max(n - 2, 0) >> 1)))
+    sums = e.add(tensor.DivOp(sums, _by(e, extra, lambda n: 1 << max(n - 2, 0))))
+    place = e.add(tensor.SubOp(sums, e.number((1 << 16) + (1 << 15), i32)))
+    place = clamped(e, place, LOW, HIGH, i16)
+    inverse = _looked_up(e, _table(lambda x: 1 / (1 + x), 1.0, LOW), place)
+    product = e.add(tensor.MulOp(powers, inverse))
+    product = e.add(tensor.AddOp(product, _by(e, extra, lambda n: 1 << (_BITS + n - 2))))
+    result = e.add(tensor.DivOp(product, _by(e, extra, lambda n: 1 << (_BITS + n - 1))))
+    return clamped(e, result, 0, HIGH, node.element)
+
+
+def _integers(e: Builder, node: Node) -> Results:
+    fine = node.element == i16 and e.rounding != "once"
+    return (_fine_softmax if fine else through_floats(RULES["SOFTMAX"]))(e, node)
+
+
+def _table(function: Function, reach: float, zero: int) -> Array:
+    """All values of a function on a stretch of this length, twice a unit being 2^16."""
+    one = np.float64(HIGH - LOW)
+    return interpolated(function, np.float64(reach) / one, zero, np.float64(2) / one)
+
+
+def _looked_up(e: Builder, table: Array, x: SSAValue) -> SSAValue:
+    return e.convert(looked_up(e, e.known(table, i16), x), i32)
+
+
+def _bits_above(e: Builder, total: SSAValue, axes: SSAValue) -> SSAValue:
+    """How many bits a sum, at least 2^14, has above 15."""
+    powers = e.known(np.left_shift(np.int32(1), np.arange(_BITS, _WIDEST + 1, dtype=np.int32)))
+    reached = e.add(tensor.NotOp(e.add(tensor.CompareOp(total, powers, "lt"))))
+    return standard(e, "ReduceSum", [e.convert(reached, i32), axes], keepdims=1)
+
+
+def _by(e: Builder, count: SSAValue, power: Callable[[int], int]) -> SSAValue:
+    """A number for each count of bits above 15."""
+    values = np.asarray([power(n) for n in range(_WIDEST - _BITS + 2)], np.int32)
+    return e.add(shapes.GatherRowsOp(e.known(values, i32), count))
+
+
+RULE: Rule = _integers
+"""SOFTMAX of integers."""
