@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -17,7 +17,7 @@ from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
 from ..problems import ProblemError
-from .fixed_point import activation_range, clamped, grid_range
+from .fixed_point import activation_range, clamped, grid_range, rescaled_wide, shifted
 from .rules_activation import activated, regridded, through_floats
 from .rules_products import window
 from .tflite_builder import Builder, Node, Results, Rule, standard
@@ -171,7 +171,7 @@ ONE = 1 << 10
 
 
 def _resized_integers(e: Builder, node: Node) -> Results:
-    """RESIZE_BILINEAR of int8: weights of 10 bits, then one division, halves away from zero.
+    """RESIZE_BILINEAR of int8 and int16: weights of 10 bits, one division, halves away from zero.
 
     Others go through floats, as in LiteRT.
     Along each axis every new element is the sum of two, as LiteRT's `ResizeBilinearInteger` has it.
@@ -180,25 +180,27 @@ def _resized_integers(e: Builder, node: Node) -> Results:
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
     x = _image(e, node)
     wanted, image = e.int_list(node[1], "sizes"), static(e.sizes(x)[2:], "image")
-    if len(wanted) != 2 or min(wanted) < 1 or node.element != i8:
+    if len(wanted) != 2 or min(wanted) < 1 or node.element not in (i8, i16):
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
-    wide = e.convert(x, i32)
+    element = i32 if node.element == i8 else i64
+    wide = e.convert(x, element)
     for axis, (size, new) in enumerate(zip(image, wanted, strict=True)):
         counted(size * new)
         low, high, share = _neighbours(size, new, node)
         parts = [
             Formula(e, take(e, wide, 2 + axis, places))
-            * Formula(e, e.along(e.known(weights, i32), 2 + axis, 4))
+            * Formula(e, e.along(e.known(weights, element), 2 + axis, 4))
             for places, weights in ((low, ONE - share), (high, share))
         ]
         wide = (parts[0] + parts[1]).value
-    # Weights below 0 cancel: |x| stays below 2^8·2^20. A half less than zero moves below the half.
-    negative = e.convert(e.add(tensor.CompareOp(wide, e.number(0, i32), "lt")), i32)
+    # Weights below 0 cancel: |x| stays below 2^20 of the largest. A half less than zero moves below
+    # the half.
+    negative = e.convert(e.add(tensor.CompareOp(wide, e.number(0, wide), "lt")), element)
     moved = e.add(tensor.SubOp(wide, negative))
-    m, s = (e.known(np.asarray(value, np.int32), i32) for value in (1, 20))
-    least, most = grid_range(node.element)
-    result = e.add(tensor.RequantizeOp(moved, m, s, e.number(0, i32), axis=1, low=least, high=most))
-    return e.last(e.convert(result, node.element))
+    bounds = grid_range(node.element)
+    if node.element == i16:
+        return e.last(rescaled_wide(e, moved, 2.0**-20, bounds, i16, 1, bits=16))
+    return e.last(shifted(e, moved, 20, 0, node.element, bounds))
 
 
 def _neighbours(size: int, new: int, node: Node) -> tuple[Array, Array, Array]:
@@ -211,7 +213,7 @@ def _neighbours(size: int, new: int, node: Node) -> tuple[Array, Array, Array]:
         places = places + step // 2 - ONE // 2
     low = np.maximum(np.trunc(places / ONE).astype(np.int64), 0)
     high = np.minimum(np.trunc((places + ONE - 1) / ONE).astype(np.int64), size - 1)
-    return low, high, (places - ONE * low).astype(np.int32)
+    return low, high, (places - ONE * low).astype(np.int64)
 
 
 def _space_to_depth(e: Builder, node: Node) -> SSAValue:

@@ -34,7 +34,7 @@ def test_all_that_the_target_writes_is_read() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [("CONV_2D", "integers"), ("TANH", "table of 256 values"), ("PAD", "moved as they are"),
-     ("SOFTMAX", "through floats")],
+     ("LOG_SOFTMAX", "through floats")],
 )  # fmt: skip
 def test_arithmetic_of_integers(kind: str, expected: str) -> None:
     assert arithmetic(kind) == expected

@@ -39,9 +39,10 @@ def kind(request: pytest.FixtureRequest) -> tuple[Element, int]:
 
 @pytest.mark.parametrize("sizes", [(10, 13), (3, 2), (5, 5), (1, 9)])
 @pytest.mark.parametrize("centres", ["corner", "alignCorners", "halfPixelCenters"])
-def test_new_sizes(bench: Any, sizes: tuple[int, int], centres: str) -> None:
+@pytest.mark.parametrize("name", ["int8", "int16"])
+def test_new_sizes(bench: Any, name: str, sizes: tuple[int, int], centres: str) -> None:
     """Between neighbours, by weights of 10 bits."""
-    element, zero = TYPES["int8"]
+    element, zero = TYPES[name]
     how = bench.grid(0.02, zero)
     x = bench.tensor("x", (2, 5, 6, 3), element, how)
     y = bench.tensor("y", (2, *sizes, 3), element, how)
