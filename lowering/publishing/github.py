@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...ir.errors import BackendError, OptionError
+from ...ir.extras import needed
 from ...ir.seal import check_file
-from .sending import need, persistently, token_of, without
+from .sending import persistently, token_of, without
 
 _API = "https://api.github.com"
 _CHUNK = 1 << 20
@@ -55,9 +56,7 @@ def publish_to_github(
         BackendError: the token is refused, or GitHub (or what `GITHUB_API_URL` names) cannot be
             reached.
     """
-    need("httpx")
-    import httpx
-
+    httpx = needed("httpx", "httpx", "hub")
     path = Path(model_path)
     if not path.is_file():
         raise OptionError(f"'{path}' is no file; a model of several goes as a package")

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...ir.errors import BackendError, TritonError
+from ...ir.extras import needed
 from ..models import ExampleInputs, Model
 from ..packages.archive import SUFFIX
 from ..packages.building import build_package
 from ..packages.package import Package, load_package
 from ..weights import Weights
 from .card import model_card
-from .sending import need, persistently, token_of, without
+from .sending import persistently, token_of, without
 
 if TYPE_CHECKING:
     from torch import nn
@@ -60,7 +61,7 @@ def push_to_hub(
         BackendError: the token is refused, or the Hub cannot be reached.
         TritonError: the model cannot be packaged.
     """
-    need("huggingface_hub")
+    library = _library()
     secret = token_of(token, "HF_TOKEN", "the Hugging Face Hub")
     if isinstance(model, str | Path) and Path(model).suffix == ".tpk":
         model = load_package(model)
@@ -78,7 +79,7 @@ def push_to_hub(
     card = model_card(package, repo_id, tags)
     try:
         return persistently(
-            lambda: _push(package, card, repo_id, commit_message, private, secret),
+            lambda: _push(library, package, card, repo_id, commit_message, private, secret),
             _passes,
             attempts,
         )
@@ -110,13 +111,11 @@ def download(
     repo_id: str, revision: str = "main", token: str | None = None, *, attempts: int = 5
 ) -> Path:
     """The folder of a package of the Hub, in the library's cache; see `load_from_hub`."""
-    need("huggingface_hub")
-    import huggingface_hub
-
+    library = _library()
     given = token or os.environ.get("HF_TOKEN")
     secret = token_of(given, "HF_TOKEN", "the Hugging Face Hub") if given else None
     try:
-        api = huggingface_hub.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
+        api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
         return Path(
             persistently(
                 lambda: api.snapshot_download(repo_id, revision=revision), _passes, attempts
@@ -126,12 +125,14 @@ def download(
         raise BackendError(_told(error, repo_id, secret or "\0")) from None
 
 
-def _push(
-    package: Package, card: str, repo_id: str, message: str, private: bool, token: str
-) -> str:
-    import huggingface_hub
+def _library() -> Any:
+    return needed("huggingface_hub", "huggingface_hub", "hub")
 
-    api = huggingface_hub.HfApi(os.environ.get("HF_ENDPOINT"), token)
+
+def _push(
+    library: Any, package: Package, card: str, repo_id: str, message: str, private: bool, token: str
+) -> str:
+    api = library.HfApi(os.environ.get("HF_ENDPOINT"), token)
     api.create_repo(repo_id, private=private, exist_ok=True)
     manifest = f"{package.name}{SUFFIX}"
     stale = [
@@ -144,8 +145,8 @@ def _push(
         manifest: package.manifest_bytes,
         "README.md": card.encode(),
     }
-    added = [huggingface_hub.CommitOperationAdd(name, data) for name, data in contents.items()]
-    removed = [huggingface_hub.CommitOperationDelete(name) for name in stale]
+    added = [library.CommitOperationAdd(name, data) for name, data in contents.items()]
+    removed = [library.CommitOperationDelete(name) for name in stale]
     done = api.create_commit(repo_id, [*added, *removed], commit_message=message)
     return str(done.commit_url)
 

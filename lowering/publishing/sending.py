@@ -5,23 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import TypeVar
 
 from ...ir.errors import BackendError, first_line
-from ...ir.extras import install
 
 Result = TypeVar("Result")
-
-
-def need(package: str) -> None:
-    """Refuse to go on without a package of the extra `hub`.
-
-    Raises:
-        BackendError: it is missing.
-    """
-    if find_spec(package) is None:
-        raise BackendError(f"{package} is missing: {install('hub')}")
 
 
 def token_of(token: str | None, variable: str, service: str) -> str:

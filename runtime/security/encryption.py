@@ -14,12 +14,11 @@ import os
 import stat
 from collections.abc import Generator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...ir.errors import BackendError, IntegrityError, OptionError
-from ...ir.extras import install
+from ...ir.errors import IntegrityError, OptionError
+from ...ir.extras import needed
 
 MAGIC = b"triton-dsl encrypted 1\n"
 BLOCK = 1 << 20
@@ -186,9 +185,8 @@ def _bound(lines: bytes, index: int, is_last: bool) -> bytes:
 
 def _library() -> tuple[Any, Any]:
     """Key wrapping, and ciphers with tags."""
-    if find_spec("cryptography") is None:
-        raise BackendError(f"cryptography is missing: {install('secure')}")
-    from cryptography.hazmat.primitives import keywrap
-    from cryptography.hazmat.primitives.ciphers import aead
-
+    keywrap, aead = (
+        needed(f"cryptography.hazmat.primitives.{part}", "cryptography", "secure")
+        for part in ("keywrap", "ciphers.aead")
+    )
     return keywrap, aead

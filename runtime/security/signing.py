@@ -7,12 +7,10 @@ format. Not here: what the files hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-from ...ir.errors import BackendError, IntegrityError, OptionError, first_line
-from ...ir.extras import install
+from ...ir.errors import IntegrityError, OptionError, first_line
+from ...ir.extras import needed
 
 
 def sign(
@@ -38,7 +36,7 @@ def sign(
         OptionError: the key or the certificate cannot be used.
         BackendError: the package `model-signing` is missing.
     """
-    signing, _ = _library()
+    signing = needed("model_signing.signing", "model-signing", "secure")
     try:
         config = signing.Config()
         if certificate is None:
@@ -79,7 +77,7 @@ def verify_signature(
     """
     if (public_key is None) is not bool(authorities):
         raise OptionError("a signature is checked by a public key, or by authorities")
-    _, verifying = _library()
+    verifying = needed("model_signing.verifying", "model-signing", "secure")
     try:
         config = verifying.Config()
         if public_key is not None:
@@ -90,12 +88,3 @@ def verify_signature(
     except Exception as error:  # of files, of keys, of libraries below
         said = first_line(error)
         raise IntegrityError(f"'{path}' has no valid signature in '{signature}': {said}") from None
-
-
-def _library() -> tuple[Any, Any]:
-    """What signs, and what verifies."""
-    if find_spec("model_signing") is None:
-        raise BackendError(f"model-signing is missing: {install('secure')}")
-    from model_signing import signing, verifying
-
-    return signing, verifying

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ...ir.errors import BackendError, IntegrityError, OptionError
-
-if sys.platform != "win32":
-    import fcntl
 
 START = "0" * 64
 """What stands before the first line."""
@@ -51,7 +48,8 @@ class AuditLog:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._file = os.open(path, flags, 0o600)
             # Two that add lines to one chain would break it.
-            if sys.platform != "win32":
+            if os.name == "posix":
+                fcntl: Any = import_module("fcntl")  # Windows has none
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BackendError(f"audit log '{path}': another server writes it") from None

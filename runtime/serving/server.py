@@ -11,11 +11,10 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
-from ...ir.errors import BackendError, OptionError, TritonError
-from ...ir.extras import install
+from ...ir.errors import OptionError, TritonError
+from ...ir.extras import needed
 from ...ir.version import __version__
 from .batching import Busy, Limits
 from .models import Served
@@ -50,9 +49,8 @@ def application(
     Raises:
         BackendError: FastAPI or prometheus-client is missing.
     """
-    for package in ("fastapi", "prometheus_client"):
-        if find_spec(package) is None:
-            raise BackendError(f"{package} is missing: {install('serve')}")
+    needed("fastapi", "fastapi", "serve")
+    needed("prometheus_client", "prometheus_client", "serve")
     import fastapi
     import prometheus_client as prometheus
     from starlette.requests import ClientDisconnect

@@ -23,7 +23,15 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.arrays import Array
 from triton_dsl.ir.errors import BackendError
 from triton_dsl.lowering.conversion import convert_to_snn
-from triton_dsl.runtime import Limits, Loaded, Port, Served, Signature, TernaryBertTiny
+from triton_dsl.runtime import (
+    Limits,
+    Loaded,
+    Port,
+    Served,
+    Signature,
+    TernaryBertTiny,
+    TernaryLinear,
+)
 from triton_dsl.runtime.models.mobilenet import TernaryMobileNetV2
 from triton_dsl.runtime.models.small import TernaryCIFAR10Net, TernaryMNISTNet
 from triton_dsl.spiking import SpikingConfig, SpikingMLP
@@ -125,6 +133,17 @@ def stored(tmp: Path) -> bool:
     return torch.equal(again(X[:1]), model(X[:1]))
 
 
+def whole(tmp: Path) -> bool:
+    """A module as it is, without pickle of anything: its classes are named, and no others."""
+    safe, model = torch.serialization, perceptron()
+    torch.save(model, tmp / "model.pth")
+    names = safe.get_unsafe_globals_in_checkpoint(tmp / "model.pth")
+    assert {name.split(".")[0] for name in names} == {"torch", "triton_dsl"}
+    with safe.safe_globals([TernaryLinear, nn.Sequential, nn.ReLU, nn.Linear]):
+        again = torch.load(tmp / "model.pth")
+    return torch.equal(again(X), model(X))
+
+
 def targets(tmp: Path) -> bool:
     """One program for each of the targets of the overview."""
     weights = {"weights": np.eye(784, 10, dtype=np.int8), "bias": np.ones(10, np.float32)}
@@ -220,6 +239,7 @@ FEATURES: dict[str, Callable[[Path], Any]] = {
     "back ends generate, compile, optimise": lambda _: three_steps(),
     "mixed precision": lambda _: mixed(),
     "models for phones are stored": stored,
+    "whole modules are loaded by safe names": whole,
     "one program for every target": targets,
     "devices that are absent": lambda _: absent(),
     "the first device of a priority": lambda _: first_of_priority(),

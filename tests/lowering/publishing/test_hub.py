@@ -156,7 +156,7 @@ def test_refusals_say_what_to_do_and_never_the_token(
 
 
 def test_a_missing_library_is_told(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "find_spec", lambda name: None)  # pyright: ignore[reportUnknownArgumentType]
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(BackendError, match=r"huggingface_hub is missing: .*\[hub\]"):
         push_to_hub(program, "o/m")
 

@@ -229,7 +229,7 @@ def test_key_files(tmp_path: Path) -> None:
 
 
 def test_a_missing_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encryption, "find_spec", lambda name: None)  # pyright: ignore[reportUnknownArgumentType]
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.keywrap", None)
     with pytest.raises(BackendError, match=r"cryptography is missing: .*\[secure\]"):
         encrypt(b"", Key(bytes(32)))
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from triton_dsl.ir.errors import BackendError, IntegrityError, OptionError
-from triton_dsl.runtime.security import signing
 from triton_dsl.runtime.security.signing import sign, verify_signature
 from triton_dsl.tools import cli
 
@@ -146,7 +145,7 @@ def test_keys_that_are_none_and_missing_libraries_are_told(
         sign(model, tmp_path / "s", model)
     with pytest.raises(OptionError, match="cannot be signed"):
         sign(tmp_path / "none", tmp_path / "s", keys["signer.pem"])
-    monkeypatch.setattr(signing, "find_spec", lambda name: None)  # pyright: ignore[reportUnknownArgumentType]
+    monkeypatch.setitem(sys.modules, "model_signing.signing", None)
     with pytest.raises(BackendError, match=r"model-signing is missing: .*\[secure\]"):
         sign(model, tmp_path / "s", keys["signer.pem"])
 
