@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LONG = {"docs/backends.md", "docs/conversion.md", "docs/events.md", "docs/learning_rules.md"}
 """Pages whose Python trains or compiles for many seconds."""
 TUTORIALS = {page for page in doc_blocks.PAGES if page.startswith("docs/tutorials/")}
-BOTH = {"docs/import_pytorch.md", *TUTORIALS}
+BOTH = {"docs/import_pytorch.md", "docs/packages.md", *TUTORIALS}
 
 
 def pieces(kind: str) -> list[str]:
