@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from xdsl.dialects import comb, hw
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1
 from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -49,6 +49,15 @@ def row_values(
     return result | carry << sites | upper << (sites + 1)
 
 
+@lru_cache(maxsize=1 << 14)
+def _properties(
+    tables: tuple[int, ...], direct: tuple[int, ...], linked: tuple[int, ...]
+) -> dict[str, DenseArrayBase[IntegerType]]:
+    """Of a row; most rows are like another one."""
+    signed = [table - (table >> 63 << 64) for table in tables]
+    return {"tables": ints(signed), "direct": ints(direct), "linked": ints(linked)}
+
+
 @irdl_op_definition
 class RowOp(IRDLOperation):
     """A carry chain with a look-up table of six inputs and two outputs before each bit.
@@ -85,14 +94,10 @@ class RowOp(IRDLOperation):
         direct: Sequence[int],
         linked: Sequence[int],
     ) -> None:
-        signed = [table - (table >> 63 << 64) for table in tables]
-        super().__init__(
+        Operation.__init__(
+            self,
             operands=[inputs, carry],
-            properties={
-                "tables": DenseArrayBase.from_list(i64, signed),
-                "direct": ints(direct),
-                "linked": ints(linked),
-            },
+            properties=_properties(tuple(tables), tuple(direct), tuple(linked)),
             result_types=[IntegerType(len(tables) + 2)],
         )
 

@@ -8,12 +8,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i1
+from xdsl.dialects import comb, hw
+from xdsl.dialects.builtin import IntegerType, StringAttr, i1
 from xdsl.ir import Block, Operation, SSAValue
 
 from ....dialects.shapes import bit_width
 from ....passes.adder_graph.graph import width_of
+from . import ops
 from .pacing import Pacing
 from .signals import Wire
 
@@ -166,9 +167,9 @@ class Circuit:
 
     def register(self, value: SSAValue, name: str | None) -> SSAValue:
         """A register that takes `value` while the circuit is enabled."""
-        selection = comb.MuxOp(self.enable, value, value)
+        selection = ops.mux(self.enable, value, value)
         self.put(selection)
-        result = self.put(seq.CompRegOp(selection.result, self.clock), name)
+        result = self.put(ops.register(selection.result, self.clock), name)
         selection.operands[2] = result
         return result
 
@@ -185,13 +186,13 @@ class Circuit:
         ):
             return value
         width = bit_width(value.type) or 1
-        other = self.put(comb.XorOp([op.cond, self.constant(1, 1)]))
+        other = self.put(ops.alike(comb.XorOp, [op.cond, self.constant(1, 1)]))
         choices: list[SSAValue] = []
         for condition, choice in ((op.cond, op.true_value), (other, op.false_value)):
             if width > 1:
-                condition = self.put(comb.ReplicateOp(condition, IntegerType(width)))
-            choices.append(self.put(comb.AndOp([condition, choice])))
-        return self.put(comb.OrOp(choices))
+                condition = self.put(ops.replicate(condition, width))
+            choices.append(self.put(ops.alike(comb.AndOp, [condition, choice])))
+        return self.put(ops.alike(comb.OrOp, choices))
 
     def together(self, wires: Sequence[Wire], cost: float = 1) -> list[Wire]:
         """The wires in the first cycle that has room for an op of that cost (see `Pacing`)."""
@@ -224,23 +225,23 @@ class Circuit:
             top = self.extract(value, have - 1, 1) if have > 1 else value
             more = width - have
             if more > 1:
-                top = self.put(comb.ReplicateOp(top, IntegerType(more)))
+                top = self.put(ops.replicate(top, more))
         else:
             top = self.constant(0, width - have)
-        return self.put(comb.ConcatOp([top, value], IntegerType(width)))
+        return self.put(ops.concat([top, value], width))
 
     def extract(
         self, value: SSAValue, low_bit: int, width: int, name: str | None = None
     ) -> SSAValue:
         """So many bits from `low_bit` on."""
-        return self.put(comb.ExtractOp(value, IntegerAttr(low_bit, 32), IntegerType(width)), name)
+        return self.put(ops.extract(value, low_bit, width), name)
 
     def shifted(self, wire: Wire, places: int) -> Wire:
         """The wire's value · 2^places; no adder."""
         if not places:
             return wire
         zeros = self.constant(0, places)
-        value = self.put(comb.ConcatOp([wire.value, zeros], IntegerType(wire.width + places)))
+        value = self.put(ops.concat([wire.value, zeros], wire.width + places))
         low, high = wire.low << places, wire.high << places
         width = width_of(low, high)
         if width != wire.width + places:
@@ -258,7 +259,7 @@ class Circuit:
         if a.level or b.level:
             value = self._chained(operands, sign, width, name)
         else:
-            value = self.put(comb.AddOp(operands) if sign > 0 else comb.SubOp(*operands), name)
+            value = self.put(ops.alike(comb.AddOp if sign > 0 else comb.SubOp, operands), name)
         self.layer.adders += 1
         self.layer.adder_bits += width
         return self.made(value, low, high, [a, b], cost)
@@ -272,7 +273,7 @@ class Circuit:
             return self.row(first, [second], [], width, name)
         one = self.constant(1, 1)
         left, right = (self.concatenated([value, one], width + 1) for value in (first, second))
-        return self.extract(self.put(comb.SubOp(left, right)), 1, width, name)
+        return self.extract(self.put(ops.alike(comb.SubOp, [left, right])), 1, width, name)
 
     def compared(self, a: Wire, b: Wire, predicate: str) -> Wire:
         """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
@@ -316,7 +317,7 @@ class Circuit:
             else:
                 pair = [bit, reached]
                 name = self.name("is") if place == width - 1 else None
-                reached = self.put(comb.AndOp(pair) if asked else comb.OrOp(pair), name)
+                reached = self.put(ops.alike(comb.AndOp if asked else comb.OrOp, pair), name)
         assert reached is not None
         return reached
 
@@ -345,7 +346,7 @@ class Circuit:
         condition, yes, no = self.together([condition, yes, no], cost)
         width = width_of(*bounds)
         value = self.put(
-            comb.MuxOp(condition.value, self.bits(yes, width), self.bits(no, width)), name
+            ops.mux(condition.value, self.bits(yes, width), self.bits(no, width)), name
         )
         self.layer.mux_bits += width
         return self.made(value, *bounds, [condition, yes, no], cost)
@@ -354,7 +355,7 @@ class Circuit:
         """top · 2^width + low, for an unsigned `low` of at most `width` bits."""
         top, low = self.together([top, low], 0)
         parts = [top.value, self.bits(low, width)]
-        value = self.put(comb.ConcatOp(parts, IntegerType(top.width + width)), name)
+        value = self.put(ops.concat(parts, top.width + width), name)
         return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
 
     def start_of(self, wires: Sequence[Wire]) -> tuple[int, float]:
@@ -377,7 +378,7 @@ class Circuit:
         if key not in self._bits:
             if inverted:
                 plain = self.bit(value, index, inverted=False)
-                self._bits[key] = self.put(comb.XorOp([plain, self.constant(1, 1)]))
+                self._bits[key] = self.put(ops.alike(comb.XorOp, [plain, self.constant(1, 1)]))
             else:
                 self._bits[key] = value if value.type == i1 else self.extract(value, index, 1)
         return self._bits[key]
@@ -390,7 +391,7 @@ class Circuit:
         filled = [self.constant(0, missing), *parts] if missing else list(parts)
         if len(filled) == 1:
             return filled[0]
-        return self.put(comb.ConcatOp(filled, IntegerType(width)), name)
+        return self.put(ops.concat(filled, width), name)
 
     def row(
         self,
@@ -411,14 +412,14 @@ class Circuit:
         left = self.concatenated([first, *below], width + 1)
         right = self.concatenated([*second, *below], width + 1)
         ones = self.constant(-1, width + 1)
-        inverse = self.put(comb.XorOp([right, ones]))
-        return self.extract(self.put(comb.SubOp(left, inverse)), 1, width, name)
+        inverse = self.put(ops.alike(comb.XorOp, [right, ones]))
+        return self.extract(self.put(ops.alike(comb.SubOp, [left, inverse])), 1, width, name)
 
     def gathered(self, bits: Sequence[SSAValue], of: Sequence[Wire]) -> Wire:
         """Bits of one cycle as an unsigned number, the lowest first, made from the wires `of`."""
         value = bits[0]
         if len(bits) > 1:
-            value = self.put(comb.ConcatOp(list(reversed(bits)), IntegerType(len(bits))))
+            value = self.put(ops.concat(bits[::-1], len(bits)))
         return self.made(value, 0, (1 << len(bits)) - 1, of, 0)
 
     def number(self, value: int, like: Wire) -> Wire:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
+from . import ops
 from .circuit import Circuit
 from .popcounts import Plan, Planner
 from .signals import Signal, Wire
@@ -211,12 +212,12 @@ class ColumnSums:
         circuit = self.circuit
         if len(bits) == 1:
             return list(bits)
-        total = circuit.put(comb.XorOp(list(bits)), circuit.name("xor"))
+        total = circuit.put(ops.alike(comb.XorOp, bits), circuit.name("xor"))
         if len(bits) == 2:
-            return [total, circuit.put(comb.AndOp(list(bits)), circuit.name("both"))]
+            return [total, circuit.put(ops.alike(comb.AndOp, bits), circuit.name("both"))]
         a, b, c = bits
-        pairs = [circuit.put(comb.AndOp([x, y])) for x, y in ((a, b), (a, c), (b, c))]
-        return [total, circuit.put(comb.OrOp(pairs), circuit.name("most"))]
+        pairs = [circuit.put(ops.alike(comb.AndOp, [x, y])) for x, y in ((a, b), (a, c), (b, c))]
+        return [total, circuit.put(ops.alike(comb.OrOp, pairs), circuit.name("most"))]
 
 
 def compressed_sum(circuit: Circuit, plus: Sequence[Wire], minus: Sequence[Wire]) -> Signal:

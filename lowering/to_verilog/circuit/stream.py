@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType, StringAttr, i1
 from xdsl.ir import SSAValue
 
 from ....ir.printing import value_name
+from . import ops
 from .circuit import COMMENT
 from .framing import Framing
 from .loading import LOAD_OUTPUTS, Loader, Loads
@@ -61,7 +62,7 @@ class _StreamBody(ModuleBody):
         """Values in one, the first in the lowest bits, with zeros above."""
         above = [self.constant(0, missing)] if missing else []
         values = [*above, *reversed(parts)]
-        return self.put(comb.ConcatOp(values, IntegerType(self.bits_out)))
+        return self.put(ops.concat(values, self.bits_out))
 
     def module(self, name: str, comment: str, outputs: Sequence[SSAValue]) -> hw.HWModuleOp:
         """The module, with the values of its outputs."""
@@ -91,7 +92,7 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
         one = body.constant(1, 1)
         body.constant(0, 1)
         body.reset = body.inverse(body.reset_n, "reset")
-        free = comb.XorOp([one, one])
+        free = ops.alike(comb.XorOp, [one, one])
         advance = body.any_of(body.ready, body.put(free, "free"), name="advance")
         for step in range(1, latency + 1):
             valid = body.register(valid, advance, f"valid_{step}", 0)

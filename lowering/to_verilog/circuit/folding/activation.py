@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import comb
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
+from .. import ops
 from ..arithmetic import clamp, plain
 from ..signals import Signal, Wire
 from .channel_functions import Staircase
@@ -142,8 +142,8 @@ def _next_rest(body: SteppedBody, rest: Wire, divisor: Wire, place: int) -> Wire
         rest.high >> place,
     )
     bit = _is_positive(body, rest).value
-    sign = circuit.put(comb.ReplicateOp(bit, IntegerType(width)))
-    other = circuit.put(comb.XorOp([circuit.bits(divisor, width), sign]))
+    sign = circuit.put(ops.replicate(bit, width))
+    other = circuit.put(ops.alike(comb.XorOp, [circuit.bits(divisor, width), sign]))
     total = body.add(body.joined([bit, circuit.bits(upper, width)]), body.joined([bit, other]))
     parts = [body.extract(total, 1, width)]
     if place:

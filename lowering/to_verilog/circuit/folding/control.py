@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from .....dialects.shapes import bit_width
 from .....passes.adder_graph.graph import width_of
+from .. import ops
 from ..circuit import Circuit
 from ..memories import Memory, Style
 from ..pacing import Pacing
@@ -78,7 +79,7 @@ class SteppedBody(StageBody):
         self._waits = self.inverse(self.ready)
         # Registers need the enable first; what it depends on is known last. It is no inverted
         # signal: Yosys would give each register an inverter of its own.
-        self._free = comb.OrOp([one, one])
+        self._free = ops.alike(comb.OrOp, [one, one])
         self.enable = self.put(self._free, "enable")
         paced = pacing or replace(pacing, levels=1)
         self.circuit = Circuit(self.block, self.clock, self.enable, paced)

@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import comb
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
+from .. import ops
 from ..arrays import in_pairs
 from ..compressors import compressed_sum
 from ..memories import Style
@@ -120,9 +120,9 @@ class _Writer:
         column_ends = body.all_of(last_group, last_digit)
         word = self._chosen(beat, group, column_ends)
         if self.product.counts_negative:
-            type = IntegerType(self.folded.lanes * folding.simd * self.product.width)
-            top = self.circuit.put(comb.ReplicateOp(body.compare(digit.value, "eq", 0), type))
-            word = self.circuit.put(comb.XorOp([word, top]))
+            bits = self.folded.lanes * folding.simd * self.product.width
+            top = body.repeated(body.compare(digit.value, "eq", 0), bits)
+            word = self.circuit.put(ops.alike(comb.XorOp, [word, top]))
         chosen = body.register(word, body.enable, "chosen")
         last = body.flag(body.all_of(beat.busy, column_ends), "last")
         phase = self._phase(group, digit, last)
@@ -168,7 +168,7 @@ class _Writer:
             return word
         count = self.folded.selections.shape[1]
         tops = sum(1 << (i * width + width - 1) for i in range(count))
-        return circuit.put(comb.XorOp([word, circuit.constant(tops, count * width)]))
+        return circuit.put(ops.alike(comb.XorOp, [word, circuit.constant(tops, count * width)]))
 
     def _picked(
         self, words: list[SSAValue], beat: Beat, group: Wire, column_ends: SSAValue
@@ -224,20 +224,19 @@ class _Writer:
         circuit = self.circuit
         counts, negative = (circuit.extract(words, 2 * index + i, 1) for i in range(2))
         if wire.width > 1:
-            type = IntegerType(wire.width)
             counts, negative = (
-                circuit.put(comb.ReplicateOp(bit, type)) for bit in (counts, negative)
+                circuit.put(ops.replicate(bit, wire.width)) for bit in (counts, negative)
             )
-        signed = circuit.put(comb.XorOp([wire.value, negative]))
-        return circuit.put(comb.AndOp([signed, counts]), circuit.name("cell"))
+        signed = circuit.put(ops.alike(comb.XorOp, [wire.value, negative]))
+        return circuit.put(ops.alike(comb.AndOp, [signed, counts]), circuit.name("cell"))
 
     def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
         """An input where the bit of its weight is 1."""
         circuit = self.circuit
         bit = circuit.extract(words, index, 1)
         if wire.width > 1:
-            bit = circuit.put(comb.ReplicateOp(bit, IntegerType(wire.width)))
-        return circuit.put(comb.AndOp([wire.value, bit]), circuit.name("cell"))
+            bit = circuit.put(ops.replicate(bit, wire.width))
+        return circuit.put(ops.alike(comb.AndOp, [wire.value, bit]), circuit.name("cell"))
 
     def _total(self, cells: list[Wire]) -> Wire:
         circuit = self.circuit
@@ -287,7 +286,7 @@ class _Writer:
             start, lower = self._split_start(start, width, bits)
             before_it = total if lower is None else self._doubled(total, lower, phase, bits)
             before = body.select(phase.first.value, start, before_it)
-        body.drive(total, circuit.put(comb.AddOp([before, value])), body.enable)
+        body.drive(total, circuit.put(ops.alike(comb.AddOp, [before, value])), body.enable)
         circuit.layer.adders += 1
         circuit.layer.adder_bits += bits
         sums = total if bits == width else circuit.extract(total, 0, width)

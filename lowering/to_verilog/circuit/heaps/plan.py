@@ -29,7 +29,7 @@ TRIES = 24
 """Ways to sum each output, where there are few bits."""
 
 _BITS_OF_TRIES = 200_000
-"""Bits that are summed in all ways together, about; six ways at least."""
+"""Bits that are summed in all ways together, about; three ways at least."""
 
 FEWEST_BITS, MOST_BITS = 1_500, 150_000
 """Bits of all outputs that are planned: with fewer there is little to save, and a circuit of plain
@@ -186,7 +186,7 @@ def heap_plan(
     """
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
-        tries = min(TRIES, max(6, _BITS_OF_TRIES // max(bits, 1)))
+        tries = min(TRIES, max(3, _BITS_OF_TRIES // max(bits, 1)))
     return _Planner(matrix, inputs, exact, tries, sharing_levels).plan()
 
 
@@ -245,8 +245,9 @@ class _Planner:
         if not all(options):
             raise NoSumError
         least = self._flattened(tasks, options)
-        plans = [self._ending(least + more, tasks, options) for more in range(_MORE_LEVELS)]
-        return min(plans, key=lambda plan: plan.cost)
+        choices = [_ending(least + more, options) for more in range(_MORE_LEVELS)]
+        _, _, chosen = min(choices, key=lambda choice: choice[:2])
+        return self._placed(tasks, chosen)
 
     def _flattened(self, tasks: Sequence[_Task], options: list[list[Sum]]) -> int:
         """Try more ways for the outputs that all others would wait for; the levels needed then."""
@@ -259,11 +260,8 @@ class _Planner:
                 options[output] += self._options(tasks[output], output, again)
         return max(min(option.level for option in sums) for sums in options)
 
-    def _ending(
-        self, end: int, tasks: Sequence[_Task], options: Sequence[Sequence[Sum]]
-    ) -> HeapPlan:
-        """The plan of the cheapest sums of at most so many levels."""
-        chosen = [min((o for o in sums if o.level <= end), key=_cost) for sums in options]
+    def _placed(self, tasks: Sequence[_Task], chosen: Sequence[Sum]) -> HeapPlan:
+        """The plan with these sums."""
         words: list[Word] = []
         rows, base = list(self.rows), len(self.nets.levels)
         for sum, task in zip(chosen, tasks, strict=True):
@@ -340,6 +338,13 @@ class _Planner:
             total.waiting = waiting(total.rows, total.word, total.level)
             found.append(total)
         return found
+
+
+def _ending(end: int, options: Sequence[Sequence[Sum]]) -> tuple[float, int, list[Sum]]:
+    """About what the cheapest sums of at most so many levels cost, the levels, and the sums."""
+    chosen = [min((o for o in sums if o.level <= end), key=_cost) for sums in options]
+    waiting = sum((end - each.level) * len(each.word) for each in chosen)
+    return sum(map(_cost, chosen)) + REGISTER * waiting, end, chosen
 
 
 def _cost(sum: Sum) -> float:

@@ -7,9 +7,11 @@ there are (`plan`), what a row can do (`rows`).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .....dialects.fabric import INPUTS
 from .rows import FALSE_NET, TRUE, TRUE_NET, Nets, Row, RowWriter
 
 Heap = dict[int, list[int]]
@@ -94,18 +96,22 @@ def shape(heights: dict[int, int], start: int, top: int, atoms: int) -> tuple[Ch
     return chain, sites, taken - sites - linked - carry
 
 
+def _ordered(heap: Heap) -> None:
+    """Put the inverted bits of each weight first, as `_take` wants them."""
+    for bits in heap.values():
+        bits.sort(key=_is_plain)
+
+
+def _is_plain(literal: int) -> bool:
+    return not literal & 1
+
+
 def _take(bits: list[int], count: int, *, plain: bool) -> tuple[list[int], int | None]:
-    """So many bits, the inverted ones first, and before them one that is not inverted if wanted."""
-    extra = None
-    if plain:
-        for place in range(len(bits) - 1, -1, -1):
-            if not bits[place] & 1:
-                extra = bits.pop(place)
-                break
-    ordered = [literal for literal in bits if literal & 1]
-    ordered += [literal for literal in bits if not literal & 1]
-    bits[:] = ordered[count:]
-    return ordered[:count], extra
+    """So many of ordered bits, the inverted ones; and before them one that is not, if wanted."""
+    extra = bits.pop() if plain and bits and not bits[-1] & 1 else None
+    taken = bits[:count]
+    del bits[:count]
+    return taken, extra
 
 
 def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constant: int) -> Row:
@@ -117,12 +123,12 @@ def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constan
     start, extra = chain[0][1], None
     for index, (is_atom, weight) in enumerate(chain):
         bits, linked = heap[weight], writer.has_majority
-        if is_atom and not linked and all(literal & 1 for literal in bits):
+        if is_atom and not linked and bits[-1] & 1:
             # The sixth bit cannot be inverted.
             writer.ternary(_take(bits, 3, plain=False)[0])
             break
         if is_atom:
-            if not index and len(bits) >= 7 and sum(not b & 1 for b in bits) > 1:
+            if not index and len(bits) >= 7 and not bits[-2] & 1:
                 seventh = _take(bits, 0, plain=True)[1]
                 writer.carry_in = FALSE_NET if seventh is None else seventh >> 1
             writer.atom(*_take(bits, 5, plain=not linked))
@@ -163,6 +169,7 @@ def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
     while True:
         level = 1 + nets.level([literal for bits in heap.values() for literal in bits])
         given: Heap = {}
+        _ordered(heap)
         for weight in sorted(heap):
             while True:
                 chain, sites, saved = shape(_heights(heap), weight, 2 * _LONGEST, 0)
@@ -231,35 +238,41 @@ class Try:
         """The heap behind the rows of one level."""
         for bits in ready.values():
             self.chance.shuffle(bits)
+        _ordered(ready)
         given: Heap = {}
         while True:
-            whole = joined(ready, late, given)
-            if self._fits(whole):
-                return whole
-            chain = self._best(_heights(ready), _heights(whole), bool(given) or bool(late))
+            heights = _heights(ready)
+            whole = Counter(heights)
+            whole.update(_heights(late))
+            whole.update(_heights(given))
+            if max(whole.values(), default=0) <= INPUTS:
+                together = joined(ready, late, given)
+                if self._fits(together):
+                    return together
+            chain = self._best(heights, whole, bool(given) or bool(late))
             if chain is None:
-                return whole
+                return joined(ready, late, given)
             row = apply(self.nets, level, ready, chain, given, self.constant)
             self.rows.append((level, row))
             if row.carry_in == TRUE_NET:
                 self.constant -= 1 << chain[0][1]
 
-    def _best(self, heights: dict[int, int], whole: dict[int, int], relaxed: bool) -> Chain | None:
+    def _best(
+        self, heights: dict[int, int], whole: Mapping[int, int], relaxed: bool
+    ) -> Chain | None:
         """The row that saves most bits a site; a poor one only where nothing else happens."""
         options: list[tuple[float, int, int, Chain]] = []
         for weight in sorted(heights):
-            full, sites, saved = shape(heights, weight, self.width - 1, self.atoms)
+            whole_row = full, *_ = shape(heights, weight, self.width - 1, self.atoms)
             for end in range(1, len(full) + 1):
-                chain = full[:end]
+                chain, sites, saved = whole_row
                 if end < len(full):
                     if self.chance.random() < 0.5:
                         continue
-                    cut = {w: n for w, n in heights.items() if w <= chain[-1][1]}
+                    cut = {w: n for w, n in heights.items() if w <= full[end - 1][1]}
                     chain, sites, saved = shape(cut, weight, self.width - 1, self.atoms)
                     if chain != full[:end]:
                         continue
-                else:
-                    _, sites, saved = shape(heights, weight, self.width - 1, self.atoms)
                 if saved > 0:
                     worth = saved / sites - 0.02 * weight + 0.1 * self.chance.random()
                     options.append((worth, sites, saved, chain))
@@ -301,7 +314,10 @@ class Try:
             return word
         writer = RowWriter(self.nets, level)
         for weight in range(low, self.width):
-            bits, constant = list(heap.get(weight, ())), self.constant >> weight & 1
+            bits, constant = (
+                sorted(heap.get(weight, ()), key=_is_plain),
+                self.constant >> weight & 1,
+            )
             if weight == low and constant:
                 writer.carry_in, constant = TRUE_NET, 0
             linked = writer.has_majority

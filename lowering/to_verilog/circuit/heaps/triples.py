@@ -44,7 +44,7 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
     """
     result = Triples(left=matrix.copy(), heaps=[{} for _ in matrix.T])
     # For each first row about the most columns that it shares with two others: never too few.
-    bounds = [len(matrix.T)] * len(matrix)
+    bounds = np.full(len(matrix), len(matrix.T))
     while True:
         count, rows = _most_common(result.left != 0, bounds)
         if not count:
@@ -59,16 +59,17 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
         _share(result, rows, relations, nets, [given[row] for row in rows])
 
 
-def _most_common(present: NDArray[np.bool_], bounds: list[int]) -> tuple[int, list[int]]:
+def _most_common(present: NDArray[np.bool_], bounds: NDArray[np.int_]) -> tuple[int, list[int]]:
     """The three rows that meet in most columns, and in how many; the bounds become exact."""
     counts = present.astype(np.float32)
     exact: dict[int, list[int]] = {}
     while True:
-        first = max(range(len(bounds)), key=lambda row: (bounds[row], -row))
+        first = int(bounds.argmax())
         if first in exact or not bounds[first]:
-            return bounds[first], exact.get(first, [])
+            return int(bounds[first]), exact.get(first, [])
         beside = counts[first + 1 :, np.flatnonzero(present[first])]
-        meet = np.triu(beside @ beside.T, 1)
+        meet = beside @ beside.T
+        np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
         place = int(meet.argmax()) if meet.size else 0
         bounds[first] = int(meet.flat[place]) if meet.size else 0
         a, b = divmod(place, max(len(meet), 1))

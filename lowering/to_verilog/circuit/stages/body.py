@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, SymbolRefAttr, i1
+from xdsl.dialects.builtin import IntegerType, StringAttr, SymbolRefAttr, i1
 from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
 
 from .....dialects.shapes import bit_width
 from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
+from .. import ops
 from ..circuit import COMMENT, LayerCount, named
 from ..memories import Memory
 from ..modules import hw_module
@@ -91,28 +92,28 @@ class ModuleBody:
         """Whether all bits are 1."""
         if len(bits) == 1:
             return bits[0]
-        return self.put(comb.AndOp(list(bits)), name) if bits else self.constant(1, 1)
+        return self.put(ops.alike(comb.AndOp, bits), name) if bits else self.constant(1, 1)
 
     def any_of(self, *bits: SSAValue, name: str | None = None) -> SSAValue:
         """Whether a bit is 1."""
         if len(bits) == 1:
             return bits[0]
-        return self.put(comb.OrOp(list(bits)), name) if bits else self.constant(0, 1)
+        return self.put(ops.alike(comb.OrOp, bits), name) if bits else self.constant(0, 1)
 
     def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
         """Whether exactly one of two bits is 1."""
-        return self.put(comb.XorOp([a, b]))
+        return self.put(ops.alike(comb.XorOp, [a, b]))
 
     def inverse(self, value: SSAValue, name: str | None = None) -> SSAValue:
         """All bits the other way."""
         bits = bit_width(value.type) or 1
-        return self.put(comb.XorOp([value, self.constant(-1, bits)]), name)
+        return self.put(ops.alike(comb.XorOp, [value, self.constant(-1, bits)]), name)
 
     def select(
         self, condition: SSAValue, yes: SSAValue, no: SSAValue, name: str | None = None
     ) -> SSAValue:
         """`yes` where the condition is 1, else `no`."""
-        return self.put(comb.MuxOp(condition, yes, no), name)
+        return self.put(ops.mux(condition, yes, no), name)
 
     def compare(self, a: SSAValue, predicate: str, b: SSAValue | int) -> SSAValue:
         """A comparison: `eq`, `ne`; `ult`, `uge`, … of unsigned, `slt`, … of signed numbers."""
@@ -122,11 +123,11 @@ class ModuleBody:
     def add(self, a: SSAValue, b: SSAValue | int, name: str | None = None) -> SSAValue:
         """a + b in the bits of a."""
         other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
-        return self.put(comb.AddOp([a, other]), name)
+        return self.put(ops.alike(comb.AddOp, [a, other]), name)
 
     def extract(self, value: SSAValue, low: int, bits: int, name: str | None = None) -> SSAValue:
         """So many bits from `low` on."""
-        return self.put(comb.ExtractOp(value, IntegerAttr(low, 32), IntegerType(bits)), name)
+        return self.put(ops.extract(value, low, bits), name)
 
     def element(self, beat: SSAValue, layout: Layout, index: int) -> SSAValue:
         """An element of a beat."""
@@ -134,7 +135,7 @@ class ModuleBody:
 
     def repeated(self, bit: SSAValue, times: int) -> SSAValue:
         """A bit so many times."""
-        return bit if times == 1 else self.put(comb.ReplicateOp(bit, IntegerType(times)))
+        return bit if times == 1 else self.put(ops.replicate(bit, times))
 
     def resized(self, value: SSAValue, have: tuple[int, int], want: tuple[int, int]) -> SSAValue:
         """A number within the bounds `have` in the bits that the bounds `want` around them need."""
@@ -151,7 +152,7 @@ class ModuleBody:
         if len(values) == 1:
             return values[0]
         bits = sum(bit_width(value.type) or 0 for value in values)
-        return self.put(comb.ConcatOp(list(reversed(values)), IntegerType(bits)), name)
+        return self.put(ops.concat(values[::-1], bits), name)
 
     def state(
         self, bits: int, name: str, first: int | None = None, reset: SSAValue | None = None
@@ -161,7 +162,7 @@ class ModuleBody:
         when = reset or self.reset
         restart = None if first is None else (when, self.constant(first, bits))
         unknown = self.constant(0, bits)
-        op = seq.CompRegOp(unknown, self.clock, restart)
+        op = ops.register(unknown, self.clock, restart)
         self._states[op.data] = op
         self.register_bits += bits
         return named(op.data, name)
@@ -170,7 +171,7 @@ class ModuleBody:
         """What a register takes at the clock edge, where `enable` is 1."""
         op = self._states.pop(state)
         if enable is not None:
-            value = self.put(comb.MuxOp(enable, value, state))
+            value = self.put(ops.mux(enable, value, state))
         op.operands[0] = value
         self.block.add_op(op)
 

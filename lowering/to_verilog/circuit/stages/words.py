@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects import comb
 
+from .. import ops
 from ..circuit import LayerCount
 from ..framing import Framing
 from .body import StageBody
@@ -123,7 +124,7 @@ def _mark_stage(name: str, framing: Framing) -> Stage:
         here = body.repeated(body.inverse(last), missing)
         upper = body.extract(word, width - missing, missing)
         word = body.joined(
-            [body.extract(word, 0, width - missing), body.put(comb.AndOp([upper, here]))]
+            [body.extract(word, 0, width - missing), body.put(ops.alike(comb.AndOp, [upper, here]))]
         )
     data = body.joined([word, keep, ends])
     readies = goes, body.all_of(body.out_ready[0], last, has_word)
