@@ -81,6 +81,9 @@ class ChooseFoldingPass(ModulePass):
     """Options of `convert-ternary-to-hw` with which circuits are built, to compare with the goal;
     by formulas alone where it is not given."""
 
+    build: bool = False
+    """Leave the circuit that was compared with the goal, with `@forward` beside it."""
+
     def __post_init__(self) -> None:
         for option, value in (("target-fps", self.target_fps), ("lut-budget", self.lut_budget)):
             if value is not None and not 0 < value < float("inf"):
@@ -106,7 +109,8 @@ class ChooseFoldingPass(ModulePass):
         goal = Goal(cycles, self.lut_budget, float(self.clock))
         layers = [layer for _, layer in foldable]
         choices, circuit = self._chosen(ctx, op, layers, goal)
-        self._note(foldable, choices)
+        if circuit is None or not self.build:
+            self._note(foldable, choices)
         rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
         entries: dict[str, Attribute] = {
             "clock": FloatAttr(float(self.clock), f64),
@@ -121,19 +125,27 @@ class ChooseFoldingPass(ModulePass):
     def _chosen(
         self, ctx: Context, module: ModuleOp, layers: Sequence[FoldableLayer], goal: Goal
     ) -> tuple[list[Choice], Measured | None]:
-        """The choices, and the circuit where one was built."""
+        """The choices, and what the circuit takes where one was built; with `build` it is there."""
         forms = parsed_forms(self.folding)
         if self.circuit is None or (goal.cycles is None and goal.luts is None):
             return chosen(layers, forms, goal), None
-        conversion = conversion_pass(self.circuit)
+        conversion = replace(conversion_pass(self.circuit), keep_function=self.build)
+        latest: list[tuple[list[Choice], ModuleOp]] = []
 
-        def build(choices: Sequence[Choice]) -> Measured:
+        def build(choices: Sequence[Choice], *, sized: bool = goal.luts is not None) -> Measured:
             trial = module.clone()
             function = entry_function(trial, "forward")
             self._note(products(function, self.input_bits), choices)
-            return measured(ctx, trial, conversion)
+            # Of large circuits there is memory for one.
+            latest[:] = [([*choices], trial)] if self.build else []
+            return measured(ctx, trial, conversion, sized=sized)
 
-        return reached(layers, forms, goal, build)
+        choices, circuit = reached(layers, forms, goal, build)
+        if self.build:
+            if latest[0][0] != choices:
+                build(choices, sized=False)
+            _become(module, latest[0][1])
+        return choices, circuit
 
     def _note(
         self, foldable: Sequence[tuple[ProductOp, FoldableLayer]], choices: Sequence[Choice]
@@ -164,6 +176,16 @@ class ChooseFoldingPass(ModulePass):
             if isinstance(form, Folded) and layer.name in loaded:
                 form = replace(form, loadable=True)
             note_form(product, form)
+
+
+def _become(module: ModuleOp, other: ModuleOp) -> None:
+    """Let a module have what another one has, which is empty then."""
+    for op in list(module.body.block.ops):
+        module.body.block.erase_op(op)
+    for op in list(other.body.block.ops):
+        op.detach()
+        module.body.block.add_op(op)
+    module.attributes.update(other.attributes)
 
 
 def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:

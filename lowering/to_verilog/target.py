@@ -145,7 +145,10 @@ class VerilogTarget(Target[VerilogOptions]):
 
     def stages(self, options: VerilogOptions) -> Sequence[Stage]:
         """From tensors to `hw`, `comb` and `seq`."""
-        return (*integer_stages(options), *circuit_stages(options))
+        # The circuit that a goal is compared with is the one that is wanted.
+        built = options.target_fps is not None or options.lut_budget is not None
+        after = () if built else circuit_stages(options)
+        return (*integer_stages(options, build=built), *after)
 
     def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
         """Refuse a device that is not known before anything is compiled; keep the program for it.
@@ -277,13 +280,17 @@ class VerilogTarget(Target[VerilogOptions]):
         return folding_advice(choose, build, estimated, device) if choose(None) else ""
 
 
-def integer_stages(options: VerilogOptions) -> list[Stage]:
+def integer_stages(options: VerilogOptions, *, build: bool = False) -> list[Stage]:
     """The stages that make integers of a program and choose the forms of its products.
+
+    Args:
+        options: of the target.
+        build: whether a circuit that is made for the choice stays.
 
     Raises:
         OptionError: options contradict each other, or the device is not known.
     """
-    folding = _folding(options, circuit_options(options))
+    folding = _folding(options, circuit_options(options), build=build)
     return [*_before_folding(options), *([Stage("folding", folding)] if folding else [])]
 
 
@@ -355,7 +362,7 @@ def _quantization(options: VerilogOptions) -> str | None:
     )
 
 
-def _folding(options: VerilogOptions, circuit: str) -> str | None:
+def _folding(options: VerilogOptions, circuit: str, *, build: bool) -> str | None:
     """The pass that chooses forms of layers of circuits made so; `None` where all stay unrolled.
 
     Raises:
@@ -368,7 +375,7 @@ def _folding(options: VerilogOptions, circuit: str) -> str | None:
     if options.fold == "auto" and not goal_values:
         raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
     asked = goal_values or options.folding or _reloadable(options)
-    return _choice(options, circuit) if asked else None
+    return _choice(options, circuit, build=build) if asked else None
 
 
 def _reloadable(options: VerilogOptions) -> bool:
@@ -376,7 +383,7 @@ def _reloadable(options: VerilogOptions) -> bool:
     return options.reloadable not in (None, "", "false")
 
 
-def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
+def _choice(options: VerilogOptions, circuit: str | None = None, *, build: bool = False) -> str:
     """The pass with what the options say; by formulas alone where no circuit is made for it."""
     goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
     numbers = {name: value for name, value in goals.items() if value is not None}
@@ -391,6 +398,8 @@ def _choice(options: VerilogOptions, circuit: str | None = None) -> str:
         words.append(f'reloadable="{options.reloadable}"')
     if circuit is not None and numbers:
         words.append(f'circuit="{circuit}"')
+        if build:
+            words.append("build=true")
     return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
 
 

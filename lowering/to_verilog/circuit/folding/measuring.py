@@ -28,13 +28,13 @@ class Measured:
 
     Attributes:
         interval: cycles from frame to frame, exactly.
-        luts: look-up tables of all of it, by the estimate.
-        blocks: memories of 18 Kbit.
+        luts: look-up tables of all of it, by the estimate; 0 where nobody asks.
+        blocks: memories of 18 Kbit; likewise.
     """
 
     interval: int
-    luts: int
-    blocks: int
+    luts: int = 0
+    blocks: int = 0
 
     @property
     def area(self) -> int:
@@ -55,13 +55,16 @@ def conversion_pass(options: str) -> ConvertTernaryToHwPass:
     return conversion
 
 
-def measured(ctx: Context, module: ModuleOp, conversion: ConvertTernaryToHwPass) -> Measured:
+def measured(
+    ctx: Context, module: ModuleOp, conversion: ConvertTernaryToHwPass, *, sized: bool
+) -> Measured:
     """Build a circuit and measure it.
 
     Args:
         ctx: of the passes.
         module: the program, with forms; it becomes the circuit.
         conversion: how the circuit is made.
+        sized: whether its area is asked for.
 
     Raises:
         UnsupportedError: ops that cannot become hardware.
@@ -74,6 +77,8 @@ def measured(ctx: Context, module: ModuleOp, conversion: ConvertTernaryToHwPass)
     conversion.apply(ctx, module)
     noted = cast("DictionaryAttr", module.attributes[INTERFACE]).data
     name, interval = cast("StringAttr", noted["name"]), cast("IntegerAttr", noted["interval"])
+    if not sized:
+        return Measured(interval.value.data)
     family = next(family for family in FAMILIES if conversion.device.startswith(family))
     total = estimate(module, family, name.data, conversion.device).total
     return Measured(interval.value.data, total.luts, total.block_memories)

@@ -96,8 +96,8 @@ class _Reaching:
             allowed = min(allowed * cycles // circuit.interval, slowest - 1)
         assert best is not None
         raise OptionError(
-            f"a frame may take {cycles:,} cycles, and the circuit takes {best.interval:,} with "
-            f"{best.area:,} LUTs, because its stages wait for each other: the best found is "
+            f"a frame may take {cycles:,} cycles, and the circuit takes {best.interval:,}, because "
+            "its stages wait for each other: the best found is "
             f"{self.goal.rate(best.interval)}; raise the clock, lower target-fps, or give forms "
             "with folding"
         )

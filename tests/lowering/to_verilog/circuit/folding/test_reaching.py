@@ -63,7 +63,9 @@ def test_what_is_out_of_reach_is_told_with_numbers() -> None:
     def stuck(choices: Sequence[Choice]) -> Measured:
         return Measured(784, 100 + area_of(choices), 0)
 
-    with pytest.raises(OptionError, match="may take 500 cycles, and the circuit takes 784 with"):
+    with pytest.raises(
+        OptionError, match="may take 500 cycles, and the circuit takes 784, because"
+    ):
         reached(LAYERS, {}, Goal(500), stuck)
     build = circuits(1.5, 100, 1.0)
     _, best = reached(LAYERS, {}, Goal(luts=1500), build)
