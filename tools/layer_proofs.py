@@ -6,6 +6,7 @@ Not here: the plain form (`to_verilog.plain`), and how two modules are compared
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +17,14 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from ..ir.errors import UnsupportedError
+from ..lowering.to_verilog.formal import Port as StreamPort
+from ..lowering.to_verilog.formal import stream_properties
+from ..lowering.to_verilog.ip_core import ports_of
 from ..lowering.to_verilog.layer_circuits import LayerCircuit
 from ..lowering.to_verilog.plain import PlainForm, plain_form
 from ..lowering.to_verilog.printer import modules
 from ..runtime.verilog_equivalence import Registers, check_provers, prove_equal
+from ..runtime.verilog_properties import prove_assertions
 
 MOST_BITS = 10_000
 """Bits of adders in the plain form of layers that are tried."""
@@ -35,7 +40,7 @@ class Proof:
 
     Attributes:
         equal: whether the layer is right for every input; `None` where that is not known.
-        reason: why not, in words; empty where it is known.
+        reason: why not, in words; where it is proved how far, empty for every input at any time.
         seconds: that it took.
     """
 
@@ -46,7 +51,8 @@ class Proof:
     def __str__(self) -> str:
         if self.equal is None:
             return self.reason
-        return f"{'proved' if self.equal else 'REFUTED'} in {self.seconds:.1f} s"
+        what = f" ({self.reason})" if self.reason else ""
+        return f"{'proved' if self.equal else 'REFUTED'}{what} in {self.seconds:.1f} s"
 
 
 def prove_layer(circuit: LayerCircuit, seconds: float, time: Time = "function") -> Proof:
@@ -62,7 +68,7 @@ def prove_layer(circuit: LayerCircuit, seconds: float, time: Time = "function") 
     """
     check_provers()
     if circuit.interface.staged:
-        return Proof(None, "not tried: it has several stages", 0.0)
+        return _prove_stages(circuit, seconds)
     try:
         form = plain_form(circuit.layer.module, circuit.interface)
     except UnsupportedError as error:
@@ -87,6 +93,115 @@ def prove_layer(circuit: LayerCircuit, seconds: float, time: Time = "function") 
         )
     reason = f"undecided in {seconds:g} s" if outcome.equal is None else ""
     return Proof(outcome.equal, reason, round(outcome.seconds, 3))
+
+
+def _prove_stages(circuit: LayerCircuit, seconds: float) -> Proof:
+    """That no frame is lost or changes while it waits, for all time; and for the first frames of
+    layers on vectors that they are right, with waits of sender and receiver in any cycle."""
+    interface = circuit.interface
+    top = next(m for m in modules(circuit.hardware) if m.sym_name.data == interface.name)
+    assert isinstance(top, hw.HWModuleOp)
+    ports = ports_of(top)
+    about = stream_properties(interface, ports)
+    files = {**circuit.rtl, f"{about.name}.v": about.text}
+    cycles = interface.latency + interface.interval + 2
+    spent, said = 0.0, f"handshake undecided in {seconds:g} s"
+    with TemporaryDirectory() as folder:
+        control = prove_assertions(
+            files, about.harness, Path(folder), seconds=seconds / 3, defines=["CONTROL_ALONE"]
+        )
+        spent = control.seconds
+        if control.holds is None:
+            control = prove_assertions(
+                files, about.harness, Path(folder), seconds=seconds / 4, cycles=cycles
+            )
+            spent += control.seconds
+        if control.holds is False:
+            return Proof(False, "", round(spent, 3))
+        if control.holds:
+            lasts = "all time" if spent == control.seconds else f"{cycles} cycles"
+            said = f"handshake for {lasts}"
+        try:
+            form = plain_form(circuit.layer.module, interface)
+        except UnsupportedError as error:
+            return Proof(None, f"{said}; no plain form of {error.problems[0][0]}", round(spent, 3))
+        if interface.beats_in != 1 or interface.beats_out != 1 or form.bits > MOST_BITS:
+            return Proof(None, f"{said}; results not tried", round(spent, 3))
+        checks = {**circuit.rtl, "frames.v": _frames(circuit, form, ports)}
+        first = prove_assertions(
+            checks, "frames", Path(folder), seconds=seconds - spent, cycles=cycles
+        )
+    spent += first.seconds
+    if first.holds is False or not (first.holds and control.holds):
+        more = f"{said}; results undecided" if first.holds is None else said
+        return Proof(None if first.holds is not False else False, more, round(spent, 3))
+    return Proof(True, f"{said}, results for {cycles} cycles", round(spent, 3))
+
+
+_FRAMES = """\
+module frames (
+{given}
+);
+{wires}  {name} circuit ({all});
+  wire [{top}:0] x = s_axis_tdata[{top}:0], near;
+  near_form near_i (.x(x), .y(near));
+  wire [{end}:0] wanted;
+  plain_form form_i (.x(x), .y(wanted));
+  wire [{end}:0] result = {{{result}}};
+  reg started = 0, waits = 0;
+  reg [{top}:0] before = 0;
+  reg [1:0] came = 0, left = 0;
+  reg [{end}:0] first = 0, second = 0;
+  wire takes = aresetn && s_axis_tvalid && s_axis_tready;
+  wire leaves = aresetn && m_axis_tvalid && m_axis_tready;
+  always @(posedge aclk) begin
+    started <= 1;
+    waits <= aresetn && s_axis_tvalid && !s_axis_tready;
+    before <= x;
+    if (takes && came == 0) first <= wanted;
+    if (takes && came == 1) second <= wanted;
+    if (takes && came != 2) came <= came + 1;
+    if (leaves && left != 2) left <= left + 1;
+  end
+  always @* begin
+    assume (aresetn == started);
+    assume (near == x);
+    if (waits) assume (s_axis_tvalid && x == before);
+    if (aresetn && m_axis_tvalid && left == 0) assert (came != 0 && result == first);
+    if (aresetn && m_axis_tvalid && left == 1) assert (came == 2 && result == second);
+  end
+endmodule
+"""
+
+
+def _frames(circuit: LayerCircuit, form: PlainForm, ports: Sequence[StreamPort]) -> str:
+    """The circuit beside its plain form, for the first two frames."""
+    interface = circuit.interface
+    parts: list[str] = []
+    wanted, low = iter(form.widths), 0
+    for port in interface.outputs:
+        for least, width in zip(port.low, port.widths, strict=True):
+            sign = f"m_axis_tdata[{low + width - 1}]" if least < 0 else "1'b0"
+            missing = next(wanted) - width
+            parts.append(f"{{{{{missing}{{{sign}}}}}, m_axis_tdata[{low} +: {width}]}}")
+            low += width
+
+    def declared(word: str, is_input: bool) -> list[str]:
+        return [
+            f"  {word} {'' if bits == 1 else f'[{bits - 1}:0] '}{name}"
+            for name, given, bits in ports
+            if given == is_input
+        ]
+
+    return form.text + _FRAMES.format(
+        given=",\n".join(declared("input wire", True)),
+        wires="".join(f"{line};\n" for line in declared("wire", False)),
+        name=interface.name,
+        all=", ".join(f".{name}({name})" for name, _, _ in ports),
+        top=sum(sum(port.widths) for port in interface.inputs) - 1,
+        end=sum(form.widths) - 1,
+        result=", ".join(reversed(parts)),
+    )
 
 
 def is_pipeline(module: ModuleOp, name: str, latency: int) -> bool:

@@ -1,8 +1,8 @@
 """Memories as Verilog that synthesis infers: an array with registered reads; small ROMs as a case.
 
-What a memory is made of stands there as an attribute. Of a case Yosys takes the statement's,
-`logic` (without one it makes blocks of large ones, as measured), Vivado that of the register,
-`distributed`.
+What a memory is made of stands there as an attribute (`tools`). Of a case Yosys takes the
+statement's, `logic` (without one it makes blocks of large ones, as measured), others that of the
+register.
 
 The words of a ROM stand in the text, so that a design in one file is whole. Not here: what a memory
 is and who uses it (`to_verilog.circuit.memories`).
@@ -11,6 +11,7 @@ is and who uses it (`to_verilog.circuit.memories`).
 from __future__ import annotations
 
 from .circuit.memories import Memory
+from .tools import Tool, attribute
 
 _LOGIC_ROM = """\
 // ROM of {depth} words of {width} bits, in logic; a word comes one cycle after its address.
@@ -18,11 +19,11 @@ module {name} (
   input wire clock,
   input wire enable,
   input wire {address}address,
-  (* rom_style = "distributed" *) output reg {word}data
+  {register_style}output reg {word}data
 );
   always @(posedge clock)
     if (enable)
-      (* rom_style = "logic" *) case (address)
+      {case_style}case (address)
 {cases}
       endcase
 endmodule
@@ -36,8 +37,7 @@ module {name} (
   input wire {address}address,
   output reg {word}data
 );
-  (* rom_style = "{style}" *)
-  reg {word}words [0:{last}];
+  {style}reg {word}words [0:{last}];
   initial begin
 {contents}
   end
@@ -57,8 +57,7 @@ module {name} (
   input wire {address}read_address,
   output reg {word}read_data
 );
-  (* ram_style = "{style}" *)
-  reg {word}words [0:{last}];
+  {style}reg {word}words [0:{last}];
 {initial}  always @(posedge clock) begin
     if (write_enable) words[write_address] <= write_data;
     if (read_enable) read_data <= words[read_address];
@@ -67,12 +66,13 @@ endmodule
 """
 
 
-def memory_text(memory: Memory, name: str, *, in_tables: bool = True) -> str:
+def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True) -> str:
     """The module of a memory, called so.
 
     Args:
         memory: which.
         name: of its module.
+        tool: whose attributes there are.
         in_tables: whether look-up tables can be memories, see `Memory.made_of`.
     """
     style = memory.made_of(in_tables=in_tables)
@@ -94,7 +94,9 @@ def memory_text(memory: Memory, name: str, *, in_tables: bool = True) -> str:
         last=memory.depth - 1,
         address=_range(memory.address_width),
         word=_range(memory.width),
-        style=style,
+        style=attribute((tool.ram if memory.kind == "ram" else tool.rom).get(style, "")),
+        register_style=attribute(tool.case_register),
+        case_style=attribute(tool.case),
         contents=contents,
         cases=cases,
         begins=begins,

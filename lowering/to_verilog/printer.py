@@ -22,6 +22,7 @@ from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
 from .memories import memory_text
 from .rows import row_module, row_parameters
+from .tools import TOOLS, Tool, ToolName, attribute
 
 HardwareModule = hw.HWModuleOp | hw.HWModuleExternOp
 """A module with a body, or one that is declared: a memory."""
@@ -60,11 +61,14 @@ def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog")
     unsupported.raise_if_any()
 
 
-def verilog(module: HardwareModule, *, memory_in_tables: bool = True) -> str:
+def verilog(
+    module: HardwareModule, tool: ToolName = "vivado", *, memory_in_tables: bool = True
+) -> str:
     """One module as text.
 
     Args:
         module: the module.
+        tool: whose attributes the text has, see `tools`.
         memory_in_tables: see `memory_text`.
 
     Raises:
@@ -74,13 +78,15 @@ def verilog(module: HardwareModule, *, memory_in_tables: bool = True) -> str:
     if isinstance(module, hw.HWModuleExternOp):
         memory = memory_of(module)
         assert memory is not None
-        return memory_text(memory, module.sym_name.data, in_tables=memory_in_tables)
-    return _Printer(module).text()
+        name = module.sym_name.data
+        return memory_text(memory, name, TOOLS[tool], in_tables=memory_in_tables)
+    return _Printer(module, TOOLS[tool]).text()
 
 
 class _Printer:
-    def __init__(self, module: hw.HWModuleOp) -> None:
+    def __init__(self, module: hw.HWModuleOp, tool: Tool) -> None:
         self.module = module
+        self.apart = attribute(tool.apart)
         self.ports = module.module_type.ports.data
         self.names = Names(KEYWORDS)
         self.row = f"{module.sym_name.data}_row"
@@ -189,7 +195,7 @@ class _Printer:
     def _write_register(self, op: seq.CompRegOp) -> None:
         name = self.of[op.data].text
         if op.data not in self.early:
-            apart = '(* keep, shreg_extract = "no" *) ' if APART in op.attributes else ""
+            apart = self.apart if APART in op.attributes else ""
             self.lines.append(f"  {apart}reg {_range(op.data.type)}{name};")
         enable = ""
         value = op.input

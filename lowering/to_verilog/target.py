@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
@@ -29,6 +30,7 @@ from .estimate.devices import Device, check_fits, find_device
 from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
 from .folding import ProductForm, folding_markdown, noted_folding
+from .formal import formal_files, register_properties, stream_properties
 from .host_files import Weights, driver_files, noted_weights
 from .interface import Interface, Record, frames_of, noted_interface, shaped
 from .ip_core import Core, core_files, ports_of
@@ -36,6 +38,7 @@ from .printer import check_printable, modules, verilog
 from .project import Project, project_files
 from .report import json_text, markdown, report
 from .testbench import vector_files
+from .tools import ToolName, tool_of
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,9 @@ class VerilogOptions(TargetOptions):
     stream_width: int | None = option(
         None, "bits of a word of the streams, 8 to 1024; by default a word is a beat"
     )
+    tool: Literal["vivado", "quartus", "yosys", "lattice", "none"] | None = option(
+        None, "whose attributes and forms of sums it has; by default that for the device"
+    )
     board: str | None = option(
         None, "where it goes with a serial port: ulx3s-25, ulx3s-85, icebreaker, hx8k-breakout"
     )
@@ -98,6 +104,9 @@ class VerilogOptions(TargetOptions):
     )
     reloadable: str | None = option(
         None, "folded layers whose weights can be loaded at run time: true, or fc1;fc2"
+    )
+    formal: bool = option(
+        False, "properties of the ports for provers, as modules to bind, and SymbiYosys' scripts"
     )
     ip: bool = option(
         False, "an IP core with AXI4-Lite registers, for Vivado and PYNQ; words of 32 bits"
@@ -190,8 +199,8 @@ class VerilogTarget(Target[VerilogOptions]):
         if device is not None:
             where = f"circuit '{interface.name}'"
             check_fits(size, device, where, lambda: self._advice(options, size, device))
-        in_tables = size.family.distributed_bits > 0
-        texts = {m.sym_name.data: verilog(m, memory_in_tables=in_tables) for m in hardware}
+        in_tables, tool = size.family.distributed_bits > 0, _tool(options)
+        texts = {m.sym_name.data: verilog(m, tool, memory_in_tables=in_tables) for m in hardware}
         folding = noted_folding(module)
         data = report(interface, size, device, options.clock)
         data |= {"folding": folding, "left_out": left_out(module)}
@@ -209,10 +218,15 @@ class VerilogTarget(Target[VerilogOptions]):
         board = _board(options)
         files |= project_files(_project(interface, [*texts], size, device, board))
         weights = noted_weights(module, texts, interface.loads)
+        if options.formal:
+            outermost = hardware[-1]
+            assert isinstance(outermost, hw.HWModuleOp)
+            about = stream_properties(interface, ports_of(outermost))
+            files |= formal_files(about, [f"rtl/{name}.v" for name in texts])
         if board is not None:
             files |= self._serial(module, interface, board)
         if options.ip:
-            files |= self._core(module, interface, [*texts], size, device, weights)
+            files |= self._core(module, interface, [*texts], size, device, weights, options.formal)
         contents = {name: text.encode() for name, text in files.items()}
         contents |= weights.files() if weights else {}
         if board is not None and options.bitstream:
@@ -242,6 +256,7 @@ class VerilogTarget(Target[VerilogOptions]):
         size: Estimate,
         device: Device | None,
         weights: Weights | None,
+        formal: bool,
     ) -> dict[str, str]:
         """The IP core around a circuit."""
         name = f"{interface.name}_axi"
@@ -254,6 +269,8 @@ class VerilogTarget(Target[VerilogOptions]):
         text = {f"ip/{name}.v": verilog(core)}
         files = [*(f"rtl/{source}.v" for source in sources), *text]
         map = registers(loadable=loads is not None)
+        if formal:
+            text |= formal_files(register_properties(name, ports_of(core)), files)
         about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device, map)
         return text | core_files(about) | driver_files() | axi_test_files(interface)
 
@@ -313,7 +330,10 @@ def circuit_options(options: VerilogOptions) -> str:
     if _board(options) is not None:
         width = 8
     word = "" if width is None else f" stream-width={width}"
-    return f"pipeline={options.pipeline} {_search_options(options)}{bits}{clock}{grade}{word}"
+    search = _search_options(options)
+    tool = _tool(options)
+    plain = " plain-sums=true" if tool not in ("vivado", "yosys") else ""
+    return f"pipeline={options.pipeline} {search}{bits}{clock}{grade}{word}{plain}"
 
 
 def _search_options(options: VerilogOptions) -> str:
@@ -445,6 +465,12 @@ def _device(options: VerilogOptions) -> Device | None:
     if board is not None:
         return board.device
     return None if options.device is None else find_device(options.device)
+
+
+def _tool(options: VerilogOptions) -> ToolName:
+    """Whose attributes and forms of sums the Verilog has."""
+    device = _device(options)
+    return tool_of(options.tool, device.family if device else None)
 
 
 def _board(options: VerilogOptions) -> Board | None:

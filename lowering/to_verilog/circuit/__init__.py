@@ -96,6 +96,9 @@ class ConvertTernaryToHwPass(ModulePass):
     stream_width: int | None = None
     """Bits of a word of the streams, 8 to 1,024 and a power of two; by default a word is a beat."""
 
+    plain_sums: bool = False
+    """Write sums of sums of one cycle as sums: most tools keep them apart or make them smaller."""
+
     keep_function: bool = False
     """Leave `@forward` beside the circuit, as what a test compares with."""
 
@@ -147,7 +150,7 @@ class ConvertTernaryToHwPass(ModulePass):
         """What makes the circuit of a program whose products are additions by now."""
         function = entry_function(module, "forward")
         clock = None if self.clock is None else float(self.clock)
-        pacing = Pacing(self.pipeline, clock, self.device)
+        pacing = Pacing(self.pipeline, clock, self.device, self.plain_sums)
         search = Search(self.cost, float(self.time_budget), self.max_depth)
         options = BuildOptions(pacing, search, self.stream_width or 0)
         return Conversion(module, function, self.input_bits, options)

@@ -256,7 +256,7 @@ class Circuit:
         cost = self.pacing.cost("add", width)
         a, b = self.together([a, b], cost)
         operands = self.bits(a, width), self.bits(b, width)
-        if a.level or b.level:
+        if (a.level or b.level) and self.pacing.keeps_sums_apart:
             value = self._chained(operands, sign, width, name)
         else:
             value = self.put(ops.alike(comb.AddOp if sign > 0 else comb.SubOp, operands), name)

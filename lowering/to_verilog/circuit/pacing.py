@@ -50,11 +50,13 @@ class Pacing:
             `clock`.
         clock: in MHz: as few registers as let no path take longer than its period.
         device: the family whose delays count, and whose look-up tables the circuit is made for.
+        plain_sums: whether synthesis may merge sums of sums of one cycle.
     """
 
     levels: int = 1
     clock: float | None = None
     device: str = DEVICE
+    plain_sums: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.levels) or self.clock is not None
@@ -63,6 +65,12 @@ class Pacing:
     def is_every_level(self) -> bool:
         """Whether there is a register behind each adder."""
         return self.clock is None and self.levels == 1
+
+    @property
+    def keeps_sums_apart(self) -> bool:
+        """Whether sums of sums of one cycle are written so that Yosys does not merge them: on ECP5
+        the merged ones are smaller, as measured."""
+        return not self.plain_sums and self.device != "ecp5"
 
     @cached_property
     def limit(self) -> float:

@@ -9,6 +9,7 @@ import pytest
 
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory, Style, memory_of
 from triton_dsl.lowering.to_verilog.memories import memory_text
+from triton_dsl.lowering.to_verilog.tools import TOOLS
 
 RequireTool = Callable[[str, str], str]
 MEMORIES = [
@@ -61,7 +62,9 @@ def test_no_tool_warns(
     memory: Memory, tool: str, tmp_path: Path, require_tool: RequireTool
 ) -> None:
     require_tool(tool, f"apt-get install {tool}")
-    (tmp_path / f"{memory.symbol}.v").write_text(memory_text(memory, memory.symbol))
+    (tmp_path / f"{memory.symbol}.v").write_text(
+        memory_text(memory, memory.symbol, TOOLS["vivado"])
+    )
     command = [*LINTS[tool], f"{memory.symbol}.v"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
@@ -73,7 +76,7 @@ def test_every_memory_is_found_in_a_device(
     memory: Memory, tmp_path: Path, require_tool: RequireTool
 ) -> None:
     require_tool("yosys", "apt-get install yosys")
-    (tmp_path / "memory.v").write_text(memory_text(memory, memory.symbol))
+    (tmp_path / "memory.v").write_text(memory_text(memory, memory.symbol, TOOLS["vivado"]))
     command = ["yosys", "-p", "synth_xilinx -family xcup -noiopad", "memory.v"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -88,8 +91,8 @@ def test_words_come_one_cycle_later(
     ram, rom = Memory.ram(5, 7, style), Memory.rom([11, 22, 33, 44, 55], 7, style)
     text = (
         BENCH.format(ram=ram.symbol, rom=rom.symbol)
-        + memory_text(ram, ram.symbol)
-        + memory_text(rom, rom.symbol)
+        + memory_text(ram, ram.symbol, TOOLS["none"])
+        + memory_text(rom, rom.symbol, TOOLS["none"])
     )
     (tmp_path / "bench.v").write_text(text)
     iverilog, vvp = shutil.which("iverilog"), shutil.which("vvp")

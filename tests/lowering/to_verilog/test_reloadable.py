@@ -142,7 +142,10 @@ def pieces(artifact: Artifact) -> list[str]:
 
 
 @pytest.mark.usefixtures("iverilog")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n == "convolution" else []) for n in CASES],
+)
 def test_another_model_in_the_same_circuit(name: str, program: Program, tmp_path: Path) -> None:
     make, options = CASES[name]
     one, other = (compiled(make(program, seed), **options) for seed in (1, 2))
