@@ -1,6 +1,6 @@
-"""ONNX import of images read at computed places: `GridSample`.
+"""ONNX import of images read at computed places, and of such places: `GridSample`, `AffineGrid`.
 
-The definition is that of the standard, version 22; images have two axes.
+The definitions are those of the standard, version 22; images that are read have two axes.
 """
 
 from __future__ import annotations
@@ -8,13 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
+from .rules_shape import check_size
 from .sizes import static
 
 Tap = tuple[Formula, Formula]
@@ -102,5 +105,26 @@ def _grid_sample(e: Builder, call: Call) -> SSAValue:
     return e.reshape(total.value, (batch, channels, *out))
 
 
-RULES: dict[str, Rule] = {"GridSample": _grid_sample}
+def _affine_grid(e: Builder, call: Call) -> SSAValue:
+    """Of each pixel the place that a matrix sends it to, from -1 to 1."""
+    batch, *sides = e.sizes(call[0])
+    image = e.int_list(call[1], "size")[2:]
+    if sides != [len(image), len(image) + 1] or min(image, default=0) < 1:
+        raise ProblemError(f"its matrices of {sides} do not fit an image of {image}")
+    corners = call.flag("align_corners", False)
+    if corners and 1 in image:
+        raise ProblemError(f"an image of {image} has an axis with one corner")
+    check_size(image)
+    places = [
+        np.linspace(-1, 1, size) if corners else (2 * np.arange(size) + 1) / size - 1
+        for size in image
+    ]
+    columns = np.meshgrid(*places, indexing="ij")[::-1]
+    rows = np.stack([*columns, np.ones(image)], axis=-1).reshape(-1, len(image) + 1)
+    known = e.known(rows, tensor_type(call[0]).element_type)
+    grid = e.add(tensor.MatmulOp(known, e.permute(call[0], [0, 2, 1])))
+    return e.reshape(grid, (batch, *image, len(image)))
+
+
+RULES: dict[str, Rule] = {"AffineGrid": _affine_grid, "GridSample": _grid_sample}
 """By the type of the operator."""

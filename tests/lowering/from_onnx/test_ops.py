@@ -227,6 +227,17 @@ def test_older_versions(bench: Any, opset: int, node: Any, constants: dict[str, 
         bench.check(model, {"x": x})
 
 
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 1, 3, 4), (2, 1, 5, 3), (1, 2, 2, 3, 4)])
+def test_grids_of_affine_maps(bench: Any, shape: tuple[int, ...], corners: int) -> None:
+    """ONNX Runtime has a kernel; the standard's own parts of it fail for a batch of one."""
+    axes = len(shape) - 2
+    matrix = np.random.default_rng(0).normal(size=(shape[0], axes, axes + 1)).astype(np.float32)
+    node = make("AffineGrid", ["x", "s"], ["y"], align_corners=corners)
+    model = bench.model([node], {"x": (np.float32, matrix.shape)}, ["y"], {"s": np.array(shape)})
+    bench.check(model, {"x": matrix})
+
+
 def test_squeeze_without_axes_warns_of_the_free_sizes_that_it_keeps(bench: Any) -> None:
     model = bench.model([make("Squeeze", ["x"], ["y"], name="drop")],
                         {"x": (np.float32, ["N", 1, 3])}, ["y"])  # fmt: skip
