@@ -66,7 +66,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.text import Text
 
     cells = [[_cell(value) for value in row] for row in rows]
-    grid = Table(title=Text(title), title_justify="left")
+    grid = Table(title=Text(visible(title)), title_justify="left")
     for index, column in enumerate(columns):
         numeric = index > 0 and all(_is_number(row[index]) for row in cells)
         grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
@@ -82,7 +82,12 @@ def _cell(value: object) -> str:
         return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.3g}"
-    return "-" if value is None else str(value)
+    return "-" if value is None else visible(str(value))
+
+
+def visible(text: str) -> str:
+    """A text of a file from whoever, without what a terminal would obey: escapes, directions."""
+    return "".join(c if c.isprintable() or c in "\n\t\xa0" else repr(c)[1:-1] for c in text)
 
 
 def _is_number(cell: str) -> bool:
@@ -125,6 +130,7 @@ def error(tool: str, message: str) -> None:
 
 def diagnose(message: str) -> None:
     """Messages of the compiler on stderr, in colours where it is a terminal that wants them."""
+    message = visible(message)
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb":
         from rich.console import Console
         from rich.text import Text

@@ -269,6 +269,19 @@ def test_names_stay_in_their_folder(name: str, model: Path, weights: dict[str, A
         build_package(model, weights=weights, name=name)
 
 
+def test_a_terminal_obeys_no_package(
+    built: Artifact, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {"license": "\x1b]0;title\x07[/b]", "versions": {"a": "\x1b[2J\u202etxt"}}
+    path = tmp_path / "m.tpk"
+    path.write_bytes(to_archive(Artifact(built.name, built.files, {**built.manifest, **said})))
+    assert cli.main(["inspect", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert r"\x1b]0;title\x07[/b]" in shown and r"\x1b[2J\u202etxt" in shown
+    assert cli.main(["inspect", str(tmp_path / "\x1b[2J.tpk")]) == 1
+    assert not set("\x1b\x07\u202e") & set(shown + capsys.readouterr().err)
+
+
 def test_commands_tell_and_refuse(
     content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
