@@ -7,14 +7,16 @@ nesting and literals are limited, so that no input exhausts Python's stack.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ..errors import SourceError
 from . import nodes
+from .automaton import Automaton
 from .diagnostics import Diagnostic, DiagnosticBag, split_lines
-
-if TYPE_CHECKING:
-    from .lexer import SourceToken
+from .layout import arrange
+from .lexer import Lexer, SourceToken
+from .recovery import Recovery
+from .tables import tables
 
 MAX_SOURCE_BYTES = 10 * 1024 * 1024
 """Size of the largest file that is read."""
@@ -111,10 +113,6 @@ class TritonParser:
 
 def tokenize(source: str, file: str, bag: DiagnosticBag) -> list[SourceToken]:
     """The token stream of the grammar, comments attached; empty when brackets nest too deep."""
-    from .layout import arrange
-    from .lexer import Lexer
-    from .tables import tables
-
     return arrange(Lexer(tables(), source, file, bag).tokens(), bag)
 
 
@@ -128,9 +126,6 @@ def _program(
 
 def _run(tokens: list[SourceToken], bag: DiagnosticBag) -> tuple[nodes.TopLevel, ...]:
     """Feed every token to the parser, with recovery."""
-    from .automaton import Automaton
-    from .recovery import Recovery
-
     parser = Automaton()
     recovery = Recovery(parser, tokens, bag)
     position = stuck = 0
