@@ -6,9 +6,7 @@ argument, an SSA name hint; it is a valid identifier in Python, ONNX and Verilog
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
-from keyword import iskeyword
 from typing import cast
 
 from xdsl.dialects import func
@@ -27,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from ..dialects import tensor, ternary
 from ..dialects.parameters import parameters, store_of
 from ..ir.errors import LoweringError, UnsupportedError
+from ..ir.identifiers import identifier
 
 STORED = (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp)
 """Ops of stored values, which no target writes by themselves."""
@@ -171,11 +170,3 @@ class Names:
     def of_value(self, value: SSAValue, default: str) -> str:
         """A free identifier for an SSA value: its name hint, else `default`."""
         return self.new(value.name_hint or default)
-
-
-def identifier(text: str) -> str:
-    """`text` as an identifier: other characters become `_`, keywords get one behind."""
-    name = re.sub(r"[^0-9A-Za-z_]", "_", text) or "_"
-    if name[0].isdigit():
-        name = f"_{name}"
-    return f"{name}_" if iskeyword(name) else name

@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.parameters import attach_store
+from ..ir.identifiers import identifier
 from ..ir.printing import PrintOptions, module_text
 from ..ir.store import ParameterStore
 from .artifact import Artifact
-from .emission import identifier
 from .options import TargetOptions
 from .stages import Stage, save_parameters
 from .target import Target

@@ -13,7 +13,10 @@ from ..ir.errors import BackendError
 
 
 def called(
-    command: Sequence[str], folder: Path | None = None, seconds: float | None = None
+    command: Sequence[str],
+    folder: Path | None = None,
+    seconds: float | None = None,
+    given: str | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """What a program printed, in whatever encoding, and how it ended.
 
@@ -21,6 +24,7 @@ def called(
         command: its name and arguments.
         folder: where it runs; here by default.
         seconds: that it may take; any number by default.
+        given: what it reads from its standard input.
 
     Raises:
         BackendError: it is missing.
@@ -35,6 +39,7 @@ def called(
             errors="replace",
             check=False,
             timeout=seconds,
+            input=given,
         )
     except OSError as error:
         raise BackendError(f"'{command[0]}' cannot be run: {error.strerror or error}") from None

@@ -3,11 +3,6 @@
 `decoder` says what a model is made of, whatever file it is in; `program` writes it in the language,
 of the standard layers; `checkpoint` reads both out of a configuration and tensors; `rotary`
 computes frequencies, `projections` turns matrices into trits. `folder` and `gguf_file` have the two
-formats. Not here: the layers (`ir/language/prelude.tri`), and tokens to text
-(`runtime.generation`).
+formats, `modules` what becomes of them in the IR. Not here: the layers
+(`ir/language/prelude.tri`), and tokens to text (`runtime.generation`).
 """
-
-from .folder import from_folder
-from .gguf_file import from_gguf
-
-__all__ = ["from_folder", "from_gguf"]

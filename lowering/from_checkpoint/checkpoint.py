@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from ...ir.arrays import Array
-from ..emission import identifier
+from ...ir.identifiers import identifier
 from .decoder import PROJECTIONS, Activation, Decoder, Kind
 from .embeddings import Embeddings
 from .problems import count_of, flag_of, number_of, refuse

@@ -11,16 +11,12 @@ import json
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from xdsl.dialects.builtin import ModuleOp
-
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError
 from ...ir.store import open_tensors, read_tensor
-from ..from_tri import import_tri
 from .checkpoint import Checkpoint, read_checkpoint
 from .embeddings import Embeddings
 from .problems import refuse
-from .program import decoder_text
 from .text_facts import TextFacts, text_facts
 
 CONFIG = "config.json"
@@ -29,25 +25,12 @@ _LARGEST_CONFIG = 1 << 24
 _OTHER_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.gguf")
 
 
-def from_folder(path: Path) -> ModuleOp:
-    """The program of a folder, with its weights, see `program`.
-
-    Args:
-        path: of the folder; it is read only.
+def read_folder(path: Path) -> Checkpoint:
+    """What a folder holds; it is read only.
 
     Raises:
         SourceError: no such model, an unknown kind, or broken files.
         ParameterError: a tensor is missing, or has another shape.
-    """
-    checkpoint = read_folder(path)
-    return import_tri(decoder_text(checkpoint.decoder), weights=checkpoint.state())
-
-
-def read_folder(path: Path) -> Checkpoint:
-    """What a folder holds.
-
-    Raises:
-        SourceError, ParameterError: see `from_folder`.
     """
     what = path / CONFIG
     return read_checkpoint(read_json(what), Tensors(path), path, f"'{what}'")

@@ -16,18 +16,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, ParameterError
 from ...ir.extras import install
-from ..from_tri import import_tri
 from .checkpoint import Checkpoint, read_checkpoint
 from .embeddings import Embeddings
 from .gguf_header import Header, Place, Texts, read_header
 from .gguf_trits import TERNARY, floats_of, trits_of
 from .problems import refuse
-from .program import decoder_text
 from .text_facts import TextFacts, text_facts
 
 _MODELS: Mapping[str, tuple[str, str]] = {
@@ -82,23 +79,13 @@ _ROWS = 4096
 """So many rows become floats at a time."""
 
 
-def from_gguf(path: Path) -> ModuleOp:
-    """The program of a GGUF file, with its weights, see `program`.
+def read_gguf(path: Path) -> Checkpoint:
+    """What a file holds.
 
     Raises:
         SourceError: an unknown architecture, or a broken file.
         ParameterError: a tensor is missing, or has another shape.
         BackendError: the package `gguf` is missing.
-    """
-    checkpoint = read_gguf(path)
-    return import_tri(decoder_text(checkpoint.decoder), weights=checkpoint.state())
-
-
-def read_gguf(path: Path) -> Checkpoint:
-    """What a file holds.
-
-    Raises:
-        SourceError, ParameterError, BackendError: see `from_gguf`.
     """
     header = read_header(path)
     tensors = _Tensors(path, header)
@@ -109,7 +96,7 @@ def gguf_text_facts(path: Path) -> TextFacts:
     """What a file says about text: see `TextFacts`.
 
     Raises:
-        SourceError: see `from_gguf`.
+        SourceError: see `read_gguf`.
     """
     fields = read_header(path).fields
     listed = fields.get("tokenizer.ggml.tokens")

@@ -55,28 +55,37 @@ def decoder_text(
     return "\n".join(lines)
 
 
-def block_text(decoder: Decoder, window: int, tokens: int) -> str:
-    """One block of a batch of one, as a program.
+def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
+    """A block of a batch of one in two programs, before and behind attention to a cache.
 
-    forward(x: float32 [1, tokens, features], keys, values: float32 [1, P, groups, head_dim])
-        -> x, and keys and values of P + tokens
+    forward(x: float32 [1, tokens, features], places: int64 [tokens])
+        -> queries [1, tokens, heads, head_dim], keys, values [1, tokens, groups, head_dim]
+    forward(x, means: float32 [1, tokens, heads * head_dim]) -> x
 
-    Its parameters are called as those of the block, behind `block.`.
+    Their parameters are called as those of the block, behind `block.`.
 
     Args:
         decoder: of which model.
-        window: of the block.
         tokens: how many come together.
     """
-    cache = f"Tensor[1, P, {decoder.groups}, {decoder.head_dim}]"
-    return f"""layer Block {{
-    let block = {_block(decoder, window)}
+    x = f"x: Tensor[1, {tokens}, {decoder.features}]"
+    means = f"means: Tensor[1, {tokens}, {decoder.heads * decoder.head_dim}]"
+    parts = (
+        (f"{x}, places: Tensor<int64>[{tokens}]", "before(x, places)"),
+        (f"{x}, {means}", "behind(x, means)"),
+    )
+    before, behind = (
+        f"""layer Block {{
+    let block = {_block(decoder, 0)}
 
-    fn forward(x: Tensor[1, {tokens}, {decoder.features}], keys: {cache}, values: {cache}) {{
-        return block(x, keys, values)
+    fn forward({given}) {{
+        return block.{call}
     }}
 }}
 """
+        for given, call in parts
+    )
+    return before, behind
 
 
 def _embedding(decoder: Decoder) -> str:

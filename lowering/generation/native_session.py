@@ -2,7 +2,7 @@
 
 Matrices of trits are packed once, in the layout of the kernels; caches grow in place. Prompts go
 through a program for `CHUNK` tokens, whose last part is filled with tokens that are overwritten:
-attention is causal, so that they change nothing before them. Not here: the kernels (`to_native`).
+attention is causal, so that they change nothing before them. Not here: compiling (`native_code`).
 """
 
 from __future__ import annotations
@@ -14,28 +14,23 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from ...dialects.inference import tensor_type
-from ...dialects.parameters import parameters
-from ...dialects.registry import triton_context
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError
-from ...ir.interpreter import entry_function
-from ...ir.value_names import argument_names
-from ...passes.expose_parameters import ExposeParametersPass
+from ...runtime.native.abi.attention import Heads
 from ...runtime.native.abi.layouts import weights_in
 from ...runtime.native.abi.linear import Layout
-from ...runtime.native.memory import Arena
+from ...runtime.native.attention import Attention, Cache
+from ...runtime.native.jit import Library, leave_compiler
+from ...runtime.native.memory import Arena, trim_heap
+from ...runtime.native.native_team import team_of
 from ...runtime.native.program import NativeProgram, load_program
 from ...runtime.native.row_products import RowProduct
-from ...runtime.native.threads import default_threads
+from ...runtime.native.threads import default_threads, processors
 from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.embeddings import Embeddings
-from ..from_checkpoint.program import block_text
-from ..from_tri import import_tri
-from ..options import parse_options, parse_target_spec
-from ..to_native.callables import program_content, row_products
-from ..to_native.target import NativeOptions
+from ..from_checkpoint.program import block_texts
+from .native_code import Part, Wanted, native_code
 from .session import Session
 
 CHUNK = 32
@@ -44,20 +39,29 @@ CHUNK = 32
 _FEW = 10
 """So many tokens are told faster one by one than in a chunk that is filled up."""
 
-_INPUTS = 3
-"""Of a block: values of tokens, keys, values."""
-
-_ROOM = 256
-"""Tokens that a cache has room for at first."""
+_COUNTS = (1, CHUNK)
+"""Of tokens that programs are made for."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Layer:
-    """A layer's programs, for one token and for a chunk, and its float parameters."""
+class _Step:
+    """A program with the weights of a layer.
 
-    one: NativeProgram
-    many: NativeProgram
+    Attributes:
+        program: of one part.
+        given: its last arguments.
+    """
+
+    program: NativeProgram
     given: Sequence[Array]
+
+    def run(self, *inputs: Array) -> list[Array]:
+        """Its results."""
+        return self.program.run([*inputs, *self.given])
+
+
+_Layer = Mapping[int, Sequence[_Step]]
+"""What comes before and behind attention, by how many tokens go together."""
 
 
 class NativeSession(Session):
@@ -66,6 +70,7 @@ class NativeSession(Session):
     Args:
         decoder: its sizes.
         layers: its blocks, in order.
+        attention: of all of them.
         embeddings: of tokens.
         norm: of the last normalisation.
         head: logits of one token, from its normalised values.
@@ -76,6 +81,7 @@ class NativeSession(Session):
         self,
         decoder: Decoder,
         layers: Sequence[_Layer],
+        attention: Attention,
         embeddings: Embeddings,
         norm: Array,
         head: RowProduct,
@@ -83,37 +89,38 @@ class NativeSession(Session):
     ) -> None:
         super().__init__(decoder)
         self.name = f"native ({recipe})"
-        self._layers, self._embeddings, self._norm, self._head = layers, embeddings, norm, head
-        self._caches = [self._cache(_ROOM) for _ in range(2 * len(layers))]
+        self._layers, self._attention = layers, attention
+        self._embeddings, self._norm, self._head = embeddings, norm, head
+        self._caches = self._empty()
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, target: str) -> Self:
         """See `Session.of`; the weights of one layer are in memory in their own form at a time."""
-        decoder = checkpoint.decoder
-        given = {"outside": True, **parse_target_spec(target).options}
-        options = parse_options(NativeOptions, "native", given)
-        blocks = {
-            (window, count): _Block.of(decoder, window, count, options)
-            for window in dict.fromkeys(decoder.windows)
-            for count in (1, CHUNK)
-        }
-        layers: list[_Layer] = []
-        rest: dict[str, Any] = {}
-        arena = Arena()
-        for number, entries in groupby(checkpoint.weights, lambda entry: _layer_of(entry[0])):
-            if number is None:
-                rest |= entries
-                continue
-            weights = {_within_layer(key): cast("Array", value) for key, value in entries}
-            window, held = decoder.windows[number], dict[str, Array]()
-            one, many = (blocks[window, c].program(weights, held, arena) for c in (1, CHUNK))
-            layers.append(_Layer(one, many, blocks[window, 1].given(weights)))
+        decoder, threads = checkpoint.decoder, default_threads()
+        groups = groupby(checkpoint.weights, lambda entry: _layer_of(entry[0]))
+        rest: dict[str, Any] = dict(next(groups)[1])
         embeddings: Embeddings = rest["embed_tokens.weight"]
         output: Embeddings = rest.get("lm_head.weight", embeddings)
-        recipe = options.kernels()
-        code = row_products(recipe, output.kind)
-        head = RowProduct(code, output.kind, output.rows, output.features, default_threads())
-        return cls(decoder, layers, embeddings, rest["norm.weight"], head, recipe.name)
+        heads = Heads(decoder.heads, decoder.groups, decoder.head_dim)
+        texts = [text for count in _COUNTS for text in block_texts(decoder, count)]
+        code = native_code(Wanted(target, texts, heads, output.kind, threads > 1))
+        parts = [_Part(part, threads) for part in code.parts]
+        arena, layers = Arena(), list[_Layer]()
+        for _, entries in groups:
+            weights = {_within_layer(key): cast("Array", value) for key, value in entries}
+            held = dict[str, Array]()
+            steps = [part.step(weights, held, arena) for part in parts]
+            layers.append({n: steps[2 * i : 2 * i + 2] for i, n in enumerate(_COUNTS)})
+            del weights
+            trim_heap()
+        attention = Attention(Library(code.attention), heads, threads)
+        rows = Library(code.rows)
+        head = RowProduct(rows, output.kind, output.rows, output.features, threads)
+        if threads > 1:
+            team_of(processors)
+        leave_compiler()
+        norm = rest["norm.weight"]
+        return cls(decoder, layers, attention, embeddings, norm, head, code.recipe)
 
     def _feed(self, tokens: Array) -> Array:
         *_, values = self._passed(tokens)
@@ -139,66 +146,45 @@ class NativeSession(Session):
     def another(self) -> Self:
         """See `Session.another`."""
         other = super().another()
-        other._caches = [self._cache(_ROOM) for _ in self._caches]
+        other._caches = self._empty()
         return other
 
     def _layered(self, tokens: Array, start: int, count: int) -> Array:
         """Values of tokens behind all layers, float32 [1, count, features]."""
         x = np.zeros((1, count, self.decoder.features), np.float32)
         x[0, : len(tokens)] = self._embeddings.floats(tokens)
-        self._reserve(start + count)
-        for number, layer in enumerate(self._layers):
-            program = layer.one if count == 1 else layer.many
-            caches = self._caches[2 * number : 2 * number + 2]
-            before, after = ([c[:, :end] for c in caches] for end in (start, start + count))
-            y = np.empty_like(x)
-            program.bind(x, *before, *layer.given, out=[y, *after])()
-            x = y
+        places = np.arange(start, start + count)
+        for layer, cache, window in zip(
+            self._layers, self._caches, self.decoder.windows, strict=True
+        ):
+            before, behind = layer[count]
+            queries, keys, values = before.run(x, places)
+            cache.put(start, keys[0], values[0])
+            means = self._attention(queries[0], cache, start, window)
+            (x,) = behind.run(x, means.reshape(1, count, -1))
         return x
 
-    def _cache(self, room: int) -> Array:
-        return np.zeros((1, room, self.decoder.groups, self.decoder.head_dim), np.float32)
-
-    def _reserve(self, room: int) -> None:
-        """Make caches so large that so many tokens fit."""
-        have = self._caches[0].shape[1]
-        if room <= have:
-            return
-        for number, old in enumerate(self._caches):
-            self._caches[number] = self._cache(max(room, 2 * have))
-            self._caches[number][:, :have] = old
+    def _empty(self) -> list[Cache]:
+        return [Cache(self._attention.heads) for _ in self._layers]
 
 
-@dataclass(frozen=True, eq=False)
-class _Block:
-    """The code of a block, without weights.
+class _Part:
+    """A program without weights, once it is loaded.
 
-    Attributes:
-        content: see `callables.program_content`.
-        shapes: of its matrices of trits, [ins, outs].
-        names: of its other parameters, which are arguments.
+    Args:
+        part: of the code.
+        threads: most that run it.
     """
 
-    content: bytes
-    shapes: Mapping[str, tuple[int, ...]]
-    names: Sequence[str]
+    def __init__(self, part: Part, threads: int) -> None:
+        self._part, self._threads = part, threads
+        self._program: NativeProgram | None = None
 
-    @staticmethod
-    def of(decoder: Decoder, window: int, tokens: int, options: NativeOptions) -> _Block:
-        """The block for a window and so many tokens."""
-        module = import_tri(block_text(decoder, window, tokens))
-        shapes = {op.key.data: tensor_type(op.result).get_shape() for op in parameters(module)}
-        ExposeParametersPass().apply(triton_context(), module)
-        names = argument_names(entry_function(module, "forward"))[_INPUTS:]
-        return _Block(program_content(module, options), shapes, names)
-
-    def program(
-        self, weights: Mapping[str, Array], held: dict[str, Array], arena: Arena
-    ) -> NativeProgram:
-        """The block with the weights of a layer.
+    def step(self, weights: Mapping[str, Array], held: dict[str, Array], arena: Arena) -> _Step:
+        """The program with the weights of a layer.
 
         Args:
-            weights: by their names in the block, trits packed as in files.
+            weights: by their names in the block, trits as int8 [outs, ins].
             held: what programs hold of these weights, for all programs of the layer.
             arena: where it stands.
         """
@@ -206,20 +192,20 @@ class _Block:
         def hold(name: str) -> Array:
             if name not in held:
                 key, layout = name.rsplit(":", 1)
-                trits = weights[_within(key)]
-                if trits.shape != self.shapes[key][::-1]:
+                trits, shape = weights[_within(key)], self._part.shapes[key][::-1]
+                if list(trits.shape) != list(shape):
                     raise ParameterError(
-                        f"'{key}' has the shape {list(trits.shape)}, expected "
-                        f"{list(self.shapes[key][::-1])}"
+                        f"'{key}' has the shape {list(trits.shape)}, expected {list(shape)}"
                     )
                 held[name] = arena.hold(weights_in(cast("Layout", layout), trits))
             return held[name]
 
-        return load_program(self.content, held=hold)
-
-    def given(self, weights: Mapping[str, Array]) -> list[Array]:
-        """The arguments behind tokens and caches."""
-        return [weights[_within(name)] for name in self.names]
+        if self._program is None:
+            program = load_program(self._part.content, threads=self._threads, held=hold)
+            self._program = program
+        else:
+            program = self._program.holding(hold)
+        return _Step(program, [weights[_within(name)] for name in self._part.names])
 
 
 def _layer_of(key: str) -> int | None:

@@ -17,7 +17,6 @@ from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.folder import read_folder
 from ..from_checkpoint.gguf_file import read_gguf
-from ..options import parse_target_spec
 
 
 class Session(ABC):
@@ -152,11 +151,11 @@ def open_session(model: str | Path, engine: str = "native") -> Session:
             itself.
 
     Raises:
-        SourceError, ParameterError: see `from_checkpoint.folder.from_folder`.
+        SourceError, ParameterError: see `from_checkpoint.folder.read_folder`.
         TritonError: the engine is missing, or does not take the program.
     """
     path = Path(model)
     checkpoint = (read_gguf if path.suffix == ".gguf" else read_folder)(path)
-    where = _SESSIONS.get(parse_target_spec(engine).name, _OTHER)
+    where = _SESSIONS.get(engine.partition("{")[0].strip(), _OTHER)
     kind: type[Session] = resolve_name(f"{__package__}.{where}")
     return kind.of(checkpoint, engine)

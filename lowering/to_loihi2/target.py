@@ -16,11 +16,12 @@ from xdsl.dialects.func import FuncOp
 from ...dialects.parameters import module_of
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError
+from ...ir.identifiers import identifier
 from ...ir.pipeline import option_text
 from ...ir.samples import read_samples
 from ...passes.calibration.observation import bind_samples
 from ..artifact import Artifact
-from ..emission import Inexpressible, UnsupportedOps, entry_function, identifier, require_values
+from ..emission import Inexpressible, UnsupportedOps, entry_function, require_values
 from ..options import TargetOptions, option
 from ..placement import Workload, place
 from ..placement.run import Driver

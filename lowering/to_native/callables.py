@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from ...dialects.parameters import store_of
 from ...ir.errors import OptionError
+from ...runtime.native.abi.attention import Heads
 from ...runtime.native.abi.interface import ARRAYS, FORWARD, KEPT, WORKSPACE_BYTES
 from ...runtime.native.abi.linear import KIND_NAMED, Kind, Layout, Precision
 from ...runtime.native.abi.phases import PHASE
@@ -37,11 +38,12 @@ from ..target import source_hash
 from .arrays import arrays_entry
 from .export import check_lowered, program_constants
 from .interface import noted_interface
+from .kernels.attention import attention_module
 from .kernels.kernel import fingerprint, kernel_module
 from .kernels.parallel import call_functions
 from .kernels.recipes import Recipe, recipe_for
 from .kernels.row_products import row_products_module
-from .object_code import compile_object, compiled_library
+from .object_code import compile_object, compiled_library, compiled_object
 from .program import TRACE_ATTRIBUTE
 from .program.trace import Trace
 from .source_digest import PROGRAM, source_digest
@@ -165,15 +167,24 @@ def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = No
     return _provider(recipe_for(recipe, host_features()), cache_folder)
 
 
-@cache
-def row_products(recipe: Recipe, kind: RowKind) -> Library:
-    """What gives `RowProduct` its code; it is loaded once in a process.
+def row_products(recipe: Recipe, kind: RowKind) -> bytes:
+    """The object with the code of `RowProduct`; it is kept.
 
     Raises:
         BackendError: llvmlite is missing.
     """
     key = f"{fingerprint(recipe, 'rows', KIND_NAMED['f32'])} {kind}"
-    return compiled_library(key, lambda: row_products_module(recipe, kind))
+    return compiled_object(key, lambda: row_products_module(recipe, kind))
+
+
+def attention(recipe: Recipe, heads: Heads) -> bytes:
+    """The object with the code of `Attention`; it is kept.
+
+    Raises:
+        BackendError: llvmlite is missing.
+    """
+    key = f"{fingerprint(recipe, 'rows', KIND_NAMED['f32'])} attention {heads}"
+    return compiled_object(key, lambda: attention_module(recipe, heads))
 
 
 @cache

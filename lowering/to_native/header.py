@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ...ir.identifiers import identifier
 from ...runtime.native.abi.interface import Interface, TensorInterface, size_text
-from ..emission import identifier
 
 C_TYPES = {
     "bool": "uint8_t",

@@ -27,9 +27,10 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError
+from ...ir.identifiers import identifier
 from ...ir.value_names import argument_names, result_names
 from ...runtime.native.abi.interface import Interface, TensorInterface
-from ..emission import Names, entry_function, identifier
+from ..emission import Names, entry_function
 from .header import RESERVED
 from .rows import is_row_wise, work_of_row
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from ...ir.errors import BackendError
 from ...ir.progress import doing
 from ...runtime.native.cache import ObjectCache
-from ...runtime.native.jit import Library, load
+from ...runtime.native.jit import Library, kept
 from ...runtime.native.processor import LLVM_LOCK, llvm_binding
 from .kept import define_kept
 from .machine import Machine, host_machine
@@ -54,14 +54,14 @@ def compile_object(module: ModuleOp, exported: Collection[str] = ()) -> bytes:
         return bytes(generator.emit_object(_optimized(text, generator)))
 
 
-def compiled_library(
+def compiled_object(
     key: str,
     build: Callable[[], ModuleOp],
     exported: Collection[str] = (),
     *,
     cache_folder: Path | None = None,
-) -> Library:
-    """The functions of a module, from a folder of compiled kernels where they are there.
+) -> bytes:
+    """The object of a module, from a folder of compiled kernels where it is there.
 
     Args:
         key: says all that decides what `build` gives.
@@ -74,7 +74,18 @@ def compiled_library(
     """
     cache = None if cache_folder is None else ObjectCache(cache_folder)
     full = f"{key} {compiler_fingerprint()}"
-    return load(full, lambda: compile_object(build(), exported), cache=cache)
+    return kept(full, lambda: compile_object(build(), exported), cache=cache)
+
+
+def compiled_library(
+    key: str,
+    build: Callable[[], ModuleOp],
+    exported: Collection[str] = (),
+    *,
+    cache_folder: Path | None = None,
+) -> Library:
+    """The functions of a module, see `compiled_object`."""
+    return Library(compiled_object(key, build, exported, cache_folder=cache_folder))
 
 
 def make_internal(module: ir.Module, exported: Collection[str] = ()) -> None:

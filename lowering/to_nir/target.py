@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.spike import NetworkOp
 from ...ir.errors import LoweringError, OptionError
+from ...ir.identifiers import identifier
 from ..artifact import Artifact
-from ..emission import UnsupportedOps, identifier, require_values
+from ..emission import UnsupportedOps, require_values
 from ..network_module import network_ports
 from ..options import TargetOptions, option
 from ..target import Target

@@ -17,6 +17,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.errors import LoweringError, OptionError
+from ...ir.identifiers import identifier
 from ...ir.pipeline import option_text
 from ...ir.progress import doing
 from ...ir.value_names import argument_names, result_names
@@ -29,7 +30,6 @@ from ..emission import (
     Inexpressible,
     UnsupportedOps,
     entry_function,
-    identifier,
     require_values,
     source_place,
 )

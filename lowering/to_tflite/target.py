@@ -14,6 +14,7 @@ from ...dialects import tensor
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import ChannelsFirst, has
 from ...ir.errors import OptionError
+from ...ir.identifiers import identifier
 from ...ir.pipeline import option_text
 from ...ir.progress import doing
 from ...ir.value_names import argument_names, result_names
@@ -26,7 +27,6 @@ from ..emission import (
     Inexpressible,
     UnsupportedOps,
     entry_function,
-    identifier,
     require_elements,
     require_values,
 )

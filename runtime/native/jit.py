@@ -114,6 +114,26 @@ def assembled(text: str) -> Library:
     return Library(content)
 
 
+def leave_compiler() -> None:
+    """Hand the memory back in which Linux has what LLVM is made of; it is read again if needed.
+
+    Code that was loaded runs without it, and it is more than all else that Python needs.
+    """
+    if sys.platform != "linux":
+        return
+    libc, place = ctypes.CDLL(None), None
+    with open("/proc/self/smaps", encoding="utf-8") as lines:
+        for line in lines:
+            words = line.split()
+            if not words[0].endswith(":"):
+                ours = "/libllvmlite" in line and "w" not in words[1]
+                place = [int(each, 16) for each in words[0].split("-")] if ours else None
+            elif place is not None and words[0] == "Private_Dirty:" and words[1] == "0":
+                # Nothing was written there, so that the file has all of it.
+                start, size = place[0], place[1] - place[0]
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), mmap.MADV_DONTNEED)
+
+
 def kept(
     fingerprint: str, generate: Callable[[], bytes], *, cache: ObjectCache | None = None
 ) -> bytes:

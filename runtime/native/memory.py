@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 import threading
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +24,16 @@ def aligned(size: int) -> Bytes:
     buffer = np.empty(size + ALIGNMENT, np.uint8)
     start = -address_of(buffer) % ALIGNMENT
     return buffer[start : start + size]
+
+
+def trim_heap() -> None:
+    """Hand what was freed back to the system, where the C library can (glibc's `malloc_trim`).
+
+    It keeps arrays of up to 32 MB for later ones, and many of different sizes leave holes.
+    """
+    trim: Any = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 class Memory(threading.local):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from ctypes import CDLL, addressof, c_char, c_char_p, c_int64, c_void_p, cast, string_at
 from dataclasses import dataclass
 from functools import partial
@@ -260,14 +261,9 @@ class NativeProgram:
         self._phase = 0 if phase is None else cast(phase, c_void_p).value or 0
         self._things = np.array(interface.phases, np.int64)
         self._fixed: tuple[int, ...] = ()
-        self.constants = aligned(0 if constants is None else constants.size)
+        self.constants = aligned(0)
         if constants is not None:
-            self.constants[:] = constants.view(np.uint8).reshape(-1)
-            self._fixed = (address_of(self.constants),)
-            self._held = dict(held or {})
-            for name, offset in interface.held:
-                address = address_of(self._held[name])
-                self.constants[offset : offset + 8].view(np.int64)[0] = address
+            self._keep(constants, held or {})
         self._dtypes = [dtype_named(tensor.dtype) for tensor in interface.inputs]
         self._output_dtypes = [dtype_named(tensor.dtype) for tensor in interface.outputs]
         self._strides = [
@@ -278,6 +274,27 @@ class NativeProgram:
         self._short: dict[tuple[tuple[int, ...], np.dtype[Any]], _Short] = {}
         self._memory = Memory()
         self._packed = Struct(f"{len(tensors) + len(self._fixed) + 2}q").pack
+
+    def _keep(self, constants: Array, held: Mapping[str, Array]) -> None:
+        """Have constants of its own, with the addresses of what is held among them."""
+        self.constants = aligned(constants.size)
+        self.constants[:] = constants.view(np.uint8).reshape(-1)
+        self._fixed = (address_of(self.constants),)
+        self._held = dict(held)
+        for name, offset in self.interface.held:
+            address = address_of(self._held[name])
+            self.constants[offset : offset + 8].view(np.int64)[0] = address
+
+    def holding(self, held: Callable[[str], Array]) -> NativeProgram:
+        """The same code and workspace with other arrays.
+
+        Args:
+            held: see `load_program`.
+        """
+        other = copy(self)
+        other._short = {}
+        other._keep(self.constants, {name: held(name) for name, _ in self.interface.held})
+        return other
 
     def __call__(self, *inputs: Array) -> Any:
         """Run the program: an array for a single output, else a list of them.

@@ -5,7 +5,7 @@ Not here: anything about ternary arithmetic or instruction sets.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     VectorType,
+    f32,
     i1,
     i8,
     i32,
@@ -124,6 +125,13 @@ class Code(LlvmBuilder):
     def reduced(self, kind: str, x: SSAValue) -> SSAValue:
         """The lanes of a vector of int32 as one number: their sum (`add`), greatest (`smax`)…"""
         return self.intrinsic(f"llvm.vector.reduce.{kind}.{suffix(x.type)}", [x], i32)
+
+    def across(self, x: SSAValue, join: Callable[[SSAValue, SSAValue], SSAValue]) -> SSAValue:
+        """The lanes of a vector of f32 joined to one number, halves with each other."""
+        while (count := lanes(x.type)) > 1:
+            halves = (range(count // 2), range(count // 2, count))
+            x = join(*(self.shuffle(x, x, half) for half in halves))
+        return self.bits(x, f32)
 
     # Memory
 

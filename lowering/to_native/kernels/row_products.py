@@ -63,12 +63,13 @@ def _floats(
                     sum_ = sums[2 * r + p]
                     sums[2 * r + p] = code.overloaded("fmuladd", lane, factors[p], sum_)
         turn.values = sums
-    totals = [_across(code, code.fadd(*turn.values[2 * r : 2 * r + 2])) for r in range(len(rows))]
+    pairs = [turn.values[2 * r : 2 * r + 2] for r in range(len(rows))]
+    totals = [code.across(code.fadd(*pair), code.fadd) for pair in pairs]
     with code.loop(whole, values, 1, totals) as rest:
         factor = code.load(code.at(x, rest.index, f32), f32)
         found = [_one(code, kind, code.at(row, code.mul(rest.index, size))) for row in rows]
-        pairs = zip(found, rest.values, strict=True)
-        rest.values = [code.overloaded("fmuladd", v, factor, total) for v, total in pairs]
+        both = zip(found, rest.values, strict=True)
+        rest.values = [code.overloaded("fmuladd", v, factor, total) for v, total in both]
     return list(rest.values)
 
 
@@ -96,14 +97,6 @@ def _one(code: Code, kind: RowKind, address: SSAValue) -> SSAValue:
     return code.bits(code.shl(code.resize(code.load(address, i16), i32), 16), f32)
 
 
-def _across(code: Code, x: SSAValue) -> SSAValue:
-    """The sum of the lanes."""
-    while (count := lanes(x.type)) > 1:
-        halves = (range(count // 2), range(count // 2, count))
-        x = code.fadd(*(code.shuffle(x, x, half) for half in halves))
-    return code.bits(x, f32)
-
-
 def _blocks(
     code: Code, recipe: Recipe, kind: RowKind, rows: _Sums, x: SSAValue, values: SSAValue
 ) -> list[SSAValue]:
@@ -127,7 +120,8 @@ def _blocks(
     totals = list[SSAValue]()
     for r in range(len(rows)):
         high, low = turn.values[DIGITS * r : DIGITS * (r + 1)]
-        totals.append(_across(code, code.fadd(high, code.fmul(low, 1 / DIGIT_BASE))))
+        whole = code.fadd(high, code.fmul(low, 1 / DIGIT_BASE))
+        totals.append(code.across(whole, code.fadd))
     return totals
 
 

@@ -7,6 +7,7 @@ kernels (`to_native.kernels`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -20,9 +21,17 @@ from ....dialects.parameters import constant_value
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import defining_literal
 from ....runtime.native.abi.layouts import weights_in
-from ....runtime.native.abi.linear import Kind, Layout, scratch_bytes, weight_bytes
+from ....runtime.native.abi.linear import (
+    PANEL,
+    Kind,
+    Layout,
+    order_of,
+    scratch_bytes,
+    weight_bytes,
+)
 from ....runtime.native.abi.sparse import worthwhile
 from ....runtime.native.abi.tables import threshold_table, trit_sums
+from ..kernels.activations import prepare_name
 from ..kernels.epilogue import Activation, Epilogue, Requantize, Spread, Thresholds
 from ..kernels.kernel import linear_functions, shared_functions
 from ..linalg.linalg_builder import LinalgBuilder
@@ -47,17 +56,49 @@ class LinearVariant(NamedTuple):
     epilogue: Epilogue
 
 
+@dataclass
 class LinearStep(KernelStep):
-    """One call of `linear_<suffix>`, which is left out where there are no rows."""
+    """One call of `linear_<suffix>`, which is left out where there are no rows.
 
-    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
+    Attributes:
+        prepare: the function that prepares rows; nothing where threads cannot share panels out.
+    """
+
+    prepare: str = ""
+
+    @property
+    def panels(self) -> int:
+        """How many panels of outputs threads may share out."""
+        return -(-self.sizes[2].at(1) // PANEL) if self.prepare else 1
+
+    @property
+    def preparation(self) -> KernelStep:
+        """What comes before any panel."""
+        rows, ins, _ = self.sizes
+        return KernelStep(self.prepare, self.operands[:1], (), (rows, ins, ZERO, rows), self.memory)
+
+    def compute(
+        self,
+        writer: Writer,
+        address: Callable[[View], SSAValue],
+        bounds: tuple[SSAValue, SSAValue],
+    ) -> None:
+        """Append the call for some panels, of rows that are prepared."""
+        first, end = (writer.mul(bound, PANEL) for bound in bounds)
+        outs = self.sizes[2].at(1)
+        end = writer.select(writer.icmp("slt", end, outs), end, outs)
+        name = self.name.replace("linear", "compute", 1)
+        call = KernelStep(name, self.operands[1:], self.outputs, self.sizes, self.memory, place=1)
+        call.call(writer, address, first, end)
+
+    def call(self, writer: Writer, address: Callable[[View], SSAValue], *more: SSAValue) -> None:
         """See `KernelStep.call`."""
         rows = self.sizes[0]
         if rows.number is not None:
-            super().call(writer, address)
+            super().call(writer, address, *more)
             return
         with writer.when(writer.icmp("sgt", writer.size(rows), 0)):
-            super().call(writer, address)
+            super().call(writer, address, *more)
 
 
 def matmul(program: Program, op: ternary.MatmulOp) -> None:
@@ -96,7 +137,9 @@ def linear(program: Program, op: ternary.LinearOp | ternary.MatmulOp) -> None:
     sizes = (rows, Size.of(ins), Size.of(outs))
     memory = Buffer(i8, scratch_size(rows, ins, outs, kind))
     name = f"linear_{program.kernel(variant, kind.activations)}"
-    program.steps.append(LinearStep(name, [x, weights, *tables], [y], sizes, memory, place=2))
+    prepare = prepare_name(kind, order_of(layout)) if layout == "panels" else ""
+    operands = [x, weights, *tables]
+    program.steps.append(LinearStep(name, operands, [y], sizes, memory, 2, prepare))
 
 
 def scratch_size(rows: Size, ins: int, outs: int, kind: Kind) -> Size:

@@ -276,13 +276,13 @@ class KernelStep(Step):
         """Memory of the kernel."""
         return self.memory
 
-    def call(self, writer: Writer, address: Callable[[View], SSAValue]) -> None:
-        """Append the call to the main function."""
+    def call(self, writer: Writer, address: Callable[[View], SSAValue], *more: SSAValue) -> None:
+        """Append the call, with more arguments behind the sizes."""
         place = len(self.operands) if self.place is None else self.place
         memory = [] if self.memory is None else [View(self.memory, (), ())]
         views = [*self.operands[:place], *self.outputs, *memory, *self.operands[place:]]
         arguments = [writer.null() if view is None else address(view) for view in views]
-        writer.call(self.name, *arguments, *self.numbers(writer))
+        writer.call(self.name, *arguments, *self.numbers(writer), *more)
 
     def numbers(self, writer: Writer) -> list[SSAValue]:
         """The last arguments."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.lowering.generation import open_session
 from triton_dsl.runtime.generation import generate
 
@@ -84,3 +85,18 @@ def test_sessions_forget_and_multiply(engine: str, tmp_path: Path) -> None:
     assert session.keep(text[:6]) == 5 and session.keep(text[:1]) == 0 and other.length == len(text)
     with pytest.raises(OptionError, match="9 tokens were told; not 10"):
         other.rewind(10)
+
+
+def test_native_code_is_kept_and_its_options_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_folder("bitnet-packed", tmp_path / "model")
+    with pytest.raises(OptionError, match="avx3"):
+        open_session(folder, "native{recipe=avx3}")
+    first = open_session(folder, "native{recipe=generic}").feed([1, 2, 3])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
+    kept = open_session(folder, "native{recipe=generic}")
+    np.testing.assert_array_equal(kept.feed([1, 2, 3]), first)
+    monkeypatch.setenv("TRITON_DSL_CACHE", "off")
+    with pytest.raises(BackendError, match="none' cannot be run"):
+        open_session(folder, "native{recipe=generic}")

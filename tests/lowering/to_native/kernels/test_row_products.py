@@ -11,6 +11,7 @@ import pytest
 from triton_dsl.lowering.to_native.callables import row_products
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES, Recipe
 from triton_dsl.runtime.native.abi.row_products import BLOCKS, RowKind
+from triton_dsl.runtime.native.jit import Library
 from triton_dsl.runtime.native.processor import host_features
 from triton_dsl.runtime.native.row_products import RowProduct
 
@@ -38,7 +39,7 @@ def test_rows_of_floats(recipe: Recipe, kind: RowKind) -> None:
     for size in (1, 31, 32, 64, 77, 320):
         table = np.random.default_rng(0).standard_normal((5, size)).astype(FLOATS[kind])
         x = vector(size)
-        product = RowProduct(row_products(recipe, kind), kind, table.view(np.uint8), size)
+        product = RowProduct(Library(row_products(recipe, kind)), kind, table.view(np.uint8), size)
         floats = table.astype(np.float64)
         bound = 1e-6 * (np.abs(floats) @ np.abs(x))
         assert (np.abs(product(x) - floats @ x) <= bound).all()
@@ -58,7 +59,7 @@ def test_rows_of_blocks(recipe: Recipe, kind: RowKind) -> None:
     rows = rows.reshape(7, -1)
     floats = gguf.quants.dequantize(rows, gguf.GGMLQuantizationType[kind]).astype(np.float64)
     largest = np.sign(vector(size) + 0.01) * 3
-    product = RowProduct(row_products(recipe, kind), kind, rows, size)
+    product = RowProduct(Library(row_products(recipe, kind)), kind, rows, size)
     for x in (vector(size), largest.astype(np.float32), np.zeros(size, np.float32)):
         parts = np.abs(x).reshape(-1, block.values).max(axis=1).repeat(block.values)
         bound = np.abs(floats) @ (parts / (127 * 254) * 0.51 + 1e-6 * np.abs(x))
@@ -67,6 +68,6 @@ def test_rows_of_blocks(recipe: Recipe, kind: RowKind) -> None:
 
 def test_threads_share_rows() -> None:
     table = np.random.default_rng(0).standard_normal((4097, 512)).astype(np.float32)
-    code, x = row_products(HERE[0], "float32"), vector(512)
+    code, x = Library(row_products(HERE[0], "float32")), vector(512)
     one, three = (RowProduct(code, "float32", table.view(np.uint8), 512, n)(x) for n in (1, 3))
     np.testing.assert_array_equal(one, three)

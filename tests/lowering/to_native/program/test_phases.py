@@ -13,7 +13,9 @@ from torch import nn
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.arrays import Array
+from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.program import phases
@@ -107,3 +109,28 @@ def test_integers_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (expected,) = run_module(source, [x])
     np.testing.assert_array_equal(in_pieces(program, x), expected)
     np.testing.assert_array_equal(program(x), expected)
+
+
+def test_panels_of_trits_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products with trits, whose last panel is not full; sums are exact."""
+    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    rng = np.random.default_rng(2)
+    text = """layer Net {
+        let first = BitLinear(130, 200)
+        let second = BitLinear(200, 77)
+        fn forward(x: Tensor[N, 5, 130]) { return second(relu(first(x))) }
+    }"""
+    trits = {"first": rng.integers(-1, 2, (200, 130)), "second": rng.integers(-1, 2, (77, 200))}
+    weights = {f"{key}.weight": pack_trits(value.T) for key, value in trits.items()}
+    weights |= {f"{key}.weight_scale": np.ones(1, np.float32) for key in trits}
+    source = import_tri(text, weights=weights)
+    program = native_program(source, threads=2, cache_folder=tmp_path)
+    assert {2, 4} <= set(program.interface.phases)
+    x = rng.normal(size=(1, 5, 130)).astype(np.float32)
+    y = x.astype(np.float64)
+    for key, matrix in trits.items():
+        y = np.maximum(y, 0) if key == "second" else y
+        factor = 127 / np.abs(y).max(-1, keepdims=True)
+        y = np.rint(y * factor) @ matrix.T / factor
+    np.testing.assert_allclose(program(x), y, rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(in_pieces(program, x), program(x))

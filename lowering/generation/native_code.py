@@ -1,0 +1,105 @@
+"""The native code of a language model, compiled by another process and kept.
+
+What compiles takes several times the memory of what runs, and never gives it back: here neither the
+IR nor LLVM's compiler is loaded. Not here: what is compiled (`block_code`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+from ...ir.errors import BackendError, LoweringError, OptionError
+from ...ir.progress import doing
+from ...runtime.native.abi.attention import Heads
+from ...runtime.native.abi.row_products import RowKind
+from ...runtime.native.jit import kept
+from ...runtime.outside import called
+from ..to_native.source_digest import PROGRAM, source_digest
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be compiled.
+
+    Attributes:
+        target: with its options.
+        texts: programs, of which matrices of trits stay outside.
+        heads: of the attention.
+        rows: what the output head holds.
+        together: whether several threads are to share a token out.
+    """
+
+    target: str
+    texts: Sequence[str]
+    heads: Heads
+    rows: RowKind
+    together: bool
+
+
+class Part(NamedTuple):
+    """A program without weights.
+
+    Attributes:
+        content: see `to_native.callables.program_content`.
+        shapes: of its matrices of trits, [ins, outs].
+        names: of its other parameters, which are its last arguments.
+    """
+
+    content: bytes
+    shapes: Mapping[str, Sequence[int]]
+    names: Sequence[str]
+
+
+class NativeCode(NamedTuple):
+    """What became of it.
+
+    Attributes:
+        recipe: the instruction set.
+        parts: one for each text.
+        attention, rows: objects with the code of `Attention` and of `RowProduct`.
+    """
+
+    recipe: str
+    parts: Sequence[Part]
+    attention: bytes
+    rows: bytes
+
+
+def native_code(wanted: Wanted) -> NativeCode:
+    """The code, from disk where it was compiled before.
+
+    Raises:
+        OptionError: options that the target has not, or not for this processor.
+        LoweringError: a program that does not compile.
+        BackendError: llvmlite is missing, or no second process runs.
+    """
+    request = json.dumps(asdict(wanted), sort_keys=True)
+    asked = hashlib.sha256(request.encode()).hexdigest()
+    key = f"{source_digest(*PROGRAM).hex()} {version('xdsl')} {asked}"
+    found = json.loads(kept(key, lambda: _compiled(request).encode()))
+    parts = [Part(b64decode(p["content"]), p["shapes"], p["names"]) for p in found["parts"]]
+    attention, rows = (b64decode(found[name]) for name in ("attention", "rows"))
+    return NativeCode(found["recipe"], parts, attention, rows)
+
+
+def _compiled(request: str) -> str:
+    """What `block_code` answers."""
+    program = (
+        f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.block_code import main; main()"
+    )
+    with doing("Compiling in another process"):
+        told = called([sys.executable, "-c", program], given=request)
+    if told.returncode:
+        last = (told.stderr.strip() or "nothing said").splitlines()[-1]
+        raise BackendError(f"what compiles ended with {told.returncode}: {last}")
+    answer: dict[str, Any] = json.loads(told.stdout)
+    if "error" in answer:
+        raise (OptionError if answer["option"] else LoweringError)(answer["error"])
+    return told.stdout
