@@ -261,8 +261,8 @@ def save_folder(model: BitNet, tokenizer: tokenizers.Tokenizer, folder: Path) ->
     (folder / "tokenizer_config.json").write_text(settings, encoding="utf-8")
 
 
-def save_gguf(model: BitNet, file: Path) -> None:
-    """The same model as bitnet.cpp calls it; its tokenizer stays in the folder."""
+def save_gguf(model: BitNet, tokenizer: tokenizers.Tokenizer, file: Path) -> None:
+    """The same model as bitnet.cpp calls it, with its tokenizer."""
     sizes, architecture = model.sizes, "bitnet-b1.58"
     writer = gguf.GGUFWriter(file, architecture)
     writer.add_context_length(2048)
@@ -273,6 +273,12 @@ def save_gguf(model: BitNet, file: Path) -> None:
     writer.add_head_count_kv(sizes.groups)
     writer.add_layer_norm_rms_eps(EPS)
     writer.add_rope_freq_base(10000.0)
+    pairs = json.loads(tokenizer.to_str())["model"]
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(sorted(pairs["vocab"], key=pairs["vocab"].get))
+    writer.add_token_merges([" ".join(pair) for pair in pairs["merges"]])
+    writer.add_token_types([3, *[1] * (len(pairs["vocab"]) - 1)])
     writer.add_eos_token_id(0)
     for name, weight in model.state_dict().items():
         part = name.split(".")[-2]
@@ -312,7 +318,7 @@ def main() -> None:
         if step % 20 == 0 or step == options.steps:
             print(f"step {step}: loss {sum(recent) / len(recent):.3f}", flush=True)
     save_folder(model, tokenizer, options.out)
-    save_gguf(model, options.out / "model.gguf")
+    save_gguf(model, tokenizer, options.out / "model.gguf")
     prompt, answers = "The for statement is used to", dict[str, str]()
     for engine in ("native", "onnx", "pytorch"):
         opened = open_language_model(options.out, engine)

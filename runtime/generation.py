@@ -142,14 +142,15 @@ class Tokenizer:
     """Text to tokens and back, by the package `tokenizers`.
 
     Args:
-        file: `tokenizer.json`.
+        file: `tokenizer.json`, or another that holds a tokenizer.
+        content: what `tokenizer.json` would hold, for another file.
 
     Raises:
         BackendError: the package is missing.
         SourceError: no such file, or a broken one.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, content: str | None = None) -> None:
         try:
             import tokenizers
         except ModuleNotFoundError:
@@ -159,7 +160,10 @@ class Tokenizer:
         if not file.is_file():
             raise SourceError(f"'{file}': no such file; a tokenizer is in the form tokenizer.json")
         try:
-            self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(file))
+            read = tokenizers.Tokenizer
+            self._tokenizer: Any = (
+                read.from_file(str(file)) if content is None else read.from_str(content)
+            )
         except Exception as error:  # the package has no type of its own for it
             raise SourceError(f"'{file}' is no tokenizer: {error}") from None
         self._stream: Any = tokenizers.decoders.DecodeStream

@@ -3,7 +3,7 @@
 Tensors are read one at a time. Ternary blocks become trits where each row, or for BitNet each
 matrix, has one scale; other types become the floats that they stand for, by the package `gguf`, but
 for embeddings in `_KEPT`. The architecture `llama` has pairs of its rotary embedding side by side
-there, which is undone. Not here: the tokenizer that the file holds.
+there, which is undone. Not here: the tokenizer that the file holds (`gguf_tokenizer`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Any, NamedTuple, overload
 
+import numpy as np
+
 from .problems import refuse
 
 _NUMBERS = {
@@ -48,7 +50,7 @@ class Header(NamedTuple):
     """What a file says of itself.
 
     Attributes:
-        fields: numbers, texts, and lists of texts; other lists are left out.
+        fields: numbers, texts, and lists of such, of numbers as arrays.
         places: of the tensors, by name.
         size: bytes of the file.
     """
@@ -116,9 +118,7 @@ class _Reader:
         fields: dict[str, object] = {}
         for _ in range(described):
             name = self.name()
-            value = self.value(self.number(_KIND), name)
-            if value is not None:
-                fields[name] = value
+            fields[name] = self.value(self.number(_KIND), name)
         found: dict[str, Place] = {}
         for _ in range(count):
             name = self.name()
@@ -143,7 +143,7 @@ class _Reader:
         return Place(shape, self.number(_KIND), self.number(_COUNT))
 
     def value(self, kind: int, name: str) -> object:
-        """A value of metadata; `None` for a list of numbers."""
+        """A value of metadata."""
         if kind == _TEXT:
             return self.text()
         if kind in _NUMBERS:
@@ -154,7 +154,7 @@ class _Reader:
         start = self.place
         if kind in _NUMBERS:
             self.skip(count * _NUMBERS[kind].size)
-            return None
+            return np.frombuffer(self.content[start : self.place], _NUMBERS[kind].format)
         if kind != _TEXT:
             refuse(f"{self.what} is damaged: '{name}' is a list of type {kind}")
         for _ in range(count):

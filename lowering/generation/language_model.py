@@ -11,6 +11,7 @@ from ...runtime.chat_template import Message, chat_text
 from ...runtime.generation import Sampling, Tokenizer, generate
 from ..from_checkpoint.folder import folder_text_facts
 from ..from_checkpoint.gguf_file import gguf_text_facts
+from ..from_checkpoint.gguf_tokenizer import gguf_tokenizer
 from ..from_checkpoint.text_facts import TextFacts
 from .session import Session, open_session
 
@@ -86,10 +87,9 @@ def open_language_model(
     Args:
         model: a Hugging Face folder, or a `.gguf` file.
         engine: see `open_session`.
-        tokenizer: a file in the form of `tokenizer.json`; that of the folder when not given.
+        tokenizer: a file in the form of `tokenizer.json`; that of the model when not given.
 
     Raises:
-        OptionError: a `.gguf` file without a tokenizer.
         SourceError, ParameterError, BackendError: see `open_session` and `Tokenizer`.
     """
     path = Path(model)
@@ -103,8 +103,8 @@ def open_tokenizer(model: Path, file: str | Path | None) -> Tokenizer:
     """The tokenizer of a model, or the one of a file.
 
     Raises:
-        OptionError, SourceError, BackendError: see `open_language_model`.
+        SourceError, BackendError: see `open_language_model`.
     """
     if model.suffix == ".gguf" and file is None:
-        raise OptionError("tokens of a .gguf file need a tokenizer: --tokenizer tokenizer.json")
+        return Tokenizer(model, gguf_tokenizer(model))
     return Tokenizer(model / "tokenizer.json" if file is None else Path(file))

@@ -25,8 +25,12 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PEER = "triton_peer"
 """Where the state of a request says the common name of the client's certificate."""
+USER, MODEL = "triton_user", "triton_model"
+"""Where it says who asks, for answers that depend on that, and there the name of the model of a
+request that names it in its body: whoever reads the body asks `allowed`."""
 
 _MODEL = re.compile(r"/v2/models/([^/]+)(/versions/1)?(/ready|/infer)?")
+_TEXTS = re.compile(r"/v1/models(?:/([^/]+))?|/v1/(?:chat/)?completions")
 _OPEN = ("/v2/health/live", "/v2/health/ready")
 _STRANGERS = (5.0, 20.0)
 """Requests in a second and at once of an address that shows nothing valid."""
@@ -95,8 +99,12 @@ class Guard:
             "model": model,
         }
 
+        state = scope.setdefault("state", {})
+        state[USER] = user
+
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and self._audit is not None:
+                facts["model"] = state.get(MODEL, model)
                 self._audit.add(**facts, status=message["status"])
             await send(message)
 
@@ -126,6 +134,7 @@ class Guard:
             "server": lambda: True,
             "metrics": lambda: user.may_read_metrics,
             "none": lambda: False,
+            "write": lambda: True,
         }.get(action, lambda: user.may(action, model))
         if not allowed():
             what = f"{action} '{model}'" if model else action
@@ -134,11 +143,21 @@ class Guard:
 
 
 def asked(method: str, path: str) -> tuple[str, str]:
-    """What a request is for: `health`, `server`, `metrics`, `none`, or an action on a model."""
+    """What a request is for, and the model, if its address tells.
+
+    It is for `health`, `server`, `metrics`, `none`, an action on a model, or to `write`: then the
+    body tells the model, which the user has to be allowed to `run`.
+    """
     if path in _OPEN and method in ("GET", "HEAD"):
         return "health", ""
     if path in ("/v2", "/metrics") and method in ("GET", "HEAD"):
         return {"/v2": "server", "/metrics": "metrics"}[path], ""
+    written = _TEXTS.fullmatch(path)
+    if written is not None:
+        if path.endswith("completions"):
+            return ("write" if method == "POST" else "none"), ""
+        reads = method in ("GET", "HEAD")
+        return ("read" if written[1] else "server") if reads else "none", written[1] or ""
     found = _MODEL.fullmatch(path)
     if found is None:
         return "none", ""
@@ -148,6 +167,12 @@ def asked(method: str, path: str) -> tuple[str, str]:
         return "read", found[1]
     deploys = method in ("PUT", "DELETE") and not found[2] and not found[3]
     return ("deploy" if deploys else "none"), found[1]
+
+
+def allowed(scope: Scope, action: str, model: str) -> bool:
+    """Whether who asks may do something with a model; a server without a policy asks nobody."""
+    state = scope.get("state", {})
+    return USER not in state or state[USER].may(action, model)
 
 
 def _token(scope: Scope) -> tuple[str | None, bool]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from ...ir.errors import OptionError
+from .access import MODEL, allowed
 from .batching import Busy
 from .openai import Answer, TextRequest, read_text_request
 from .writing import Piece, TextModel, Writer
@@ -80,9 +81,9 @@ def add_text_routes(
         error = {"message": message, "type": kind, "param": None, "code": code}
         return JSONResponse({"error": error}, status)
 
-    @app.get("/v1/models")
-    async def listed() -> Any:
-        return {"object": "list", "data": [entry(name) for name in served]}
+    async def listed(request: Any) -> Any:
+        shown = (name for name in served if allowed(request.scope, "read", name))
+        return JSONResponse({"object": "list", "data": [entry(name) for name in shown]})
 
     @app.get("/v1/models/{name}")
     async def one(name: str) -> Any:
@@ -98,7 +99,11 @@ def add_text_routes(
         start, name = time.perf_counter(), ""
         try:
             fields = _fields(await body_of(request))
-            name = _name(fields, served)
+            shown = {n: m for n, m in served.items() if allowed(request.scope, "read", n)}
+            name = _name(fields, served, shown)
+            request.scope.setdefault("state", {})[MODEL] = name
+            if not allowed(request.scope, "run", name):
+                raise _Refused(403, f"you may not run '{name}'", "not_allowed")
             response = await written(request, fields, served[name], chat)
         except _Refused as error:
             response = refused(*error.args)
@@ -137,6 +142,7 @@ def add_text_routes(
         return JSONResponse(answer.whole())
 
     # Plain routes: see `server`.
+    app.add_route("/v1/models", listed)
     app.add_route("/v1/completions", completions, methods=["POST"])
     app.add_route("/v1/chat/completions", chats, methods=["POST"])
 
@@ -177,9 +183,11 @@ def _fields(body: bytes) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", fields)
 
 
-def _name(fields: Mapping[str, Any], served: Mapping[str, ServedText]) -> str:
+def _name(
+    fields: Mapping[str, Any], served: Mapping[str, ServedText], shown: Mapping[str, ServedText]
+) -> str:
     """The model that is asked; it need not be named where there is one alone."""
     name = fields.get("model", next(iter(served)) if len(served) == 1 else None)
     if not isinstance(name, str) or name not in served:
-        raise _Refused(404, _absent(name, served), _ABSENT)
+        raise _Refused(404, _absent(name, shown), _ABSENT)
     return name

@@ -162,15 +162,13 @@ def served_texts(options: Serve) -> list[ServedText]:
     """The language models of a command line.
 
     Raises:
-        OptionError: several targets, or a `.gguf` file without a tokenizer.
+        OptionError: several targets.
         SourceError: there is no tokenizer.
     """
     files = [file for file in options.files if _writes(file)]
     engine, *others = options.target or ["native"]
     if files and others:
         raise OptionError("a language model is served on one target")
-    if files and options.policy is not None:
-        raise OptionError("--policy knows no language models: serve them without it")
     for file in files:
         open_tokenizer(file, options.tokenizer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 import time
@@ -21,11 +22,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, SourceError
 from triton_dsl.runtime.generation import Sampling, Tokenizer, choices
 from triton_dsl.runtime.serving import server as serving
+from triton_dsl.runtime.serving.access import Guard
+from triton_dsl.runtime.serving.audit import AuditLog, read_audit
 from triton_dsl.runtime.serving.batching import Limits
 from triton_dsl.runtime.serving.openai import read_text_request
+from triton_dsl.runtime.serving.policy import read_policy
 from triton_dsl.runtime.serving.text_routes import ServedText
 from triton_dsl.runtime.serving.writing import StopWords, TextModel
 from triton_dsl.tools.commands.options.runs import Serve
@@ -411,7 +415,7 @@ def test_a_model_of_a_folder(tmp_path: Path) -> None:
     assert served.name == "BitNet-b1.58" and served.texts == 4
     with pytest.raises(OptionError, match="on one target"):
         served_texts(Serve([folder], target=["native", "onnx"]))
-    with pytest.raises(OptionError, match="--tokenizer"):
+    with pytest.raises(SourceError, match="No such file"):
         served_texts(Serve([tmp_path / "a.gguf"]))
     records = np.load(Path(__file__).parents[2] / "lowering/from_checkpoint/records.npz")
     greedy = records["bitnet-packed.greedy"].tolist()
@@ -430,3 +434,51 @@ def test_a_model_of_a_folder(tmp_path: Path) -> None:
     wanted = greedy[4:]
     ended = wanted.index(2) if 2 in wanted else len(wanted)
     assert answer.choices[0].text == "".join(chr(ord("0") + n) for n in wanted[:ended])
+
+
+def test_a_policy_says_who_may_write(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Roles hold for models that the body names; the log has these names."""
+    roles = (("writer", "run", "letters"), ("reader", "read", "other"))
+    text = ""
+    for name, action, models in roles:
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        text += f'[roles.{name}]\n{action} = ["{models}"]\nburst = 50\n'
+        text += f'[users.{name}]\nroles = ["{name}"]\ntoken_sha256 = "{digest}"\n'
+    (tmp_path / "policy.toml").write_text(text)
+    served = [
+        ServedText(name, lambda: model_of(tokenizer, Letters())) for name in ("letters", "other")
+    ]
+    audit = AuditLog(tmp_path / "audit")
+    app = Guard(serving.application([], texts=served), read_policy(tmp_path / "policy.toml"), audit)
+    given: Any = {"prompt": "hello", "max_tokens": 20, "temperature": 0}
+    with running(app=app) as http:
+        until_ready(http)
+        url = f"{http.base_url}/v1"
+        clients = [openai.OpenAI(base_url=url, api_key=n, max_retries=0) for n, *_ in roles]
+        stranger = openai.OpenAI(base_url=url, api_key="stranger", max_retries=0)
+        writer, reader = clients
+        answer = writer.completions.create(model="letters", **given)
+        assert answer.choices[0].text == text_after(tokenizer, "hello", 20, Sampling())
+        with pytest.raises(openai.PermissionDeniedError, match="may not run 'other'"):
+            writer.completions.create(model="other", **given)
+        with pytest.raises(openai.PermissionDeniedError):
+            reader.chat.completions.create(model="other", messages=[])
+        with pytest.raises(openai.NotFoundError, match=r"there are \['other'\]"):
+            reader.completions.create(model="none", **given)
+        with pytest.raises(openai.AuthenticationError):
+            stranger.completions.create(model="letters", **given)
+        assert [model.id for model in reader.models.list().data] == ["other"]
+        assert reader.models.retrieve("other").id == "other" and not writer.models.list().data
+        with pytest.raises(openai.PermissionDeniedError):
+            reader.models.retrieve("letters")
+        for client in (*clients, stranger):
+            client.close()
+    assert read_audit(tmp_path / "audit")[0] > 9
+    entries = map(json.loads, (tmp_path / "audit").read_text().splitlines())
+    assert [(e["model"], e["status"]) for e in entries if e["action"] == "write"] == [
+        ("letters", 200),
+        ("other", 403),
+        ("other", 403),
+        ("", 404),
+        ("", 401),
+    ]

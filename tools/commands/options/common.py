@@ -47,7 +47,7 @@ Seed = Annotated[int, number("Seed of random inputs.", 0)]
 LanguageModel = Annotated[Path, typer.Argument(metavar="MODEL",
     help="A folder with config.json and .safetensors, or a .gguf file.", show_default=False)]
 TokenizerFile = Annotated[Path | None, option("FILE", "A tokenizer.json.", "--tokenizer",
-    show_default="that of the folder")]
+    show_default="that of the model")]
 TextEngine = Annotated[str, option("TARGET",
     "native, onnx, pytorch or interpreter, with options; or transformers.", "--engine")]
 Json = Annotated[bool, flag("--json", "Print JSON instead of tables.")]
