@@ -7,10 +7,12 @@ refusal that is certain from the start should not wait for it. Not here: why one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from ..problems import ProblemError
 from .calls import Call, is_composite, nodes_of, operator_name, schema_of
+from .sizes import is_of_values, sizes_of, static
 
 if TYPE_CHECKING:
     from torch import FunctionSchema
@@ -58,6 +60,17 @@ def hopeless(
         return node.target not in known
 
     return [node for node in missing if node in needed and is_certain(node)]
+
+
+def cut_by_values(program: ExportedProgram) -> Iterator[tuple[Node, str]]:
+    """What is cut into pieces whose sizes hang on values, and why that has no form."""
+    for node in nodes_of(program):
+        if operator_name(node) == "aten::split_with_sizes":
+            try:
+                static(sizes_of(cast("Sequence[int]", node.args[1])), "pieces")
+            except ProblemError as problem:
+                if is_of_values(str(problem)):
+                    yield node, str(problem)
 
 
 def _parts(node: Node) -> list[Node]:

@@ -46,11 +46,11 @@ from .exporting import (
     limits,
     readable,
 )
-from .hopeless import hopeless
+from .hopeless import cut_by_values, hopeless
 from .in_place import is_written
 from .places import location, place_of
 from .rules_complex import is_complex
-from .sizes import DATA_DEPENDENT, Sizes, ir_shape, is_free, is_node, named, size_of, sizes_of
+from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, size_of, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
 from .torch_operators import COMPLEX, ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
 
@@ -144,7 +144,7 @@ def _may_be_sizes(error: LoweringError) -> bool:
 
 def _is_of_values(error: UnsupportedError) -> bool:
     """Whether sizes depend on values, which no other reading of a module changes."""
-    return any(words in reason for _, _, reason in error.problems for words in DATA_DEPENDENT)
+    return any(is_of_values(reason) for _, _, reason in error.problems)
 
 
 def _program(
@@ -187,10 +187,11 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
 def _refuse_hopeless(exported: Exported) -> None:
     """Refuse what no decomposition helps before any is tried."""
     nodes = hopeless(exported.program, computed(exported.program), _has_rule, REFUSED)
-    if nodes:
+    problems = [(node, _reason(operator_name(node))) for node in nodes]
+    problems += cut_by_values(exported.program)
+    if problems:
         raise UnsupportedError(
-            "IR",
-            [(operator_name(node), _place(node), _reason(operator_name(node))) for node in nodes],
+            "IR", [(operator_name(node), _place(node), reason) for node, reason in problems]
         )
 
 

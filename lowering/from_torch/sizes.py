@@ -87,6 +87,11 @@ DATA_DEPENDENT = ("depend on values", "depends on values")
 """What messages say of sizes that no example fixes."""
 
 
+def is_of_values(reason: str) -> bool:
+    """Whether a message says that sizes depend on values, which no other reading changes."""
+    return any(words in reason for words in DATA_DEPENDENT)
+
+
 def _depends_on_values(size: Size) -> bool:
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 

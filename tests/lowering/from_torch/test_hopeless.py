@@ -33,6 +33,10 @@ class Then(nn.Module):
         (torch.unique, "aten::_unique2"),
         (lambda y: torch.linalg.eigvals(y @ y.mT).real, "aten::linalg_eigvals"),
         (lambda y: y[y > 0], "aten::index"),
+        (
+            lambda y: y.split((y[:, :2] > 0).sum(0).tolist())[1] + 1,
+            r"aten::split_with_sizes at .* pieces \[u0, u1\] depend on values",
+        ),
     ],
 )
 def test_nothing_is_taken_apart_in_vain(
