@@ -37,6 +37,9 @@ _WIRES = (hw.ConstantOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
 _DECLARED = (seq.CompRegOp, hw.InstanceOp, RowOp)
 """Ops whose results can be read above their own place, when they are declared first."""
 
+_KNOWN = frozenset((*EXPRESSIONS, *_DECLARED, hw.OutputOp))
+"""Ops that have Verilog."""
+
 
 def modules(module: ModuleOp) -> list[HardwareModule]:
     """The hardware modules of a module, in order; memories among them."""
@@ -56,7 +59,7 @@ def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog")
                 unsupported.add(module, "only memories can be declared without a body")
             continue
         for op in module.body.block.ops:
-            if not isinstance(op, (*EXPRESSIONS, *_DECLARED, hw.OutputOp)):
+            if type(op) not in _KNOWN:
                 unsupported.add(op, "the Verilog printer knows hw, comb, registers and rows")
     unsupported.raise_if_any()
 

@@ -103,12 +103,13 @@ class Handshake:
         self._cycle = cycle
         return cycle.ready
 
-    def step(self) -> None:
-        """The clock edge after the cycle that `ready` was asked of."""
+    def step(self) -> tuple[int, ...]:
+        """The clock edge after the cycle that `ready` was asked of; the positions that go on."""
         assert self._cycle is not None
         self.state = self._cycle.after
         for index in self._cycle.moved:
             self.positions[index] += 1
+        return self._cycle.moved
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,25 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class _Cycle:
+    """What one cycle of a network does.
+
+    Attributes:
+        states: of all stages, after it.
+        moved: positions that go on, as lists and places in them.
+        held: queues whose number of beats changes, and by how much.
+        taken: whether the source gives a beat.
+        given: whether a result goes out.
+    """
+
+    states: _States
+    moved: tuple[tuple[list[int], int], ...]
+    held: tuple[tuple[int, int], ...]
+    taken: bool
+    given: bool
+
+
+@dataclass(frozen=True)
 class _Run:
     """What some cycles did. Cycles are counted from its first one.
 
@@ -151,6 +170,14 @@ class _Network:
         self.valid[source] = self.readies[sink] = True
         self.stages = [node.handshake for node in nodes]
         self.counting = [stage for stage in self.stages if stage.tables]
+        self.states: _States = tuple([stage.state for stage in self.stages])
+        self._places = [
+            (table, len(table), stage.positions, index)
+            for stage in self.counting
+            for index, table in enumerate(stage.tables)
+        ]
+        # By the states and what stands at all positions.
+        self._cycles: dict[tuple[_States, bytes], _Cycle] = {}
         self.queues = [(*node.inputs, *node.outputs) for node in nodes if node.is_queue]
         self.tables = [*chain.from_iterable(stage.tables for stage in self.counting)]
         self.tables.append(bytes((*[0] * (beats - 1), 1)))
@@ -164,9 +191,6 @@ class _Network:
             {} for _ in range(_LEVELS)
         ]
 
-    def _states(self) -> _States:
-        return tuple([stage.state for stage in self.stages])
-
     def _positions(self) -> list[int]:
         positions = [*chain.from_iterable([stage.positions for stage in self.counting])]
         positions += [self.sent, *self.held]
@@ -175,7 +199,7 @@ class _Network:
     def noted(self) -> _Noted:
         """All that `restore` needs to go back to this cycle."""
         own = self.cycle, self.began, [*self.ends], [*self.most]
-        return self._states(), self._positions(), own
+        return self.states, self._positions(), own
 
     def restore(self, noted: _Noted) -> None:
         """Go back."""
@@ -184,8 +208,7 @@ class _Network:
         self.cycle, self.began, self.ends, self.most = own
 
     def _set(self, states: _States, positions: Sequence[int]) -> None:
-        for stage, state in zip(self.stages, states, strict=True):
-            stage.state = state
+        self.states = states
         start = 0
         for stage in self.counting:
             end = start + len(stage.tables)
@@ -195,7 +218,7 @@ class _Network:
 
     def advance(self, level: int) -> _Run:
         """Pass the cycles of a level."""
-        states, before = self._states(), self._positions()
+        states, before = self.states, self._positions()
         known = self._known[level].setdefault(states, {})
         for extents, runs in known.items():
             result = runs.get(self._seen(before, extents))
@@ -227,23 +250,41 @@ class _Network:
         first: int | None = None
         ends: list[int] = []
         for cycle in range(cycles):
-            self._pass()
-            most = [max(pair) for pair in zip(most, self.held, strict=True)]
-            if first is None and self.readies[self.source]:
+            done = self._pass()
+            if done.held:
+                most = [max(pair) for pair in zip(most, self.held, strict=True)]
+            if first is None and done.taken:
                 first = cycle
-            if self.valid[self.sink]:
+            if done.given:
                 self.sent += 1
                 if self.sent % self.beats == 0:
                     ends.append(cycle)
         moves = tuple(b - a for a, b in zip(before, self._positions(), strict=True))
         more = tuple(b - a for a, b in zip(held, most, strict=True))
-        result = _Run(cycles, self._states(), moves, more, first, tuple(ends))
+        result = _Run(cycles, self.states, moves, more, first, tuple(ends))
         self._note(result, held)
         return result
 
-    def _pass(self) -> None:
+    def _pass(self) -> _Cycle:
         """One cycle."""
+        seen = bytes([table[at[index] % size] for table, size, at, index in self._places])
+        key = self.states, seen
+        cycle = self._cycles.get(key)
+        if cycle is None:
+            cycle = self._cycles[key] = self._worked_out()
+        else:
+            for positions, index in cycle.moved:
+                positions[index] += 1
+        self.states = cycle.states
+        for queue, change in cycle.held:
+            self.held[queue] += change
+        return cycle
+
+    def _worked_out(self) -> _Cycle:
+        """What the cycle does that begins now, with the positions moved."""
         valid, ready = self.valid, self.readies
+        for stage, state in zip(self.stages, self.states, strict=True):
+            stage.state = state
         for stage, inputs, outputs in self.steps:
             values = stage.valid([valid[c] for c in inputs])
             for channel, value in zip(outputs, values, strict=True):
@@ -252,10 +293,18 @@ class _Network:
             values = stage.ready([valid[c] for c in inputs], [ready[c] for c in outputs])
             for channel, value in zip(inputs, values, strict=True):
                 ready[channel] = value
-        for stage in self.stages:
-            stage.step()
-        for index, (comes, goes) in enumerate(self.queues):
-            self.held[index] += (valid[comes] and ready[comes]) - (valid[goes] and ready[goes])
+        moved = [(stage.positions, index) for stage in self.stages for index in stage.step()]
+        held = [
+            (valid[comes] and ready[comes]) - (valid[goes] and ready[goes])
+            for comes, goes in self.queues
+        ]
+        return _Cycle(
+            tuple([stage.state for stage in self.stages]),
+            tuple(moved),
+            tuple((queue, change) for queue, change in enumerate(held) if change),
+            ready[self.source],
+            valid[self.sink],
+        )
 
     def _note(self, run: _Run, held: Sequence[int] | None = None) -> None:
         """Take a run of the shortest or of a known kind into account, from what queues held."""
