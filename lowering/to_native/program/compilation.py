@@ -123,9 +123,10 @@ class Compilation:
             self.shared = share_memory(program, outputs)
         fuse(program)
         narrow_constants(program.steps)
-        use_dots(program, narrow_tensors(program))
+        known = narrow_tensors(program)
+        use_dots(program, known)
         if self._winograd:
-            use_winograd(program)
+            use_winograd(program, known)
         trit_constants.pack_trits(program)
         timer = None if self._batch is None else counter()
         assembly = Assembly(program, outputs, timer, together=self._together)

@@ -34,6 +34,8 @@ from .structured import NestStep
 from .views import UI8, Buffer, has_no_sign
 
 _LEAST_OUTPUTS, _LEAST_TERMS, _MOST_LANES = 4, 4, 64
+WORDS = 2
+"""Products that one instruction adds where factors have 16 bits."""
 _LANE_ROWS = 4
 """Places of a tile of outputs with factors of their own: neighbours share those put together."""
 _MOST_ROWS, _MOST_COLUMNS = 14, 4
@@ -124,7 +126,7 @@ def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     if step.given is None or len(step.nest.writes) != 1:
         return None
     nest = simplified(step.given)
-    factors = _factors(nest)
+    factors = factors_of(nest)
     if factors is None or not nest.reductions or nest.starts[0] is None:
         return None
     image, weights = factors
@@ -175,7 +177,7 @@ def _fits(step: NestStep, terms: _Terms) -> bool:
     return has_no_sign(element) or not terms.by_lanes
 
 
-def _factors(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
+def factors_of(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
     """The arguments that a body multiplies and adds up in 32 bits: an image, and what is known."""
     total = nest.results()[0].owner
     so_far = nest.output_arguments()[0]
@@ -272,7 +274,7 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
     nest, recipe = simplified(step.given), program.recipe
     x, write = nest.reads[terms.image], nest.writes[0]
     buffer = x.view.buffer
-    group = 4 if has_no_sign(buffer.element) else 2
+    group = 4 if has_no_sign(buffer.element) else WORDS
     keep = [d for d, parallel in enumerate(nest.parallel) if parallel]
     outs = keep.index(terms.outs)
     rows = _row(nest, x, terms.outs)
@@ -331,7 +333,7 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
     starts = body.args[2] if buffer.low else None
     most = _pairs(recipe, terms.values) if group == 4 else 0
     dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most, tuple(lanes))
-    result = DotStep(own, plan, None, dots)
+    result = DotStep(own, plan, step.given, dots)
     result.location = step.location
     return result
 

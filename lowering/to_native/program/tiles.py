@@ -1,10 +1,10 @@
-"""Convolutions of floats with windows of 3×3 by Winograd's F(2×2, 3×3): 16 products for 36.
+"""Convolutions with windows of 3×3 by Winograd's tiles: 16 products for 36, or 36 for 144.
 
-Lavin and Gray 2016 (arXiv 1509.09308), section 4.1. A tile d of 4×4 places and a window g become
-BᵀdB and GgGᵀ, which are multiplied place by place and summed over the channels: 16 products of
-matrices; AᵀmA of a sum m is 2×2 places of the result. It is done for some rows of tiles at a time,
-so that they stay in a near cache. Where a size is odd the last tiles overlap those before.
-Not here: for which convolutions (`winograd`), loops around steps (`repetition`), code (`loops`).
+Tiles of the image are transformed (`transforms`) into a matrix for each of their places, these are
+multiplied by those of the weights, and what comes out is transformed into places of the result. It
+is done for some rows of tiles at a time, so that they stay in a near cache. Where a size is no
+multiple the last tiles overlap those before. Not here: for which convolutions (`winograd`), loops
+around steps (`repetition`), code (`loops`).
 """
 
 from __future__ import annotations
@@ -17,41 +17,41 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from ..llvm.types import width as width_of
 from .combiners import fuse_products
+from .dots import WORDS, Dots, DotStep, best_tile
 from .nests import Access, Nest
 from .program import Program, Step
 from .repetition import LoopStep
+from .schedule import Part, Schedule
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep, planned
+from .transforms import Form, both, divided, scaled
 from .views import Buffer, View, whole_view
 
-_IN = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
-_OUT = ((1, 1, 1, 0), (0, 1, -1, -1))
-_WEIGHTS, _HALVES = ((1, 0, 0), (1, 1, 1), (1, -1, 1), (0, 0, 1)), (1.0, 0.5, 0.5, 1.0)
-"""Bᵀ, Aᵀ; rows of G, and what they are multiplied by."""
 _NEAR = 192 << 10
 """Bytes of tiles, before and behind the products, that stay in a near cache; half of what weights
 take where that is more, since every turn reads all of them."""
 _APART = 80
 """Floats between one matrix and the next: some lines of a cache."""
 
-_Matrix = Sequence[Sequence[int]]
-
 
 class Convolution(NamedTuple):
     """A convolution: arguments of its body and loops of its nest, the image's rows before columns.
 
     Attributes:
+        form: of its tiles.
         batch: the loop over images, if there is more than one.
         outs, rows, columns: loops over the result.
         channels, down, right: loops of the sum.
     """
 
+    form: Form
     image: SSAValue
     weights: SSAValue
     batch: int | None
@@ -71,15 +71,15 @@ class _Span(NamedTuple):
     number: int
 
 
-def _spans(size: int) -> list[_Span]:
-    """Tiles for so many places; the last one overlaps those before where these are odd."""
-    whole = _Span(0, size // 2, 0)
-    return [whole, _Span(size - 2, 1, size // 2)] if size % 2 else [whole]
+def _spans(size: int, step: int) -> list[_Span]:
+    """Tiles for so many places; the last one overlaps those before where some are left."""
+    whole = _Span(0, size // step, 0)
+    return [whole, _Span(size - step, 1, size // step)] if size % step else [whole]
 
 
 def tiles_of(nest: Nest, conv: Convolution) -> int:
     """How many tiles an image has."""
-    return prod(-(-nest.sizes[d].at(1) // 2) for d in (conv.rows, conv.columns))
+    return prod(-(-nest.sizes[d].at(1) // conv.form.step) for d in (conv.rows, conv.columns))
 
 
 def steps_of(program: Program, nest: Nest, conv: Convolution, *, keep: bool) -> list[Step]:
@@ -110,10 +110,12 @@ def steps_of(program: Program, nest: Nest, conv: Convolution, *, keep: bool) -> 
         behind.append(planned(program, copy))
         stride = dict(zip(loops, turned.strides, strict=True))
         nest = replace(nest, writes=(_in_loops(nest, turned, stride),))
-    down, across = _spans(height), _spans(width)
+    form = conv.form
+    down, across = (_spans(size, form.step) for size in (height, width))
     along = sum(span.tiles for span in across)
-    near = max(_NEAR, 32 * channels * outs)
-    most = max(1, near // (64 * along * (channels + outs)))
+    element, kind = width_of(form.element) // 8, width_of(form.kind) // 8
+    near = max(_NEAR, form.places * element * channels * outs // 2)
+    most = max(1, near // (form.places * along * (element * channels + kind * outs)))
     if sum(span.tiles for span in down) <= most:
         return [*before, *_Group(program, nest, conv, weights).steps(down, across, 1), *behind]
     count = down[0].tiles
@@ -145,55 +147,67 @@ def _transformed(
         strides = [w.strides[d].at(1) * content.itemsize for d in loops]
         shape = [3, 3, channels.at(1), outs.at(1)]
         taken = np.lib.stride_tricks.as_strided(content[start:], shape, strides)
-        half = np.array(_WEIGHTS) * np.array(_HALVES)[:, None]
+        half = np.array(conv.form.windows) * np.array(conv.form.factors)[:, None]
         made = np.einsum("ia,jb,abco->ijco", half, half, taken.astype(np.float64))
         view = program.constant(made.reshape(16, *made.shape[2:]), f32)
         return [], Access(view, ZERO, (view.strides[0], ZERO, ONE, view.strides[1]))
+    form, group = conv.form, 1 if conv.form.element == f32 else WORDS
     width = _panel(program, nest, conv)
     panels = -(-outs.at(1) // width)
     each = Size.of(width) * channels
-    buffer = Buffer(f32, Size.of(16 * panels) * each, "kept" if keep else "workspace")
-    view = whole_view(buffer, [buffer.count])
+    count = Size.of(form.places * panels) * each
+    buffer = Buffer(form.element, count, "kept" if keep else "workspace")
+    view = whole_view(buffer, [count])
+    # Places outside panels for products of floats, of which loops merge, else panels outside.
+    apart, place = (form.places, ONE) if group == 1 else (1, Size.of(panels))
     steps: list[Step] = []
     whole = outs.at(1) // width
-    for first, count, size in ((0, whole, width), (whole, 1, outs.at(1) - whole * width)):
-        if count and size:
+    for first, many, size in ((0, whole, width), (whole, 1, outs.at(1) - whole * width)):
+        if many and size:
             reads, body = _windows(w, conv, first * width)
-            along = w.strides[conv.outs]
-            strides = along * Size.of(width), w.strides[conv.channels], along
+            along, deep = w.strides[conv.outs], w.strides[conv.channels]
+            strides = along * Size.of(width), deep * Size.of(group), deep, along
             reads = {v: replace(a, strides=strides) for v, a in reads.items()}
-            offset = Size.of(16 * first) * each
+            offset = Size.of(apart * first) * each
+            to = Size.of(apart) * each, Size.of(width * group), ONE, Size.of(group)
             writes = tuple(
-                Access(view, offset + each * Size.of(n), (Size.of(16) * each, Size.of(width), ONE))
-                for n in range(16)
+                Access(view, offset + place * each * Size.of(n), to) for n in range(form.places)
             )
-            sizes = Size.of(count), channels, Size.of(size)
+            deepest = Size.of(channels.at(1) // group)
+            sizes = Size.of(many), deepest, Size.of(group), Size.of(size)
             steps.append(planned(program, _map(sizes, reads, writes, body)))
-    return steps, Access(view, ZERO, (each, ZERO, Size.of(16) * channels, Size.of(width)), True)
+    between = Size.of(apart) * channels
+    last = Size.of(width) if group == 1 else ZERO
+    return steps, Access(view, ZERO, (place * each, ZERO, between, last), panels=True)
 
 
 def _panel(program: Program, nest: Nest, conv: Convolution) -> int:
     """How many outputs a tile of the products has."""
+    if conv.form.element != f32:
+        outs = nest.sizes[conv.outs].at(1)
+        return program.recipe.lanes * best_tile(program.recipe, None, outs)[1]
     outs, channels = nest.sizes[conv.outs], nest.sizes[conv.channels]
     view = program.new(f32, (Size.of(16), channels, outs))
     weights = Access(view, ZERO, (view.strides[0], ZERO, ONE, view.strides[1]))
     tiles = Size.of(tiles_of(nest, conv))
     some = _Group(program, nest, conv, weights).products(
-        _matrices(tiles, channels), _matrices(tiles, outs)
+        _matrices(conv.form, f32, tiles, channels), _matrices(conv.form, f32, tiles, outs)
     )
     return some.plan.lanes * some.plan.columns
 
 
 def _windows(w: Access, conv: Convolution, first: int) -> tuple[dict[SSAValue, Access], Block]:
     """Windows of integers from an output on, and what becomes of each."""
-    body = Block(arg_types=[w.view.element] * 9 + [f32] * 16)
+    form = conv.form
+    floats = form.kind == f32
+    body = Block(arg_types=[w.view.element if floats else i32] * 9 + [form.kind] * form.places)
     builder = Builder(InsertPoint.at_end(body))
-    taps = [builder.insert(arith.SIToFPOp(a, f32)).result for a in body.args[:9]]
-    results: list[SSAValue] = []
-    factors = [a * b for a in _HALVES for b in _HALVES]
-    for value, factor in zip(_both(builder, _WEIGHTS, taps), factors, strict=True):
-        constant = builder.insert(arith.ConstantOp(FloatAttr(factor, f32)))
-        results.append(builder.insert(arith.MulfOp(value, constant.result)).result)
+    taps: list[SSAValue] = [*body.args[:9]]
+    if floats:
+        taps = [builder.insert(arith.SIToFPOp(a, f32)).result for a in taps]
+    made = both(builder, form.windows, taps)
+    factors = [a * b for a in form.factors for b in form.factors]
+    results = [scaled(builder, v, factor) for v, factor in zip(made, factors, strict=True)]
     builder.insert(linalg.YieldOp(*results))
     start = w.offset + w.strides[conv.outs] * Size.of(first)
     return {
@@ -231,18 +245,11 @@ def _places(a: Access, loops: Sequence[int], number: int, side: int) -> Size:
     return down * Size.of(number // side) + right * Size.of(number % side)
 
 
-def _matrices(rows: Size, columns: Size) -> View:
-    """Memory for 16 of them, none of which begins in the same set of a cache as another."""
+def _matrices(form: Form, element: Attribute, rows: Size, columns: Size) -> View:
+    """Memory for one a place, none of which begins in the same set of a cache as another."""
     each = rows * columns + Size.of(_APART)
-    sizes = Size.of(16), rows, columns
-    return View(Buffer(f32, Size.of(16) * each), sizes, (each, columns, ONE))
-
-
-def _sixteen(view: View, offset: Size, strides: Sequence[Size]) -> tuple[Access, ...]:
-    """What is in the same place of each of 16 matrices."""
-    return tuple(
-        Access(view, offset + view.strides[0] * Size.of(k), tuple(strides)) for k in range(16)
-    )
+    count = Size.of(form.places)
+    return View(Buffer(element, count * each), (count, rows, columns), (each, columns, ONE))
 
 
 def _map(
@@ -262,28 +269,6 @@ def _map(
     )
 
 
-def _both(builder: Builder, matrix: _Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """M v Mᵀ, for v row by row."""
-    side = len(matrix[0])
-    columns = [_times(builder, matrix, values[n::side]) for n in range(side)]
-    rows = [[column[n] for column in columns] for n in range(len(matrix))]
-    return [value for row in rows for value in _times(builder, matrix, row)]
-
-
-def _times(builder: Builder, matrix: _Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """M v, of a matrix of -1, 0 and 1."""
-    results: list[SSAValue] = []
-    for row in matrix:
-        first = row.index(1)
-        total = values[first]
-        for place, factor in enumerate(row):
-            if factor and place != first:
-                op = arith.AddfOp if factor > 0 else arith.SubfOp
-                total = builder.insert(op(total, values[place])).result
-        results.append(total)
-    return results
-
-
 class _Group:
     """Some rows of tiles, for which three steps are taken over and over."""
 
@@ -298,10 +283,12 @@ class _Group:
         nest, conv = self._nest, self._conv
         batch = ONE if conv.batch is None else nest.sizes[conv.batch]
         rows = sum(span.tiles for span in down)
-        self._loops = (conv.batch, ONE, batch), (conv.rows, Size.of(2 * rows), Size.of(times))
+        step = Size.of(conv.form.step * rows)
+        self._loops = (conv.batch, ONE, batch), (conv.rows, step, Size.of(times))
         count = Size.of(rows * sum(span.tiles for span in across))
         channels, outs = nest.sizes[conv.channels], nest.sizes[conv.outs]
-        before, behind = _matrices(count, channels), _matrices(count, outs)
+        before = _matrices(conv.form, conv.form.element, count, channels)
+        behind = _matrices(conv.form, conv.form.kind, count, outs)
         width = sum(span.tiles for span in across)
         regions = [(y, x) for y in down for x in across]
         steps: list[Step] = [self._there(before, y, x, width) for y, x in regions]
@@ -324,26 +311,27 @@ class _Group:
             known = self._known.get((view, offset, stride))
             if known is None:
                 run = View(view.buffer, (count,), (stride,), offset)
-                buffer = Buffer(view.element, count, "step", run=run)
+                buffer = Buffer(view.element, count, "step", low=view.buffer.low, run=run)
                 slices.append(buffer)
                 known = self._known[view, offset, stride] = View(buffer, (count,), (ONE,))
             view, offset = known, ZERO
         down, right = a.strides[conv.rows], a.strides[conv.columns]
-        offset = (
-            offset + down * Size.of(y.start + place // 4) + right * Size.of(x.start + place % 4)
-        )
-        two = Size.of(2)
-        return Access(view, offset, (down * two, right * two, a.strides[channel]))
+        further = divmod(place, conv.form.side)
+        offset = offset + down * Size.of(y.start + further[0])
+        offset = offset + right * Size.of(x.start + further[1])
+        step = Size.of(conv.form.step)
+        return Access(view, offset, (down * step, right * step, a.strides[channel]))
 
     def _there(self, before: View, y: _Span, x: _Span, width: int) -> Step:
         """BᵀdB of every tile."""
         nest, conv = self._nest, self._conv
-        body = Block(arg_types=[f32] * 32)
+        form = conv.form
+        body = Block(arg_types=[form.kind] * 2 * form.places)
         builder = Builder(InsertPoint.at_end(body))
-        builder.insert(linalg.YieldOp(*_both(builder, _IN, body.args[:16])))
+        builder.insert(linalg.YieldOp(*both(builder, form.there, body.args[: form.places])))
         image = nest.reads[conv.image]
         reads: dict[SSAValue, Access] = {
-            body.args[n]: self._moved(image, conv.channels, y, x, n) for n in range(16)
+            body.args[n]: self._moved(image, conv.channels, y, x, n) for n in range(form.places)
         }
         channels = nest.sizes[conv.channels]
         writes = self._vectors(before, y, x, width)
@@ -351,13 +339,19 @@ class _Group:
         return planned(self._program, _map(sizes, reads, writes, body))
 
     def _vectors(self, view: View, y: _Span, x: _Span, width: int) -> tuple[Access, ...]:
-        """The vectors of a tile in 16 matrices, in loops over tiles."""
+        """The vectors of a tile in all matrices, in loops over tiles."""
         step = view.strides[1]
         first = step * Size.of(y.number * width + x.number)
-        return _sixteen(view, first, (step * Size.of(width), step, ONE))
+        strides = step * Size.of(width), step, ONE
+        return tuple(
+            Access(view, first + view.strides[0] * Size.of(k), strides)
+            for k in range(self._conv.form.places)
+        )
 
     def products(self, before: View, behind: View) -> NestStep:
-        """16 products of matrices."""
+        """The products of matrices."""
+        if self._conv.form.element != f32:
+            return self._dots(before, behind)
         sizes = (*behind.sizes, before.sizes[2])
         body = Block(arg_types=[f32] * 3)
         builder = Builder(InsertPoint.at_end(body))
@@ -375,16 +369,40 @@ class _Group:
         step.plan = replace(step.plan, parts=("outer", "columns", "rows"))
         return step
 
+    def _dots(self, before: View, behind: View) -> NestStep:
+        """Products of integers of 16 bits, two at a time."""
+        recipe, (_, tiles, outs) = self._program.recipe, behind.sizes
+        # Its columns are those of `_panel`.
+        rows, columns = best_tile(recipe, None, outs.at(1))
+        body = Block(arg_types=[i32] * 4)
+        Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[3]))
+        place, _, panel, _ = self._weights.strides
+        reads: dict[SSAValue, Access] = {
+            body.args[0]: Access(before, ZERO, (*before.strides[:2], ZERO)),
+            body.args[1]: replace(self._weights, strides=(place, ZERO, panel)),
+        }
+        writes = (Access(behind, ZERO, behind.strides),)
+        loops = tuple(range(3))
+        nest = Nest(behind.sizes, (True,) * 3, reads, writes, self._nest.starts, body, {}, loops)
+        count = tiles.at(1)
+        rows = -(-count // -(-count // rows))
+        parts: tuple[Part, ...] = ("outer", "columns", "rows")
+        plan = Schedule((0,), 2, 1, rows, columns, recipe.lanes, False, (), parts)
+        taps = ((before.sizes[2].at(1) // WORDS, WORDS),)
+        return DotStep(nest, plan, None, Dots(body.args[0], body.args[1], taps, WORDS, None))
+
     def _back(self, behind: View, y: _Span, x: _Span, width: int) -> Step:
         """AᵀmA of every tile, and what follows the convolution."""
         nest, conv = self._nest, self._conv
-        body = Block(arg_types=[f32] * 16)
+        form = conv.form
+        body = Block(arg_types=[form.kind] * form.places)
         builder = Builder(InsertPoint.at_end(body))
-        sums = _both(builder, _OUT, body.args[:16])
+        made = both(builder, form.back, body.args[: form.places])
+        sums = [divided(builder, form, value) for value in made]
         matrices = self._vectors(behind, y, x, width)
         reads: dict[SSAValue, Access] = dict(zip(body.args, matrices, strict=True))
         results: list[SSAValue] = []
-        places = (0, 1, 4, 5)
+        places = [form.side * n + k for n in range(form.step) for k in range(form.step)]
         for place, value in zip(places, sums, strict=True):
             follow = nest.behind
             if follow is None:

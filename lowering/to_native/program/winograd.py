@@ -1,45 +1,94 @@
-"""Which convolutions of floats go by Winograd's F(2×2, 3×3): those that are quicker so.
+"""Which convolutions go by Winograd's tiles: those that are quicker so.
 
-Windows are 3×3, a step apart, weights are known. Not here: what is done instead (`tiles`).
+Windows are 3×3, a step apart, weights are known. Floats go by F(2×2, 3×3); images of bytes with
+trits or other small weights by F(4×4, 3×3), exactly. Not here: what is done instead (`tiles`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import SSAValue
 
+from .dots import WORDS, DotStep, factors_of
+from .intervals import Interval
 from .nests import Nest
 from .program import Program, Step
 from .sizes import ONE
 from .structured import NestStep
 from .tiles import Convolution, steps_of, tiles_of
+from .transforms import FLOATS, INTEGERS, Form
 from .trit_constants import worth_keeping
+from .views import Buffer
 
 _CHANGES, _MORE_CHANGES, _MADE, _LEFT = 90, 140, 200, 0.9
 """What it costs to change a vector of a tile, there or back, in products of a vector; with few
 registers; to make a vector of weights in each call; and what must be left of the time."""
+_WHOLE_CHANGES, _READ = 250, 3
+"""The same for tiles of integers; and to read a vector of weights from a far cache."""
+_MOST_SHORT, _MOST_WORD = (1 << 15) - 1, (1 << 31) - 1
 
 
-def use_winograd(program: Program) -> None:
-    """Put three steps in the place of each convolution for which they are quicker."""
+def use_winograd(program: Program, known: Mapping[Buffer, Interval]) -> None:
+    """Put other steps in the place of each convolution for which they are quicker.
+
+    Args:
+        program: whose products of small integers are steps of their own.
+        known: what its tensors can hold.
+    """
     steps: list[Step] = []
     for step in program.steps:
-        nest = step.given if isinstance(step, NestStep) and step.kind is None else None
-        found = None if nest is None else _conv(nest)
-        if nest is None or found is None or not _pays(program, nest, found):
+        found = None
+        if isinstance(step, DotStep) and step.given is not None and program.keeps:
+            found = _whole_conv(step.given, known)
+        elif isinstance(step, NestStep) and step.given is not None and step.kind is None:
+            found = _conv(step.given, _factors(step.given), FLOATS)
+        if found is None or not _pays(program, *found):
             steps.append(step)
             continue
-        new = steps_of(program, nest, found, keep=_keeps(program, nest, found))
+        new = steps_of(program, *found, keep=_keeps(program, *found))
         for one in new:
             one.location = step.location
         steps += new
     program.steps[:] = steps
 
 
-def _conv(nest: Nest) -> Convolution | None:
-    """What a nest convolves, if windows are 3×3 and channels lie in a row."""
-    factors = _factors(nest)
+def _whole_conv(nest: Nest, known: Mapping[Buffer, Interval]) -> tuple[Nest, Convolution] | None:
+    """What a nest convolves in integers, if tiles are exact: 16 bits hold images and windows that
+    are transformed, 32 bits the sums. So it is with trits; weights may be somewhat larger."""
+    start = nest.starts[0] if len(nest.starts) == 1 else None
+    if start is None or not isinstance(start.value, IntegerAttr) or start.value.value.data:
+        return None
+    found = _conv(nest, factors_of(nest), INTEGERS)
+    if found is None:
+        return None
+    conv = found[1]
+    image, weights = nest.reads[conv.image].view.buffer, nest.reads[conv.weights].view.buffer
+    rows = [nest.sizes[d].at(1) for d in (conv.rows, conv.columns)]
+    channels = nest.sizes[conv.channels].at(1)
+    if weights.content is None or min(rows) < INTEGERS.step or channels % WORDS:
+        return None
+    if nest.reads[conv.image].strides[conv.channels] != ONE:
+        return None
+    if nest.writes[0].strides[conv.outs] != ONE or image not in known:
+        return None
+    most = int(np.abs(weights.content).max(initial=0))
+    largest = max(map(abs, known[image]))
+    window = most * max(sum(map(abs, row)) for row in INTEGERS.windows) ** 2
+    # Rows of Bᵀ have as much above 0 as below, and images no numbers of both signs twice over.
+    low, high = min(known[image][0], 0), max(known[image][1], 0)
+    spread = max(sum(map(abs, row)) for row in INTEGERS.there) ** 2 // 2 * (high - low)
+    total = INTEGERS.times * 9 * channels * most * largest
+    return found if max(window, spread) <= _MOST_SHORT and total <= _MOST_WORD else None
+
+
+def _conv(
+    nest: Nest, factors: tuple[SSAValue, SSAValue] | None, form: Form
+) -> tuple[Nest, Convolution] | None:
+    """A nest and what it convolves, if windows are 3×3."""
     if factors is None or len(nest.reductions) != 3:
         return None
     image, weights = factors
@@ -66,8 +115,8 @@ def _conv(nest: Nest) -> Convolution | None:
     if None in strides or min(n or 0 for n in known) < 2:
         return None
     batch = rest[0] if rest else None
-    return Convolution(
-        image, weights, batch, outs[0], place[down], place[right], channels[0], down, right
+    return nest, Convolution(
+        form, image, weights, batch, outs[0], place[down], place[right], channels[0], down, right
     )
 
 
@@ -101,7 +150,9 @@ def _known(nest: Nest, value: SSAValue) -> bool:
 
 def _keeps(program: Program, nest: Nest, conv: Convolution) -> bool:
     """Whether weights that are made of integers stay from one call to the next."""
-    return worth_keeping(program, _MADE, 16 * tiles_of(nest, conv))
+    if conv.form.element != f32:
+        return True
+    return worth_keeping(program, _MADE, conv.form.places * tiles_of(nest, conv))
 
 
 def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
@@ -110,10 +161,16 @@ def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
         nest.sizes[d].at(1) for d in (conv.rows, conv.columns, conv.outs, conv.channels)
     )
     lanes, tiles = program.recipe.lanes, tiles_of(nest, conv)
-    direct = 9 * rows * columns * channels * -(-outs // lanes)
+    vectors = -(-outs // lanes)
+    moved = -(-channels // lanes) + vectors
+    if conv.form.element != f32:
+        # One instruction for four products of bytes, or two of 16 bits.
+        direct = 9 * rows * columns * -(-channels // 4) * vectors
+        once = conv.form.places * -(-channels // WORDS) * vectors
+        return once * (tiles + _READ) + tiles * moved * _WHOLE_CHANGES < _LEFT * direct
+    direct = 9 * rows * columns * channels * vectors
     each = _CHANGES if program.recipe.width == 64 else _MORE_CHANGES
-    changes = (-(-channels // lanes) + -(-outs // lanes)) * each
-    cost = tiles * (16 * channels * -(-outs // lanes) + changes)
+    cost = tiles * (conv.form.places * channels * vectors + moved * each)
     if nest.reads[conv.weights].view.element != f32 and not _keeps(program, nest, conv):
-        cost += _MADE * channels * -(-outs // lanes)
+        cost += _MADE * channels * vectors
     return cost < _LEFT * direct

@@ -1,0 +1,139 @@
+"""The matrices of Winograd's convolutions with windows of 3×3, and code that multiplies by them.
+
+Lavin and Gray 2016 (arXiv 1509.09308), sections 4.1 and 4.3. A tile d of places and a window g
+become BᵀdB and GgGᵀ, which are multiplied place by place and summed over the channels; AᵀmA of a
+sum m are places of the result. Not here: where tiles stand, loops around them (`tiles`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i16, i32
+from xdsl.ir import Attribute, SSAValue
+
+Matrix = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of tiles.
+
+    Attributes:
+        step: places of the result in a tile, on each axis.
+        there, windows, back: Bᵀ, G and Aᵀ, as whole numbers.
+        factors: what each row of G is multiplied by.
+        kind: of what is computed.
+        element: of tiles and windows in memory.
+        times: what sums are greater than those of the convolution.
+    """
+
+    step: int
+    there: Matrix
+    windows: Matrix
+    back: Matrix
+    factors: Sequence[float]
+    kind: Attribute
+    element: Attribute
+    times: int = 1
+
+    @property
+    def side(self) -> int:
+        """Places of the image in a tile, on each axis."""
+        return len(self.there)
+
+    @property
+    def places(self) -> int:
+        """Products in the place of those of a tile."""
+        return self.side * self.side
+
+
+FLOATS = Form(
+    2,
+    ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
+    ((1, 0, 0), (1, 1, 1), (1, -1, 1), (0, 0, 1)),
+    ((1, 1, 1, 0), (0, 1, -1, -1)),
+    (1.0, 0.5, 0.5, 1.0),
+    f32,
+    f32,
+)
+"""F(2×2, 3×3): 16 products for 36."""
+
+INTEGERS = Form(
+    4,
+    (
+        (4, 0, -5, 0, 1, 0),
+        (0, -4, -4, 1, 1, 0),
+        (0, 4, -4, -1, 1, 0),
+        (0, -2, -1, 2, 1, 0),
+        (0, 2, -1, -2, 1, 0),
+        (0, 4, 0, -5, 0, 1),
+    ),
+    ((6, 0, 0), (-4, -4, -4), (-4, 4, -4), (1, 2, 4), (1, -2, 4), (0, 0, 24)),
+    ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
+    (1.0,) * 6,
+    i32,
+    i16,
+    576,
+)
+"""F(4×4, 3×3): 36 products for 144, 24·G in the place of G. All is exact modulo 2³², and so are the
+sums that come out, 576 times those of the convolution, if 32 bits hold these."""
+
+_INVERSE = pow(9, -1, 1 << 32)
+"""By which multiples of 9 are divided modulo 2³²."""
+
+
+def both(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """M v Mᵀ, for v row by row."""
+    side = len(matrix[0])
+    columns = [_times(builder, matrix, values[n::side]) for n in range(side)]
+    rows = [[column[n] for column in columns] for n in range(len(matrix))]
+    return [value for row in rows for value in _times(builder, matrix, row)]
+
+
+def divided(builder: Builder, form: Form, value: SSAValue) -> SSAValue:
+    """A sum of a convolution, of what comes out."""
+    if form.times == 1:
+        return value
+    # 576 = 64 · 9; no bits are lost, so that a product divides.
+    shift = builder.insert(arith.ConstantOp(IntegerAttr(6, 32))).result
+    nines = builder.insert(arith.ShRSIOp(value, shift)).result
+    inverse = IntegerAttr(_INVERSE - (1 << 32 if _INVERSE >> 31 else 0), 32)
+    factor = builder.insert(arith.ConstantOp(inverse)).result
+    return builder.insert(arith.MuliOp(nines, factor)).result
+
+
+def scaled(builder: Builder, value: SSAValue, factor: float) -> SSAValue:
+    """A value times a number, which is whole for integers."""
+    if factor == 1:
+        return value
+    if value.type == f32:
+        number = builder.insert(arith.ConstantOp(FloatAttr(factor, f32))).result
+        return builder.insert(arith.MulfOp(value, number)).result
+    number = builder.insert(arith.ConstantOp(IntegerAttr(int(factor), 32))).result
+    return builder.insert(arith.MuliOp(value, number)).result
+
+
+def _times(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
+    """M v, of a matrix of small integers."""
+    results: list[SSAValue] = []
+    for row in matrix:
+        first = next(n for n in sorted(range(len(row)), key=lambda n: -row[n]) if row[n])
+        first = row.index(1) if 1 in row else first
+        total = scaled(builder, values[first], row[first])
+        for place, factor in enumerate(row):
+            if factor and place != first:
+                term = scaled(builder, values[place], abs(factor))
+                total = _sum(builder, total, term, minus=factor < 0)
+        results.append(total)
+    return results
+
+
+def _sum(builder: Builder, x: SSAValue, y: SSAValue, *, minus: bool) -> SSAValue:
+    """x + y, or x - y."""
+    if x.type == f32:
+        return builder.insert((arith.SubfOp if minus else arith.AddfOp)(x, y)).result
+    return builder.insert((arith.SubiOp if minus else arith.AddiOp)(x, y)).result
