@@ -326,7 +326,7 @@ class _Group:
         """BᵀdB of every tile."""
         nest, conv = self._nest, self._conv
         form = conv.form
-        body = Block(arg_types=[form.kind] * 2 * form.places)
+        body = Block(arg_types=[form.element] * 2 * form.places)
         builder = Builder(InsertPoint.at_end(body))
         builder.insert(linalg.YieldOp(*both(builder, form.there, body.args[: form.places])))
         image = nest.reads[conv.image]
@@ -336,7 +336,11 @@ class _Group:
         channels = nest.sizes[conv.channels]
         writes = self._vectors(before, y, x, width)
         sizes = Size.of(y.tiles), Size.of(x.tiles), channels
-        return planned(self._program, _map(sizes, reads, writes, body))
+        step = planned(self._program, _map(sizes, reads, writes, body))
+        if step.plan.vector is not None:
+            lanes = step.plan.lanes * 4 // (width_of(form.element) // 8)
+            step.plan = replace(step.plan, lanes=lanes)
+        return step
 
     def _vectors(self, view: View, y: _Span, x: _Span, width: int) -> tuple[Access, ...]:
         """The vectors of a tile in all matrices, in loops over tiles."""

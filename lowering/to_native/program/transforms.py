@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i16, i32
 from xdsl.ir import Attribute, SSAValue
+
+from ..llvm.types import width
 
 Matrix = Sequence[Sequence[int]]
 
@@ -26,8 +29,8 @@ class Form:
         step: places of the result in a tile, on each axis.
         there, windows, back: Bᵀ, G and Aᵀ, as whole numbers.
         factors: what each row of G is multiplied by.
-        kind: of what is computed.
-        element: of tiles and windows in memory.
+        kind: of sums, and of what windows are made of.
+        element: of tiles and windows that are transformed.
         times: what sums are greater than those of the convolution.
     """
 
@@ -113,23 +116,63 @@ def scaled(builder: Builder, value: SSAValue, factor: float) -> SSAValue:
     if value.type == f32:
         number = builder.insert(arith.ConstantOp(FloatAttr(factor, f32))).result
         return builder.insert(arith.MulfOp(value, number)).result
-    number = builder.insert(arith.ConstantOp(IntegerAttr(int(factor), 32))).result
-    return builder.insert(arith.MuliOp(value, number)).result
+    number = IntegerAttr(int(factor), width(value.type))
+    constant = builder.insert(arith.ConstantOp(number)).result
+    return builder.insert(arith.MuliOp(value, constant)).result
 
 
 def _times(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
     """M v, of a matrix of small integers."""
+    if values[0].type == f32:
+        return [_row(builder, row, values) for row in matrix]
+    matrix, values = _by_pairs(builder, matrix, values)
     results: list[SSAValue] = []
-    for row in matrix:
-        first = next(n for n in sorted(range(len(row)), key=lambda n: -row[n]) if row[n])
-        first = row.index(1) if 1 in row else first
-        total = scaled(builder, values[first], row[first])
-        for place, factor in enumerate(row):
-            if factor and place != first:
-                term = scaled(builder, values[place], abs(factor))
-                total = _sum(builder, total, term, minus=factor < 0)
-        results.append(total)
+    while len(results) < len(matrix):
+        row, *more = matrix[len(results) :]
+        even, odd = _halves(row, more[0]) if more else ((), ())
+        if any(even) and any(odd):
+            half, other = (_row(builder, part, values) for part in (even, odd))
+            results += [_sum(builder, half, other, minus=minus) for minus in (False, True)]
+        else:
+            results.append(_row(builder, row, values))
     return results
+
+
+def _halves(row: Sequence[int], other: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """What two rows are the sum and the difference of, if every column is in one of both."""
+    if any(abs(x) != abs(y) for x, y in zip(row, other, strict=True)):
+        return (), ()
+    even = [x if x == y else 0 for x, y in zip(row, other, strict=True)]
+    return even, [x - y for x, y in zip(row, even, strict=True)]
+
+
+def _by_pairs(
+    builder: Builder, matrix: Matrix, values: Sequence[SSAValue]
+) -> tuple[Matrix, Sequence[SSAValue]]:
+    """The same product, with the sum and the difference of neighbours that rows take together."""
+    rows, known = [[*row] for row in matrix], [*values]
+    for k in range(len(values) - 1):
+        pairs = [(row[k], row[k + 1]) for row in rows]
+        if all(abs(x) == abs(y) for x, y in pairs) and len({x == y for x, y in pairs if x}) == 2:
+            known += [_sum(builder, *values[k : k + 2], minus=minus) for minus in (False, True)]
+            for row, (x, y) in zip(rows, pairs, strict=True):
+                row[k : k + 2] = 0, 0
+                row += [x, 0] if x == y else [0, x]
+    return rows, known
+
+
+def _row(builder: Builder, row: Sequence[int], values: Sequence[SSAValue]) -> SSAValue:
+    """The sum of values times small integers."""
+    common = gcd(*row)
+    row = [factor // common for factor in row]
+    best = max(row)
+    first = row.index(1 if 1 in row else best) if best > 0 else row.index(min(row))
+    total = scaled(builder, values[first], row[first])
+    for place, factor in enumerate(row):
+        if factor and place != first:
+            term = scaled(builder, values[place], abs(factor))
+            total = _sum(builder, total, term, minus=factor < 0)
+    return scaled(builder, total, common)
 
 
 def _sum(builder: Builder, x: SSAValue, y: SSAValue, *, minus: bool) -> SSAValue:
