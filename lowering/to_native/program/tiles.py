@@ -119,9 +119,13 @@ def steps_of(program: Program, nest: Nest, conv: Convolution, *, keep: bool) -> 
     if sum(span.tiles for span in down) <= most:
         return [*before, *_Group(program, nest, conv, weights).steps(down, across, 1), *behind]
     count = down[0].tiles
-    each = max(n for n in range(1, count + 1) if count % n == 0 and n <= most)
+    each = max((n for n in range(1, count + 1) if count % n == 0 and n <= most), default=1)
+    if 2 * each < most:
+        each = -(-count // -(-count // most))
     steps = _Group(program, nest, conv, weights).steps([_Span(0, each, 0)], across, count // each)
-    for last in down[1:]:
+    rest = count % each
+    spans = [_Span(form.step * (count - rest), rest, 0)] if rest else []
+    for last in (*spans, *down[1:]):
         steps += _Group(program, nest, conv, weights).steps([last._replace(number=0)], across, 1)
     return [*before, *steps, *behind]
 

@@ -27,7 +27,7 @@ from .views import Buffer
 _CHANGES, _MORE_CHANGES, _MADE, _LEFT = 90, 140, 200, 0.9
 """What it costs to change a vector of a tile, there or back, in products of a vector; with few
 registers; to make a vector of weights in each call; and what must be left of the time."""
-_WHOLE_CHANGES, _READ = 250, 3
+_WHOLE_CHANGES, _READ = 250, 8
 """The same for tiles of integers; and to read a vector of weights from a far cache."""
 _MOST_SHORT, _MOST_WORD = (1 << 15) - 1, (1 << 31) - 1
 
