@@ -234,8 +234,9 @@ def _turned(
     """
     sizes = [nest.sizes[d] for d in loops]
     sizes[-3:-1] = [size + Size.of(more) for size in sizes[-3:-1]]
-    target = program.new(f32, sizes)
-    body = Block(arg_types=[f32, f32])
+    target = program.new(a.view.element, sizes)
+    target.buffer.low = a.view.buffer.low
+    body = Block(arg_types=[f32 if a.view.element == f32 else i32] * 2)
     Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[0]))
     given = Access(a.view, a.offset, tuple(a.strides[d] for d in loops))
     turned = Access(target, ZERO, target.strides)

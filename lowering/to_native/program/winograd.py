@@ -27,8 +27,10 @@ from .views import Buffer
 _CHANGES, _MORE_CHANGES, _MADE, _LEFT = 90, 140, 200, 0.9
 """What it costs to change a vector of a tile, there or back, in products of a vector; with few
 registers; to make a vector of weights in each call; and what must be left of the time."""
-_WHOLE_CHANGES, _READ = 250, 8
-"""The same for tiles of integers; and to read a vector of weights from a far cache."""
+_WHOLE_CHANGES, _READ, _READ_FAR = 250, 1, 8
+"""The same for tiles of integers; and to read a vector of weights, from a near or a far cache."""
+_NEAR = 1 << 19
+"""Bytes of weights that a near cache holds."""
 _MOST_SHORT, _MOST_WORD = (1 << 15) - 1, (1 << 31) - 1
 
 
@@ -71,9 +73,7 @@ def _whole_conv(nest: Nest, known: Mapping[Buffer, Interval]) -> tuple[Nest, Con
     channels = nest.sizes[conv.channels].at(1)
     if weights.content is None or min(rows) < INTEGERS.step or channels % WORDS:
         return None
-    if nest.reads[conv.image].strides[conv.channels] != ONE:
-        return None
-    if nest.writes[0].strides[conv.outs] != ONE or image not in known:
+    if image not in known:
         return None
     most = int(np.abs(weights.content).max(initial=0))
     largest = max(map(abs, known[image]))
@@ -167,7 +167,9 @@ def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
         # One instruction for four products of bytes, or two of 16 bits.
         direct = 9 * rows * columns * -(-channels // 4) * vectors
         once = conv.form.places * -(-channels // WORDS) * vectors
-        return once * (tiles + _READ) + tiles * moved * _WHOLE_CHANGES < _LEFT * direct
+        near = conv.form.places * WORDS * channels * outs <= _NEAR
+        read = _READ if near else _READ_FAR
+        return once * (tiles + read) + tiles * moved * _WHOLE_CHANGES < _LEFT * direct
     direct = 9 * rows * columns * channels * vectors
     each = _CHANGES if program.recipe.width == 64 else _MORE_CHANGES
     cost = tiles * (conv.form.places * channels * vectors + moved * each)

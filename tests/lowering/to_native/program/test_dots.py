@@ -70,7 +70,14 @@ CASES = {
     "many trits": Case((300, 3, 5), (20, 300, 1, 3), zero=0, most=1),
     "weights of six bits": Case((9, 9, 7), (40, 9, 3, 3), padding=(1, 0, 1, 0), most=31),
     "weights of seven bits": Case((8, 9, 7), (24, 8, 3, 3), most=63),
+    "tiles of trits": Case((64, 16, 18), (80, 64, 3, 3), padding=(1, 1, 1, 1), most=1),
+    "tiles of signed": Case((64, 21, 20), (80, 64, 3, 3), zero=0, most=1),
+    "deep tiles": Case((512, 16, 16), (64, 512, 3, 3), padding=(1, 1, 1, 1), shift=40, most=1),
+    "sums of tiles of 31 bits": Case((64, 22, 22), (64, 64, 3, 3), most=25),
+    "too great for tiles": Case((64, 22, 22), (64, 64, 3, 3), most=26),
 }
+TILED = {"tiles of trits", "tiles of signed", "deep tiles", "sums of tiles of 31 bits"}
+"""Cases by tiles of 4×4 places: 576 times their sums, at most 576·9·64·25·255, are below 2³¹."""
 
 
 def _text(case: Case) -> tuple[str, tuple[int, ...]]:
@@ -148,6 +155,9 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
     case = CASES[name]
     module, values = _module(case)
     program = native_program(module, {"recipe": recipe})
+    if min(case.weight[2:]) == 3 and max(case.strides) == 1:
+        o, i = case.weight[:2]
+        assert (program.interface.kept >= 2 * 36 * o * i) == (name in TILED)
     random = np.random.default_rng(0)
     for batch in (1, 3):
         x = random.integers(-128, 128, (batch, *case.image)).astype(np.int8)
