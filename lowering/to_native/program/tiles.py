@@ -28,7 +28,7 @@ from .dots import WORDS, Dots, DotStep, best_tile
 from .nests import Access, Nest
 from .program import Program, Step
 from .repetition import LoopStep
-from .schedule import Part, Schedule
+from .schedule import Part, Schedule, in_order
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep, planned
 from .transforms import Form, both, divided, scaled
@@ -179,7 +179,11 @@ def _transformed(
             )
             deepest = Size.of(channels.at(1) // group)
             sizes = Size.of(many), deepest, Size.of(group), Size.of(size)
-            steps.append(planned(program, _map(sizes, reads, writes, body)))
+            step = planned(program, _map(sizes, reads, writes, body))
+            if group != 1:
+                # It is done once; in vectors it would be a lot of code, as pairs lie together.
+                step.plan = in_order(step.nest)
+            steps.append(step)
     between = Size.of(apart) * channels
     last = Size.of(width) if group == 1 else ZERO
     return steps, Access(view, ZERO, (place * each, ZERO, between, last), panels=True)

@@ -53,6 +53,15 @@ class Form:
         """Products in the place of those of a tile."""
         return self.side * self.side
 
+    @property
+    def reach(self) -> int:
+        """The most that BᵀdB can be, by the difference of the most and the least of d, where one of
+        them is above 0 and one below."""
+        rows = [(sum(max(x, 0) for x in row), sum(max(-x, 0) for x in row)) for row in self.there]
+        above = max(p * q + m * n for p, m in rows for q, n in rows)
+        below = max(p * n + m * q for p, m in rows for q, n in rows)
+        return max(above, below)
+
 
 FLOATS = Form(
     2,

@@ -78,9 +78,8 @@ def _whole_conv(nest: Nest, known: Mapping[Buffer, Interval]) -> tuple[Nest, Con
     most = int(np.abs(weights.content).max(initial=0))
     largest = max(map(abs, known[image]))
     window = most * max(sum(map(abs, row)) for row in INTEGERS.windows) ** 2
-    # Rows of Bᵀ have as much above 0 as below, and images no numbers of both signs twice over.
     low, high = min(known[image][0], 0), max(known[image][1], 0)
-    spread = max(sum(map(abs, row)) for row in INTEGERS.there) ** 2 // 2 * (high - low)
+    spread = INTEGERS.reach * (high - low)
     total = INTEGERS.times * 9 * channels * most * largest
     return found if max(window, spread) <= _MOST_SHORT and total <= _MOST_WORD else None
 
