@@ -24,12 +24,6 @@ _SMALL = ("-s", "-nostartfiles", "-Wl,-z,noseparate-code")
 code that runs when it is loaded, and pages of its own for each kind of content."""
 
 
-def c_compiler() -> str | None:
-    """The path of the C compiler, or `None`."""
-    command = _command()
-    return command[0] if command else None
-
-
 def _command() -> list[str]:
     """The path of the C compiler and what `CC` wants to be told to it; nothing without one."""
     chosen = os.environ.get("CC", "").strip()

@@ -84,7 +84,7 @@ class ConvertTernaryToLLVMPass(ModulePass):
     the constants then, so that the code is that of any weights."""
 
     winograd: bool = True
-    """Whether float convolutions with windows of 3×3 may go by tiles of places (`winograd`)."""
+    """Whether convolutions with windows of 3×3 may go by tiles of places (`winograd`)."""
 
     together: bool = False
     """Whether threads shall share out one sample: there is a third function then (`abi.phases`)."""
