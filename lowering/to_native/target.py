@@ -65,7 +65,8 @@ class NativeOptions(TargetOptions):
         "programs in this process alone",
     )
     winograd: bool = option(
-        True, "windows of 3x3 may take 16 products for 36, of bytes and trits 36 for 144, by Winograd"
+        True,
+        "windows of 3x3 may take 16 products for 36, with trits on bytes 36 for 144 (Winograd)",
     )
     kept: bool = option(
         True,
