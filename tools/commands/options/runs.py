@@ -138,20 +138,12 @@ class Attack:
     file: Program
     inputs: Annotated[Path, option("FILE", "Inputs: .npz, .safetensors or .npy.", "--inputs", "-i")]
     labels: Annotated[Path, option("FILE", "The class of each sample: .npy.")]
-    attack: Annotated[
-        list[str] | None,
-        option(
-            "ATTACK",
-            "With options; repeat for several.",
-            "--attack",
-            "-a",
-            show_default="GN, FGSM, PGD, Square",
-        ),
-    ] = None
+    attack: Annotated[list[str] | None, option("ATTACK", "With options; repeat for several.",
+        "--attack", "-a", show_default="GN, FGSM, PGD, Square")] = None
     weights: Weights = None
     layer: Layer = None
-    limit: Annotated[int | None, typer.Option(min=1, help="Samples to attack.")] = None
-    seed: Annotated[int, typer.Option(min=0, help="Seed of attacks.")] = 0
+    limit: Annotated[int | None, number("Samples to attack.", 1)] = None
+    seed: Annotated[int, number("Seed of attacks.", 0)] = 0
     json: Json = False
 
 
