@@ -95,9 +95,8 @@ def parameters(program: TriProgram, callee: Span) -> list[str]:
 
 
 def _text(span: Span, lines: Sequence[str]) -> str:
-    if span.line != span.end_line:
-        return lines[span.line - 1][span.column - 1 :]
-    return lines[span.line - 1][span.column - 1 : span.end_column - 1]
+    end = span.end_column - 1 if span.line == span.end_line else None
+    return lines[span.line - 1][span.column - 1 : end]
 
 
 def _code(text: str) -> str:

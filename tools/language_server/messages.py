@@ -91,7 +91,4 @@ def _all_in(program: TriProgram, found: Diagnostic) -> bool:
 
 
 def _overlap(a: Span, b: Span) -> bool:
-    return (a.line, a.column) <= (b.end_line, b.end_column) and (b.line, b.column) <= (
-        a.end_line,
-        a.end_column,
-    )
+    return a[1:3] <= b[3:] and b[1:3] <= a[3:]  # starts and ends, each by line and column

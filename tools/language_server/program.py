@@ -255,7 +255,7 @@ class TriProgram:
             raise ValueError(f"'{name}' is no name")
         if declaration.file == str(PRELUDE_FILE):
             raise ValueError("standard layers keep their names")
-        places = sorted(self.occurrences(declaration), key=lambda s: (s.line, s.column))
+        places = sorted(self.occurrences(declaration))
         if {span.file for span in places} != {self.file}:
             raise ValueError("the name stands in other files too; rename it there")
         edits = [Edit(span, name) for span in places]

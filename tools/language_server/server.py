@@ -61,12 +61,11 @@ class TritonServer(LanguageServer):
             self._texts[uri] = held
         return held[1]
 
-    def changed(self, uri: str, *, delay: float = DELAY) -> None:
+    def changed(self, uri: str) -> None:
         """Send the messages of a text once it rests."""
         if uri in self._waiting:
             self._waiting[uri].cancel()
-        loop = asyncio.get_running_loop()
-        self._waiting[uri] = loop.call_later(delay, self._publish, uri)
+        self._waiting[uri] = asyncio.get_running_loop().call_later(DELAY, self._publish, uri)
 
     def forget(self, uri: str, *, closed: bool) -> None:
         """Read a text anew when it is asked for; nothing more of one that is closed."""
@@ -114,7 +113,7 @@ def answers(
 @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
 def did_open(ls: TritonServer, params: types.DidOpenTextDocumentParams) -> None:
     """A text is opened."""
-    ls.changed(params.text_document.uri, delay=0)
+    ls.changed(params.text_document.uri)
 
 
 @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
@@ -179,7 +178,7 @@ def references(text: Text, params: types.ReferenceParams) -> list[types.Location
     found = text.known.occurrences(where)
     if not params.context.include_declaration:
         found.discard(where)
-    return [text.location(span) for span in sorted(found, key=_order)]
+    return [text.location(span) for span in sorted(found)]
 
 
 @answers(types.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
@@ -187,16 +186,12 @@ def highlight(text: Text, params: types.DocumentHighlightParams) -> list[types.D
     """The places of the name under the cursor in this text."""
     where = _declared(text, params.position)
     spans = set[Span]() if where is None else text.known.occurrences(where)
-    own = [span for span in sorted(spans, key=_order) if where and span.file == _file(text)]
+    own = [span for span in sorted(spans) if where and span.file == _file(text)]
     return [types.DocumentHighlight(text.range(span)) for span in own]
 
 
 def _file(text: Text) -> str:
     return text.known.file if isinstance(text.known, TriProgram) else str(text.known.path)
-
-
-def _order(span: Span) -> tuple[str, int, int]:
-    return span.file, span.line, span.column
 
 
 @answers(types.TEXT_DOCUMENT_RENAME)
