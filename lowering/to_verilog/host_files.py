@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 from .circuit import LOADS
 from .circuit.loading import Loads
-from .circuit.memories import memory_of
+from .circuit.memories import MEMORY_PREFIX, memory_of
 from .circuit.registers import Loadable
 
 _WORD = re.compile(r"\s*words\[\d+\] = ")
@@ -76,13 +76,16 @@ class Weights:
         return {"host/weights.json": text.encode(), "host/weights.bin": content}
 
 
-def noted_weights(module: ModuleOp, texts: Mapping[str, str], bits: int) -> Weights | None:
+def noted_weights(
+    module: ModuleOp, texts: Mapping[str, str], bits: int, circuit: str
+) -> Weights | None:
     """The weights of a circuit that can be loaded; `None` where none can.
 
     Args:
         module: of the circuit.
         texts: its Verilog, by module.
         bits: of a piece.
+        circuit: its name, which the layout is the same without: it is that of a file.
     """
     noted = module.attributes.get(LOADS)
     if not isinstance(noted, ArrayAttr):
@@ -93,9 +96,11 @@ def noted_weights(module: ModuleOp, texts: Mapping[str, str], bits: int) -> Weig
         if isinstance(op, hw.HWModuleExternOp) and (memory := memory_of(op))
     }
     symbols = [symbol.data for symbol in cast("ArrayAttr[StringAttr]", noted)]
-    layout = hashlib.sha256()
-    for name, text in sorted(texts.items()):
-        layout.update("".join(_lasting(text, loaded=name in symbols)).encode())
+    layout, own = hashlib.sha256(), re.compile(rf"\b({MEMORY_PREFIX})?{circuit}(?=_|\b)")
+    lasting = ("".join(_lasting(text, loaded=name in symbols)) for name, text in texts.items())
+    # Longer names break lines elsewhere.
+    for text in sorted(" ".join(own.sub("", lines).split()) for lines in lasting):
+        layout.update(text.encode())
     return Weights(Loads(tuple(named[symbol] for symbol in symbols), bits), layout.hexdigest())
 
 

@@ -217,7 +217,7 @@ class VerilogTarget(Target[VerilogOptions]):
         files |= _reports(data)
         board = _board(options)
         files |= project_files(_project(interface, [*texts], size, device, board))
-        weights = noted_weights(module, texts, interface.loads)
+        weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:
             outermost = hardware[-1]
             assert isinstance(outermost, hw.HWModuleOp)

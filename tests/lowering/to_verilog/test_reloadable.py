@@ -323,6 +323,21 @@ def test_what_cannot_be_loaded_is_said(program: Program) -> None:
             compiled(small(program, 1), **options)
 
 
+def test_the_name_of_the_program_may_differ(program: Program) -> None:
+    rng, layouts = np.random.default_rng(4), set[str]()
+    values = {
+        "fc1.weight": rng.integers(-1, 2, (12, 8)),
+        "fc2.weight": rng.integers(-1, 2, (8, 4)),
+        "fc1.bias": rng.integers(-20, 20, 8),
+        "fc1.thresholds": np.sort(rng.integers(-300, 300, (8, 5)), axis=1),
+    }
+    for name in ("net", "a", "network_2"):
+        module = program(SMALL.replace("@net", f"@{name}"), values)
+        artifact = compiled(module, folding=FOLDED, stream_width=32)
+        layouts.add(json.loads(artifact.text("host/weights.json"))["layout"])
+    assert len(layouts) == 1
+
+
 def test_one_layer_alone(program: Program) -> None:
     one, other = (
         compiled(small(program, seed), folding=FOLDED, stream_width=32, reloadable="fc2")

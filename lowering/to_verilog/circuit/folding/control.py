@@ -201,7 +201,8 @@ class SteppedBody(StageBody):
         style = style or rom_style(len(words), width)
         read = [self.enable, address]
         if self._loadable:
-            label = f"{self.name}_{len(self._loads)}_{name}"
+            own = name.removeprefix(f"{self.name}_")
+            label = f"{self.name}_{len(self._loads)}_{own}"
             memory = Memory.loadable(label, words, width, style)
             unknown = [self.constant(0, bits) for bits in (1, memory.address_width, width)]
             read = [*unknown, *read]
