@@ -84,7 +84,7 @@ test: lint
 
 properties: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) -m "hypothesis and not slow" --hypothesis-profile fresh \
-		$(if $(SEED),--hypothesis-seed $(SEED))
+		$(if $(SEED),--hypothesis-seed $(SEED)) $$(grep -rl --include='test_*.py' hypothesis tests)
 
 test-all: lint
 	$(BIN)/python -m pytest -n $(JOBS) -m "slow or not slow" --hypothesis-profile thorough

@@ -182,7 +182,6 @@ TARGETS = (
     Target("x86_64", "cascadelake", None, "avx512vnni"),
     Target("x86_64", "icelake-server", None, "avx512vnni-gfni"),
     Target("aarch64", "cortex-a53", "cortex-a53", "generic"),
-    Target("aarch64", "neoverse-n1", "neoverse-n1", "generic"),
     Target("armv7", "cortex-a7", "cortex-a7", "generic"),
     Target("riscv64", "generic-rv64", "rv64", "generic"),
 )
@@ -198,6 +197,7 @@ MORE_TARGETS = (
     Target("x86_64", "znver5", None, "avx512vnni-gfni"),
     Target("aarch64", "generic", "cortex-a53", "generic"),
     Target("aarch64", "cortex-a72", "cortex-a72", "generic"),
+    Target("aarch64", "neoverse-n1", "neoverse-n1", "generic"),
     Target("aarch64", "cortex-a76", "cortex-a76", "generic"),
     Target("aarch64", "neoverse-v1", "max", "generic"),
     Target("armv7", "cortex-a9", "cortex-a9", "generic"),
