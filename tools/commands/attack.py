@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ... import training
 from ...ir.errors import OptionError
 from ...ir.extras import needed
 from ...ir.samples import read_samples
@@ -17,9 +18,6 @@ from ..console import print_json, progress, show, table
 from ..inputs import bind_inputs
 from .options.runs import Attack
 from .spiking import read_labels
-
-if TYPE_CHECKING:
-    from ...runtime.training.adversarial import Attack as Way
 
 _USUAL = ("GN{std=0.1}", "FGSM{eps=0.1}", "PGD{eps=0.1 alpha=0.03 steps=7}",
           "Square{eps=0.1 n_queries=100}")  # fmt: skip
@@ -34,8 +32,6 @@ def attack(options: Attack) -> None:
         UnsupportedError: PyTorch cannot express the program.
     """
     needed("torch", "PyTorch", "privacy")
-    from ...runtime.training.adversarial import robustness
-
     ways = _ways(options.attack or _USUAL)
     with progress() as bar:
         bar.add_task(f"Attacking {options.file}", total=None)
@@ -43,7 +39,7 @@ def attack(options: Attack) -> None:
         inputs = bind_inputs(program, read_samples(options.inputs))
         module = load_module(compile_to_target(program, "pytorch"))
         x, y = _rows(inputs, read_labels(options.labels), options.limit)
-        report = robustness(module, (x, y), ways, seed=options.seed)
+        report = training.robustness(module, (x, y), ways, seed=options.seed)
     if options.json:
         print_json(asdict(report))
         return
@@ -52,11 +48,9 @@ def attack(options: Attack) -> None:
     show(table(title, ["attack", "right"], [(name, f"{share:.2%}") for name, share in shares]))
 
 
-def _ways(specs: Sequence[str]) -> list[Way]:
+def _ways(specs: Sequence[str]) -> list[training.Attack]:
     """Attacks from `NAME{option=number …}`."""
-    from ...runtime.training.adversarial import Attack as Way
-
-    found: list[Way] = []
+    found: list[training.Attack] = []
     for spec in specs:
         said, numbers = parse_target_spec(spec), dict[str, Any]()
         for name, words in said.options.items():
@@ -66,14 +60,13 @@ def _ways(specs: Sequence[str]) -> list[Way]:
             except ValueError:
                 raise OptionError(f"{said.name}: {name} is a number, not '{text}'") from None
             numbers[name.replace("-", "_")] = int(number) if text.isdecimal() else number
-        found.append(Way(said.name, numbers))
+        found.append(training.Attack(said.name, numbers))
     return found
 
 
 def _rows(inputs: Sequence[Any], labels: Any, limit: int | None) -> tuple[Any, Any]:
     """Inputs and labels as tensors."""
-    import torch
-
+    torch = needed("torch", "PyTorch", "privacy")
     if len(inputs) != 1 or labels.shape != inputs[0].shape[:1]:
         raise OptionError("an attack needs one input [N, …] and as many labels [N]")
     return torch.from_numpy(inputs[0][:limit]), torch.from_numpy(labels[:limit]).long()
