@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -100,3 +101,17 @@ def test_native_code_is_kept_and_its_options_are_checked(
     monkeypatch.setenv("TRITON_DSL_CACHE", "off")
     with pytest.raises(BackendError, match="none' cannot be run"):
         open_session(folder, "native{recipe=generic}")
+
+
+def test_what_runs_on_native_code_loads_no_compiler(tmp_path: Path) -> None:
+    """Neither the IR nor other engines are in the memory of a process that runs a model."""
+    folder = write_folder("bitnet-packed", tmp_path / "model")
+    program = (
+        "import sys; from triton_dsl.targets import open_session; "
+        f"print(open_session({str(folder)!r}).feed([1, 2, 3]).argmax(), "
+        "*({'xdsl', 'torch', 'onnx', 'tokenizers'} & sys.modules.keys()))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == [str(open_session(folder, "native").feed([1, 2, 3]).argmax())]
