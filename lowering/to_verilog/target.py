@@ -169,8 +169,12 @@ class VerilogTarget(Target[VerilogOptions]):
         device, board = _device(options), _board(options)
         if board is not None and options.ip:
             raise OptionError("ip=true has a bus and a board's serial port has none: leave out one")
-        if (board is not None or options.ip) and options.form == "file":
-            raise OptionError("board and ip make a folder: leave out form=file and the '.v'")
+        needs = {"board": board is not None, "ip": options.ip, "formal": options.formal}
+        wanted = [name for name, is_asked in needs.items() if is_asked]
+        wanted += ["reloadable"] if _reloadable(options) else []
+        if wanted and options.form == "file":
+            shown = " and ".join(wanted)
+            raise OptionError(f"{shown} wants a folder: leave out form=file and the '.v'")
         if options.bitstream:
             assert device is not None
             find_tools(device)

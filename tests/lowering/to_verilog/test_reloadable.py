@@ -318,6 +318,10 @@ def test_what_cannot_be_loaded_is_said(program: Program) -> None:
             "of 'fc3' are not in a memory.*those of fc1, fc2",
         ),
         ({"folding": FOLDED}, "give stream-width, ip or board too"),
+        (
+            {"folding": FOLDED, "stream_width": 32, "form": "file"},
+            "reloadable wants a folder: leave out form=file",
+        ),
     ):
         with pytest.raises(OptionError, match=message):
             compiled(small(program, 1), **options)
