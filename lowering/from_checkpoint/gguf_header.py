@@ -26,6 +26,9 @@ _NUMBERS = {
 _TEXT, _LIST = 8, 9
 _KIND, _COUNT = _NUMBERS[4], _NUMBERS[10]
 
+_KEPT = ("tokenizer.ggml.token_type",)
+"""Lists of numbers that are read."""
+
 _VERSIONS = (2, 3)
 _ALIGNMENT = 32
 _LONGEST_NAME = 256
@@ -50,7 +53,7 @@ class Header(NamedTuple):
     """What a file says of itself.
 
     Attributes:
-        fields: numbers, texts, and lists of such, of numbers as arrays.
+        fields: numbers, texts, and lists of texts; of lists of numbers `_KEPT` alone, as arrays.
         places: of the tensors, by name.
         size: bytes of the file.
     """
@@ -118,7 +121,9 @@ class _Reader:
         fields: dict[str, object] = {}
         for _ in range(described):
             name = self.name()
-            fields[name] = self.value(self.number(_KIND), name)
+            value = self.value(self.number(_KIND), name)
+            if value is not None:
+                fields[name] = value
         found: dict[str, Place] = {}
         for _ in range(count):
             name = self.name()
@@ -143,7 +148,7 @@ class _Reader:
         return Place(shape, self.number(_KIND), self.number(_COUNT))
 
     def value(self, kind: int, name: str) -> object:
-        """A value of metadata."""
+        """A value of metadata; `None` for a list of numbers that nobody asks for."""
         if kind == _TEXT:
             return self.text()
         if kind in _NUMBERS:
@@ -154,7 +159,8 @@ class _Reader:
         start = self.place
         if kind in _NUMBERS:
             self.skip(count * _NUMBERS[kind].size)
-            return np.frombuffer(self.content[start : self.place], _NUMBERS[kind].format)
+            content = self.content[start : self.place] if name in _KEPT else None
+            return None if content is None else np.frombuffer(content, _NUMBERS[kind].format)
         if kind != _TEXT:
             refuse(f"{self.what} is damaged: '{name}' is a list of type {kind}")
         for _ in range(count):

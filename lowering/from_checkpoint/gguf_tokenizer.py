@@ -55,7 +55,7 @@ def gguf_tokenizer(path: Path) -> str:
             f"{what} holds a tokenizer of the kind {model!r}, {pre!r}, which is not read: {hint}"
         )
     words = list(tokens)
-    kinds: Array = np.ones(len(words), np.int32) if types is None else np.asarray(types)
+    kinds: Array = np.ones(len(words), np.int32) if types is None else np.atleast_1d(types)
     if len(kinds) != len(words) or len(set(words)) != len(words):
         refuse(f"{what} is damaged: its tokens are not all different, or have no types")
     pairs = [merge.split(" ") for merge in merges]

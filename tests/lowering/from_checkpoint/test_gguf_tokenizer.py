@@ -62,7 +62,10 @@ def write(path: Path, tokenizer: Any, pre: str, **changed: Any) -> Path:
     writer.add_tokenizer_pre(pre)
     writer.add_token_list(given["words"])
     writer.add_token_merges(given["merges"])
-    writer.add_token_types(given["types"])
+    if isinstance(given["types"], list):
+        writer.add_token_types(given["types"])
+    else:
+        writer.add_uint32("tokenizer.ggml.token_type", given["types"])
     writer.add_bos_token_id(0)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -89,6 +92,7 @@ def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
         ("gpt-2", {"model": "llama"}, "of the kind 'llama', 'gpt-2', which is not read"),
         ("mystery", {}, "'mystery', which is not read: give its tokenizer.json by --tokenizer"),
         ("gpt-2", {"types": [1]}, "not all different, or have no types"),
+        ("gpt-2", {"types": 7}, "not all different, or have no types"),
         ("gpt-2", {"merges": ["t h e"]}, "joins tokens that it does not have"),
         ("gpt-2", {"merges": ["th qq"]}, "joins tokens that it does not have"),
     )
