@@ -22,6 +22,11 @@ MAX_NESTING = 200
 _CLOSER = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _TEXT = {"RPAR": ")", "RSQB": "]", "RBRACE": "}"}
 _ENDS_OPERAND = ("NAME", "RPAR", "RSQB", "STRING", "INTEGER", "FLOAT")
+_WITHIN = frozenset(
+    ("NAME", "INTEGER", "FLOAT", "STRING", "COMMA", "COLON", "DOT", "EQUAL", "LPAR", "LSQB", "RPAR")
+)
+"""Tokens that end nothing where they stand on the line of the token before."""
+
 _STARTS_ITEM = ("LET", "RETURN", "PARAM", "BUFFER", "FN", "LAYER", "IMPORT", "CONST", "FOR", "IF")
 FOR_HEADER = "the header of the 'for'"
 _OWNERS = {"LAYER": "the layer", "FN": "the function", "IF": "the 'if'", "FOR": "the 'for'"}
@@ -82,11 +87,12 @@ class _Layout:
             if token.type == "_SEP":
                 self._separator(token, index)
                 continue
-            self._close_before(token)
-            self._flush(token)
+            kind = token.type
+            if self._pending is not None or self._dropped or kind not in _WITHIN or not self._out:
+                self._close_before(token)
+                self._flush(token)
             if not self._out or self._out[-1].type in ("_SEP", "LBRACE"):
                 self._item_column = token.span.column
-            kind = token.type
             if kind in _CLOSER:
                 if len(self._open) >= MAX_NESTING:
                     self._bag.error(f"brackets nest deeper than {MAX_NESTING} levels", token.span)

@@ -95,6 +95,9 @@ def shorten(text: str) -> str:
     return f"'{shown}...'" if len(text) > _SHOWN else f"'{shown}'"
 
 
+_PLAIN = frozenset(("COMMA", "COLON", "LPAR", "RPAR", "LSQB", "RSQB", "EQUAL", "LBRACE", "RBRACE"))
+"""Tokens that need no second look."""
+
 _LINE_REST = re.compile(r"[^\r\n]*")
 _NUMBER_REST = re.compile(r"[\w.]+")
 _DIVISION = re.compile(
@@ -176,9 +179,12 @@ class Lexer:
                 self._illegal()
                 continue
             kind = match.lastgroup
-            text = match[0]
             if kind == "WHITESPACE":
                 self._position = match.end()
+                continue
+            text = match[0]
+            if kind in _PLAIN:
+                self._emit(kind, text)
             elif kind == "NAME":
                 self._emit(keywords.get(text, "NAME"), text)
             elif kind == "_SEP":
