@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.fitting import folding_text
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.tools.compilation import folding_table
 
@@ -261,6 +262,21 @@ def test_the_choice_is_shown(program: Program) -> None:
     unrolled = compile_to_target(module, "verilog", OPTIONS)
     assert folding_table(unrolled) is None
     assert "Folding" not in unrolled.text("report.md")
+
+
+def test_the_circuit_of_a_choice_is_that_of_the_forms_given_by_hand(program: Program) -> None:
+    """The circuit that is compared with the goal is the one that is written."""
+    module, _ = perceptron(program, [24, 12, 4])
+    for goal in ({"lut_budget": 700}, {"target_fps": 2e6}):
+        chosen = compile_to_target(module.clone(), "verilog", {**OPTIONS, **goal})
+        layers = json.loads(chosen.text("report.json"))["folding"]["layers"]
+        assert {layer["form"] for layer in layers} - {"unrolled"}
+        given = compile_to_target(
+            module.clone(), "verilog", {**OPTIONS, "folding": folding_text(layers)}
+        )
+        written = [name for name in chosen.files if name.endswith(".v")]
+        assert written == [name for name in given.files if name.endswith(".v")]
+        assert all(chosen.files[name] == given.files[name] for name in written)
 
 
 def test_the_same_program_gives_the_same_bytes(program: Program) -> None:
