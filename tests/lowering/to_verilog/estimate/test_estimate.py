@@ -19,6 +19,7 @@ from triton_dsl.lowering.to_verilog.estimate.delays import DELAYS, delay, path_d
 from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES, check_fits, find_device, needs
 from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
 from triton_dsl.lowering.to_verilog.memories import memory_text
+from triton_dsl.lowering.to_verilog.tools import TOOLS
 
 
 def circuit(body: str, ports: str, results: str) -> ModuleOp:
@@ -167,7 +168,7 @@ def test_roms_of_logic_stay_logic_in_synthesis(
     yosys = require_tool("yosys", "apt-get install yosys")
     words = np.random.default_rng(depth).integers(0, 1 << 30, depth).tolist()
     memory = Memory.rom(words, 30, "distributed")
-    (tmp_path / "rom.v").write_text(memory_text(memory, memory.symbol))
+    (tmp_path / "rom.v").write_text(memory_text(memory, memory.symbol, TOOLS["yosys"]))
     script = "synth_xilinx -family xcup -noiopad; tee -o stat.json stat -json"
     command = [yosys, "-q", "-p", script, "rom.v"]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)

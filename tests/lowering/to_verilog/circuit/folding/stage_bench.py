@@ -14,6 +14,7 @@ from triton_dsl.lowering.to_verilog.circuit.memories import memory_of
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Stage
 from triton_dsl.lowering.to_verilog.memories import memory_text
 from triton_dsl.lowering.to_verilog.printer import verilog
+from triton_dsl.lowering.to_verilog.tools import TOOLS
 from triton_dsl.passes.adder_graph.graph import width_of
 from triton_dsl.runtime.verilog import simulate
 
@@ -107,7 +108,7 @@ def texts(modules: Sequence[Operation]) -> dict[str, str]:
             assert isinstance(op, hw.HWModuleExternOp)
             memory = memory_of(op)
             assert memory is not None
-            files[f"{memory.symbol}.v"] = memory_text(memory, memory.symbol)
+            files[f"{memory.symbol}.v"] = memory_text(memory, memory.symbol, TOOLS["yosys"])
     return files
 
 
