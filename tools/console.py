@@ -86,7 +86,12 @@ def _cell(value: object) -> str:
 
 
 def visible(text: str) -> str:
-    """A text of a file from whoever, without what a terminal would obey: escapes, directions."""
+    """A text of a file from whoever, without what a terminal would obey: escapes, directions.
+
+    Names of files in a locale of ASCII hold bytes of UTF-8 as lone surrogates.
+    """
+    with suppress(UnicodeEncodeError):
+        text = text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
     return "".join(c if c.isprintable() or c in "\n\t\xa0" else repr(c)[1:-1] for c in text)
 
 

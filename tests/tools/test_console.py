@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from triton_dsl.ir.errors import OptionError, ParameterError
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.stages import Stage, run_stages
-from triton_dsl.tools.console import guarded, print_json, progress, table
+from triton_dsl.tools.console import guarded, print_json, progress, table, visible
 
 
 def raiser(error: BaseException) -> Callable[[], int]:
@@ -116,3 +116,11 @@ def test_a_compilation_tells_stages_and_passes_within_what_is_shown(
         ("Stage end", 1, 2),
         ("Pass dce", 0, 1),
     ]
+
+
+def test_a_terminal_obeys_no_file() -> None:
+    assert visible("a\x1b[2Jb\u202ec\n") == "a\\x1b[2Jb\\u202ec\n"
+    # As Python reads the name of a file in a locale of ASCII; then what is no UTF-8, and no text.
+    assert visible("d\udcc3\udca9") == "dé"
+    assert visible("\udcff") == "\\udcff"
+    assert visible("\ud800") == "\\ud800"

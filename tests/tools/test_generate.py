@@ -107,5 +107,5 @@ def test_a_draw_out_of_range(model: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_file_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", str(tmp_path / "model.gguf"), "--prompt", "the"]) == 2
-    assert "--tokenizer tokenizer.json" in capsys.readouterr().err
+    assert main(["generate", str(tmp_path / "model.gguf"), "--prompt", "the"]) == 1
+    assert "model.gguf': No such file" in capsys.readouterr().err

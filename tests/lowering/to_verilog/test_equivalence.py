@@ -17,7 +17,6 @@ from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuit, LayerCir
 from triton_dsl.lowering.to_verilog.target import VerilogOptions
 from triton_dsl.tools.layer_proofs import Time, is_pipeline, prove_layer
 
-from .images import ImageProgram
 from .test_verilog_target import network, random_values
 
 Array = NDArray[Any]
@@ -142,11 +141,6 @@ def test_what_is_large_or_no_arithmetic_is_left_alone(program: Program) -> None:
     found = prove_layer(circuit, SECONDS)
     assert found.equal is None and str(found).startswith("too large: ")
     assert found.seconds == 0
-    written = ImageProgram(1, 1, 4, 4, "ui8")
-    written.conv(2, (2, 2))
-    module = program(written.text(), written.values)
-    (image,) = LayerCircuits(module, VerilogOptions(input_bits=2, time_budget=0.01))
-    assert "several stages" in str(prove_layer(image, SECONDS))
 
 
 @pytest.mark.slow
