@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from .adder_graph import optimize_matrix as optimize_matrix
     from .adder_graph.optimize_adder_graph import OptimizeAdderGraphPass as OptimizeAdderGraphPass
     from .balance_thresholds import BalanceThresholdsPass as BalanceThresholdsPass
+    from .calibration.grids import Grid as Grid
     from .convert_ann_to_snn import ConvertAnnToSnnPass as ConvertAnnToSnnPass
     from .convert_spike_to_tensor import ConvertSpikeToTensorPass as ConvertSpikeToTensorPass
     from .decompose import DecomposePass as DecomposePass
@@ -129,6 +130,7 @@ else:
         dict(_homes),
         {
             "passes.adder_graph": "InputRange optimize_matrix",
+            "passes.calibration.grids": "Grid",
             "passes.quantize_activations.calibrate": "calibrate",
             "passes.quantize_activations.quantize_activations": "quantize recorded_ranges",
         },
