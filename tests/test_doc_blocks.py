@@ -40,7 +40,6 @@ def check(wanted: list[str], tmp_path: Path) -> None:
     assert "\n".join(text for result in results.values() for text in result["failed"]) == ""
 
 
-@pytest.mark.slow
 def test_python_of_the_pages(tmp_path: Path) -> None:
     check([f"{page}:python" for page in pieces("python") if page not in LONG], tmp_path)
 
@@ -50,7 +49,6 @@ def test_long_python_of_the_pages(tmp_path: Path) -> None:
     check([f"{page}:python" for page in sorted(LONG)], tmp_path)
 
 
-@pytest.mark.slow
 def test_commands_of_the_pages(tmp_path: Path) -> None:
     check([f"{page}:sh" for page in pieces("sh")], tmp_path)
 
@@ -58,11 +56,6 @@ def test_commands_of_the_pages(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_pages_whose_commands_take_what_their_python_makes(tmp_path: Path) -> None:
     check(sorted(BOTH), tmp_path)
-
-
-def test_some_blocks(tmp_path: Path) -> None:
-    """What a quick run can afford: the language, plug-ins and the first commands."""
-    check(["docs/language.md:python", "docs/plugins.md:python", "docs/verify.md:python"], tmp_path)
 
 
 def test_blocks_are_found_and_few_are_left_out() -> None:
