@@ -47,6 +47,7 @@ class _Filters:
         self._packed = packed
         self.ones, self.zeros = np.ones(outs, np.float32), np.zeros(outs, np.float32)
         self._programs: dict[tuple[Convolution, int], NativeProgram | None] = {}
+        self._counted: set[Convolution] = set()
 
     def program(self, conv: Convolution, threads: int) -> NativeProgram | None:
         """What convolves such images; `None` where nothing is compiled for them."""
@@ -61,9 +62,13 @@ class _Filters:
         provider = CONV.get()
         if provider is None or min(*conv.image, *conv.shape, *conv.places) < 1:
             return None
-        if len(self._programs) >= _MOST_PROGRAMS or _COMPILED[conv] >= _MOST_PROGRAMS:
+        if len(self._programs) >= _MOST_PROGRAMS:
             return None
-        _COMPILED[conv] += threads == 1
+        if conv not in self._counted:
+            if _COMPILED[conv] >= _MOST_PROGRAMS:
+                return None
+            _COMPILED[conv] += 1
+            self._counted.add(conv)
         return provider(conv, self._packed, threads)
 
 

@@ -217,17 +217,23 @@ def test_threads_of_python_may_call_at_once() -> None:
     assert wrong == []
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 def test_weights_that_change_all_the_time_are_left_to_pytorch(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     monkeypatch.setattr(torch_conv, "_MOST_PROGRAMS", 2)
-    x = random_floats(1, 3, 5, 6)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    x = random_floats(1, 3, 5, 6 + threads)
     taken: list[bool] = []
-    for _ in range(4):
-        trits = random_trits(2, 3, 2, 2)
-        weight = pack(trits)
-        taken.append(by_kernel(x, weight, trits) is not None)
-        check(ternary_conv2d(x, weight, trits.shape), x, trits)
+    try:
+        for _ in range(4):
+            trits = random_trits(2, 3, 2, 2)
+            weight = pack(trits)
+            taken.append(by_kernel(x, weight, trits) is not None)
+            check(ternary_conv2d(x, weight, trits.shape), x, trits)
+    finally:
+        torch.set_num_threads(before)
     assert taken == [True, True, False, False]
 
 
