@@ -13,7 +13,6 @@ from triton_dsl.tools.opt_describe import description_of_pass
 RENEW = "python -m triton_dsl.tools.opt_describe renews it"
 
 
-@pytest.mark.slow
 def test_the_file_is_up_to_date() -> None:
     assert pass_index.SAVED.read_text("utf-8") == pass_index.index(description_of_pass), RENEW
 
