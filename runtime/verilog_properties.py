@@ -5,6 +5,7 @@ Not here: equality of two modules (`verilog_equivalence`), and what is asserted.
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -86,6 +87,16 @@ def prove_assertions(
         )
     except subprocess.TimeoutExpired:
         return Outcome(None, perf_counter() - start)
-    whole = "Property proved" if cycles is None else "No output asserted"
-    holds = False if "was asserted in frame" in said else True if whole in said else None
+    holds = False if "was asserted in frame" in said else _is_proved(said, cycles) or None
     return Outcome(holds, perf_counter() - start)
+
+
+def _is_proved(said: str, cycles: int | None) -> bool:
+    """Whether ABC says that it is done, which it also is where no other state can be reached.
+
+    Where its time was over it tells the cycles that it came to, by the same words.
+    """
+    if cycles is None:
+        return "Property proved" in said
+    came = re.search(r"No output asserted in (\d+) frames", said)
+    return "Explored all reachable states" in said or (came is not None and int(came[1]) >= cycles)
