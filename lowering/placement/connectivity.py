@@ -191,7 +191,8 @@ class Window(_Listed):
             ends = np.arange(size)[:, None] + self.padding[axis]
             to, rest = np.divmod(ends - places[:, axis] * self.dilation[axis], self.strides[axis])
             there = (rest == 0) & (to >= 0) & (to < out) & (reached[:, None] >= 0)
-            reached = np.where(there, reached[:, None] * out + to, -1).reshape(-1, len(places))
+            reached = np.where(there, reached[:, None] * out + to, -1)
+            reached = reached.reshape(reached.shape[0] * size, len(places))
         return of.reshape(-1), reached
 
     @cached_property

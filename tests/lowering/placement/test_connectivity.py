@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.spike import NetworkOp
@@ -68,6 +68,7 @@ spike.network @net dt = 1.0 {{
     height=st.integers(5, 7),
     seed=st.integers(0, 99),
 )
+@example(groups=1, k=1, s=1, d=1, p=0, height=5, seed=6)  # every weight is 0
 def test_convolutions_of_pytorch(
     groups: int, k: int, s: int, d: int, p: int, height: int, seed: int
 ) -> None:
