@@ -17,7 +17,14 @@ from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
 from ..problems import ProblemError
-from .fixed_point import activation_range, clamped, grid_range, rescaled_wide, shifted
+from .fixed_point import (
+    activation_range,
+    clamped,
+    grid_range,
+    has_float_kernel,
+    rescaled_wide,
+    shifted,
+)
 from .rules_activation import activated, regridded, through_floats
 from .rules_products import window
 from .tflite_builder import Builder, Node, Results, Rule, standard
@@ -166,54 +173,68 @@ def _resize(mode: str) -> Rule:
     return rule
 
 
-ONE = 1 << 10
-"""What stands for 1 in the weights of `_resized_integers`."""
-
-
 def _resized_integers(e: Builder, node: Node) -> Results:
-    """RESIZE_BILINEAR of int8 and int16: weights of 10 bits, one division, halves away from zero.
+    """RESIZE_BILINEAR of integers: whole weights, one division, halves away from zero.
 
-    Others go through floats, as in LiteRT.
-    Along each axis every new element is the sum of two, as LiteRT's `ResizeBilinearInteger` has it.
+    Along each axis every new element is the sum of two, as LiteRT's `ResizeBilinearInteger` has it
+    for int8 and int16 with weights of 10 bits. XNNPACK's have 11 bits, for bytes alone, and halves
+    go up. Others go through floats, as in LiteRT.
     """
     if not node.scales(0).is_same(node.result_scales()):
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
     x = _image(e, node)
     wanted, image = e.int_list(node[1], "sizes"), static(e.sizes(x)[2:], "image")
-    if len(wanted) != 2 or min(wanted) < 1 or node.element not in (i8, i16):
+    in_floats = has_float_kernel(e, node.element)
+    known = in_floats or node.element in (i8, i16)
+    if len(wanted) != 2 or min(wanted) < 1 or not known:
         return through_floats(RULES["RESIZE_BILINEAR"])(e, node)
-    element = i32 if node.element == i8 else i64
-    wide = e.convert(x, element)
+    element, bits = i64 if node.element == i16 else i32, 11 if in_floats else 10
+    wide, one = e.convert(x, element), 1 << bits
     for axis, (size, new) in enumerate(zip(image, wanted, strict=True)):
         counted(size * new)
-        low, high, share = _neighbours(size, new, node)
+        low, high, share = (_float_neighbours if in_floats else _neighbours)(size, new, node, one)
         parts = [
             Formula(e, take(e, wide, 2 + axis, places))
             * Formula(e, e.along(e.known(weights, element), 2 + axis, 4))
-            for places, weights in ((low, ONE - share), (high, share))
+            for places, weights in ((low, one - share), (high, share))
         ]
         wide = (parts[0] + parts[1]).value
-    # Weights below 0 cancel: |x| stays below 2^20 of the largest. A half less than zero moves below
-    # the half.
+    # Weights below 0 cancel: |x| stays below 2^22 of the largest.
+    bounds = grid_range(node.element)
+    if in_floats:
+        return e.last(shifted(e, wide, 2 * bits, 0, node.element, bounds))
+    # A half less than zero moves below the half.
     negative = e.convert(e.add(tensor.CompareOp(wide, e.number(0, wide), "lt")), element)
     moved = e.add(tensor.SubOp(wide, negative))
-    bounds = grid_range(node.element)
     if node.element == i16:
         return e.last(rescaled_wide(e, moved, 2.0**-20, bounds, i16, 1, bits=16))
     return e.last(shifted(e, moved, 20, 0, node.element, bounds))
 
 
-def _neighbours(size: int, new: int, node: Node) -> tuple[Array, Array, Array]:
-    """Of each new place the two old ones beside it, and the weight of the second."""
-    step = (ONE * size + new // 2) // new
+def _neighbours(size: int, new: int, node: Node, one: int) -> tuple[Array, Array, Array]:
+    """Of each new place the two old ones beside it, and the weight of the second, of `one`."""
+    step = (one * size + new // 2) // new
     if node.flag("alignCorners") and new > 1:
-        step = (ONE * (size - 1) + (new - 1) // 2) // (new - 1)
+        step = (one * (size - 1) + (new - 1) // 2) // (new - 1)
     places = np.arange(new, dtype=np.int64) * step
     if node.flag("halfPixelCenters"):
-        places = places + step // 2 - ONE // 2
-    low = np.maximum(np.trunc(places / ONE).astype(np.int64), 0)
-    high = np.minimum(np.trunc((places + ONE - 1) / ONE).astype(np.int64), size - 1)
-    return low, high, (places - ONE * low).astype(np.int64)
+        places = places + step // 2 - one // 2
+    low = np.maximum(np.trunc(places / one).astype(np.int64), 0)
+    high = np.minimum(np.trunc((places + one - 1) / one).astype(np.int64), size - 1)
+    return low, high, (places - one * low).astype(np.int64)
+
+
+def _float_neighbours(size: int, new: int, node: Node, one: int) -> tuple[Array, Array, Array]:
+    """As `_neighbours`, by XNNPACK's places in float32."""
+    corners = int(node.flag("alignCorners") and new > 1)
+    step = np.float32(size - corners) / np.float32(new - corners)
+    places = np.arange(new).astype(np.float32) * step
+    if node.flag("halfPixelCenters"):
+        half = np.float32(0.5)
+        places = np.clip(places + (half * step - half), 0, np.float32(size - 1))
+    low = places.astype(np.int64)
+    high = np.minimum(low + 1, size - 1)
+    return low, high, np.rint((places - low.astype(np.float32)) * one).astype(np.int64)
 
 
 def _space_to_depth(e: Builder, node: Node) -> SSAValue:

@@ -22,7 +22,8 @@ TYPES = {"int8": (Element.INT8, 0), "uint8": (Element.UINT8, 128)}
 SCALE = st.floats(0.002, 0.1)
 ZERO = st.integers(-128, 127)
 OPERATORS = ["ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
-             "LEAKY_RELU", "MEAN", "MUL", "QUANTIZE", "SUB", "TRANSPOSE_CONV"]  # fmt: skip
+             "LEAKY_RELU", "MEAN", "MUL", "QUANTIZE", "RESIZE_BILINEAR", "SUB",
+             "TRANSPOSE_CONV"]  # fmt: skip
 
 
 def same(bench: Any, data: bytes, inputs: list[Any]) -> None:
@@ -89,6 +90,10 @@ def test_operators(
             result, grids[2] = (1, 3, 3, depth), grids[0]
             options |= {"padding": 1, "strideW": 3, "strideH": 3, "filterWidth": 3,
                         "filterHeight": 3}  # fmt: skip
+        case "RESIZE_BILINEAR":
+            new = random.integers(1, 25, 2).astype(np.int32)
+            more, result, grids[2] = [bench.constant(new)], (1, *new.tolist(), depth), grids[0]
+            options = {"alignCorners": activation == 1, "halfPixelCenters": activation == 3}
         case "LEAKY_RELU":
             options = {"alpha": 0.1}
         case "QUANTIZE":
@@ -109,8 +114,10 @@ def test_operators(
 
 
 @pytest.mark.parametrize(
-    "name", ["resnet.int8", "mobilenet.int8", "mobilenet.int8-old", "autoencoder.int8-one-scale"]
-)
+    "name",
+    ["resnet.int8", "mobilenet.int8", "mobilenet.int8-old", "autoencoder.int8-one-scale",
+     "unet.int8"],
+)  # fmt: skip
 def test_networks(bench: Any, name: str) -> None:
     data = (FOLDER / f"{name}.tflite").read_bytes()
     module = from_tflite(data, rounding="xnnpack")
