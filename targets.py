@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from .lowering.engine import ArtifactEngine as ArtifactEngine
     from .lowering.engine import Engine as Engine
     from .lowering.engine import run_target as run_target
-    from .lowering.generation.language_model import LanguageModel as LanguageModel
-    from .lowering.generation.language_model import open_language_model as open_language_model
-    from .lowering.generation.session import open_session as open_session
+    from .lowering.generation import open_language_model as open_language_model
+    from .lowering.generation import open_session as open_session
     from .lowering.options import TargetOptions as TargetOptions
     from .lowering.options import option as option
     from .lowering.placement import Placement as Placement
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from .lowering.to_spinnaker.target import SpiNNakerOptions as SpiNNakerOptions
     from .lowering.to_tflite.target import TFLiteOptions as TFLiteOptions
     from .lowering.to_verilog.target import VerilogOptions as VerilogOptions
+    from .runtime.language_model import LanguageModel as LanguageModel
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
@@ -51,8 +51,7 @@ else:
             "lowering.artifact": "Artifact write_artifact",
             "lowering.compile_model": "BackendBase CompiledModel register_backend",
             "lowering.engine": "ArtifactEngine Engine run_target",
-            "lowering.generation.language_model": "LanguageModel open_language_model",
-            "lowering.generation.session": "open_session",
+            "lowering.generation": "open_language_model open_session",
             "lowering.options": "TargetOptions option",
             "lowering.placement": "Placement Workload load_device place workload_of",
             "lowering.stages": "Stage run_stages",
@@ -67,5 +66,6 @@ else:
             "lowering.to_spinnaker.target": "SpiNNakerOptions",
             "lowering.to_tflite.target": "TFLiteOptions",
             "lowering.to_verilog.target": "VerilogOptions",
+            "runtime.language_model": "LanguageModel",
         },
     )

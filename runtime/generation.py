@@ -9,21 +9,14 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import BackendError, OptionError, SourceError
-from ..ir.extras import install
-
-
-class Feeds(Protocol):
-    """What remembers tokens, and gives the logits of the next one."""
-
-    def feed(self, tokens: Sequence[int]) -> Array:
-        """The logits of the token after these, float32 [vocabulary]."""
-        ...
+from ..ir.errors import OptionError, SourceError
+from ..ir.extras import needed
+from .session import Session
 
 
 @dataclass(frozen=True)
@@ -102,7 +95,7 @@ class Choice(NamedTuple):
 
 
 def choices(
-    session: Feeds, tokens: Sequence[int], count: int, sampling: Sampling | None = None
+    session: Session, tokens: Sequence[int], count: int, sampling: Sampling | None = None
 ) -> Iterator[Choice]:
     """Tokens that follow some others, as they are chosen; see `generate`."""
     sampling = sampling or Sampling()
@@ -116,7 +109,7 @@ def choices(
 
 
 def generate(
-    session: Feeds,
+    session: Session,
     tokens: Sequence[int],
     count: int,
     *,
@@ -139,34 +132,31 @@ def generate(
 
 
 class Tokenizer:
-    """Text to tokens and back, by the package `tokenizers`.
+    """Text to tokens and back.
 
     Args:
-        file: `tokenizer.json`, or another that holds a tokenizer.
-        content: what `tokenizer.json` would hold, for another file.
-
-    Raises:
-        BackendError: the package is missing.
-        SourceError: no such file, or a broken one.
+        made: of the package `tokenizers`.
     """
 
-    def __init__(self, file: Path, content: str | None = None) -> None:
-        try:
-            import tokenizers
-        except ModuleNotFoundError:
-            raise BackendError(
-                f"text needs the package tokenizers: {install('language')}"
-            ) from None
+    def __init__(self, made: Any) -> None:
+        self._tokenizer = made
+        self._stream = needed("tokenizers.decoders", "tokenizers", "language").DecodeStream
+
+    @classmethod
+    def of_file(cls, file: Path) -> Self:
+        """The tokenizer of a file in the form of `tokenizer.json`.
+
+        Raises:
+            BackendError: the package `tokenizers` is missing.
+            SourceError: no such file, or a broken one.
+        """
+        read = needed("tokenizers", "tokenizers", "language").Tokenizer.from_file
         if not file.is_file():
             raise SourceError(f"'{file}': no such file; a tokenizer is in the form tokenizer.json")
         try:
-            read = tokenizers.Tokenizer
-            self._tokenizer: Any = (
-                read.from_file(str(file)) if content is None else read.from_str(content)
-            )
+            return cls(read(str(file)))
         except Exception as error:  # the package has no type of its own for it
             raise SourceError(f"'{file}' is no tokenizer: {error}") from None
-        self._stream: Any = tokenizers.decoders.DecodeStream
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """The tokens of a text, by default with those that the tokenizer puts around one."""

@@ -9,31 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ..ir.arrays import Array
 from ..ir.errors import OptionError
+from .session import Session
 
 _PIECE = 64
 """Logits of at most so many tokens are held at once."""
-
-
-class Scores(Protocol):
-    """What foretells tokens; see `lowering.generation.session`."""
-
-    def feed(self, tokens: Sequence[int]) -> Array:
-        """The logits of the token after these, float32 [vocabulary]."""
-        ...
-
-    def feed_all(self, tokens: Sequence[int]) -> Array:
-        """The logits behind each of these, float32 [len(tokens), vocabulary]."""
-        ...
-
-    def reset(self) -> None:
-        """Forget all tokens."""
-        ...
 
 
 class Foretold(NamedTuple):
@@ -44,7 +29,7 @@ class Foretold(NamedTuple):
 
 
 def foretold(
-    session: Scores, tokens: Sequence[int], window: int = 512, stride: int = 256
+    session: Session, tokens: Sequence[int], window: int = 512, stride: int = 256
 ) -> Iterator[Foretold]:
     """The logits of all tokens of a text but the first, in order, some at a time.
 

@@ -1,31 +1,33 @@
 """GGUF files of language models: metadata and names become Hugging Face's.
 
-Tensors are read one at a time. Ternary blocks become trits where each row, or for BitNet each
-matrix, has one scale; other types become the floats that they stand for, by the package `gguf`, but
-for embeddings in `_KEPT`. The architecture `llama` has pairs of its rotary embedding side by side
-there, which is undone. Not here: the tokenizer that the file holds (`gguf_tokenizer`).
+Ternary blocks become trits where each row, or for BitNet each matrix, has one scale; other types
+become the floats that they stand for, by the package `gguf`, but for embeddings in `_KEPT`. The
+architecture `llama` has pairs of its rotary embedding side by side there, which is undone. Not
+here: the tokenizer that the file holds (`gguf_tokenizer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, ParameterError
-from ...ir.extras import install
-from .checkpoint import Checkpoint, read_checkpoint
+from ...ir.errors import ParameterError, SourceError
+from ...ir.extras import needed
+from ...ir.settings import Settings
+from ...runtime.generation import Tokenizer
+from ...runtime.language_model import TextFacts
 from .embeddings import Embeddings
 from .gguf_header import Header, Place, Texts, read_header
+from .gguf_tokenizer import gguf_tokenizer
 from .gguf_trits import TERNARY, floats_of, trits_of
-from .problems import refuse
-from .text_facts import TextFacts, text_facts
+from .model_file import ModelFile
+from .text_facts import text_facts
 
 _MODELS: Mapping[str, tuple[str, str]] = {
     "llama": ("llama", "silu"),
@@ -48,6 +50,7 @@ _METADATA = {
     "attention.layer_norm_rms_epsilon": "rms_norm_eps",
     "attention.sliding_window": "sliding_window",
     "rope.freq_base": "rope_theta",
+    "rope.dimension_count": "rotary_dim",
 }
 """Names of numbers behind that of the architecture, and of Hugging Face."""
 
@@ -79,238 +82,185 @@ _ROWS = 4096
 """So many rows become floats at a time."""
 
 
-def read_gguf(path: Path) -> Checkpoint:
-    """What a file holds.
+class GgufFile(ModelFile):
+    """A file of which one tensor at a time is in memory."""
 
-    Raises:
-        SourceError: an unknown architecture, or a broken file.
-        ParameterError: a tensor is missing, or has another shape.
-        BackendError: the package `gguf` is missing.
-    """
-    header = read_header(path)
-    tensors = _Tensors(path, header)
-    return read_checkpoint(_config(header.fields, tensors), tensors, path, f"'{path}'")
+    @cached_property
+    def _header(self) -> Header:
+        return read_header(self.path)
 
+    @cached_property
+    def _package(self) -> Any:
+        return needed("gguf", "gguf", "language")
 
-def gguf_text_facts(path: Path) -> TextFacts:
-    """What a file says about text: see `TextFacts`.
-
-    Raises:
-        SourceError: see `read_gguf`.
-    """
-    fields = read_header(path).fields
-    listed = fields.get("tokenizer.ggml.tokens")
-    special: dict[str, object] = {}
-    for name, word in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
-        token = fields.get(f"tokenizer.ggml.{name}_token_id")
-        if isinstance(listed, Texts) and isinstance(token, int) and 0 <= token < len(listed):
-            special[f"{word}_token"] = listed[token]
-    return text_facts(
-        fields.get("tokenizer.ggml.eos_token_id"),
-        fields.get("tokenizer.chat_template"),
-        special,
-        fields.get(f"{fields.get('general.architecture')}.context_length"),
-        f"'{path}'",
-    )
-
-
-def _config(fields: Mapping[str, object], tensors: _Tensors) -> dict[str, Any]:
-    """The metadata in the words of `config.json`."""
-    architecture = str(fields.get("general.architecture"))
-    if architecture not in _MODELS:
-        refuse(
-            f"{tensors.what}: models of architecture {architecture!r} are not read; known are "
-            f"{', '.join(_MODELS)}"
+    @property
+    def facts(self) -> TextFacts:
+        """See `ModelFile`."""
+        fields, special = self._header.fields, dict[str, object]()
+        listed = fields.get("tokenizer.ggml.tokens")
+        words = listed.texts() if isinstance(listed, Texts) else []
+        for name, word in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
+            token = fields.get(f"tokenizer.ggml.{name}_token_id")
+            if isinstance(token, int) and 0 <= token < len(words):
+                special[f"{word}_token"] = words[token]
+        return text_facts(
+            fields.get("tokenizer.ggml.eos_token_id"),
+            fields.get("tokenizer.chat_template"),
+            special,
+            fields.get(f"{self._architecture}.context_length"),
+            self.what,
         )
-    model, activation = _MODELS[architecture]
-    config: dict[str, Any] = {"model_type": model, "hidden_act": activation}
-    for name, word in _METADATA.items():
-        value = fields.get(f"{architecture}.{name}")
-        if value is not None:
-            config[word] = value
-    kind = fields.get(f"{architecture}.rope.scaling.type", "none")
-    factor = fields.get(f"{architecture}.rope.scaling.factor")
-    if kind == "linear" and factor not in (None, 1.0, 0.0):
-        config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
-    elif kind not in ("none", "linear"):
-        refuse(f"{tensors.what}: rotary embedding scaled by '{kind}' is not read from GGUF files")
-    turned = fields.get(f"{architecture}.rope.dimension_count")
-    width = config.get("head_dim") or _quotient(config, "hidden_size", "num_attention_heads")
-    if turned is not None and width is not None and turned != width:
-        refuse(f"{tensors.what}: rotary embedding of {turned} of {width} values of a head")
-    if "rope_freqs.weight" in tensors.held:
-        refuse(f"{tensors.what}: frequencies with factors of their own ('rope_freqs') are not read")
-    if model == "bitnet":
-        config["quantization_config"] = {"quant_method": "bitnet", "quantization_mode": "scaled"}
-    tensors.pairs = architecture == "llama"
-    tensors.heads = {
-        "attn_q": config.get("num_attention_heads"),
-        "attn_k": config.get("num_key_value_heads", config.get("num_attention_heads")),
-    }
-    return config
 
+    def tokenizer(self) -> Tokenizer:
+        """See `ModelFile`."""
+        return gguf_tokenizer(self._header.fields, self.what)
 
-def _quotient(config: Mapping[str, Any], a: str, b: str) -> int | None:
-    x, y = config.get(a), config.get(b)
-    return x // y if isinstance(x, int) and isinstance(y, int) and y > 0 else None
+    @property
+    def _architecture(self) -> str:
+        return str(self._header.fields.get("general.architecture"))
 
+    @cached_property
+    def config(self) -> Settings:
+        """See `ModelFile`: the metadata."""
+        fields, own = self._header.fields, self._architecture
+        if "rope_freqs.weight" in self.places:
+            raise SourceError(f"{self.what}: frequencies with factors ('rope_freqs') are not read")
+        if own not in _MODELS:
+            raise SourceError(
+                f"{self.what}: models of architecture {own!r} are not read; known are "
+                f"{', '.join(_MODELS)}"
+            )
+        model, activation = _MODELS[own]
+        config: dict[str, Any] = {"model_type": model, "hidden_act": activation}
+        config |= {word: fields.get(f"{own}.{name}") for name, word in _METADATA.items()}
+        if model == "bitnet":
+            bitnet = {"quant_method": "bitnet", "quantization_mode": "scaled"}
+            config["quantization_config"] = bitnet
+        kind = fields.get(f"{own}.rope.scaling.type", "none")
+        factor = fields.get(f"{own}.rope.scaling.factor")
+        settings = Settings(config, f"{self.what}: ")
+        if kind == "linear" and factor not in (None, 1.0, 0.0):
+            config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
+        elif kind not in ("none", "linear"):
+            settings.refuse(f"rotary embedding scaled by '{kind}' is not read from GGUF files")
+        return settings
 
-class _Tensors:
-    """A file's tensors by the names of Hugging Face; see `checkpoint.TensorSource`.
+    @cached_property
+    def places(self) -> Mapping[str, Place]:
+        """See `ModelFile`."""
+        header = self._header
+        for own, place in header.places.items():
+            if place.start + self._size(own, place) > header.size:
+                raise SourceError(f"{self.what} ends within tensor '{own}': it is damaged")
+        return header.places
 
-    Attributes:
-        held: the tensors by their own names.
-        pairs: whether rows of queries and keys stand pair by pair.
-        heads: how many heads the rows of these tensors are of.
-    """
-
-    def __init__(self, path: Path, header: Header) -> None:
-        """Find out the types of all tensors.
-
-        Raises:
-            SourceError: an unknown type, or a tensor that is not within the file.
-            BackendError: the package `gguf` is missing.
-        """
-        try:
-            import gguf
-        except ModuleNotFoundError:
-            raise BackendError(f"'{path}': gguf is missing: {install('language')}") from None
-        self.what = f"'{path}'"
-        self.held = header.places
-        self.unread = set(self.held)
-        self.pairs = False
-        self.heads: Mapping[str, object] = {}
-        self._path = path
-        self._dequantize = gguf.quants.dequantize
-        self._kinds = {kind.value: kind for kind in gguf.GGMLQuantizationType}
-        self._sizes = {kind.value: size for kind, size in gguf.GGML_QUANT_SIZES.items()}
-        for name, place in self.held.items():
-            if place.start + self._size(name, place) > header.size:
-                refuse(f"{self.what} ends within tensor '{name}': it is damaged")
-
-    def _size(self, name: str, place: Place) -> int:
+    def _size(self, own: str, place: Place) -> int:
         """Bytes of a tensor."""
-        ternary, known = TERNARY.get(place.kind), self._sizes.get(place.kind)
-        if ternary is None and known is None:
-            refuse(f"{self.what}: tensor '{name}' is of type {place.kind}, which is not known")
-        values, bytes_ = known or (1, 1)
-        whole = place.shape[-1] % values == 0
-        size = (
-            ternary.size(place.shape) if ternary else whole and prod(place.shape) // values * bytes_
-        )
-        if not size:
-            refuse(f"{self.what}: rows of tensor '{name}' are no whole blocks: it is damaged")
+        known, values = TERNARY.get(place.kind), place.shape[-1]
+        if known is not None:
+            whole, size = values % known.values == 0, known.size(place.shape)
+        elif place.kind in self._package.GGML_QUANT_SIZES:
+            block, bytes_ = self._package.GGML_QUANT_SIZES[place.kind]
+            whole, size = values % block == 0, prod(place.shape) // block * bytes_
+        else:
+            raise SourceError(
+                f"{self.what}: tensor '{own}' is of type {place.kind}, which is not known"
+            )
+        if not whole:
+            raise SourceError(f"{self.what}: rows of tensor '{own}' are no whole blocks: damaged")
         return size
 
-    def __contains__(self, name: str) -> bool:
-        return _own(name) in self.held
+    def own(self, name: str) -> str:
+        """See `ModelFile`; a name that has no other stays."""
+        layer, rest = "", name
+        if name.startswith("layers."):
+            _, number, rest = name.split(".", 2)
+            layer = f"blk.{number}."
+        stem, _, end = rest.rpartition(".")
+        return f"{layer}{_NAMES.get(stem, stem)}.{end}"
 
-    def read(self, name: str) -> Array:
-        """A tensor as floats, but for types that NumPy has.
-
-        Raises:
-            ParameterError: there is none, or it cannot be read.
-        """
-        own, place = self._place(name)
-        values, scale = self._floats(own, place), self._factor(own)
+    def values(self, own: str) -> Array:
+        """See `ModelFile`."""
+        values, scale = self._floats(own), self._factor(own)
         return self._unpaired(own, values if scale is None else values.astype(np.float32) * scale)
 
     def trits(self, name: str) -> tuple[Array, Array] | None:
-        """See `checkpoint.TensorSource`.
-
-        Raises:
-            SourceError, ParameterError: see `read`; codes that no trit has.
-        """
-        own, place = self._place(name)
+        """See `ModelFile`; codes that no trit has are refused."""
+        own = self.found(name)
+        place = self.places[own]
         ternary, rows = TERNARY.get(place.kind), place.shape[0]
         if ternary is None or len(place.shape) != 2:
             return None
-        found = trits_of(ternary, self._bytes(own, place), rows, f"{self.what}: tensor '{own}'")
+        found = trits_of(ternary, self._bytes(own), rows, f"{self.what}: tensor '{own}'")
         if found is None:
             return None
         trits, scales = found
         factor = self._factor(own)
         scales = scales if factor is None else scales * factor.reshape(-1)
-        if not scales.all():
-            return None
-        return self._unpaired(own, trits), self._unpaired(own, scales)
+        return (self._unpaired(own, trits), self._unpaired(own, scales)) if scales.all() else None
 
     def embeddings(self, name: str) -> Embeddings:
-        """See `checkpoint.TensorSource`.
+        """See `ModelFile`."""
+        own = self.found(name)
+        kind, shape = self._kind(own), self.places[own].shape
+        if len(shape) != 2 or kind not in _KEPT or self._factor(own) is not None:
+            return super().embeddings(name)
+        rows = self._bytes(own).reshape(shape[0], -1)
+        return Embeddings(kind, shape[1], rows, partial(self._decoded, own))
 
-        Raises:
-            SourceError, ParameterError: see `read`.
-        """
-        own, place = self._place(name)
-        kind = self._kinds.get(place.kind)
-        if len(place.shape) != 2:
-            refuse(f"{self.what}: '{own}' is no matrix, but of shape {list(place.shape)}")
-        if kind is None or kind.name not in _KEPT or self._factor(own) is not None:
-            return Embeddings.of(self.read(name))
-        rows = self._bytes(own, place).reshape(place.shape[0], -1)
-        return Embeddings(kind.name, place.shape[1], rows, partial(self._decoded, kind))
-
-    def _place(self, name: str) -> tuple[str, Place]:
-        own = _own(name)
-        place = self.held.get(own)
-        if place is None:
-            raise ParameterError(f"{self.what} has no tensor '{own}'")
-        self.unread.discard(own)
-        return own, place
+    def _kind(self, own: str) -> str:
+        """The name of a type, as the package has it."""
+        place = self.places[own]
+        ternary = TERNARY.get(place.kind)
+        return ternary.name if ternary else self._package.GGMLQuantizationType(place.kind).name
 
     def _factor(self, own: str) -> Array | None:
         """What a tensor is multiplied by."""
         name = own.replace(".weight", ".scale")
-        place = self.held.get(name)
-        if place is None or not own.endswith(".weight"):
+        if name not in self.places or not own.endswith(".weight"):
             return None
-        self.unread.discard(name)
-        return self._floats(name, place).astype(np.float32)
+        return self._floats(self.found(name)).astype(np.float32)
 
-    def _bytes(self, own: str, place: Place) -> Array:
+    def _bytes(self, own: str) -> Array:
+        place = self.places[own]
         size = self._size(own, place)
         try:
-            content = np.fromfile(self._path, np.uint8, size, offset=place.start)
+            content = np.fromfile(self.path, np.uint8, size, offset=place.start)
         except OSError as error:
-            refuse(f"{self.what}: {error.strerror}")
+            raise SourceError(f"{self.what}: {error.strerror}") from None
         if content.size != size:
-            refuse(f"{self.what} ends within tensor '{own}'")
+            raise SourceError(f"{self.what} ends within tensor '{own}'")
         return content
 
-    def _floats(self, own: str, place: Place) -> Array:
-        content, rows = self._bytes(own, place), prod(place.shape[:-1])
+    def _floats(self, own: str) -> Array:
+        place, kind, content = self.places[own], self._kind(own), self._bytes(own)
+        rows = prod(place.shape[:-1])
         if place.kind in TERNARY:
             return floats_of(TERNARY[place.kind], content, rows).reshape(place.shape)
-        kind = self._kinds[place.kind]
-        if kind.name in _FLOATS:
-            return content.view(_FLOATS[kind.name]).reshape(place.shape)
+        if kind in _FLOATS:
+            return content.view(_FLOATS[kind]).reshape(place.shape)
         try:
-            return self._decoded(kind, content.reshape(rows, -1)).reshape(place.shape)
+            return self._decoded(own, content.reshape(rows, -1)).reshape(place.shape)
         except (NotImplementedError, ValueError, IndexError) as error:
             raise ParameterError(
-                f"{self.what}: tensor '{own}' of type {kind.name} cannot be read: {error}"
+                f"{self.what}: tensor '{own}' of type {kind} cannot be read: {error}"
             ) from None
 
-    def _decoded(self, kind: Any, rows: Array) -> Array:
-        """What blocks stand for, a part at a time."""
-        return np.concatenate(
-            [self._dequantize(rows[n : n + _ROWS], kind) for n in range(0, len(rows), _ROWS)]
-        )
+    def _decoded(self, own: str, rows: Array) -> Array:
+        """What blocks of a tensor stand for, a part at a time."""
+        kind = self._package.GGMLQuantizationType(self.places[own].kind)
+        parts = (rows[n : n + _ROWS] for n in range(0, len(rows), _ROWS))
+        return np.concatenate([self._package.quants.dequantize(part, kind) for part in parts])
 
-    def _unpaired(self, name: str, values: Array) -> Array:
+    def _unpaired(self, own: str, values: Array) -> Array:
         """Rows of queries and keys with halves of each head in place of its pairs."""
-        heads = self.heads.get(name.split(".")[-2]) if name.count(".") > 1 else None
-        if not self.pairs or not isinstance(heads, int):
+        config = self.config
+        words = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
+        word = next((word for part, word in words.items() if f".{part}." in own), None)
+        if self._architecture != "llama" or word is None:
             return values
+        heads = config.whole(word, config.whole(words["attn_q"]))
+        if len(values) % (2 * heads):
+            config.refuse(f"'{own}' has {len(values)} rows, which are no pairs of {heads} heads")
         split = values.reshape(heads, -1, 2, *values.shape[1:])
         return np.ascontiguousarray(split.swapaxes(1, 2)).reshape(values.shape)
-
-
-def _own(name: str) -> str:
-    """A name of Hugging Face in GGUF's words; one that has no other stays."""
-    layer, rest = "", name
-    if name.startswith("layers."):
-        _, number, rest = name.split(".", 2)
-        layer = f"blk.{number}."
-    stem, _, end = rest.rpartition(".")
-    return f"{layer}{_NAMES.get(stem, stem)}.{end}"

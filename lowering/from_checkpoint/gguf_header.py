@@ -2,21 +2,21 @@
 
 The package `gguf` makes arrays of every word of a vocabulary, which takes longer than all weights
 do, and knows no types of forks. Here, what a file says of its own sizes is believed as far as the
-file reaches. Not here: what metadata mean (`gguf_file`), blocks (`gguf_blocks`).
+file reaches. Not here: what metadata mean (`gguf_file`), blocks (`gguf_trits`).
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from struct import Struct
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from .problems import refuse
+from ...ir.errors import SourceError
 
 _NUMBERS = {
     kind: Struct(f"<{code}")
@@ -73,35 +73,27 @@ def read_header(path: Path) -> Header:
         with path.open("rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as problem:
-        refuse(f"'{path}': {problem.strerror}")
+        raise SourceError(f"'{path}': {problem.strerror}") from None
     except ValueError:
-        refuse(f"'{path}' is no GGUF file: it is empty")
+        raise SourceError(f"'{path}' is no GGUF file: it is empty") from None
     with content:
         return _Reader(content, f"'{path}'").header()
 
 
-class Texts(Sequence[str]):
-    """A list of texts as a file has it, of which those become texts that are asked for."""
+class Texts(NamedTuple):
+    """A list of so many texts as a file has it."""
 
-    def __init__(self, content: bytes, count: int) -> None:
-        self._content, self._count = content, count
+    content: bytes
+    number: int
 
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        return [*self][index]
-
-    def __iter__(self) -> Iterator[str]:
-        place = 0
-        for _ in range(self._count):
-            end = place + _COUNT.size + _COUNT.unpack_from(self._content, place)[0]
-            yield self._content[place + _COUNT.size : end].decode("utf-8", "replace")
-            place = end
+    def texts(self) -> list[str]:
+        """The texts."""
+        place, found = 0, list[str]()
+        for _ in range(self.number):
+            start = place + _COUNT.size
+            place = start + _COUNT.unpack_from(self.content, place)[0]
+            found.append(self.content[start:place].decode("utf-8", "replace"))
+        return found
 
 
 class _Reader:
@@ -110,13 +102,16 @@ class _Reader:
     def __init__(self, content: mmap.mmap, what: str) -> None:
         self.content, self.what, self.place = content, what, 0
 
+    def damaged(self, how: str) -> NoReturn:
+        raise SourceError(f"{self.what} is damaged: {how}")
+
     def header(self) -> Header:
         if self.content[:4] != b"GGUF":
-            refuse(f"{self.what} is no GGUF file")
+            raise SourceError(f"{self.what} is no GGUF file")
         self.place = 4
         version = self.number(_KIND)
         if version not in _VERSIONS:
-            refuse(f"{self.what} is a GGUF file of version {version}; 2 and 3 are read")
+            raise SourceError(f"{self.what} is a GGUF file of version {version}; 2 and 3 are read")
         count, described = self.number(_COUNT), self.number(_COUNT)
         fields: dict[str, object] = {}
         for _ in range(described):
@@ -128,11 +123,11 @@ class _Reader:
         for _ in range(count):
             name = self.name()
             if name in found:
-                refuse(f"{self.what} is damaged: it holds '{name}' twice")
+                self.damaged(f"it holds '{name}' twice")
             found[name] = self.tensor(name)
         alignment = fields.get("general.alignment", _ALIGNMENT)
         if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20:
-            refuse(f"{self.what} is damaged: tensors are aligned to {alignment!r}")
+            self.damaged(f"tensors are aligned to {alignment!r}")
         start = -(-self.place // alignment) * alignment
         places = {name: place._replace(start=start + place.start) for name, place in found.items()}
         return Header(fields, places, len(self.content))
@@ -141,10 +136,10 @@ class _Reader:
         """The entry of a tensor behind its name; the start is where tensors begin."""
         axes = self.number(_KIND)
         if not 0 < axes <= _MOST_AXES:
-            refuse(f"{self.what} is damaged: tensor '{name}' has {axes} axes")
+            self.damaged(f"tensor '{name}' has {axes} axes")
         shape = tuple(self.number(_COUNT) for _ in range(axes))[::-1]
         if not 0 < prod(shape) <= _MOST_ELEMENTS:
-            refuse(f"{self.what} is damaged: tensor '{name}' has the shape {list(shape)}")
+            self.damaged(f"tensor '{name}' has the shape {list(shape)}")
         return Place(shape, self.number(_KIND), self.number(_COUNT))
 
     def value(self, kind: int, name: str) -> object:
@@ -154,7 +149,7 @@ class _Reader:
         if kind in _NUMBERS:
             return self.number(_NUMBERS[kind])
         if kind != _LIST:
-            refuse(f"{self.what} is damaged: '{name}' is of type {kind}")
+            self.damaged(f"'{name}' is of type {kind}")
         kind, count = self.number(_KIND), self.number(_COUNT)
         start = self.place
         if kind in _NUMBERS:
@@ -162,7 +157,7 @@ class _Reader:
             content = self.content[start : self.place] if name in _KEPT else None
             return None if content is None else np.frombuffer(content, _NUMBERS[kind].format)
         if kind != _TEXT:
-            refuse(f"{self.what} is damaged: '{name}' is a list of type {kind}")
+            self.damaged(f"'{name}' is a list of type {kind}")
         for _ in range(count):
             self.skip(self.number(_COUNT))
         return Texts(self.content[start : self.place], count)
@@ -171,7 +166,7 @@ class _Reader:
         """A text that is shown in messages."""
         name = self.text()
         if len(name) > _LONGEST_NAME or not name.isprintable():
-            refuse(f"{self.what} is damaged: it holds a name that is none")
+            self.damaged("it holds a name that is none")
         return name
 
     def text(self) -> str:
@@ -186,4 +181,4 @@ class _Reader:
     def skip(self, size: int) -> None:
         self.place += size
         if self.place > len(self.content):
-            refuse(f"{self.what} is damaged, or ends too soon")
+            raise SourceError(f"{self.what} is damaged, or ends too soon")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...ir.arrays import Array
-from .problems import refuse
+from ...ir.errors import SourceError
 
 _BLOCK, _I2_BLOCK = 256, 128
 _TAIL = 32
@@ -38,10 +38,9 @@ class Blocks(NamedTuple):
     tail: int
     read: Callable[[Array, int], tuple[Array, Array]]
 
-    def size(self, shape: Sequence[int]) -> int | None:
-        """Bytes of a tensor; `None` where its rows are not whole blocks."""
-        whole = shape[-1] % self.values == 0
-        return prod(shape) // self.values * self.bytes + self.tail if whole else None
+    def size(self, shape: Sequence[int]) -> int:
+        """Bytes of a tensor."""
+        return prod(shape) // self.values * self.bytes + self.tail
 
 
 def trits_of(blocks: Blocks, content: Array, rows: int, what: str) -> tuple[Array, Array] | None:
@@ -52,7 +51,7 @@ def trits_of(blocks: Blocks, content: Array, rows: int, what: str) -> tuple[Arra
     """
     codes, scales = blocks.read(content, rows)
     if codes.max() > 2:
-        refuse(f"{what} is damaged: a trit has the code 3")
+        raise SourceError(f"{what} is damaged: a trit has the code 3")
     trits = codes.view(np.int8) - np.int8(1)
     each: Array = scales.max(axis=(1, 2))
     same = (scales == each[:, None, None]) | ~trits.any(axis=2, keepdims=True)

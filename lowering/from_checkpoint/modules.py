@@ -11,29 +11,16 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from ..from_tri import import_tri
-from .checkpoint import Checkpoint
-from .folder import read_folder
-from .gguf_file import read_gguf
+from . import open_model
+from .checkpoint import read_checkpoint
 from .program import decoder_text
 
 
-def from_folder(path: Path) -> ModuleOp:
-    """The program of a folder.
+def import_checkpoint(path: Path) -> ModuleOp:
+    """The program of a folder or a GGUF file.
 
     Raises:
-        SourceError, ParameterError: see `read_folder`.
+        TritonError: see `read_checkpoint`.
     """
-    return _module(read_folder(path))
-
-
-def from_gguf(path: Path) -> ModuleOp:
-    """The program of a GGUF file.
-
-    Raises:
-        SourceError, ParameterError, BackendError: see `read_gguf`.
-    """
-    return _module(read_gguf(path))
-
-
-def _module(checkpoint: Checkpoint) -> ModuleOp:
+    checkpoint = read_checkpoint(open_model(path))
     return import_tri(decoder_text(checkpoint.decoder), weights=checkpoint.state())

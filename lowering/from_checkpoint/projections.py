@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from ...ir.arrays import Array
+from ...ir.errors import SourceError
 from ...ir.trits import pack_trits
 from ..ternary_weights import recognize
-from .problems import refuse
 
 _BIASED = np.array([2, 0, 1, 3], np.uint8)
 """From trit + 1 to the code of `ir.trits`; 3 is no trit."""
@@ -27,10 +27,12 @@ def unpacked_bitnet(packed: Array, what: str) -> Array:
         SourceError: other bytes.
     """
     if packed.ndim != 2 or packed.dtype != np.uint8:
-        refuse(f"{what}: expected packed trits, uint8 [outs / 4, ins], got {_said(packed)}")
+        raise SourceError(
+            f"{what}: expected packed trits, uint8 [outs / 4, ins], got {_said(packed)}"
+        )
     codes = np.concatenate([packed >> 2 * i & 3 for i in range(4)])
     if (codes == 3).any():
-        refuse(f"{what}: a packed trit has the code 3; the file is corrupt")
+        raise SourceError(f"{what}: a packed trit has the code 3; the file is corrupt")
     return codes.astype(np.int8) - np.int8(1)
 
 
@@ -71,7 +73,7 @@ def dense_columns(weight: Array, what: str) -> Array:
 
 def _floats(weight: Array, what: str) -> Array:
     if weight.dtype.kind in "iubcOSU" or weight.ndim != 2:
-        refuse(f"{what}: expected a matrix of floats, got {_said(weight)}")
+        raise SourceError(f"{what}: expected a matrix of floats, got {_said(weight)}")
     return weight.astype(np.float32)
 
 

@@ -9,53 +9,52 @@ and sines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
 from ...ir.arrays import Array
-from .problems import number_of, refuse
+from ...ir.settings import Settings
 
 
-def frequencies(
-    head_dim: int, base: float, scaling: Mapping[str, object], what: str
-) -> tuple[Array, float]:
+def frequencies(head_dim: int, base: float, scaling: Settings) -> tuple[Array, float]:
     """The frequencies, float32 [head_dim / 2], and the factor of cosines and sines.
 
     Args:
         head_dim: even.
         base: θ.
         scaling: in the words of `rope_parameters` of Hugging Face's configurations.
-        what: for errors.
 
     Raises:
         SourceError: a scaling that is not known, or broken numbers.
     """
+    if base <= 1:
+        scaling.refuse(f"'rope_theta' is {base}, expected a number above 1")
     plain = 1.0 / base ** (np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    kind = scaling.values.get("rope_type", scaling.values.get("type", "default"))
     scale = _SCALINGS.get(kind) if isinstance(kind, str) else None
     if scale is None:
-        refuse(f"{what}: rotary embedding of type {kind!r}; known are {', '.join(_SCALINGS)}")
-    if number_of(scaling, "partial_rotary_factor", what, 1.0) != 1.0:
-        refuse(f"{what}: rotary embedding of a part of each head is not supported")
-    scaled, factor = scale(plain, scaling, base, what)
+        scaling.refuse(f"rotary embedding of type {kind!r}; known are {', '.join(_SCALINGS)}")
+    if scaling.number("partial_rotary_factor", 1.0) != 1.0:
+        scaling.refuse("rotary embedding of a part of each head is not supported")
+    scaled, factor = scale(plain, base, scaling)
     return scaled.astype(np.float32), factor
 
 
 _Scaled = tuple[Array, float]
 
 
-def _default(plain: Array, scaling: Mapping[str, object], base: float, what: str) -> _Scaled:
+def _default(plain: Array, base: float, scaling: Settings) -> _Scaled:
     return plain, 1.0
 
 
-def _linear(plain: Array, scaling: Mapping[str, object], base: float, what: str) -> _Scaled:
-    return plain / number_of(scaling, "factor", what), 1.0
+def _linear(plain: Array, base: float, scaling: Settings) -> _Scaled:
+    return plain / scaling.number("factor"), 1.0
 
 
-def _llama3(plain: Array, scaling: Mapping[str, object], base: float, what: str) -> _Scaled:
+def _llama3(plain: Array, base: float, scaling: Settings) -> _Scaled:
     factor, low, high, context = (
-        number_of(scaling, name, what)
+        scaling.number(name)
         for name in (
             "factor",
             "low_freq_factor",
@@ -64,19 +63,15 @@ def _llama3(plain: Array, scaling: Mapping[str, object], base: float, what: str)
         )
     )
     if high <= low:
-        refuse(f"{what}: high_freq_factor {high} must be above low_freq_factor {low}")
+        scaling.refuse(f"high_freq_factor {high} must be above low_freq_factor {low}")
     turns = context * plain / (2 * math.pi)
     share = np.clip((turns - low) / (high - low), 0, 1)
     return plain * (share + (1 - share) / factor), 1.0
 
 
-def _yarn(plain: Array, scaling: Mapping[str, object], base: float, what: str) -> _Scaled:
-    factor = number_of(scaling, "factor", what)
-    context = number_of(scaling, "original_max_position_embeddings", what)
-    fast, slow = (
-        number_of(scaling, name, what, default)
-        for name, default in (("beta_fast", 32.0), ("beta_slow", 1.0))
-    )
+def _yarn(plain: Array, base: float, scaling: Settings) -> _Scaled:
+    factor, context = map(scaling.number, ("factor", "original_max_position_embeddings"))
+    fast, slow = scaling.number("beta_fast", 32.0), scaling.number("beta_slow", 1.0)
     count = 2 * plain.size
 
     def place(turns: float) -> float:
@@ -84,26 +79,28 @@ def _yarn(plain: Array, scaling: Mapping[str, object], base: float, what: str) -
         return count * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(base))
 
     first, last = place(fast), place(slow)
-    if scaling.get("truncate", True):
+    if scaling.values.get("truncate", True):
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, count - 1)
     ramp = np.clip((np.arange(plain.size) - first) / max(last - first, 0.001), 0, 1)
-    return plain * (1 - ramp) + plain / factor * ramp, _yarn_scale(scaling, factor, what)
+    return plain * (1 - ramp) + plain / factor * ramp, _yarn_scale(scaling, factor)
 
 
-def _yarn_scale(scaling: Mapping[str, object], factor: float, what: str) -> float:
+def _yarn_scale(scaling: Settings, factor: float) -> float:
     """The attention factor: stated, or 0.1·m·ln(factor) + 1."""
-    if scaling.get("attention_factor") is not None:
-        return number_of(scaling, "attention_factor", what)
+    if scaling.values.get("attention_factor") is not None:
+        return scaling.number("attention_factor")
 
     def scale(m: float) -> float:
         return 1.0 if factor <= 1 else 0.1 * m * math.log(factor) + 1.0
 
-    m, of_all = (number_of(scaling, name, what, 0.0) for name in ("mscale", "mscale_all_dim"))
-    return scale(m) / scale(of_all) if m and of_all else scale(1.0)
+    m, of_all = (scaling.values.get(name) for name in ("mscale", "mscale_all_dim"))
+    if not m or not of_all:
+        return scale(1.0)
+    return scale(scaling.number("mscale")) / scale(scaling.number("mscale_all_dim"))
 
 
-_SCALINGS: dict[str, Callable[[Array, Mapping[str, object], float, str], _Scaled]] = {
+_SCALINGS: dict[str, Callable[[Array, float, Settings], _Scaled]] = {
     "default": _default,
     "linear": _linear,
     "llama3": _llama3,

@@ -6,27 +6,11 @@ Not here: the files (`folder`, `gguf_file`), and what is done with it (`runtime.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
-from .problems import count_of, refuse
-
-
-@dataclass(frozen=True)
-class TextFacts:
-    """What is known; a file may say none of it.
-
-    Attributes:
-        ends: tokens that end a text.
-        template: of chats, in Jinja; a stranger's program.
-        special: tokens as texts by the names that templates have for them, such as `bos_token`.
-        context: how many tokens the model was made for.
-    """
-
-    ends: frozenset[int]
-    template: str | None
-    special: Mapping[str, str]
-    context: int | None
+from ...ir.errors import SourceError
+from ...ir.settings import Settings
+from ...runtime.language_model import TextFacts
 
 
 def text_facts(
@@ -47,15 +31,16 @@ def text_facts(
     listed = cast("list[object]", ends) if isinstance(ends, list) else [ends]
     tokens = [t for t in listed if isinstance(t, int) and not isinstance(t, bool)]
     if ends is not None and len(tokens) != len(listed):
-        refuse(f"{what}: 'eos_token_id' is {ends!r}, expected numbers of tokens")
-    if template is not None and not isinstance(template, str):
-        refuse(f"{what}: the chat template is no text")
+        raise SourceError(f"{what}: 'eos_token_id' is {ends!r}, expected numbers of tokens")
+    if not isinstance(template, str | None):
+        raise SourceError(f"{what}: the chat template is no text")
     words: dict[str, str] = {}
     for name, value in special.items():
         text = cast("dict[str, object]", value).get("content") if isinstance(value, dict) else value
         if isinstance(text, str):
             words[name] = text
         elif text is not None:
-            refuse(f"{what}: '{name}' is {text!r}, expected a text")
-    length = None if context is None else count_of({"context": context}, "context", what)
+            raise SourceError(f"{what}: '{name}' is {text!r}, expected a text")
+    known = Settings({"context": context}, f"{what}: ")
+    length = None if context is None else known.whole("context")
     return TextFacts(frozenset(tokens), template, words, length)

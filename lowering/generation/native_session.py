@@ -7,6 +7,7 @@ attention is causal, so that they change nothing before them. Not here: compilin
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,12 +27,12 @@ from ...runtime.native.native_team import team_of
 from ...runtime.native.program import NativeProgram, load_program
 from ...runtime.native.row_products import RowProduct
 from ...runtime.native.threads import default_threads, processors
+from ...runtime.session import Session
 from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.embeddings import Embeddings
 from ..from_checkpoint.program import block_texts
 from .native_code import Part, Wanted, native_code
-from .session import Session
 
 CHUNK = 32
 """Tokens of a prompt that go through the layers together."""
@@ -87,15 +88,15 @@ class NativeSession(Session):
         head: RowProduct,
         recipe: str,
     ) -> None:
-        super().__init__(decoder)
-        self.name = f"native ({recipe})"
+        super().__init__(decoder.vocabulary, f"native ({recipe})")
+        self._decoder = decoder
         self._layers, self._attention = layers, attention
         self._embeddings, self._norm, self._head = embeddings, norm, head
         self._caches = self._empty()
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, target: str) -> Self:
-        """See `Session.of`; the weights of one layer are in memory in their own form at a time."""
+        """See `EngineSession.of`; the weights of one layer at a time are in memory twice."""
         decoder, threads = checkpoint.decoder, default_threads()
         groups = groupby(checkpoint.weights, lambda entry: _layer_of(entry[0]))
         rest: dict[str, Any] = dict(next(groups)[1])
@@ -122,26 +123,24 @@ class NativeSession(Session):
         norm = rest["norm.weight"]
         return cls(decoder, layers, attention, embeddings, norm, head, code.recipe)
 
-    def _feed(self, tokens: Array) -> Array:
-        *_, values = self._passed(tokens)
-        return self._logits(values[:, -1])
+    def _told(self, tokens: Array, count: int) -> Array:
+        last = deque[Array](maxlen=count)
+        for values in self._passed(tokens):
+            last.extend(values)
+        return np.stack([self._logits(values) for values in last])
 
-    def _feed_all(self, tokens: Array) -> Array:
-        values = np.concatenate([*self._passed(tokens)], axis=1)
-        return np.stack([self._logits(values[:, n]) for n in range(len(tokens))])
-
-    def _logits(self, values: Array) -> Array:
-        """Of one token, from its values behind all layers, [1, features]."""
-        x = values.reshape(-1)
-        return self._head(x / np.sqrt(np.mean(x * x) + np.float32(self.decoder.eps)) * self._norm)
+    def _logits(self, x: Array) -> Array:
+        """Of one token, from its values behind all layers, [features]."""
+        return self._head(x / np.sqrt(np.mean(x * x) + np.float32(self._decoder.eps)) * self._norm)
 
     def _passed(self, tokens: Array) -> Iterator[Array]:
-        """Values of tokens behind all layers, float32 [1, some, features], part by part."""
+        """Values of tokens behind all layers, float32 [some, features], part by part."""
+        start = self.length
         while len(tokens):
             count = CHUNK if len(tokens) > _FEW else 1
             told, tokens = tokens[:count], tokens[count:]
-            yield self._layered(told, self._length, count)[:, : len(told)]
-            self._length += len(told)
+            yield self._layered(told, start, count)[0, : len(told)]
+            start += len(told)
 
     def another(self) -> Self:
         """See `Session.another`."""
@@ -151,11 +150,11 @@ class NativeSession(Session):
 
     def _layered(self, tokens: Array, start: int, count: int) -> Array:
         """Values of tokens behind all layers, float32 [1, count, features]."""
-        x = np.zeros((1, count, self.decoder.features), np.float32)
+        x = np.zeros((1, count, self._decoder.features), np.float32)
         x[0, : len(tokens)] = self._embeddings.floats(tokens)
         places = np.arange(start, start + count)
         for layer, cache, window in zip(
-            self._layers, self._caches, self.decoder.windows, strict=True
+            self._layers, self._caches, self._decoder.windows, strict=True
         ):
             before, behind = layer[count]
             queries, keys, values = before.run(x, places)

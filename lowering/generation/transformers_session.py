@@ -12,15 +12,10 @@ from inspect import signature
 from pkgutil import resolve_name
 from typing import Any, Self
 
-import numpy as np
-
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, SourceError
+from ...runtime.session import Session
 from ..from_checkpoint.checkpoint import Checkpoint
-from .session import Session
-
-_ASKED = 64
-"""Logits of at most so many tokens are made at once."""
 
 
 class TransformersSession(Session):
@@ -32,8 +27,8 @@ class TransformersSession(Session):
     """
 
     def __init__(self, checkpoint: Checkpoint, model: Any) -> None:
-        super().__init__(checkpoint.decoder)
-        self.name = f"transformers {resolve_name('transformers:__version__')}"
+        version = resolve_name("transformers:__version__")
+        super().__init__(checkpoint.decoder.vocabulary, f"transformers {version}")
         self._model = model
         parameters = signature(model.forward).parameters
         self._word = "cache" if "cache" in parameters else "past_key_values"  # before 5.20
@@ -41,7 +36,7 @@ class TransformersSession(Session):
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, target: str) -> Self:
-        """See `Session.of`.
+        """A session that was told nothing; `target` is `transformers`.
 
         Raises:
             BackendError: the package, or one that it needs for this model, is missing.
@@ -68,13 +63,6 @@ class TransformersSession(Session):
             raise SourceError(f"transformers does not read '{path}': {error}") from None
         return cls(checkpoint, model)
 
-    def _feed(self, tokens: Array) -> Array:
-        return self._told(tokens, 1)[0]
-
-    def _feed_all(self, tokens: Array) -> Array:
-        parts = [tokens[n : n + _ASKED] for n in range(0, len(tokens), _ASKED)]
-        return np.concatenate([self._told(part, len(part)) for part in parts])
-
     def _told(self, tokens: Array, count: int) -> Array:
         import torch
 
@@ -82,7 +70,6 @@ class TransformersSession(Session):
             given = torch.from_numpy(tokens[None])
             cache = {self._word: self._cache, "use_cache": True}
             logits = self._model(given, **cache, logits_to_keep=count).logits
-        self._length += len(tokens)
         return logits[0].float().numpy()
 
     def rewind(self, length: int) -> None:

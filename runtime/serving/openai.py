@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ...ir.errors import OptionError
+from ...ir.settings import Settings
 from ..generation import Sampling, Tokenizer
-from .writing import Asked, Likely, Piece, TextModel
+from ..language_model import LanguageModel
+from .writing import Asked, Likely, Piece
 
 _OPEN = 1 << 20
 """Tokens that a text may have where the model does not say its context."""
@@ -47,7 +49,9 @@ class TextRequest:
     usage: bool
 
 
-def read_text_request(fields: Mapping[str, Any], model: TextModel, *, chat: bool) -> TextRequest:
+def read_text_request(
+    fields: Mapping[str, Any], model: LanguageModel, *, chat: bool
+) -> TextRequest:
     """A request.
 
     Args:
@@ -58,30 +62,31 @@ def read_text_request(fields: Mapping[str, Any], model: TextModel, *, chat: bool
     Raises:
         OptionError: it is no such request, or asks for something that is not served.
     """
+    given = Settings(fields, error=OptionError)
     for name, value in fields.items():
         rests = not value or value == _AT_REST.get(name)
         if name not in _READ and name not in _HARMLESS and not rests:
-            raise OptionError(f"'{name}' is not served here")
+            given.refuse(f"'{name}' is not served here")
     prompts = [_chat(fields, model)] if chat else _prompts(fields, model)
-    count = _whole(fields, "n", 1, 1, _MOST_TEXTS)
+    count = given.whole("n", 1, 1, _MOST_TEXTS)
     if count * len(prompts) > _MOST_TEXTS:
-        raise OptionError(f"a request has {_MOST_TEXTS} texts at most")
+        given.refuse(f"a request has {_MOST_TEXTS} texts at most")
     sampling = Sampling(
-        _number(fields, "temperature", 1.0, 0, 100),
-        _whole(fields, "top_k", 0, 0, _OPEN),
-        _number(fields, "top_p", 1.0, 0, 1),
-        _whole(fields, "seed", secrets.randbits(32), 0, 1 << 63),
+        given.number("temperature", 1.0, (0, 100)),
+        given.whole("top_k", 0, 0, _OPEN),
+        given.number("top_p", 1.0, (0, 1)),
+        given.whole("seed", secrets.randbits(32), 0, 1 << 63),
     )
-    most = _most(fields, max(map(len, prompts)), model.context, 16 if not chat else None)
-    asked = Asked(prompts, count, most, sampling, _stops(fields), _likeliest(fields, chat))
-    options: Any = fields.get("stream_options") or {}
-    if not isinstance(options, dict):
-        raise OptionError("'stream_options' is no JSON object")
-    usage = cast("Mapping[str, Any]", options).get("include_usage") is True
+    most = _most(given, max(map(len, prompts)), model.facts.context, _OPEN if chat else 16)
+    logs, name = fields.get("logprobs"), "top_logprobs" if chat else "logprobs"
+    wanted = logs is True if chat else logs is not None and logs is not False
+    likeliest = given.whole(name, 0, 0, 20) if wanted else None
+    asked = Asked(prompts, count, most, sampling, _stops(given), likeliest)
+    usage = given.part("stream_options").values.get("include_usage") is True
     return TextRequest(chat, asked, fields.get("stream") is True, usage)
 
 
-def _chat(fields: Mapping[str, Any], model: TextModel) -> list[int]:
+def _chat(fields: Mapping[str, Any], model: LanguageModel) -> list[int]:
     messages = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         raise OptionError("the request has no list 'messages'")
@@ -111,7 +116,7 @@ def _content(content: Any) -> str:
     return "".join(cast("list[str]", texts))
 
 
-def _prompts(fields: Mapping[str, Any], model: TextModel) -> list[list[int]]:
+def _prompts(fields: Mapping[str, Any], model: LanguageModel) -> list[list[int]]:
     """A text, several, the tokens of one, or those of several."""
     prompt: Any = fields.get("prompt")
     one = not isinstance(prompt, list) or _are_tokens(cast("Any", prompt))
@@ -133,61 +138,39 @@ def _are_tokens(given: Any) -> bool:
     return isinstance(given, list) and all(type(t) is int for t in cast("list[Any]", given))
 
 
-def _most(fields: Mapping[str, Any], prompt: int, context: int | None, default: int | None) -> int:
+def _most(given: Settings, prompt: int, context: int | None, default: int) -> int:
     """How many tokens a text may have."""
     room = (context or _OPEN) - prompt
-    name = "max_completion_tokens" if fields.get("max_completion_tokens") else "max_tokens"
+    name = "max_completion_tokens" if given.values.get("max_completion_tokens") else "max_tokens"
     if room < 1:
-        raise OptionError(f"the prompt of {prompt} tokens fills the model's context of {context}")
-    most = _whole(fields, name, min(room, default or room), 1, _OPEN)
+        given.refuse(f"the prompt of {prompt} tokens fills the model's context of {context}")
+    most = given.whole(name, min(room, default), 1, _OPEN)
     if most > room:
-        raise OptionError(
+        given.refuse(
             f"{prompt} tokens of the prompt and '{name}' {most} are more than the model's "
             f"context of {context}"
         )
     return most
 
 
-def _stops(fields: Mapping[str, Any]) -> list[str]:
-    stop: Any = fields.get("stop") or []
+def _stops(given: Settings) -> list[str]:
+    stop: Any = given.values.get("stop") or []
     words: list[Any] = [stop] if isinstance(stop, str) else stop
     if not isinstance(stop, str | list) or not all(isinstance(w, str) and w for w in words):
-        raise OptionError("'stop' is a text or a list of texts, none of them empty")
+        given.refuse("'stop' is a text or a list of texts, none of them empty")
     if len(words) > _MOST_STOPS:
-        raise OptionError(f"'stop' has {len(words)} texts; {_MOST_STOPS} are the most")
+        given.refuse(f"'stop' has {len(words)} texts; {_MOST_STOPS} are the most")
     return words
-
-
-def _likeliest(fields: Mapping[str, Any], chat: bool) -> int | None:
-    if not chat:
-        wanted = fields.get("logprobs")
-        return None if wanted is None or wanted is False else _whole(fields, "logprobs", 0, 0, 20)
-    return _whole(fields, "top_logprobs", 0, 0, 20) if fields.get("logprobs") is True else None
-
-
-def _whole(fields: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
-    value = fields.get(name)
-    if value is None:
-        return default
-    if type(value) is not int or not low <= value <= high:
-        raise OptionError(f"'{name}' is {value!r}, expected a whole number from {low} to {high}")
-    return value
-
-
-def _number(fields: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:
-    value = fields.get(name)
-    if value is None:
-        return default
-    if type(value) not in (int, float) or not low <= value <= high:
-        raise OptionError(f"'{name}' is {value!r}, expected a number from {low} to {high}")
-    return float(value)
 
 
 @dataclass
 class _Text:
-    """A text so far."""
+    """A text so far, with an entry in the form of chats for each token that has log-probabilities.
 
-    parts: list[str] = field(default_factory=list[str])
+    An entry's `place` is where its token begins.
+    """
+
+    said: str = ""
     logs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     finish: str | None = None
 
@@ -206,7 +189,7 @@ class Answer:
         self, request: TextRequest, model: str, tokenizer: Tokenizer, created: int
     ) -> None:
         self._request, self._tokenizer = request, tokenizer
-        chat = request.chat
+        chat, asked = request.chat, request.asked
         kind = "chat.completion" if chat else "text_completion"
         self._head: dict[str, Any] = {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(12)}",
@@ -214,43 +197,27 @@ class Answer:
             "created": created,
             "model": model,
         }
-        texts = request.asked.count * len(request.asked.prompts)
-        self._texts = [_Text() for _ in range(texts)]
-        self._places = [0] * texts
-        self.tokens = 0
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Of all prompts."""
-        return sum(map(len, self._request.asked.prompts))
+        self._texts = [_Text() for _ in range(asked.count * len(asked.prompts))]
+        self._tokens = 0
 
     def begin(self) -> list[bytes]:
         """What a stream begins with."""
-        if not self._request.chat:
-            return []
-        delta = {"role": "assistant", "content": ""}
-        return [
-            self._event([{"index": n, "delta": delta, "logprobs": None, "finish_reason": None}])
-            for n in range(len(self._texts))
-        ]
+        texts = range(len(self._texts) if self._request.chat else 0)
+        start = {"delta": {"role": "assistant", "content": ""}}
+        return [self._event([self._choice(n, start, None, None)]) for n in texts]
 
     def take(self, piece: Piece) -> list[bytes]:
         """What a stream sends of a piece; it counts for a whole answer too."""
-        text = self._texts[piece.index]
-        text.parts.append(piece.text)
+        text, new = self._texts[piece.index], piece.text
+        logs = self._logs_of(piece.chosen, len(text.said))
+        text.said += new
+        text.logs += logs
         text.finish = piece.finish
-        self.tokens += piece.tokens
-        entry = self._log(piece) if piece.chosen else None
-        if entry is not None:
-            text.logs.append(entry)
-        self._places[piece.index] += len(piece.text)
-        if not self._request.stream or not (piece.text or piece.finish or entry):
+        self._tokens += piece.tokens
+        if not self._request.stream or not (new or piece.finish or logs):
             return []
-        logs = None if entry is None else self._logs([entry])
-        choice: dict[str, Any] = {"index": piece.index, "logprobs": logs}
-        shown = {"content": piece.text} if piece.text else {}
-        choice |= {"delta": shown} if self._request.chat else {"text": piece.text}
-        return [self._event([{**choice, "finish_reason": piece.finish}])]
+        shown = {"delta": {"content": new} if new else {}} if self._request.chat else {"text": new}
+        return [self._event([self._choice(piece.index, shown, logs or None, piece.finish)])]
 
     def end(self) -> list[bytes]:
         """What a stream ends with."""
@@ -261,12 +228,10 @@ class Answer:
         """The answer at once."""
         choices: list[dict[str, Any]] = []
         for index, text in enumerate(self._texts):
-            said = "".join(text.parts)
-            logs = self._logs(text.logs) if self._request.asked.likeliest is not None else None
-            choice: dict[str, Any] = {"index": index, "logprobs": logs}
-            message = {"role": "assistant", "content": said, "refusal": None}
-            choice |= {"message": message} if self._request.chat else {"text": said}
-            choices.append({**choice, "finish_reason": text.finish})
+            message = {"role": "assistant", "content": text.said, "refusal": None}
+            shown = {"message": message} if self._request.chat else {"text": text.said}
+            logs = None if self._request.asked.likeliest is None else text.logs
+            choices.append(self._choice(index, shown, logs, text.finish))
         return {**self._head, "choices": choices, "usage": self._usage()}
 
     def _event(self, choices: Sequence[Mapping[str, Any]], **more: Any) -> bytes:
@@ -274,31 +239,42 @@ class Answer:
         return f"data: {text}\n\n".encode()
 
     def _usage(self) -> dict[str, int]:
-        prompt = self.prompt_tokens
+        prompt = sum(map(len, self._request.asked.prompts))
         return {
             "prompt_tokens": prompt,
-            "completion_tokens": self.tokens,
-            "total_tokens": prompt + self.tokens,
+            "completion_tokens": self._tokens,
+            "total_tokens": prompt + self._tokens,
         }
 
-    def _log(self, piece: Piece) -> dict[str, Any]:
-        """The entry of a token in the form of chats, with its place for completions."""
-        chosen, *others = (self._named(each) for each in piece.chosen)
-        return {**chosen, "top_logprobs": others, "place": self._places[piece.index]}
+    def _logs_of(self, chosen: Sequence[Likely], place: int) -> list[dict[str, Any]]:
+        """The entry of a token, if it has any."""
+        if not chosen:
+            return []
+        first, *others = map(self._named, chosen)
+        return [{**first, "top_logprobs": others, "place": place}]
 
     def _named(self, likely: Likely) -> dict[str, Any]:
         name = self._tokenizer.piece(likely.token)
         log = max(likely.log_probability, -9999.0)
         return {"token": name, "logprob": log, "bytes": [*name.encode()]}
 
-    def _logs(self, entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        if self._request.chat:
-            kept = [{k: v for k, v in entry.items() if k != "place"} for entry in entries]
-            return {"content": kept, "refusal": None}
-        top = [{t["token"]: t["logprob"] for t in entry["top_logprobs"]} for entry in entries]
-        return {
-            "tokens": [entry["token"] for entry in entries],
-            "token_logprobs": [entry["logprob"] for entry in entries],
-            "top_logprobs": top if self._request.asked.likeliest else None,
-            "text_offset": [entry["place"] for entry in entries],
-        }
+    def _choice(
+        self,
+        index: int,
+        shown: Mapping[str, Any],
+        logs: Sequence[dict[str, Any]] | None,
+        finish: str | None,
+    ) -> dict[str, Any]:
+        told: dict[str, Any] | None = None
+        if logs is not None and self._request.chat:
+            kept = [{k: v for k, v in entry.items() if k != "place"} for entry in logs]
+            told = {"content": kept, "refusal": None}
+        elif logs is not None:
+            top = [{t["token"]: t["logprob"] for t in entry["top_logprobs"]} for entry in logs]
+            told = {
+                "tokens": [entry["token"] for entry in logs],
+                "token_logprobs": [entry["logprob"] for entry in logs],
+                "top_logprobs": top if self._request.asked.likeliest else None,
+                "text_offset": [entry["place"] for entry in logs],
+            }
+        return {"index": index, **shown, "logprobs": told, "finish_reason": finish}

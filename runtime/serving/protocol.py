@@ -49,11 +49,7 @@ class Request:
         end = len(body) if header_length is None else header_length
         if not 0 <= end <= len(body):
             raise OptionError(f"{HEADER} is {end}, but the body has {len(body)} bytes")
-        try:
-            content: Any = json.loads(body[:end])
-        except (ValueError, RecursionError) as error:
-            raise OptionError(f"the request is no JSON: {error}") from None
-        fields = _object(content, "the request")
+        fields = read_object(body[:end])
         self.id = str(fields["id"]) if "id" in fields else None
         parameters = _object(fields.get("parameters", {}), "'parameters'")
         binary = parameters.get("binary_data_output") is True
@@ -74,6 +70,19 @@ class Request:
         for port, array in zip(signature.inputs, self.inputs, strict=True):
             port.check(array)
         self.samples = signature.samples(self.inputs)
+
+
+def read_object(body: bytes) -> Mapping[str, Any]:
+    """The JSON object that a request is.
+
+    Raises:
+        OptionError: it is none.
+    """
+    try:
+        content: Any = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise OptionError(f"the request is no JSON: {error}") from None
+    return _object(content, "the request")
 
 
 def _object(value: Any, what: str) -> Mapping[str, Any]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from ...ir.errors import OptionError
+from ..language_model import LanguageModel
 from .access import MODEL, allowed
 from .batching import Busy
 from .openai import Answer, TextRequest, read_text_request
-from .writing import Piece, TextModel, Writer
+from .protocol import read_object
+from .writing import Piece, Writer
 
 
 @dataclass
@@ -29,7 +31,7 @@ class ServedText:
     """
 
     name: str
-    loader: Callable[[], TextModel]
+    loader: Callable[[], LanguageModel]
     texts: int = 4
     writer: Writer | None = None
     problem: str | None = None
@@ -98,7 +100,7 @@ def add_text_routes(
     async def answered(request: Any, *, chat: bool) -> Any:
         start, name = time.perf_counter(), ""
         try:
-            fields = _fields(await body_of(request))
+            fields = read_object(await body_of(request))
             shown = {n: m for n, m in served.items() if allowed(request.scope, "read", n)}
             name = _name(fields, served, shown)
             request.scope.setdefault("state", {})[MODEL] = name
@@ -127,7 +129,7 @@ def add_text_routes(
             raise _Refused(503, f"model '{model.name}' {still}")
         asked = read_text_request(fields, writer.model, chat=chat)
         answer = Answer(asked, model.name, writer.model.tokenizer, int(time.time()))
-        pieces = await writer.submit(asked.asked)
+        pieces = writer.pieces(asked.asked)
         # What is wrong with the prompt comes before the answer has a status.
         first = await anext(pieces)
         if asked.stream:
@@ -137,7 +139,7 @@ def add_text_routes(
         async for piece in pieces:
             answer.take(piece)
             if await request.is_disconnected():
-                await cast("Any", pieces).aclose()
+                await pieces.aclose()
                 raise _Refused(499, "the client has gone")
         return JSONResponse(answer.whole())
 
@@ -148,7 +150,7 @@ def add_text_routes(
 
 
 async def _events(
-    answer: Answer, asked: TextRequest, first: Piece, pieces: AsyncIterator[Piece]
+    answer: Answer, asked: TextRequest, first: Piece, pieces: AsyncGenerator[Piece]
 ) -> AsyncIterator[bytes]:
     for event in (*answer.begin(), *answer.take(first)):
         yield event
@@ -161,7 +163,7 @@ async def _events(
         yield f"data: {json.dumps({'error': message})}\n\n".encode()
         return
     finally:
-        await cast("Any", pieces).aclose()
+        await pieces.aclose()
     for event in answer.end():
         yield event
 
@@ -171,16 +173,6 @@ _ABSENT = "model_not_found"
 
 def _absent(name: object, served: Mapping[str, ServedText]) -> str:
     return f"there is no language model {name!r}; there are {sorted(served)}"
-
-
-def _fields(body: bytes) -> Mapping[str, Any]:
-    try:
-        fields: Any = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"the request is no JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise OptionError("the request is no JSON object")
-    return cast("Mapping[str, Any]", fields)
 
 
 def _name(

@@ -8,56 +8,22 @@ what requests look like (`openai`).
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ...ir.arrays import Array
-from ..generation import Feeds, Sampling, Tokenizer, choices
+from ..generation import Sampling, choices
+from ..language_model import LanguageModel
 from ..perplexity import log_probabilities
+from ..session import Session
 from .batching import Busy
 
 _PIECE = 128
 """Tokens of a prompt that are told before others have their turn."""
-
-
-class Remembers(Feeds, Protocol):
-    """What can take up a text where it left it; see `lowering.generation.session`."""
-
-    def shared(self, tokens: Sequence[int]) -> int:
-        """How many tokens of a prompt it was told already."""
-        ...
-
-    def keep(self, tokens: Sequence[int]) -> int:
-        """Forget what is not the beginning of a prompt; how many tokens are left."""
-        ...
-
-    def another(self) -> Self:
-        """A session with the same weights."""
-        ...
-
-
-@dataclass(frozen=True)
-class TextModel:
-    """What writes.
-
-    Attributes:
-        session: on the model.
-        tokenizer: of it.
-        prompt: the tokens of a text or of a chat's messages; raises `OptionError`.
-        ends: tokens that end a text.
-        context: how many tokens it was made for, if that is known.
-    """
-
-    session: Remembers
-    tokenizer: Tokenizer
-    prompt: Callable[[str | Sequence[Mapping[str, Any]]], list[int]]
-    ends: Collection[int] = ()
-    context: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +74,10 @@ class Piece:
     finish: str | None = None
 
 
+_END = Piece(-1, "", 0)
+"""Comes after all others."""
+
+
 class StopWords:
     """Holds text back that may turn out to be a stop word.
 
@@ -140,39 +110,28 @@ class StopWords:
         return self._held
 
 
-def write(model: TextModel, session: Remembers, asked: Asked) -> Iterator[Piece | None]:
+def write(model: LanguageModel, session: Session, asked: Asked) -> Iterator[Piece | None]:
     """The texts, a turn at a time; `None` where a turn went to a prompt."""
-    for number, prompt in enumerate(asked.prompts):
-        for index in range(number * asked.count, (number + 1) * asked.count):
-            rest = prompt[session.keep(prompt) :]
-            while len(rest) > _PIECE:
-                session.feed(rest[:_PIECE])
-                rest = rest[_PIECE:]
-                yield None
-            yield from _one(model, session, asked, prompt, rest, index)
-
-
-def _one(
-    model: TextModel,
-    session: Remembers,
-    asked: Asked,
-    prompt: Sequence[int],
-    rest: Sequence[int],
-    index: int,
-) -> Iterator[Piece]:
-    words, text_of = StopWords(asked.stop), model.tokenizer.text_after(prompt)
-    given = asked.sampling
-    sampling = Sampling(given.temperature, given.top_k, given.top_p, given.seed + index)
-    for token, logits in choices(session, rest, asked.most, sampling):
-        if token in model.ends:
-            yield Piece(index, words.rest(), 1, finish="stop")
-            return
-        text, found = words.take(text_of(token))
-        chosen = () if asked.likeliest is None else likely(token, logits, asked.likeliest)
-        yield Piece(index, text, 1, chosen, "stop" if found else None)
-        if found:
-            return
-    yield Piece(index, words.rest(), 0, finish="length")
+    for index in range(len(asked.prompts) * asked.count):
+        prompt = asked.prompts[index // asked.count]
+        rest = prompt[session.keep(prompt) :]
+        while len(rest) > _PIECE:
+            session.feed(rest[:_PIECE])
+            rest = rest[_PIECE:]
+            yield None
+        words, text_of = StopWords(asked.stop), model.tokenizer.text_after(prompt)
+        sampling = replace(asked.sampling, seed=asked.sampling.seed + index)
+        for token, logits in choices(session, rest, asked.most, sampling):
+            if token in model.facts.ends:
+                yield Piece(index, words.rest(), 1, finish="stop")
+                break
+            text, found = words.take(text_of(token))
+            chosen = () if asked.likeliest is None else likely(token, logits, asked.likeliest)
+            yield Piece(index, text, 1, chosen, "stop" if found else None)
+            if found:
+                break
+        else:
+            yield Piece(index, words.rest(), 0, finish="length")
 
 
 def likely(token: int, logits: Array, count: int) -> list[Likely]:
@@ -182,112 +141,50 @@ def likely(token: int, logits: Array, count: int) -> list[Likely]:
     return [Likely(int(n), float(found[n])) for n in (token, *order)]
 
 
-@dataclass(eq=False)
-class _Job:
-    asked: Asked
-    loop: asyncio.AbstractEventLoop
-    pieces: asyncio.Queue[Piece | BaseException | None]
-    gone: bool = False
-
-    def put(self, piece: Piece | BaseException | None) -> None:
-        self.loop.call_soon_threadsafe(self.pieces.put_nowait, piece)
-
-
-@dataclass(eq=False)
 class Writer:
-    """Writes texts for requests.
+    """Writes texts for requests: one turn of each after the other, in one thread.
 
-    Attributes:
+    Args:
         model: what writes.
         texts: requests that are answered at once; the texts of one come one after the other.
         waiting: requests that may wait.
     """
 
-    model: TextModel
-    texts: int
-    waiting: int
-    _jobs: deque[_Job] = field(default_factory=deque[_Job])
-    _changed: threading.Condition = field(default_factory=threading.Condition)
-    _closed: bool = False
+    def __init__(self, model: LanguageModel, texts: int, waiting: int) -> None:
+        self.model = model
+        self._texts, self._most_waiting, self._waiting = texts, waiting, 0
+        self._places = asyncio.Semaphore(texts)
+        self._thread = ThreadPoolExecutor(1, "triton-write")
+        self._free = [model.session, *(model.session.another() for _ in range(texts - 1))]
 
-    def __post_init__(self) -> None:
-        self._free: list[Remembers] = []
-        self._made = 0
-        self._thread = threading.Thread(target=self._work, name="triton-write", daemon=True)
-        self._thread.start()
-
-    async def submit(self, asked: Asked) -> AsyncIterator[Piece]:
-        """The pieces of the texts, as they come.
+    async def pieces(self, asked: Asked) -> AsyncGenerator[Piece]:
+        """The pieces of the texts, as they come; who reads no further closes this.
 
         Raises:
             Busy: too many wait already.
             Exception: whatever the model raises.
         """
-        job = _Job(asked, asyncio.get_running_loop(), asyncio.Queue())
-        with self._changed:
-            if len(self._jobs) >= self.waiting:
-                raise Busy
-            self._jobs.append(job)
-            self._changed.notify()
-        return self._given(job)
-
-    async def _given(self, job: _Job) -> AsyncIterator[Piece]:
+        if self._waiting >= self._most_waiting:
+            raise Busy
+        self._waiting += 1
         try:
-            while (piece := await job.pieces.get()) is not None:
-                if isinstance(piece, BaseException):
-                    raise piece
-                yield piece
+            await self._places.acquire()
         finally:
-            job.gone = True  # nobody reads on: the next turn is the last
+            self._waiting -= 1
+        # The session that was told most of the prompt; of equal ones, that which rests longest.
+        session = max(self._free, key=lambda session: session.shared(asked.prompts[0]))
+        self._free.remove(session)
+        turns, loop = write(self.model, session, asked), asyncio.get_running_loop()
+        try:
+            while (turn := await loop.run_in_executor(self._thread, next, turns, _END)) is not _END:
+                if turn is not None:
+                    yield turn
+        finally:  # a turn that goes on ends before the session's next one
+            self._free.append(session)
+            self._places.release()
 
     async def close(self) -> None:
         """Answer what waits, and stop."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-        await asyncio.to_thread(self._thread.join)
-
-    def _work(self) -> None:
-        """In the thread: one turn for each text, then for each again."""
-        active: list[tuple[_Job, Remembers, Iterator[Piece | None]]] = []
-        while True:
-            with self._changed:
-                while not active and not self._jobs and not self._closed:
-                    self._changed.wait()
-                if self._closed and not active and not self._jobs:
-                    return
-                started = [
-                    self._jobs.popleft() for _ in range(self.texts - len(active)) if self._jobs
-                ]
-            for job in started:
-                session = self._session(job.asked.prompts[0])
-                active.append((job, session, write(self.model, session, job.asked)))
-            for entry in [*active]:
-                if not self._turn(entry[0], entry[2]):
-                    active.remove(entry)
-                    self._free.append(entry[1])
-
-    def _turn(self, job: _Job, pieces: Iterator[Piece | None]) -> bool:
-        """Whether the text goes on."""
-        if job.gone:
-            return False
-        try:
-            piece = next(pieces)
-        except StopIteration:
-            job.put(None)
-            return False
-        except Exception as error:  # whatever an engine raises is the answer
-            job.put(error)
-            return False
-        if piece is not None:
-            job.put(piece)
-        return True
-
-    def _session(self, prompt: Sequence[int]) -> Remembers:
-        """The free session that was told most of a prompt, or a new one."""
-        best = max(self._free, key=lambda session: session.shared(prompt), default=None)
-        if best is not None and (best.shared(prompt) or self._made == self.texts):
-            self._free.remove(best)
-            return best
-        self._made += 1
-        return self.model.session if self._made == 1 else self.model.session.another()
+        while self._waiting or len(self._free) < self._texts:
+            await asyncio.sleep(0.005)
+        self._thread.shutdown()

@@ -14,9 +14,10 @@ import torch
 from xdsl.ir import Operation
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.lowering.from_checkpoint.folder import read_folder
-from triton_dsl.lowering.from_checkpoint.modules import from_folder
-from triton_dsl.lowering.generation.language_model import open_tokenizer
+from triton_dsl.lowering.from_checkpoint import open_model
+from triton_dsl.lowering.from_checkpoint.checkpoint import read_checkpoint
+from triton_dsl.lowering.from_checkpoint.modules import import_checkpoint
+from triton_dsl.lowering.generation import open_tokenizer
 from triton_dsl.runtime import generate
 from triton_dsl.targets import open_session
 
@@ -100,7 +101,7 @@ def check_with_forced_activations(
         expected: the other engine's logits.
         inputs: of its linear layers, in their order.
     """
-    checkpoint = read_folder(folder)
+    checkpoint = read_checkpoint(open_model(folder))
     weights: dict[str, np.ndarray] = {
         key: value
         for key, value in checkpoint.weights
@@ -123,7 +124,9 @@ def check_with_forced_activations(
     decoder = checkpoint.decoder
     cache = np.zeros((1, 0, decoder.groups, decoder.head_dim), np.float32)
     state = [cache] * (2 * decoder.layers)
-    found, *_ = run_module(from_folder(folder), [np.array([tokens]), *state], observer=observe)
+    found, *_ = run_module(
+        import_checkpoint(folder), [np.array([tokens]), *state], observer=observe
+    )
     assert next(order, None) is None and len(products) == len(weights)
     for layer in range(decoder.layers):
         matrices = [v for key, v in weights.items() if key.startswith(f"layers.{layer}.")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,21 +12,22 @@ from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.runtime.generation import Pace, Sampling, generate
+from triton_dsl.runtime.session import Session
 
 FINITE = st.floats(-20, 20, width=32)
 
 
-class Counting:
+class Counting(Session):
     """Logits that prefer the token after the last."""
 
     def __init__(self, vocabulary: int = 10) -> None:
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary, "counting")
         self.told: list[int] = []
 
-    def feed(self, tokens: Sequence[int]) -> np.ndarray:
-        self.told += tokens
-        logits = np.zeros(self.vocabulary, np.float32)
-        logits[(tokens[-1] + 1) % self.vocabulary] = 5
+    def _told(self, tokens: np.ndarray, count: int) -> np.ndarray:
+        self.told += tokens.tolist()
+        logits = np.zeros((1, self.vocabulary), np.float32)
+        logits[0, (tokens[-1] + 1) % self.vocabulary] = 5
         return logits
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.runtime.perplexity import Perplexity, foretold
+from triton_dsl.runtime.session import Session
 
 SIZE = 7
 
@@ -21,22 +22,17 @@ def logits_after(told: Sequence[int]) -> np.ndarray:
     return np.random.default_rng([len(told), *told]).normal(size=SIZE).astype(np.float32)
 
 
-class Model:
+class Model(Session):
     """Remembers what it was told."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
+        super().__init__(SIZE, "model")
 
-    def reset(self) -> None:
-        self.told = []
-
-    def feed(self, tokens: Sequence[int]) -> np.ndarray:
-        assert len(tokens)
-        self.told += tokens
-        return logits_after(self.told)
-
-    def feed_all(self, tokens: Sequence[int]) -> np.ndarray:
-        return np.stack([self.feed([token]) for token in tokens])
+    def _told(self, tokens: np.ndarray, count: int) -> np.ndarray:
+        told = [*self._tokens, *tokens.tolist()]
+        return np.stack(
+            [logits_after(told[:end]) for end in range(len(told) - count + 1, len(told) + 1)]
+        )
 
 
 @settings(deadline=None)

@@ -12,10 +12,10 @@ import numpy as np
 import typer
 
 from ...ir.errors import OptionError, SourceError
-from ...lowering.generation.language_model import open_tokenizer
-from ...lowering.generation.session import Session, open_session
+from ...lowering.generation import open_session, open_tokenizer
 from ...runtime.generation import choices
 from ...runtime.perplexity import Foretold, Perplexity, foretold
+from ...runtime.session import Session
 from ..console import note, print_json, progress, show, table, warn
 from .options.language import Evaluate
 

@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ...ir.errors import OptionError
-from ...lowering.generation.language_model import LanguageModel, open_language_model
+from ...lowering.generation import open_language_model
 from ...runtime.chat_template import Message
 from ...runtime.generation import Pace, Sampling
+from ...runtime.language_model import LanguageModel
 from ..console import note, print_json, progress
 from .options.language import Generate
 

@@ -26,13 +26,14 @@ from ...ir.extras import install
 from ...ir.interpreter import entry_function
 from ...ir.value_names import argument_names, result_names
 from ...lowering.engine import engine_of, engine_type
-from ...lowering.generation.language_model import open_language_model, open_tokenizer
+from ...lowering.generation import open_language_model, open_tokenizer
 from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
 from ...lowering.packages.package import read_package
 from ...lowering.targets import get_target
 from ...passes.analysis.time_axis import has_time_first
 from ...runtime.device_choice import use_device
+from ...runtime.language_model import LanguageModel
 from ...runtime.serving.access import Guard
 from ...runtime.serving.audit import AuditLog
 from ...runtime.serving.batching import Limits
@@ -43,7 +44,6 @@ from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
 from ...runtime.serving.supervisor import supervise
 from ...runtime.serving.text_routes import ServedText
-from ...runtime.serving.writing import TextModel
 from ..console import note
 from ..draws import ORDINARY, draw
 from .options.runs import Serve
@@ -172,15 +172,8 @@ def served_texts(options: Serve) -> list[ServedText]:
     for file in files:
         open_tokenizer(file, options.tokenizer)
 
-    def loader(file: Path) -> Callable[[], TextModel]:
-        def load() -> TextModel:
-            model = open_language_model(file, engine, tokenizer=options.tokenizer)
-            facts = model.facts
-            return TextModel(
-                model.session, model.tokenizer, model.prompt, facts.ends, facts.context
-            )
-
-        return load
+    def loader(file: Path) -> Callable[[], LanguageModel]:
+        return partial(open_language_model, file, engine, tokenizer=options.tokenizer)
 
     return [ServedText(_name(file), loader(file), options.texts) for file in files]
 

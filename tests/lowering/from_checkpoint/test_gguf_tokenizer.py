@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from triton_dsl.ir.errors import SourceError
-from triton_dsl.lowering.generation.language_model import open_tokenizer
+from triton_dsl.lowering.generation import open_tokenizer
 
 gguf: Any = pytest.importorskip("gguf")
 tokenizers: Any = pytest.importorskip("tokenizers")

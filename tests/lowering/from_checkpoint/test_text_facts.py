@@ -10,8 +10,7 @@ import gguf
 import pytest
 
 from triton_dsl.ir.errors import SourceError
-from triton_dsl.lowering.from_checkpoint.folder import folder_text_facts
-from triton_dsl.lowering.from_checkpoint.gguf_file import gguf_text_facts
+from triton_dsl.lowering.from_checkpoint import open_model
 
 
 def folder(path: Path, **files: Any) -> Path:
@@ -24,7 +23,7 @@ def folder(path: Path, **files: Any) -> Path:
 
 
 def test_a_folder_that_says_nothing(tmp_path: Path) -> None:
-    facts = folder_text_facts(folder(tmp_path))
+    facts = open_model(folder(tmp_path)).facts
     assert not facts.ends and facts.template is None and not facts.special and facts.context is None
 
 
@@ -35,15 +34,15 @@ def test_all_that_a_folder_says(tmp_path: Path) -> None:
         "config.json": config,
         "tokenizer_config.json": {**chat, "chat_template": "a"},
     }
-    facts = folder_text_facts(folder(tmp_path, **files))
+    facts = open_model(folder(tmp_path, **files)).facts
     assert facts.ends == {2} and facts.context == 4096 and facts.template == "a"
     assert facts.special == {"bos_token": "<s>", "eos_token": "</s>"}
     files["generation_config.json"] = {"eos_token_id": [2, 7]}
     several = [{"name": "tool_use", "template": "c"}, {"name": "default", "template": "b"}]
     files["tokenizer_config.json"] = {"chat_template": several}
-    facts = folder_text_facts(folder(tmp_path, **files))
+    facts = open_model(folder(tmp_path, **files)).facts
     assert facts.ends == {2, 7} and facts.template == "b"
-    assert folder_text_facts(folder(tmp_path, **{"chat_template.jinja": "é"})).template == "é"
+    assert open_model(folder(tmp_path, **{"chat_template.jinja": "é"})).facts.template == "é"
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_all_that_a_folder_says(tmp_path: Path) -> None:
 )
 def test_what_is_something_else(file: str, content: Any, words: str, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=words):
-        folder_text_facts(folder(tmp_path, **{file: content}))
+        assert not open_model(folder(tmp_path, **{file: content})).facts
 
 
 def test_a_gguf_file(tmp_path: Path) -> None:
@@ -76,6 +75,6 @@ def test_a_gguf_file(tmp_path: Path) -> None:
         writer.close,
     ):
         step()
-    facts = gguf_text_facts(tmp_path / "model.gguf")
+    facts = open_model(tmp_path / "model.gguf").facts
     assert facts.ends == {2} and facts.context == 2048 and facts.template == "{{ messages }}"
     assert facts.special == {"bos_token": "<s>", "eos_token": "</s>"}

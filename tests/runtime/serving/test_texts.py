@@ -6,7 +6,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import count, pairwise
@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError, SourceError
 from triton_dsl.runtime.generation import Sampling, Tokenizer, choices
+from triton_dsl.runtime.language_model import LanguageModel, TextFacts
 from triton_dsl.runtime.serving import server as serving
 from triton_dsl.runtime.serving.access import Guard
 from triton_dsl.runtime.serving.audit import AuditLog, read_audit
@@ -31,7 +32,8 @@ from triton_dsl.runtime.serving.batching import Limits
 from triton_dsl.runtime.serving.openai import read_text_request
 from triton_dsl.runtime.serving.policy import read_policy
 from triton_dsl.runtime.serving.text_routes import ServedText
-from triton_dsl.runtime.serving.writing import StopWords, TextModel
+from triton_dsl.runtime.serving.writing import StopWords
+from triton_dsl.runtime.session import Session
 from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import served_models, served_texts
 
@@ -43,45 +45,30 @@ END = 26
 NUMBERS = count(1)
 
 
-class Letters:
-    """Logits that hang on the last two tokens; remembers, and notes what it is told."""
-
-    log: list[tuple[int, list[int]]]
+class Letters(Session):
+    """Logits that hang on the last two tokens; notes what it is told."""
 
     def __init__(self) -> None:
-        self.told: list[int] = []
-        self.log = []
+        super().__init__(len(LETTERS), "letters")
+        self.log: list[tuple[int, list[int]]] = []
         self.seconds = 0.0
         self.breaks = 1 << 20
         self.number = 0
 
-    def feed(self, tokens: Sequence[int]) -> np.ndarray:
+    def _told(self, tokens: np.ndarray, count: int) -> np.ndarray:
         time.sleep(self.seconds)
-        if max(tokens) >= len(LETTERS):
-            raise OptionError(f"token {max(tokens)} is not in the vocabulary")
-        if tokens[-1] == LETTERS.index("x") or len(self.told) > self.breaks:
+        if tokens[-1] == LETTERS.index("x") or self.length > self.breaks:
             raise ValueError("the device is gone")
-        self.log.append((self.number, list(tokens)))
-        self.told += tokens
-        rng = np.random.default_rng(self.told[-2:])
-        logits = rng.normal(size=len(LETTERS)).astype(np.float32) * 2
-        logits[[END, LETTERS.index("x")]] = -5
+        self.log.append((self.number, tokens.tolist()))
+        assert count == 1
+        rng = np.random.default_rng([*self._tokens, *tokens.tolist()][-2:])
+        logits = rng.normal(size=(1, len(LETTERS))).astype(np.float32) * 2
+        logits[0, [END, LETTERS.index("x")]] = -5
         return logits
 
-    def shared(self, tokens: Sequence[int]) -> int:
-        same = 0
-        while same < min(len(self.told), len(tokens) - 1) and self.told[same] == tokens[same]:
-            same += 1
-        return same
-
-    def keep(self, tokens: Sequence[int]) -> int:
-        same = self.shared(tokens)
-        del self.told[same:]
-        return same
-
     def another(self) -> Self:
-        other = type(self)()
-        other.log, other.seconds, other.number = self.log, self.seconds, next(NUMBERS)
+        other = super().another()
+        other.number = next(NUMBERS)
         return other
 
 
@@ -93,15 +80,15 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     made.decoder = tokenizers.decoders.Fuse()
     file = tmp_path_factory.mktemp("letters") / "tokenizer.json"
     made.save(str(file))
-    return Tokenizer(file)
+    return Tokenizer.of_file(file)
 
 
-def model_of(tokenizer: Tokenizer, session: Letters, **more: Any) -> TextModel:
-    def prompt(text: str | Sequence[Mapping[str, Any]]) -> list[int]:
-        said = text if isinstance(text, str) else "".join(m["content"] + "." for m in text)
-        return tokenizer.encode(said)
+CHAT = "{% for message in messages %}{{ message.content }}.{% endfor %}"
 
-    return TextModel(session, tokenizer, prompt, {END}, **more)
+
+def model_of(tokenizer: Tokenizer, session: Letters, context: int | None = None) -> LanguageModel:
+    facts = TextFacts(frozenset({END}), CHAT, {}, context)
+    return LanguageModel("letters", session, tokenizer, facts)
 
 
 @contextmanager
@@ -301,7 +288,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"logprobs": 99}, "'logprobs' is 99"),
     ({"frequency_penalty": 1}, "'frequency_penalty' is not served"),
     ({"tools": [{}]}, "'tools' is not served"),
-    ({"stream_options": 3}, "'stream_options' is no JSON object"),
+    ({"stream_options": 3}, "'stream_options' is 3, expected an object"),
 ]
 
 
@@ -335,11 +322,11 @@ def test_what_is_no_request_is_refused(tokenizer: Tokenizer) -> None:
 def test_what_fails_is_told(tokenizer: Tokenizer) -> None:
     session, gate = Letters(), threading.Event()
 
-    def load() -> TextModel:
+    def load() -> LanguageModel:
         assert gate.wait(30)
         return model_of(tokenizer, session)
 
-    def broken() -> TextModel:
+    def broken() -> LanguageModel:
         raise OptionError("no such file")
 
     session.seconds = 0.01

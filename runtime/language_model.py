@@ -1,19 +1,34 @@
-"""A language model and its text: a session, a tokenizer, where texts end, how chats are written."""
+"""A language model and its text: a session, a tokenizer, where texts end, how chats are written.
+
+Not here: the files that it comes in (`lowering.from_checkpoint`), engines (`lowering.generation`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ...ir.errors import OptionError
-from ...runtime.chat_template import Message, chat_text
-from ...runtime.generation import Sampling, Tokenizer, generate
-from ..from_checkpoint.folder import folder_text_facts
-from ..from_checkpoint.gguf_file import gguf_text_facts
-from ..from_checkpoint.gguf_tokenizer import gguf_tokenizer
-from ..from_checkpoint.text_facts import TextFacts
-from .session import Session, open_session
+from ..ir.errors import OptionError
+from .chat_template import Message, chat_text
+from .generation import Sampling, Tokenizer, generate
+from .session import Session
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """What is known of a model's texts; its files may say none of it.
+
+    Attributes:
+        ends: tokens that end a text.
+        template: of chats, in Jinja; a stranger's program.
+        special: tokens as texts by the names that templates have for them, such as `bos_token`.
+        context: how many tokens the model was made for.
+    """
+
+    ends: frozenset[int] = frozenset()
+    template: str | None = None
+    special: Mapping[str, str] = field(default_factory=dict[str, str])
+    context: int | None = None
 
 
 @dataclass
@@ -53,8 +68,7 @@ class LanguageModel:
         self, prompt: Sequence[int], count: int = 128, sampling: Sampling | None = None
     ) -> Iterator[int]:
         """The tokens that follow a prompt, up to one that ends the text, or so many."""
-        kept = self.session.keep(prompt)
-        rest = prompt[kept:]
+        rest = prompt[self.session.keep(prompt) :]
         return generate(self.session, rest, count, sampling=sampling, stop=self.facts.ends)
 
     def generate(
@@ -77,34 +91,3 @@ class LanguageModel:
         tokens = self.prompt(prompt)
         text_of = self.tokenizer.text_after(tokens)
         yield from map(text_of, self.tokens_after(tokens, max_tokens, sampling))
-
-
-def open_language_model(
-    model: str | Path, engine: str = "native", *, tokenizer: str | Path | None = None
-) -> LanguageModel:
-    """A language model that takes and gives text.
-
-    Args:
-        model: a Hugging Face folder, or a `.gguf` file.
-        engine: see `open_session`.
-        tokenizer: a file in the form of `tokenizer.json`; that of the model when not given.
-
-    Raises:
-        SourceError, ParameterError, BackendError: see `open_session` and `Tokenizer`.
-    """
-    path = Path(model)
-    text = open_tokenizer(path, tokenizer)
-    facts = (gguf_text_facts if path.suffix == ".gguf" else folder_text_facts)(path)
-    name = path.stem if path.suffix == ".gguf" else path.resolve().name
-    return LanguageModel(name, open_session(path, engine), text, facts)
-
-
-def open_tokenizer(model: Path, file: str | Path | None) -> Tokenizer:
-    """The tokenizer of a model, or the one of a file.
-
-    Raises:
-        SourceError, BackendError: see `open_language_model`.
-    """
-    if model.suffix == ".gguf" and file is None:
-        return Tokenizer(model, gguf_tokenizer(model))
-    return Tokenizer(model / "tokenizer.json" if file is None else Path(file))

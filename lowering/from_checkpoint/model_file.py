@@ -1,0 +1,95 @@
+"""A published model, whatever form its files have: Hugging Face's words for all that it holds.
+
+Not here: the two forms (`folder`, `gguf_file`), and what becomes of them (`checkpoint`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ...ir.arrays import Array
+from ...ir.errors import ParameterError, SourceError
+from ...ir.settings import Settings
+from ...runtime.generation import Tokenizer
+from ...runtime.language_model import TextFacts
+from .embeddings import Embeddings
+
+
+class ModelFile(ABC):
+    """A folder or file, of which nothing is read before it is asked for.
+
+    What is damaged or not known raises a `SourceError`, a tensor that is missing or cannot be read
+    a `ParameterError`, a missing package a `BackendError`.
+
+    Attributes:
+        path: of it.
+        what: the same, for errors.
+        name: what the model is called.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.what = path, f"'{path}'"
+        self.name = path.stem if path.is_file() else path.resolve().name
+        self._read = set[str]()
+
+    @cached_property
+    @abstractmethod
+    def config(self) -> Settings:
+        """The configuration in the words of `config.json`."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> TextFacts:
+        """What it says about text."""
+
+    @abstractmethod
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that it holds."""
+
+    @cached_property
+    @abstractmethod
+    def places(self) -> Mapping[str, Any]:
+        """Where tensors are, by their own names."""
+
+    @abstractmethod
+    def own(self, name: str) -> str:
+        """The tensor's own name."""
+
+    @abstractmethod
+    def values(self, own: str) -> Array:
+        """A tensor by its own name, as floats but for types that NumPy has."""
+
+    @property
+    def unread(self) -> set[str]:
+        """The tensors' own names that nobody asked for yet."""
+        return {*self.places} - self._read
+
+    def __contains__(self, name: str) -> bool:
+        return self.own(name) in self.places
+
+    def found(self, name: str) -> str:
+        """The own name of a tensor that there is, which is read now."""
+        own = self.own(name)
+        if own not in self.places:
+            raise ParameterError(f"{self.what} has no tensor '{own}'")
+        self._read.add(own)
+        return own
+
+    def read(self, name: str) -> Array:
+        """A tensor, see `values`."""
+        return self.values(self.found(name))
+
+    def trits(self, name: str) -> tuple[Array, Array] | None:
+        """Trits int8 [outs, ins] and a scale for each output, float32; `None` for other tensors."""
+        return None
+
+    def embeddings(self, name: str) -> Embeddings:
+        """A matrix that `read` would give, as it is held."""
+        table = self.read(name)
+        if table.ndim != 2:
+            raise SourceError(f"{self.what}: '{name}' is no matrix, but of shape {[*table.shape]}")
+        return Embeddings.of(table)
