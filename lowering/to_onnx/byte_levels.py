@@ -7,12 +7,14 @@ reads falls away with the graph's unused nodes.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType, i8
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
+from ...dialects.inference import tensor_type
 from .byte_weights import SHIFT
 from .graph import Array, Element, element_of_array
-from .onnx_writer import Writer
+from .onnx_writer import Rule, Writer
 
 
 def levels(e: Writer, name: str, zero: Array) -> str:
@@ -49,4 +51,27 @@ def signed(e: Writer, name: str) -> str:
 def read_as_levels(value: SSAValue) -> bool:
     """Whether all that reads a tensor of bytes takes its levels less their zero point."""
     readers = [use.operation for use in value.uses]
-    return bool(readers) and all(isinstance(op, tensor.ConvertOp) for op in readers)
+    return bool(readers) and all(
+        isinstance(op, tensor.ConvertOp)
+        or (isinstance(op, tensor.PadToOp) and read_as_levels(op.result))
+        for op in readers
+    )
+
+
+def on_levels(e: Writer, op: Operation, rule: Rule) -> None:
+    """Write an op that selects elements once more, on the UINT8 forms of its INT8 operands."""
+    names = {value: e.value(value) for value in op.operands if _is_i8(value)}
+    computed = all(isinstance(value.owner, Operation) for value in names)
+    if not names or not computed or not all(name in e.unsigned for name in names.values()):
+        return
+    made = {result: e.value(result) for result in op.results}
+    for value, name in names.items():
+        e.bind_input(value, e.unsigned[name])
+    rule(e, op)
+    e.unsigned.update((name, e.value(v)) for v, name in made.items() if _is_i8(v))
+    for value, name in (made | names).items():
+        e.bind_input(value, name)
+
+
+def _is_i8(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType) and tensor_type(value).element_type == i8

@@ -66,7 +66,7 @@ def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
 def float_product(e: Writer, op: tensor.QuantizeOp) -> bool:
     """Write the layer that ends in `op`, which rescales as QLinearConv does; whether it was one."""
     scaled = scaled_in_floats(op.result)
-    layer = None if scaled is None else _layer(op, scaled.source)
+    layer = None if scaled is None or scaled.added else _layer(op, scaled.source)
     if scaled is None or layer is None:
         return False
     channels = _channels(layer)
@@ -212,8 +212,7 @@ def _convolved(
         source, attributes = _unpadded(layer, op)
         x = unsigned(e, e.value(source))
     else:
-        x = unsigned(e, e.value(layer.x))
-        x, weight = e.pixels.get(x) or e.unsqueeze(x, [2, 3]), weight.T[:, :, None, None]
+        x, weight = _pixels(e, layer.x), weight.T[:, :, None, None]
     name = op.operands[1].name_hint or "weight"
     stored = store(e.graph, name, np.ascontiguousarray(weight), 0)
     bias = shifts if layer.bias is None else layer.bias.astype(np.int64) + shifts
@@ -229,6 +228,16 @@ def _convolved(
     rows = e.apply("Squeeze", [made], rest=[e.indices([2, 3], "axes")])
     e.pixels[rows] = made
     return rows
+
+
+def _pixels(e: Writer, rows: SSAValue) -> str:
+    """Rows as images of one pixel, in UINT8: what they were before, where they were such images."""
+    moved, pixels = rows.owner, (*tensor_type(rows).get_shape(), 1, 1)
+    flat = isinstance(moved, tensor.ReshapeToOp | tensor.FlattenOp | tensor.SqueezeOp)
+    if flat and tensor_type(moved.operand).get_shape() == pixels:
+        return unsigned(e, e.value(moved.operand))
+    x = unsigned(e, e.value(rows))
+    return e.pixels.get(x) or e.unsqueeze(x, [2, 3])
 
 
 def _unpadded(layer: Weighted, op: tensor.ConvOp) -> tuple[SSAValue, Attributes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Attribute, Operation
 
 from ...dialects import spike, tensor
+from ...dialects.traits import SelectsElements
 from . import (
     activation,
     elementwise,
@@ -16,6 +17,7 @@ from . import (
     spiking,
     ternary,
 )
+from .byte_levels import on_levels
 from .graph import Element, element_type
 from .kernels import compute_type
 from .onnx_writer import Inexpressible, Rule, Writer
@@ -69,3 +71,5 @@ def write(writer: Writer, op: Operation) -> None:
     if rule is None:
         raise Inexpressible("the op has no form in ONNX")
     rule(writer, op)
+    if op.has_trait(SelectsElements):
+        on_levels(writer, op, rule)

@@ -1,7 +1,7 @@
 """ONNX forms of quantisation. Integer results are exact.
 
-DequantizeLinear stands in programs that came with it alone (`pairs`): beside QuantizeLinear it lets
-ONNX Runtime move products into 8-bit arithmetic, which changes results.
+DequantizeLinear stands in programs that came with it (`pairs`), and where results leave: before
+operators it lets ONNX Runtime move products into 8-bit arithmetic, which changes results.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import i8
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
@@ -17,7 +19,7 @@ from ...dialects.parameters import constant_value
 from ...dialects.shapes import axes_behind
 from . import pairs
 from .byte_levels import centred, read_as_levels, signed
-from .byte_means import byte_mean
+from .byte_means import byte_mean, float_mean
 from .byte_products import byte_product, byte_sum, float_product
 from .byte_steps import within
 from .byte_weights import SHIFT
@@ -34,7 +36,7 @@ def constant_of(value: SSAValue) -> Array | None:
 
 def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
     """QuantizeLinear over the whole range of 8 or 16 bits, else written out."""
-    if pairs.write_levels(e, op) or float_product(e, op):
+    if pairs.write_levels(e, op) or float_product(e, op) or float_mean(e, op):
         return
     element = element_type(tensor_type(op.result).element_type)
     low, high = op.low.value.data, op.high.value.data
@@ -66,7 +68,7 @@ def quantize(e: Writer, op: tensor.QuantizeOp) -> None:
 
 def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
     """The difference in a type that holds it, then one product in float32."""
-    if pairs.write_floats(e, op):
+    if pairs.write_floats(e, op) or _left(e, op):
         return
     x, zero = e.value(op.input), e.value(op.zero_point)
     axis, rank = op.axis.value.data, tensor_type(op.input).get_num_dims()
@@ -80,6 +82,20 @@ def dequantize(e: Writer, op: tensor.DequantizeOp) -> None:
         x = e.apply("Sub", [e.cast(x, wide), shift])
     scale = e.along_axis(e.value(op.scale), tensor_type(op.scale).get_shape(), axis, rank)
     e.bind(op.result, e.apply("Mul", [e.cast(x, Element.FLOAT), scale]))
+
+
+def _left(e: Writer, op: tensor.DequantizeOp) -> bool:
+    """Write a DequantizeLinear of bytes that nothing but the caller reads; whether it was one."""
+    types = [tensor_type(value) for value in op.operands]
+    one_scale = types[0].element_type == i8 == types[2].element_type and not (
+        types[1].get_shape() or types[2].get_shape()
+    )
+    read = any(not isinstance(use.operation, func.ReturnOp) for use in op.result.uses)
+    if read or not one_scale:
+        return False
+    inputs = [e.value(value) for value in op.operands]
+    e.bind(op.result, e.call("", "DequantizeLinear", inputs, Element.FLOAT, {}))
+    return True
 
 
 @dataclass(frozen=True)

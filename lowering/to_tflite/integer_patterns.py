@@ -82,17 +82,19 @@ def rescaled(value: SSAValue) -> Rescaled | None:
 
 @dataclass(frozen=True)
 class Scaled:
-    """clamp(round(float32(source)·scale) + zero), halves to even.
+    """clamp(round(float32(source)·scale + added) + zero), halves to even.
 
     Attributes:
         source: i32.
         scales: float32, one, or one for each place on an axis.
+        added: float32, 0 where nothing is.
         zero: added after rounding.
         bounds: of the result.
     """
 
     source: SSAValue
     scales: Array
+    added: np.float32
     zero: int
     bounds: tuple[int, int]
 
@@ -102,7 +104,12 @@ def scaled_in_floats(value: SSAValue) -> Scaled | None:
     op = value.owner
     if not isinstance(op, tensor.QuantizeOp) or not is_number(op.scale, 1):
         return None
-    product, zero = op.input.owner, known(op.zero_point)
+    product, zero, added = op.input.owner, known(op.zero_point), np.zeros(1, np.float32)
+    if isinstance(product, tensor.AddOp):
+        more = known(product.rhs)
+        if more is None or more.size != 1:
+            return None
+        product, added = product.lhs.owner, more.astype(np.float32).reshape(-1)
     if not isinstance(product, tensor.MulOp) or zero is None or zero.size != 1:
         return None
     wide, scales = product.lhs.owner, known(product.rhs)
@@ -111,7 +118,8 @@ def scaled_in_floats(value: SSAValue) -> Scaled | None:
     if tensor_type(wide.operand).element_type != i32:
         return None
     bounds = (op.low.value.data, op.high.value.data)
-    return Scaled(wide.operand, scales.reshape(-1), int(zero.reshape(-1)[0]), bounds)
+    zero = int(zero.reshape(-1)[0])
+    return Scaled(wide.operand, scales.reshape(-1), added[0], zero, bounds)
 
 
 def _first_rounding(moved: tensor.SubOp, right: Array) -> tuple[SSAValue, Array, Array] | None:
