@@ -93,7 +93,10 @@ def _left(e: Writer, op: tensor.DequantizeOp) -> bool:
     read = any(not isinstance(use.operation, func.ReturnOp) for use in op.result.uses)
     if read or not one_scale:
         return False
-    inputs = [e.value(value) for value in op.operands]
+    inputs, zero = [e.value(value) for value in op.operands], constant_of(op.zero_point)
+    if zero is not None and inputs[0] in e.unsigned:
+        inputs[0] = e.unsigned[inputs[0]]
+        inputs[2] = e.constant((zero.astype(np.int16) + SHIFT).astype(np.uint8), "zero_point")
     e.bind(op.result, e.call("", "DequantizeLinear", inputs, Element.FLOAT, {}))
     return True
 

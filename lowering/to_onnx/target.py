@@ -45,6 +45,7 @@ from .onnx_rules import takes, write
 from .onnx_writer import Writer
 from .pairs import has_pairs
 from .sharing import share_weights
+from .widths import widen_channels
 
 DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
 """The argument and result attribute that holds the dimensions as the source writes them."""
@@ -231,6 +232,8 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     for value, element, name, (_, sizes) in zip(results, elements, outputs, ports, strict=True):
         current[value] = graph.add_output(current.get(value, value), Port(name, element, sizes))
     ask(graph)
+    graph.drop_unused()
+    widen_channels(graph)
     graph.drop_unused()
     share_weights(graph)
     return graph

@@ -215,6 +215,52 @@ def test_bytes_stay_bytes_between_layers(bench: Any) -> None:
     assert kinds["Cast"] <= 3  # of the argument, and of the result
 
 
+def test_channels_come_in_multiples(bench: Any) -> None:
+    """Of 4 in front of a convolution and of 16 behind, in chains that nobody else reads."""
+    graph, random = Graph(), np.random.default_rng(5)
+    here = bench.grid(0.05, -9)
+    window = {"padding": 0, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1,
+              "fusedActivationFunction": 1}  # fmt: skip
+
+    def layer(kind: str, source: Any, channels: int, size: int) -> Any:
+        deep = kind == "DEPTHWISE_CONV_2D"
+        shape = (1, size, size, channels) if deep else (channels, size, size, source.shape[3])
+        how = bench.grid(0.01 * random.uniform(0.5, 2, channels), 0, 3 if deep else 0)
+        levels = random.integers(-60, 61, shape).astype(np.int8)
+        bias = random.integers(-900, 900, channels).astype(np.int32)
+        real = bench.grid(how.scale * np.float32(0.05))
+        result = bench.tensor(f"y{len(graph.operators)}", (2, 6, 7, channels), INT8, here)
+        stored = [bench.constant(levels, INT8, how), bench.constant(bias, Element.INT32, real)]
+        options = {**window, "depthMultiplier": 1} if deep else window
+        graph.add(kind, [source, *stored], [result], options)
+        return result
+
+    # Channels first, so that they lie apart.
+    first = bench.tensor("x", (2, 3, 6, 7), INT8, here)
+    x = bench.tensor("last", (2, 6, 7, 3), INT8, here)
+    graph.inputs = [first]
+    graph.add("TRANSPOSE", [first, bench.constant(np.array([0, 2, 3, 1], np.int32))], [x], {})
+    a = layer("CONV_2D", x, 8, 3)
+    b = layer("DEPTHWISE_CONV_2D", a, 8, 3)
+    c = layer("CONV_2D", b, 24, 1)
+    d = layer("DEPTHWISE_CONV_2D", c, 24, 5)
+    e = layer("CONV_2D", d, 5, 1)
+    graph.outputs = [e, layer("CONV_2D", d, 20, 3), layer("CONV_2D", e, 16, 3)]
+    data = bench.file_of(graph)
+    values = random.integers(-128, 128, first.shape).astype(np.int8)
+    file = exported(data, "xnnpack")
+    for want, got in zip(bench.litert(data, [values], reference=False),
+                         run_session(open_session(file), [values]), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(got, want)
+    made = onnx.load_from_string(file).graph
+    dims = {stored.name: tuple(stored.dims) for stored in made.initializer}
+    convs = [dims[node.input[3]] for node in made.node if node.op_type == "QLinearConv"]
+    assert convs == [
+        (16, 4, 3, 3), (16, 1, 3, 3), (32, 16, 1, 1), (32, 1, 5, 5), (5, 32, 1, 1), (20, 32, 3, 3),
+        (16, 5, 3, 3),
+    ]  # fmt: skip
+
+
 def test_sums_of_tensors_become_one_kernel(bench: Any, tmp_path: Path) -> None:
     """Two DequantizeLinear, one Add and QuantizeLinear are one operator in ONNX Runtime."""
     import onnxruntime as ort
