@@ -164,7 +164,8 @@ class NativeSession(Session):
         return x
 
     def _empty(self) -> list[Cache]:
-        return [Cache(self._attention.heads) for _ in self._layers]
+        arena = Arena()
+        return [Cache(self._attention.heads, arena) for _ in self._layers]
 
 
 class _Part:

@@ -5,22 +5,20 @@ Not here: the code (`to_native.kernels.attention`), projections and rotary embed
 
 from __future__ import annotations
 
+import math
 from ctypes import c_char_p, c_int64
 from struct import Struct
 
 import numpy as np
 
 from ...ir.arrays import Array
-from .abi.attention import ATTENTION, EVER, Heads, scratch_values
+from .abi.attention import ATTENTION, EVER, PIECE, Heads, scratch_values
 from .addresses import address_of
 from .jit import Library
-from .memory import Memory, aligned
+from .memory import Arena, Memory
 from .threads import together
 
-_pack = Struct("9q").pack
-
-_ROOM, _MORE = 64, 64
-"""Tokens that a cache has room for at first, and more whenever it is full."""
+_pack = Struct("8q").pack
 
 _WORTH = 200_000
 """Products of floats for which one more thread saves more than it costs."""
@@ -54,50 +52,41 @@ class Attention:
             Float32 [tokens, heads, head_dim].
         """
         sizes, tokens = self.heads, len(queries)
-        means, room = np.empty_like(queries), cache.room
+        means, pieces = np.empty_like(queries), len(cache.table)
         work = tokens * (start + tokens) * sizes.heads * sizes.head_dim
         threads = max(1, min(self._threads, work // _WORTH))
-        scratch = self._memory.of(4 * threads * scratch_values(room))
-        keys, values = (address_of(part) for part in cache.parts)
-        places = (address_of(queries), keys, values, address_of(means), scratch)
-        argument = _pack(*places, start, tokens, window or EVER, room)
+        scratch = self._memory.of(4 * threads * scratch_values(sizes, pieces))
+        places = (address_of(array) for array in (queries, cache.table, means))
+        argument = _pack(*places, scratch, start, tokens, window or EVER, pieces)
         together(self._part, argument, threads, (tokens * sizes.groups, 0))
         return means
 
 
 class Cache:
-    """Keys and values of places, as `abi.attention` has them.
+    """Keys and values of places, in pieces that stay where they are while more come.
 
     Args:
         heads: sizes.
+        arena: where the pieces stand.
 
     Attributes:
-        parts: keys and values, float32 [groups, room, head_dim].
+        table: their addresses as `abi.attention` has them, int64.
     """
 
-    def __init__(self, heads: Heads) -> None:
-        self._shape = heads.groups, heads.head_dim
-        self.parts = self._empty(_ROOM)
-
-    @property
-    def room(self) -> int:
-        """How many places it has memory for."""
-        return self.parts[0].shape[1]
+    def __init__(self, heads: Heads, arena: Arena) -> None:
+        self._shape = 2, heads.groups, PIECE, heads.head_dim
+        self._arena, self._pieces = arena, list[Array]()
+        self.table = np.zeros(0, np.int64)
 
     def put(self, start: int, keys: Array, values: Array) -> None:
         """Set the places from `start` on: float32 [tokens, groups, head_dim] each."""
         end = start + len(keys)
-        if end >= self.room:
-            old, self.parts = self.parts, self._empty(max(self.room + _MORE, end + 2 - end % 2))
-            for part, before in zip(self.parts, old, strict=True):
-                part[:, :start] = before[:, :start]
-        for part, new in zip(self.parts, (keys, values), strict=True):
-            part[:, start:end] = new.swapaxes(0, 1)
-
-    def _empty(self, room: int) -> tuple[Array, Array]:
-        groups, size = self._shape
-        keys, values = (
-            aligned(4 * groups * room * size).view(np.float32).reshape(groups, room, size)
-            for _ in range(2)
-        )
-        return keys, values
+        while len(self._pieces) * PIECE < end:
+            piece = self._arena.take(4 * math.prod(self._shape)).view(np.float32)
+            self._pieces.append(piece.reshape(self._shape))
+            self.table = np.array([*map(address_of, self._pieces)], np.int64)
+        for number in range(start // PIECE, -(-end // PIECE)):
+            first = number * PIECE
+            low, high = max(start, first), min(end, first + PIECE)
+            for part, new in zip(self._pieces[number], (keys, values), strict=True):
+                part[:, low - first : high - first] = new[low - start : high - start].swapaxes(0, 1)

@@ -68,12 +68,17 @@ class Arena:
     def __init__(self) -> None:
         self._free = aligned(0)
 
+    def take(self, size: int) -> Bytes:
+        """So many bytes, which hold anything."""
+        if size > self._free.size:
+            self._free = aligned(max(_PIECE, size))
+        taken = self._free[:size]
+        self._free = self._free[-(-size // ALIGNMENT) * ALIGNMENT :]
+        return taken
+
     def hold(self, array: Array) -> Bytes:
         """A copy of an array, as bytes."""
         content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        if content.size > self._free.size:
-            self._free = aligned(max(_PIECE, content.size))
-        held = self._free[: content.size]
-        self._free = self._free[-(-content.size // ALIGNMENT) * ALIGNMENT :]
+        held = self.take(content.size)
         held[:] = content
         return held

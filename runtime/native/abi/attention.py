@@ -5,15 +5,16 @@ Query head h of a token attends to keys and values of group h · groups / heads 
 before it, at most `window` of them.
 
 The function `ATTENTION` is one in parts (`abi.parallel`) whose things are tokens of groups: those
-of group 0, then of group 1, … Its argument are nine words: addresses of
+of group 0, then of group 1, … Its argument are eight words: addresses of
 
 - queries, float32 [tokens, heads, head_dim],
-- keys and values, float32 [groups, room, head_dim],
+- addresses of the pieces of the cache,
+  each float32 [keys and values, groups, PIECE, head_dim],
 - results, float32 [tokens, heads, head_dim],
-- scratch, float32 [members, scratch_values(room)];
+- scratch, float32 [members, scratch_values(heads, pieces)];
 
-the place of the first token, how many tokens, window, room. `room` is even and beyond the last
-place. Not here: what keeps the cache (`runtime.native.attention`).
+the place of the first token, how many tokens, window, pieces. Not here: what keeps the cache
+(`runtime.native.attention`).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ ATTENTION = "attention_part"
 
 HEADS = 4
 """Query heads of a group that share what is read of it."""
-PIECE = 64
-"""Places whose values are read once for all of these heads; scores have room for as many more."""
+PIECE, TOGETHER = 64, 8
+"""Places that stand together, and things that go through them together."""
 EVER = 1 << 40
 """A window that all tokens fit in."""
 
@@ -38,6 +39,6 @@ class Heads(NamedTuple):
     head_dim: int
 
 
-def scratch_values(room: int) -> int:
-    """Numbers that a member needs for itself."""
-    return HEADS * (room + PIECE)
+def scratch_values(heads: Heads, pieces: int) -> int:
+    """Numbers that a member needs for itself: scores, and as many more as a piece has."""
+    return TOGETHER * (heads.heads // heads.groups) * (pieces + 1) * PIECE
