@@ -8,51 +8,57 @@ T tokens follow P others, whose keys and values the cache holds; P may be 0. Not
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 from .decoder import Decoder
 
+_SIZES = ("features", "hidden", "heads", "groups", "head_dim")
+_OPTIONS = (
+    *("activation", "kind", "bias", "out_bias", "mlp_bias", "head_norm", "sub_norm"),
+    *("eps", "attention_scaling"),
+)
+"""What `DecoderBlock` of the standard layers takes."""
 
-def decoder_text(
-    decoder: Decoder, *, batch: int | str = "N", tokens: int | str = "T", places: bool = False
-) -> str:
+
+def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
     """The program, as text of the language.
 
     Args:
         decoder: of which model.
-        batch, tokens: sizes of the first input; a name leaves one free.
         places: logits of some tokens alone, [N, S, vocabulary]; a second input, int64 [S], says
             which.
     """
-    lines = [
-        f"layer {decoder.name} {{",
-        f"    let embed_tokens = {_embedding(decoder)}",
-        "    let layers = [",
-        ",\n".join(f"        {_block(decoder, window)}" for window in decoder.windows),
-        "    ]",
-        f"    let norm = RMSNorm({decoder.features}, {decoder.eps!r})",
-        *([] if decoder.tied else [f"    let lm_head = {_embedding(decoder)}"]),
-        "",
-        "    fn forward(",
-        f"        tokens: Tensor<int64>[{batch}, {tokens}],",
-        *(["        places: Tensor<int64>[S],"] if places else []),
-    ]
-    cache = f"Tensor[{batch}, P, {decoder.groups}, {decoder.head_dim}]"
+    embedding = f'TokenEmbedding({decoder.vocabulary}, {decoder.features}, "{decoder.element}")'
+    cache = f"Tensor[N, P, {decoder.groups}, {decoder.head_dim}]"
     count = decoder.layers
-    for i in range(count):
-        comma = "," if i < count - 1 else ""
-        lines.append(f"        keys{i}: {cache}, values{i}: {cache}{comma}")
-    lines += ["    ) {"]
-    before = "embed_tokens(tokens)"
-    for i in range(count):
-        lines.append(f"        let block{i} = layers[{i}]({before}, keys{i}, values{i})")
-        before = f"block{i}[0]"
-    shown = f"gather({before}, places, axis=1)" if places else before
-    head = "embed_tokens" if decoder.tied else "lm_head"
-    lines += ["        return [", f"            {head}.logits(norm({shown})),"]
-    for i in range(count):
-        comma = "," if i < count - 1 else ""
-        lines.append(f"            block{i}[1], block{i}[2]{comma}")
-    lines += ["        ]", "    }", "}", ""]
-    return "\n".join(lines)
+    before = ["embed_tokens(tokens)", *(f"block{i}[0]" for i in range(count))]
+    shown = f"gather({before[-1]}, places, axis=1)" if places else before[-1]
+
+    def lines(parts: Iterable[str]) -> str:
+        return "\n        ".join(parts)
+
+    blocks = (f"{_block(decoder, window)}," for window in decoder.windows)
+    caches = (f"keys{i}: {cache}, values{i}: {cache}," for i in range(count))
+    calls = (f"let block{i} = layers[{i}]({before[i]}, keys{i}, values{i})" for i in range(count))
+    results = ", ".join(f"block{i}[1], block{i}[2]" for i in range(count))
+    return f"""layer {decoder.name} {{
+    let embed_tokens = {embedding}
+    let lm_head = {"embed_tokens" if decoder.tied else embedding}
+    let norm = RMSNorm({decoder.features}, {decoder.eps!r})
+    let layers = [
+        {lines(blocks)}
+    ]
+
+    fn forward(
+        tokens: Tensor<int64>[N, T],{" places: Tensor<int64>[S]," if places else ""}
+        {lines(caches)}
+    ) {{
+        {lines(calls)}
+        return [lm_head.logits(norm({shown})), {results}]
+    }}
+}}
+"""
 
 
 def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
@@ -68,47 +74,24 @@ def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
         decoder: of which model.
         tokens: how many come together.
     """
-    x = f"x: Tensor[1, {tokens}, {decoder.features}]"
-    means = f"means: Tensor[1, {tokens}, {decoder.heads * decoder.head_dim}]"
-    parts = (
-        (f"{x}, places: Tensor<int64>[{tokens}]", "before(x, places)"),
-        (f"{x}, {means}", "behind(x, means)"),
-    )
-    before, behind = (
-        f"""layer Block {{
+
+    def text(call: str, name: str, type: str) -> str:
+        return f"""layer Block {{
     let block = {_block(decoder, 0)}
 
-    fn forward({given}) {{
-        return block.{call}
+    fn forward(x: Tensor[1, {tokens}, {decoder.features}], {name}: {type}) {{
+        return block.{call}(x, {name})
     }}
 }}
 """
-        for given, call in parts
+
+    return (
+        text("before", "places", f"Tensor<int64>[{tokens}]"),
+        text("behind", "means", f"Tensor[1, {tokens}, {decoder.heads * decoder.head_dim}]"),
     )
-    return before, behind
-
-
-def _embedding(decoder: Decoder) -> str:
-    return f'TokenEmbedding({decoder.vocabulary}, {decoder.features}, "{decoder.element}")'
 
 
 def _block(decoder: Decoder, window: int) -> str:
-    given = {
-        "activation": f'"{decoder.activation}"',
-        "bias": decoder.bias,
-        "out_bias": decoder.out_bias,
-        "mlp_bias": decoder.mlp_bias,
-        "kind": f'"{decoder.kind}"',
-        "head_norm": decoder.head_norm,
-        "sub_norm": decoder.sub_norm,
-        "eps": repr(decoder.eps),
-        "window": window,
-        "attention_scaling": repr(decoder.attention_scaling),
-    }
-    sizes = (decoder.features, decoder.hidden, decoder.heads, decoder.groups, decoder.head_dim)
-    words = [*map(str, sizes), *(f"{name}={_word(value)}" for name, value in given.items())]
-    return f"DecoderBlock({', '.join(words)})"
-
-
-def _word(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    sizes = [str(getattr(decoder, name)) for name in _SIZES]
+    options = [f"{name}={json.dumps(getattr(decoder, name))}" for name in _OPTIONS]
+    return f"DecoderBlock({', '.join([*sizes, *options, f'window={window}'])})"

@@ -11,7 +11,6 @@ import json
 import sys
 from base64 import b64decode
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -22,25 +21,6 @@ from ...runtime.native.abi.row_products import RowKind
 from ...runtime.native.jit import kept
 from ...runtime.outside import called
 from ..to_native.source_digest import PROGRAM, source_digest
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is to be compiled.
-
-    Attributes:
-        target: with its options.
-        texts: programs, of which matrices of trits stay outside.
-        heads: of the attention.
-        rows: what the output head holds.
-        together: whether several threads are to share a token out.
-    """
-
-    target: str
-    texts: Sequence[str]
-    heads: Heads
-    rows: RowKind
-    together: bool
 
 
 class Part(NamedTuple):
@@ -72,28 +52,37 @@ class NativeCode(NamedTuple):
     rows: bytes
 
 
-def native_code(wanted: Wanted) -> NativeCode:
+def native_code(
+    target: str, texts: Sequence[str], heads: Heads, rows: RowKind, *, together: bool
+) -> NativeCode:
     """The code, from disk where it was compiled before.
+
+    Args:
+        target: with its options.
+        texts: programs, of which matrices of trits stay outside.
+        heads: of the attention.
+        rows: what the output head holds.
+        together: whether several threads are to share a token out.
 
     Raises:
         OptionError: options that the target has not, or not for this processor.
         LoweringError: a program that does not compile.
         BackendError: llvmlite is missing, or no second process runs.
     """
-    request = json.dumps(asdict(wanted), sort_keys=True)
+    given = {"target": target, "texts": texts, "heads": heads, "rows": rows, "together": together}
+    request = json.dumps(given)
     asked = hashlib.sha256(request.encode()).hexdigest()
     key = f"{source_digest(*PROGRAM).hex()} {version('xdsl')} {asked}"
     found = json.loads(kept(key, lambda: _compiled(request).encode()))
     parts = [Part(b64decode(p["content"]), p["shapes"], p["names"]) for p in found["parts"]]
-    attention, rows = (b64decode(found[name]) for name in ("attention", "rows"))
-    return NativeCode(found["recipe"], parts, attention, rows)
+    attention, rows_of = (b64decode(found[name]) for name in ("attention", "rows"))
+    return NativeCode(found["recipe"], parts, attention, rows_of)
 
 
 def _compiled(request: str) -> str:
     """What `block_code` answers."""
-    program = (
-        f"import sys; sys.path[:] = {sys.path!r}; from {__package__}.block_code import main; main()"
-    )
+    path, module = repr(sys.path), f"{__package__}.block_code"
+    program = f"import sys; sys.path[:] = {path}; from {module} import main; main()"
     with doing("Compiling in another process"):
         told = called([sys.executable, "-c", program], given=request)
     if told.returncode:

@@ -32,7 +32,7 @@ from ..from_checkpoint.checkpoint import Checkpoint
 from ..from_checkpoint.decoder import Decoder
 from ..from_checkpoint.embeddings import Embeddings
 from ..from_checkpoint.program import block_texts
-from .native_code import Part, Wanted, native_code
+from .native_code import Part, native_code
 
 CHUNK = 32
 """Tokens of a prompt that go through the layers together."""
@@ -104,7 +104,7 @@ class NativeSession(Session):
         output: Embeddings = rest.get("lm_head.weight", embeddings)
         heads = Heads(decoder.heads, decoder.groups, decoder.head_dim)
         texts = [text for count in _COUNTS for text in block_texts(decoder, count)]
-        code = native_code(Wanted(target, texts, heads, output.kind, threads > 1))
+        code = native_code(target, texts, heads, output.kind, together=threads > 1)
         parts = [_Part(part, threads) for part in code.parts]
         arena, layers = Arena(), list[_Layer]()
         for _, entries in groups:

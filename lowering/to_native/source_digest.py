@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
+_SOURCES = (".py", ".tri")
 
 PROGRAM = ("ir", "dialects", "passes", "lowering", "runtime/native")
 """The code that decides what a program becomes."""
@@ -31,7 +32,7 @@ COMPILER = (
 
 @cache
 def source_digest(*places: str) -> bytes:
-    """SHA-256 of the Python files at and below some places, their names and what they hold.
+    """SHA-256 of the files of Python and the language at and below some places, their names and what they hold.
 
     Args:
         places: files and folders, from the root of the package, as `runtime/native/abi`.
@@ -42,7 +43,9 @@ def source_digest(*places: str) -> bytes:
     digest = hashlib.sha256()
     for place in places:
         path = _ROOT / place
-        sources = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        sources = (
+            [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.suffix in _SOURCES)
+        )
         if not sources:
             raise FileNotFoundError(f"no source of the compiler at {path}")
         for source in sources:

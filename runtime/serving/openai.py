@@ -16,7 +16,7 @@ from ...ir.errors import OptionError
 from ...ir.settings import Settings
 from ..generation import Sampling, Tokenizer
 from ..language_model import LanguageModel
-from .writing import Asked, Likely, Piece
+from .writing import Likely, Piece, TextRequest
 
 _OPEN = 1 << 20
 """Tokens that a text may have where the model does not say its context."""
@@ -30,23 +30,6 @@ _READ = {
 _HARMLESS = {"user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key"}
 _AT_REST: Mapping[str, Any] = {"best_of": 1, "response_format": {"type": "text"}}
 """Values of fields that change nothing, beside null, zero, false and nothing."""
-
-
-@dataclass(frozen=True)
-class TextRequest:
-    """What a client asks for.
-
-    Attributes:
-        chat: whether an answer to messages is asked for.
-        asked: the texts.
-        stream: whether pieces are sent as they come.
-        usage: whether the stream ends with numbers of tokens.
-    """
-
-    chat: bool
-    asked: Asked
-    stream: bool
-    usage: bool
 
 
 def read_text_request(
@@ -81,9 +64,9 @@ def read_text_request(
     logs, name = fields.get("logprobs"), "top_logprobs" if chat else "logprobs"
     wanted = logs is True if chat else logs is not None and logs is not False
     likeliest = given.whole(name, 0, 0, 20) if wanted else None
-    asked = Asked(prompts, count, most, sampling, _stops(given), likeliest)
+    stops, stream = _stops(given), fields.get("stream") is True
     usage = given.part("stream_options").values.get("include_usage") is True
-    return TextRequest(chat, asked, fields.get("stream") is True, usage)
+    return TextRequest(chat, prompts, count, most, sampling, stops, likeliest, stream, usage)
 
 
 def _chat(fields: Mapping[str, Any], model: LanguageModel) -> list[int]:
@@ -189,7 +172,7 @@ class Answer:
         self, request: TextRequest, model: str, tokenizer: Tokenizer, created: int
     ) -> None:
         self._request, self._tokenizer = request, tokenizer
-        chat, asked = request.chat, request.asked
+        chat = request.chat
         kind = "chat.completion" if chat else "text_completion"
         self._head: dict[str, Any] = {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(12)}",
@@ -197,7 +180,7 @@ class Answer:
             "created": created,
             "model": model,
         }
-        self._texts = [_Text() for _ in range(asked.count * len(asked.prompts))]
+        self._texts = [_Text() for _ in range(request.count * len(request.prompts))]
         self._tokens = 0
 
     def begin(self) -> list[bytes]:
@@ -230,7 +213,7 @@ class Answer:
         for index, text in enumerate(self._texts):
             message = {"role": "assistant", "content": text.said, "refusal": None}
             shown = {"message": message} if self._request.chat else {"text": text.said}
-            logs = None if self._request.asked.likeliest is None else text.logs
+            logs = None if self._request.likeliest is None else text.logs
             choices.append(self._choice(index, shown, logs, text.finish))
         return {**self._head, "choices": choices, "usage": self._usage()}
 
@@ -239,7 +222,7 @@ class Answer:
         return f"data: {text}\n\n".encode()
 
     def _usage(self) -> dict[str, int]:
-        prompt = sum(map(len, self._request.asked.prompts))
+        prompt = sum(map(len, self._request.prompts))
         return {
             "prompt_tokens": prompt,
             "completion_tokens": self._tokens,
@@ -274,7 +257,7 @@ class Answer:
             told = {
                 "tokens": [entry["token"] for entry in logs],
                 "token_logprobs": [entry["logprob"] for entry in logs],
-                "top_logprobs": top if self._request.asked.likeliest else None,
+                "top_logprobs": top if self._request.likeliest else None,
                 "text_offset": [entry["place"] for entry in logs],
             }
         return {"index": index, **shown, "logprobs": told, "finish_reason": finish}

@@ -7,15 +7,16 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ...ir.errors import OptionError
 from ..language_model import LanguageModel
 from .access import MODEL, allowed
 from .batching import Busy
-from .openai import Answer, TextRequest, read_text_request
+from .openai import Answer, read_text_request
 from .protocol import read_object
-from .writing import Piece, Writer
+from .writing import Piece, TextRequest, Writer
 
 
 @dataclass
@@ -91,12 +92,6 @@ def add_text_routes(
     async def one(name: str) -> Any:
         return entry(name) if name in served else refused(404, _absent(name, served), _ABSENT)
 
-    async def completions(request: Any) -> Any:
-        return await answered(request, chat=False)
-
-    async def chats(request: Any) -> Any:
-        return await answered(request, chat=True)
-
     async def answered(request: Any, *, chat: bool) -> Any:
         start, name = time.perf_counter(), ""
         try:
@@ -129,7 +124,7 @@ def add_text_routes(
             raise _Refused(503, f"model '{model.name}' {still}")
         asked = read_text_request(fields, writer.model, chat=chat)
         answer = Answer(asked, model.name, writer.model.tokenizer, int(time.time()))
-        pieces = writer.pieces(asked.asked)
+        pieces = writer.pieces(asked)
         # What is wrong with the prompt comes before the answer has a status.
         first = await anext(pieces)
         if asked.stream:
@@ -145,8 +140,8 @@ def add_text_routes(
 
     # Plain routes: see `server`.
     app.add_route("/v1/models", listed)
-    app.add_route("/v1/completions", completions, methods=["POST"])
-    app.add_route("/v1/chat/completions", chats, methods=["POST"])
+    for address, chat in (("completions", False), ("chat/completions", True)):
+        app.add_route(f"/v1/{address}", partial(answered, chat=chat), methods=["POST"])
 
 
 async def _events(

@@ -27,10 +27,11 @@ _PIECE = 128
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which texts are to be written.
+class TextRequest:
+    """Which texts are to be written, and how they are sent.
 
     Attributes:
+        chat: whether an answer to messages is asked for.
         prompts: tokens of each.
         count: texts for each prompt.
         most: tokens of each text.
@@ -38,14 +39,19 @@ class Asked:
         stop: texts that end one; they are not given.
         likeliest: of how many tokens log-probabilities are wanted beside the chosen one's; `None`
             for no log-probabilities at all.
+        stream: whether pieces are sent as they come.
+        usage: whether the stream ends with numbers of tokens.
     """
 
+    chat: bool
     prompts: Sequence[Sequence[int]]
     count: int
     most: int
     sampling: Sampling
     stop: Sequence[str]
     likeliest: int | None
+    stream: bool
+    usage: bool
 
 
 class Likely(NamedTuple):
@@ -110,7 +116,7 @@ class StopWords:
         return self._held
 
 
-def write(model: LanguageModel, session: Session, asked: Asked) -> Iterator[Piece | None]:
+def write(model: LanguageModel, session: Session, asked: TextRequest) -> Iterator[Piece | None]:
     """The texts, a turn at a time; `None` where a turn went to a prompt."""
     for index in range(len(asked.prompts) * asked.count):
         prompt = asked.prompts[index // asked.count]
@@ -157,7 +163,7 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, "triton-write")
         self._free = [model.session, *(model.session.another() for _ in range(texts - 1))]
 
-    async def pieces(self, asked: Asked) -> AsyncGenerator[Piece]:
+    async def pieces(self, asked: TextRequest) -> AsyncGenerator[Piece]:
         """The pieces of the texts, as they come; who reads no further closes this.
 
         Raises:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -59,21 +58,14 @@ class _Agreement:
                 return
             self.greedy += 1
 
-
-@dataclass
-class _Run:
-    """An engine, and what it foretold."""
-
-    session: Session
-    score: Perplexity = field(default_factory=Perplexity)
-
-    def facts(self, count: int) -> dict[str, Any]:
+    def facts(self, options: Evaluate, scored: int) -> dict[str, Any]:
+        same = self.greedy == options.max_tokens
         return {
-            "engine": self.session.name,
-            "perplexity": self.score.value,
-            "error": self.score.error,
-            "bits_per_byte": self.score.bits_per_byte(count),
-            "nats": self.score.nats,
+            "largest_difference": self.largest,
+            "mean_difference": self.total / scored,
+            "same_choice": self.same / scored,
+            "greedy": {"same": self.greedy, "of": options.max_tokens, "margin": self.margin},
+            "agrees": same and self.largest <= options.tolerance,
         }
 
 
@@ -89,36 +81,46 @@ def evaluate(options: Evaluate) -> None:
     stride = min(options.stride, window - 1)
     if options.against is not None and options.against == options.engine:
         raise OptionError(f"--against {options.against} is the engine itself: name another")
-    runs: list[_Run] = []
+    sessions: list[Session] = []
     agreement = _Agreement()
-    with ExitStack() as stack:
-        bar = stack.enter_context(progress())
+    with progress() as bar:
         for engine in filter(None, (options.engine, options.against)):
             task = bar.add_task(f"Opening {options.model} on {engine}", total=None)
-            runs.append(_Run(open_session(options.model, engine)))
+            sessions.append(open_session(options.model, engine))
             bar.remove_task(task)
+        scores = [Perplexity() for _ in sessions]
         task = bar.add_task("Scoring", total=len(tokens) - 1)
-        for parts in zip(*(_scored(run, tokens, window, stride) for run in runs), strict=True):
+        for parts in zip(*(foretold(s, tokens, window, stride) for s in sessions), strict=True):
+            for score, part in zip(scores, parts, strict=True):
+                score.add(part)
             if len(parts) == 2:
                 agreement.add(*parts)
-            done = runs[0].score
-            said = f"Scoring: perplexity {done.value:.4g}"
-            bar.update(task, completed=done.tokens, description=said)
-        if options.against is not None:
+            said = f"Scoring: perplexity {scores[0].value:.4g}"
+            bar.update(task, completed=scores[0].tokens, description=said)
+        if len(sessions) == 2:
             bar.update(task, description="Continuing the text")
-            sessions = [run.session for run in runs]
             agreement.follow(sessions[0], sessions[1], tokens[:_START], options.max_tokens)
+    reports = [
+        {
+            "engine": session.name,
+            "perplexity": score.value,
+            "error": score.error,
+            "bits_per_byte": score.bits_per_byte(length),
+            "nats": score.nats,
+        }
+        for session, score in zip(sessions, scores, strict=True)
+    ]
     facts: dict[str, Any] = {
-        **runs[0].facts(length),
+        **reports[0],
         "tokens": len(tokens),
-        "scored": runs[0].score.tokens,
+        "scored": scores[0].tokens,
         "bytes": length,
         "window": window,
         "stride": stride,
         "seconds": time.perf_counter() - started,
     }
-    if options.against is not None:
-        facts |= {"against": runs[1].facts(length), **_agreed(agreement, options, facts)}
+    if len(reports) == 2:
+        facts |= {"against": reports[1], **agreement.facts(options, scores[0].tokens)}
     if options.json:
         print_json(facts)
     else:
@@ -144,27 +146,6 @@ def _tokens(options: Evaluate) -> tuple[list[int], int]:
         tokens = tokens[: options.tokens]
         end = max(ends[: options.tokens])
     return tokens, max(len(text[ends[0] : end].encode()), 1)
-
-
-def _scored(run: _Run, tokens: Sequence[int], window: int, stride: int) -> Iterator[Foretold]:
-    for part in foretold(run.session, tokens, window, stride):
-        run.score.add(part)
-        yield part
-
-
-def _agreed(agreement: _Agreement, options: Evaluate, facts: dict[str, Any]) -> dict[str, Any]:
-    same = agreement.greedy == options.max_tokens
-    return {
-        "largest_difference": agreement.largest,
-        "mean_difference": agreement.total / facts["scored"],
-        "same_choice": agreement.same / facts["scored"],
-        "greedy": {
-            "same": agreement.greedy,
-            "of": options.max_tokens,
-            "margin": agreement.margin,
-        },
-        "agrees": same and agreement.largest <= options.tolerance,
-    }
 
 
 def _show(options: Evaluate, facts: dict[str, Any]) -> None:

@@ -386,7 +386,7 @@ def test_any_request_is_read_or_refused(
         request = read_text_request(json.loads(json.dumps(fields)), model, chat=chat)
     except OptionError:
         return
-    assert 1 <= request.asked.most < 100 and request.asked.prompts[0]
+    assert 1 <= request.most < 100 and request.prompts[0]
 
 
 def test_a_model_of_a_folder(tmp_path: Path) -> None:
