@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from reprlib import repr
 from typing import Any, NoReturn, cast
 
 from .errors import SourceError, TritonError
@@ -43,7 +44,7 @@ class Settings:
         if value is None and default is not None:
             return default
         if not fits(value):
-            self.refuse(f"'{name}' is {value!r}, expected {expected}")
+            self.refuse(f"'{name}' is {repr(value)}, expected {expected}")
         return value
 
     def whole(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from reprlib import repr
 from typing import Literal, NamedTuple, cast
 
 import ml_dtypes
@@ -71,6 +72,7 @@ def read_checkpoint(file: ModelFile) -> Checkpoint:
         TritonError: an unknown kind of model, or see `ModelFile`.
     """
     decoder, form, embeddings = _decoder(file)
+    _check_shapes(decoder, form, file)
     return Checkpoint(decoder, _weights(decoder, form, embeddings, file), file.path)
 
 
@@ -79,10 +81,10 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
     config = file.config
     model, acts = (config.values.get(name) for name in ("model_type", "hidden_act"))
     if model not in _MODELS:
-        config.refuse(f"models of type {model!r} are not read; known are {', '.join(_MODELS)}")
+        config.refuse(f"models of type {repr(model)} are not read; known are {', '.join(_MODELS)}")
     activation = _ACTIVATIONS.get(str(acts))
     if activation is None:
-        config.refuse(f"activation {acts!r} is not known; known are {', '.join(_ACTIVATIONS)}")
+        config.refuse(f"activation {repr(acts)} is not known; known are {', '.join(_ACTIVATIONS)}")
     features, heads = (config.whole(name) for name in ("hidden_size", "num_attention_heads"))
     if config.values.get("head_dim") is None and features % heads:
         config.refuse(f"hidden_size {features} is no multiple of {heads} heads")
@@ -119,7 +121,7 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
             mlp_bias="layers.0.mlp.up_proj.bias" in file,
             head_norm=f"{first}.q_norm.weight" in file,
             sub_norm=f"{first}.attn_sub_norm.weight" in file,
-            eps=config.number("rms_norm_eps", 1e-6),
+            eps=config.number("rms_norm_eps", 1e-6, (1e-12, 1)),
             frequencies=angles,
             attention_scaling=scaling,
             element=element.name,
@@ -154,7 +156,7 @@ def _windows(config: Settings) -> tuple[int, ...]:
         config.refuse(f"'layer_types' does not name {layers} blocks")
     wrong = set(map(str, cast("list[object]", kinds))) - {"full_attention", "sliding_attention"}
     if wrong:
-        config.refuse(f"attention of type {sorted(wrong)[0]!r} is not known")
+        config.refuse(f"attention of type {repr(sorted(wrong)[0])} is not known")
     return tuple(size if k == "sliding_attention" else 0 for k in cast("list[str]", kinds))
 
 
@@ -178,7 +180,7 @@ def _form(file: ModelFile) -> _Form:
     settings = file.config.part("quantization_config")
     method = settings.values.get("quant_method")
     if method not in (None, "bitnet"):
-        settings.refuse(f"weights quantised by {method!r} are not read; 'bitnet' is")
+        settings.refuse(f"weights quantised by {repr(method)} are not read; 'bitnet' is")
     name = f"layers.0.{PROJECTIONS[0]}.weight"
     if method is None:
         found = file.trits(name) or recognized(file.read(name), file.what)
@@ -232,6 +234,21 @@ def _weights(
 
 _DERIVED = ("rotary_emb.inv_freq", ".lm_head.weight")
 """Ends of names of tensors that follow from the configuration."""
+
+
+def _check_shapes(decoder: Decoder, form: _Form, file: ModelFile) -> None:
+    """Refuse matrices that are not what the configuration says, before anything hangs on it."""
+    features, hidden = decoder.features, decoder.hidden
+    queries, keys = decoder.heads * decoder.head_dim, decoder.groups * decoder.head_dim
+    shapes = ((queries, features), *2 * ((keys, features),), (features, queries))
+    shapes += (*2 * ((hidden, features),), (features, hidden))
+    parts = 4 if form in ("packed", "packed-inverse") else 1
+    for i in range(decoder.layers):
+        for name, (outs, ins) in zip(PROJECTIONS, shapes, strict=True):
+            own = file.own(f"layers.{i}.{name}.weight")
+            found = [*file.shape(own)] if own in file.places else None
+            if found is not None and found != [outs // parts, ins]:
+                file.config.refuse(f"'{own}' is of {found}, expected {[outs // parts, ins]}")
 
 
 def _projection(file: ModelFile, name: str, form: _Form) -> Iterator[tuple[str, Array]]:

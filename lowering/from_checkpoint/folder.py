@@ -7,7 +7,7 @@ b1.58: packed, or as the floats that training rounds. Code and pickled weights a
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -80,6 +80,10 @@ class Folder(ModelFile):
         """See `ModelFile`: names of the body stand behind `model.`, where any do."""
         full = f"{self._prefix}{name}"
         return full if name not in self.places and full in self.places else name
+
+    def shape(self, own: str) -> Sequence[int]:
+        """See `ModelFile`."""
+        return open_tensors(self.places[own]).get_slice(own).get_shape()
 
     def values(self, own: str) -> Array:
         """See `ModelFile`."""

@@ -8,9 +8,10 @@ here: the tokenizer that the file holds (`gguf_tokenizer`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from math import prod
+from reprlib import repr
 from typing import Any
 
 import ml_dtypes
@@ -127,7 +128,7 @@ class GgufFile(ModelFile):
             raise SourceError(f"{self.what}: frequencies with factors ('rope_freqs') are not read")
         if own not in _MODELS:
             raise SourceError(
-                f"{self.what}: models of architecture {own!r} are not read; known are "
+                f"{self.what}: models of architecture {repr(own)} are not read; known are "
                 f"{', '.join(_MODELS)}"
             )
         model, activation = _MODELS[own]
@@ -178,6 +179,10 @@ class GgufFile(ModelFile):
             layer = f"blk.{number}."
         stem, _, end = rest.rpartition(".")
         return f"{layer}{_NAMES.get(stem, stem)}.{end}"
+
+    def shape(self, own: str) -> Sequence[int]:
+        """See `ModelFile`."""
+        return self.places[own].shape
 
     def values(self, own: str) -> Array:
         """See `ModelFile`."""
@@ -250,7 +255,8 @@ class GgufFile(ModelFile):
         """What blocks of a tensor stand for, a part at a time."""
         kind = self._package.GGMLQuantizationType(self.places[own].kind)
         parts = (rows[n : n + _ROWS] for n in range(0, len(rows), _ROWS))
-        return np.concatenate([self._package.quants.dequantize(part, kind) for part in parts])
+        with np.errstate(all="ignore"):
+            return np.concatenate([self._package.quants.dequantize(part, kind) for part in parts])
 
     def _unpaired(self, own: str, values: Array) -> Array:
         """Rows of queries and keys with halves of each head in place of its pairs."""

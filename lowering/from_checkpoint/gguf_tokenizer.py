@@ -7,6 +7,7 @@ Read are byte pairs, as GPT-2, Llama 3 and Qwen2 have them. Not here: encoding
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr
 from typing import Any
 
 import numpy as np
@@ -51,9 +52,8 @@ def gguf_tokenizer(fields: Mapping[str, object], what: str) -> Tokenizer:
     if not isinstance(tokens, Texts):
         raise SourceError(f"{what} holds no tokenizer: {hint}")
     if model != "gpt2" or pre not in _SPLITS or not isinstance(merges, Texts):
-        raise SourceError(
-            f"{what} holds a tokenizer of the kind {model!r}, {pre!r}, which is not read: {hint}"
-        )
+        kind = f"{repr(model)}, {repr(pre)}"
+        raise SourceError(f"{what} holds a tokenizer of the kind {kind}, which is not read: {hint}")
     words = tokens.texts()
     kinds: Array = np.ones(len(words), np.int32) if types is None else np.atleast_1d(types)
     vocabulary = {word: n for n, word in enumerate(words)}

@@ -6,7 +6,7 @@ Not here: the two forms (`folder`, `gguf_file`), and what becomes of them (`chec
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,10 @@ class ModelFile(ABC):
     @abstractmethod
     def own(self, name: str) -> str:
         """The tensor's own name."""
+
+    @abstractmethod
+    def shape(self, own: str) -> Sequence[int]:
+        """Of a tensor by its own name; bytes of trits are of their own."""
 
     @abstractmethod
     def values(self, own: str) -> Array:

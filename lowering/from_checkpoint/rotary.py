@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from reprlib import repr
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def frequencies(head_dim: int, base: float, scaling: Settings) -> tuple[Array, f
     kind = scaling.values.get("rope_type", scaling.values.get("type", "default"))
     scale = _SCALINGS.get(kind) if isinstance(kind, str) else None
     if scale is None:
-        scaling.refuse(f"rotary embedding of type {kind!r}; known are {', '.join(_SCALINGS)}")
+        scaling.refuse(f"rotary embedding of type {repr(kind)}; known are {', '.join(_SCALINGS)}")
     if scaling.number("partial_rotary_factor", 1.0) != 1.0:
         scaling.refuse("rotary embedding of a part of each head is not supported")
     scaled, factor = scale(plain, base, scaling)

@@ -6,6 +6,7 @@ Not here: the files (`folder`, `gguf_file`), and what is done with it (`runtime.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from reprlib import repr
 from typing import cast
 
 from ...ir.errors import SourceError
@@ -28,10 +29,10 @@ def text_facts(
     Raises:
         SourceError: one is something else.
     """
-    listed = cast("list[object]", ends) if isinstance(ends, list) else [ends]
+    listed: list[object] = cast("list[object]", ends) if isinstance(ends, list) else [ends]
     tokens = [t for t in listed if isinstance(t, int) and not isinstance(t, bool)]
     if ends is not None and len(tokens) != len(listed):
-        raise SourceError(f"{what}: 'eos_token_id' is {ends!r}, expected numbers of tokens")
+        raise SourceError(f"{what}: 'eos_token_id' is {repr(listed)}, expected numbers of tokens")
     if not isinstance(template, str | None):
         raise SourceError(f"{what}: the chat template is no text")
     words: dict[str, str] = {}
@@ -40,7 +41,7 @@ def text_facts(
         if isinstance(text, str):
             words[name] = text
         elif text is not None:
-            raise SourceError(f"{what}: '{name}' is {text!r}, expected a text")
+            raise SourceError(f"{what}: '{name}' is {repr(text)}, expected a text")
     known = Settings({"context": context}, f"{what}: ")
     length = None if context is None else known.whole("context")
     return TextFacts(frozenset(tokens), template, words, length)

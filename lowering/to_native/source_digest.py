@@ -32,7 +32,7 @@ COMPILER = (
 
 @cache
 def source_digest(*places: str) -> bytes:
-    """SHA-256 of the files of Python and the language at and below some places, their names and what they hold.
+    """SHA-256 of the sources at and below some places, their names and what they hold.
 
     Args:
         places: files and folders, from the root of the package, as `runtime/native/abi`.

@@ -95,6 +95,14 @@ def changed(folder: Path, **config: Any) -> Path:
         ({"rope_scaling": {"rope_type": "longrope"}}, "rotary embedding of type 'longrope'"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "'factor' is 0"),
         ({"rope_scaling": [1]}, "expected an object"),
+        ({"rope_theta": 1}, "'rope_theta' is 1.0, expected a number above 1"),
+        ({"rms_norm_eps": 1e300}, "'rms_norm_eps' is 1e+300, expected a number from 1e-12"),
+        ({"hidden_act": "x" * 10**6}, "xxx' is not known"),
+        ({"intermediate_size": 1 << 24}, "gate_proj.weight' is of [40, 24], expected [16777216, "),
+        (
+            {"num_attention_heads": 1 << 24, "num_key_value_heads": 1, "head_dim": 2},
+            "q_proj.weight' is of [24, 24], expected [33554432, 24]",
+        ),
         ({"layer_types": ["full_attention"]}, "does not name 2 blocks"),
         ({"layer_types": ["full_attention", "linear_attention"]}, "'linear_attention'"),
         ({"quantization_config": {"quant_method": "gptq"}}, "quantised by 'gptq'"),
@@ -106,6 +114,7 @@ def test_a_configuration_that_is_not_known(
     with pytest.raises(SourceError) as caught:
         import_model(changed(tmp_path, **config))
     assert words in str(caught.value) and "config.json" in str(caught.value)
+    assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"model_type": NaN}', "\x00"])
