@@ -53,8 +53,9 @@ class Sampling:
         if self.temperature == 0:
             result[int(np.argmax(logits))] = 1.0
             return result
-        scaled = logits.astype(np.float64) / self.temperature
-        weights = np.exp(scaled - scaled.max())
+        with np.errstate(over="ignore"):
+            scaled = (logits.astype(np.float64) - float(logits.max())) / self.temperature
+        weights = np.exp(scaled)
         kept = np.arange(len(weights))
         if 0 < self.top_k < len(weights):
             kept = np.flatnonzero(scaled >= np.partition(scaled, -self.top_k)[-self.top_k])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
@@ -57,6 +58,70 @@ def test_what_is_cut_off(order: list[int], top_k: int, top_p: float) -> None:
     expected = np.array([shares[i] if i in nucleus else 0 for i in range(12)])
     actual = Sampling(1.0, top_k, top_p).probabilities(logits)
     np.testing.assert_allclose(actual, expected / expected.sum(), rtol=1e-9, atol=1e-12)
+
+
+@st.composite
+def draws(draw: st.DrawFn) -> tuple[np.ndarray, Sampling]:
+    """Logits that are all different, of small and large vocabularies, and a way to draw."""
+    size = draw(st.sampled_from([1, 2, 7, 50, 3000]))
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    logits = rng.normal(0, draw(st.sampled_from([0.01, 1, 5, 30])), size).astype(np.float32)
+    return np.unique(logits)[rng.permutation(len(np.unique(logits)))], Sampling(
+        draw(st.sampled_from([1e-3, 0.3, 0.7, 1.0, 1.3, 2.0, 100.0])),
+        draw(st.sampled_from([0, 1, 2, 5, 40, 10**6])),
+        draw(st.sampled_from([1.0, 0.999, 0.95, 0.9, 0.5, 0.1, 1e-6])),
+    )
+
+
+@settings(deadline=None)
+@given(draws())
+def test_shares_are_those_of_transformers(case: tuple[np.ndarray, Sampling]) -> None:
+    """Its processors in their order, in float64: the same tokens are left, with the same shares."""
+    logits, sampling = case
+    module: Any = pytest.importorskip("transformers.generation.logits_process")
+    scores = torch.from_numpy(logits).double()[None]
+    scores = module.TemperatureLogitsWarper(sampling.temperature)(None, scores)
+    if sampling.top_k:
+        scores = module.TopKLogitsWarper(sampling.top_k)(None, scores)
+    if sampling.top_p < 1:
+        sums = scores.softmax(-1).sort(descending=True).values.cumsum(-1)
+        # Where the sum of the likeliest is top_p but for rounding, either is right.
+        assume(float((sums - sampling.top_p).abs().min()) > 1e-9)
+        scores = module.TopPLogitsWarper(sampling.top_p)(None, scores)
+    expected = scores.softmax(-1)[0].numpy()
+    found = sampling.probabilities(logits)
+    # The softmax of Transformers is 0 where one that is left underflows, as ours is.
+    np.testing.assert_array_equal(found > 0, expected > 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+class Even:
+    """Numbers at equal distances in place of chance."""
+
+    def __init__(self, count: int) -> None:
+        self.numbers = iter((np.arange(count) + 0.5) / count)
+
+    def random(self) -> float:
+        return float(next(self.numbers))
+
+
+@settings(deadline=None, max_examples=20)
+@given(draws())
+def test_tokens_come_as_often_as_their_shares(case: tuple[np.ndarray, Sampling]) -> None:
+    logits, sampling = case
+    count, shares = 300, sampling.probabilities(logits)
+    even: Any = Even(count)
+    found = np.bincount([sampling.choose(logits, even) for _ in range(count)], None, len(logits))
+    assert np.abs(found / count - shares).max() <= 1 / count + 1e-12
+    assert not found[shares == 0].any()
+
+
+def test_logits_that_are_far_apart() -> None:
+    """Differences beyond floats, at temperatures near none: the likeliest is drawn alone."""
+    logits = np.array([-np.inf, 3e38, -3e38, 2.9e38], np.float32)
+    for temperature in (5e-324, 1e-30, 1.0):
+        shares = Sampling(temperature, top_p=0.9).probabilities(logits)
+        assert shares.tolist() == [0, 1, 0, 0]
 
 
 def test_the_likeliest_and_the_first_of_equal_ones() -> None:
