@@ -7,31 +7,38 @@ connections (`connections`), and what the users may (`policy`).
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
 
+from ...ir.extras import needed
 from .audit import AuditLog
-from .policy import Policy, User
+from .policy import Policy
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PEER = "triton_peer"
 """Where the state of a request says the common name of the client's certificate."""
-USER, MODEL = "triton_user", "triton_model"
-"""Where it says who asks, for answers that depend on that, and there the name of the model of a
+MAY, MODEL = "triton_may", "triton_model"
+"""Where it says what who asks may, for answers that depend on that, and the name of the model of a
 request that names it in its body: whoever reads the body asks `allowed`."""
 
-_MODEL = re.compile(r"/v2/models/([^/]+)(/versions/1)?(/ready|/infer)?")
-_TEXTS = re.compile(r"/v1/models(?:/([^/]+))?|/v1/(?:chat/)?completions")
-_OPEN = ("/v2/health/live", "/v2/health/ready")
+_ADDRESSES = {
+    r"/v2/health/(?:live|ready)": {"GET": "health"},
+    r"/v2|/v1/models": {"GET": "server"},
+    r"/metrics": {"GET": "metrics"},
+    r"/v1/models/(?P<model>[^/]+)": {"GET": "read"},
+    r"/v1/(?:chat/)?completions": {"POST": "write"},
+    r"/v2/models/(?P<model>[^/]+)": {"GET": "read", "PUT": "deploy", "DELETE": "deploy"},
+    r"/v2/models/(?P<model>[^/]+)(?:/versions/1)?(?:/ready)?": {"GET": "read"},
+    r"/v2/models/(?P<model>[^/]+)(?:/versions/1)?/infer": {"POST": "run"},
+}
+"""What requests are for, by address and method; the first that fits counts."""
 _STRANGERS = (5.0, 20.0)
 """Requests in a second and at once of an address that shows nothing valid."""
 
@@ -73,7 +80,7 @@ class Guard:
 
     def __init__(
         self,
-        app: Application,
+        app: ASGIApp,
         policy: Policy,
         audit: AuditLog | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -81,7 +88,9 @@ class Guard:
         self._app = app
         self._policy = policy
         self._audit = audit
-        self._buckets = Buckets(clock)
+        # Strangers, who can come from any number of addresses, push no user out.
+        self._strangers, self._users = Buckets(clock), Buckets(clock)
+        self._responses = needed("starlette.responses", "starlette", "serve")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -92,31 +101,35 @@ class Guard:
             return
         action, model = asked(scope["method"], scope["path"])
         user, status, text, wait = self._decide(scope, action, model)
-        facts = {
-            "user": user.name if user else None,
-            "client": str((scope.get("client") or ("",))[0]),
-            "action": action,
-            "model": model,
-        }
-
         state = scope.setdefault("state", {})
-        state[USER] = user
+        state[MAY] = partial(self._policy.may, user)
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and self._audit is not None:
-                facts["model"] = state.get(MODEL, model)
-                self._audit.add(**facts, status=message["status"])
+                facts = {"user": user, "client": _client(scope), "action": action}
+                named = state.get(MODEL, model)
+                self._audit.add(**facts, model=named, status=message["status"])
             await send(message)
+
+        async def refuse(send: Send, status: int, text: str) -> None:
+            # What of the request's body was not read is not to be taken for the next request.
+            headers = {"connection": "close"}
+            if status == 401:
+                headers["www-authenticate"] = "Bearer"
+            if wait:
+                headers["retry-after"] = str(math.ceil(wait))
+            response = self._responses.JSONResponse({"error": text}, status, headers)
+            await response(scope, receive, send)
 
         try:
             if status:
-                await _refuse(noted, status, text, wait)
+                await refuse(noted, status, text)
             else:
                 await self._app(scope, receive, noted)
         except OSError as error:  # of the log
-            await _refuse(send, 503, f"the audit log cannot be written: {error.strerror or error}")
+            await refuse(send, 503, f"the audit log cannot be written: {error.strerror or error}")
 
-    def _decide(self, scope: Scope, action: str, model: str) -> tuple[User | None, int, str, float]:
+    def _decide(self, scope: Scope, action: str, model: str) -> tuple[str | None, int, str, float]:
         """Who asks, and if they may not, the status, the reason, and seconds to wait."""
         if action == "health":
             return None, 0, "", 0.0
@@ -124,21 +137,14 @@ class Guard:
         token, is_token = _token(scope)
         user = self._policy.user(peer, token) if is_token else None
         if user is None:
-            client = f"from {(scope.get('client') or ('',))[0]}"
-            if wait := self._buckets.wait(client, *_STRANGERS):
+            if wait := self._strangers.wait(_client(scope), *_STRANGERS):
                 return None, 429, "too many requests that show nothing valid", wait
             return None, 401, "a valid token or certificate is needed", 0.0
-        if wait := self._buckets.wait(f"user {user.name}", *user.rate):
-            return user, 429, f"'{user.name}' asks too often", wait
-        allowed = {
-            "server": lambda: True,
-            "metrics": lambda: user.may_read_metrics,
-            "none": lambda: False,
-            "write": lambda: True,
-        }.get(action, lambda: user.may(action, model))
-        if not allowed():
+        if wait := self._users.wait(user, *self._policy.rate(user)):
+            return user, 429, f"'{user}' asks too often", wait
+        if action not in ("server", "write") and not self._policy.may(user, action, model):
             what = f"{action} '{model}'" if model else action
-            return user, 403, f"'{user.name}' may not {what}", 0.0
+            return user, 403, f"'{user}' may not {what}", 0.0
         return user, 0, "", 0.0
 
 
@@ -148,31 +154,22 @@ def asked(method: str, path: str) -> tuple[str, str]:
     It is for `health`, `server`, `metrics`, `none`, an action on a model, or to `write`: then the
     body tells the model, which the user has to be allowed to `run`.
     """
-    if path in _OPEN and method in ("GET", "HEAD"):
-        return "health", ""
-    if path in ("/v2", "/metrics") and method in ("GET", "HEAD"):
-        return {"/v2": "server", "/metrics": "metrics"}[path], ""
-    written = _TEXTS.fullmatch(path)
-    if written is not None:
-        if path.endswith("completions"):
-            return ("write" if method == "POST" else "none"), ""
-        reads = method in ("GET", "HEAD")
-        return ("read" if written[1] else "server") if reads else "none", written[1] or ""
-    found = _MODEL.fullmatch(path)
-    if found is None:
-        return "none", ""
-    if found[3] == "/infer":
-        return ("run" if method == "POST" else "none"), found[1]
-    if method in ("GET", "HEAD"):
-        return "read", found[1]
-    deploys = method in ("PUT", "DELETE") and not found[2] and not found[3]
-    return ("deploy" if deploys else "none"), found[1]
+    for address, actions in _ADDRESSES.items():
+        if found := re.fullmatch(address, path):
+            named = found.groupdict().get("model", "")
+            return actions.get("GET" if method == "HEAD" else method, "none"), named
+    return "none", ""
 
 
 def allowed(scope: Scope, action: str, model: str) -> bool:
     """Whether who asks may do something with a model; a server without a policy asks nobody."""
     state = scope.get("state", {})
-    return USER not in state or state[USER].may(action, model)
+    return MAY not in state or state[MAY](action, model)
+
+
+def _client(scope: Scope) -> str:
+    """The address of who asks."""
+    return str((scope.get("client") or ("",))[0])
 
 
 def _token(scope: Scope) -> tuple[str | None, bool]:
@@ -182,16 +179,3 @@ def _token(scope: Scope) -> tuple[str | None, bool]:
         return None, True
     kind, _, token = shown[0].decode("latin-1").partition(" ")
     return token.strip(), len(shown) == 1 and kind.lower() == "bearer" and bool(token.strip())
-
-
-async def _refuse(send: Send, status: int, text: str, wait: float = 0.0) -> None:
-    body = json.dumps({"error": text}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    # What of the request's body was not read is not to be taken for the next request.
-    headers.append((b"connection", b"close"))
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    if wait:
-        headers.append((b"retry-after", b"%d" % -(-wait // 1)))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -23,20 +23,21 @@ A user who has a certificate and a token here must show both. Not here: requests
 from __future__ import annotations
 
 import hmac
+import json
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...ir.errors import OptionError
+from ...ir.extras import needed
 
-ACTIONS = ("read", "run", "deploy")
-_ROLE = {*ACTIONS, "metrics", "requests_per_second", "burst"}
-_USER = {"roles", "certificate", "token_sha256"}
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_KNOWN: Any = {"extra": "forbid", "strict": True}
+"""What pydantic takes, which makes these classes of a file: their fields alone, of their types."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,26 @@ class Role:
     """What those may who have it.
 
     Attributes:
-        models: patterns of names, by action.
+        read, run, deploy: models, by name or pattern.
         metrics: whether they may read the figures.
-        rate: requests in a second, in the long run.
-        burst: requests at once.
+        requests_per_second: in the long run.
+        burst: requests at once, at least one; by default those of a second.
     """
 
-    models: Mapping[str, tuple[str, ...]]
-    metrics: bool
-    rate: float
-    burst: float
+    read: tuple[str, ...] = ()
+    run: tuple[str, ...] = ()
+    deploy: tuple[str, ...] = ()
+    metrics: bool = False
+    requests_per_second: float = 100.0
+    burst: float | None = None
+
+    __pydantic_config__ = _KNOWN
+
+    def __post_init__(self) -> None:
+        for name in ("requests_per_second", "burst"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"'{name}' is a number above 0")
 
 
 @dataclass(frozen=True)
@@ -61,63 +72,68 @@ class User:
     """Somebody, and what shows that it is them.
 
     Attributes:
-        name: in the log.
-        roles: that they have.
+        roles: that they have, by name.
         certificate: the common name of their certificate, if they need one.
         token_sha256: the hash of their token, if they need one.
     """
 
-    name: str
-    roles: tuple[Role, ...]
-    certificate: str | None
-    token_sha256: str | None
+    roles: tuple[str, ...] = ()
+    certificate: str | None = None
+    token_sha256: str | None = None
 
-    def may(self, action: str, model: str) -> bool:
-        """Whether a role of theirs allows an action on a model."""
-        patterns = (p for role in self.roles for p in role.models.get(action, ()))
-        return any(fnmatchcase(model, pattern) for pattern in patterns)
+    __pydantic_config__ = _KNOWN
 
-    @property
-    def may_read_metrics(self) -> bool:
-        """Whether a role of theirs allows to read the figures."""
-        return any(role.metrics for role in self.roles)
-
-    @property
-    def rate(self) -> tuple[float, float]:
-        """The highest rate of their roles, with its burst."""
-        return max(((role.rate, role.burst) for role in self.roles), default=(0.0, 0.0))
+    def __post_init__(self) -> None:
+        if not self.certificate and self.token_sha256 is None:
+            raise ValueError("a user needs a certificate or a token_sha256")
+        if self.token_sha256 is not None and not _SHA256.fullmatch(self.token_sha256):
+            raise ValueError("'token_sha256' is 64 hexadecimal digits, in small letters")
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The users of a server."""
+    """The roles and users of a server, by name."""
 
-    users: tuple[User, ...]
+    roles: Mapping[str, Role] = field(default_factory=dict[str, Role])
+    users: Mapping[str, User] = field(default_factory=dict[str, User])
 
-    @property
-    def has_tokens(self) -> bool:
-        """Whether anybody shows a token."""
-        return any(user.token_sha256 for user in self.users)
+    __pydantic_config__ = _KNOWN
 
-    @property
-    def has_certificates(self) -> bool:
-        """Whether anybody shows a certificate."""
-        return any(user.certificate for user in self.users)
+    def __post_init__(self) -> None:
+        for name, user in self.users.items():
+            if missing := sorted(set(user.roles) - self.roles.keys()):
+                raise ValueError(f"user '{name}' has roles that are not there: {missing}")
+        shown = {(user.certificate, user.token_sha256) for user in self.users.values()}
+        if len(shown) != len(self.users):
+            raise ValueError("two users show the same certificate and token")
 
-    def user(self, certificate: str | None, token: str | None) -> User | None:
+    def user(self, certificate: str | None, token: str | None) -> str | None:
         """Who shows these, all that they need to and no other; `None` for a stranger."""
         import hashlib  # it loads OpenSSL
 
         digest = hashlib.sha256((token or "").encode()).hexdigest()
-        found: User | None = None
-        for user in self.users:
+        found: str | None = None
+        for name, user in self.users.items():
             right_token = hmac.compare_digest(user.token_sha256 or "", digest)
             fits = right_token if user.token_sha256 else token is None
             if user.certificate is not None:
                 fits = fits and certificate == user.certificate
             if fits and found is None:
-                found = user
+                found = name
         return found
+
+    def may(self, name: str, action: str, model: str = "") -> bool:
+        """Whether a role of a user allows an action on a model, or to read `metrics`."""
+        held = [getattr(self.roles[role], action, ()) for role in self.users[name].roles]
+        if action == "metrics":
+            return any(held)
+        return any(fnmatchcase(model, pattern) for patterns in held for pattern in patterns)
+
+    def rate(self, name: str) -> tuple[float, float]:
+        """Requests of a user in a second, and at once: the most that one of the roles allows."""
+        held = [self.roles[role] for role in self.users[name].roles] or [Role()]
+        rates = ((role.requests_per_second, role.burst) for role in held)
+        return max((rate, max(burst or rate, 1.0)) for rate, burst in rates)
 
 
 def read_policy(path: Path) -> Policy:
@@ -125,59 +141,18 @@ def read_policy(path: Path) -> Policy:
 
     Raises:
         OptionError: it cannot be read, or holds anything that is not known here.
+        BackendError: pydantic is missing.
     """
+    pydantic = needed("pydantic", "pydantic", "serve")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = json.dumps(tomllib.loads(path.read_text(encoding="utf-8")), default=str)
+        policy: Policy = pydantic.TypeAdapter(Policy).validate_json(data)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        said = first["msg"].replace("Unexpected keyword argument", "there is no such setting")
+        told = (f"policy '{path}'", where, said.removeprefix("Value error, "))
+        raise OptionError(": ".join(filter(None, told))) from None
     except (OSError, ValueError) as error:
         raise OptionError(f"policy '{path}' cannot be read: {error}") from None
-
-    def wrong(what: str) -> OptionError:
-        return OptionError(f"policy '{path}': {what}")
-
-    def table(where: str, value: Any, known: set[str]) -> dict[str, Any]:
-        if not isinstance(value, dict) or not value.keys() <= known:
-            names = ", ".join(sorted(known))
-            raise wrong(f"{where} is a table of {names}")
-        return cast("dict[str, Any]", value)
-
-    def texts(where: str, value: Any) -> tuple[str, ...]:
-        if not isinstance(value, list) or not all(isinstance(x, str) for x in cast("Any", value)):
-            raise wrong(f"{where} is a list of text")
-        return tuple(cast("list[str]", value))
-
-    def number(where: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-            raise wrong(f"{where} is a number above 0")
-        return float(value)
-
-    table("the file", data, {"roles", "users"})
-    for part in ("roles", "users"):
-        if not isinstance(data.get(part, {}), dict):
-            raise wrong(f"'{part}' is a table of tables")
-    roles: dict[str, Role] = {}
-    for name, value in cast("dict[str, Any]", data.get("roles", {})).items():
-        given = table(f"[roles.{name}]", value, _ROLE)
-        models = {a: texts(f"'{a}' of role '{name}'", given[a]) for a in ACTIONS if a in given}
-        rate = number("requests_per_second", given.get("requests_per_second", 100))
-        burst = number("burst", given.get("burst", max(rate, 1.0)))
-        roles[name] = Role(models, given.get("metrics") is True, rate, max(burst, 1.0))
-    users: list[User] = []
-    for name, value in cast("dict[str, Any]", data.get("users", {})).items():
-        given = table(f"[users.{name}]", value, _USER)
-        names = texts(f"'roles' of user '{name}'", given.get("roles", []))
-        if missing := sorted(set(names) - roles.keys()):
-            raise wrong(f"user '{name}' has roles that are not there: {', '.join(missing)}")
-        certificate, token = given.get("certificate"), given.get("token_sha256")
-        if certificate is None and token is None:
-            raise wrong(f"user '{name}' needs a certificate or a token_sha256")
-        if not isinstance(certificate, str | None) or certificate == "":
-            raise wrong(f"'certificate' of user '{name}' is a common name")
-        if token is not None and not (isinstance(token, str) and _SHA256.fullmatch(token)):
-            raise wrong(
-                f"'token_sha256' of user '{name}' is 64 hexadecimal digits, in small letters"
-            )
-        users.append(User(name, tuple(roles[n] for n in names), certificate, token))
-    shown = [(user.certificate, user.token_sha256) for user in users]
-    if len(set(shown)) != len(shown):
-        raise wrong("two users show the same certificate and token")
-    return Policy(tuple(users))
+    return policy

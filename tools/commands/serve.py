@@ -97,12 +97,13 @@ def _check_access(options: Serve) -> None:
         if options.audit is not None or options.deploy:
             raise OptionError("--audit and --deploy go with --policy")
         return
-    policy = read_policy(options.policy)
-    if policy.has_certificates and options.client_ca is None:
+    users = read_policy(options.policy).users.values()
+    if any(user.certificate for user in users) and options.client_ca is None:
         raise OptionError(
             "the policy has users with certificates: give --client-ca, --tls-cert and --tls-key"
         )
-    if policy.has_tokens and not encrypted and options.host not in ("127.0.0.1", "::1"):
+    is_safe = encrypted or options.host in ("127.0.0.1", "::1")
+    if any(user.token_sha256 for user in users) and not is_safe:
         raise OptionError("tokens go over encrypted connections: give --tls-cert and --tls-key")
 
 

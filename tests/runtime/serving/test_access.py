@@ -266,6 +266,19 @@ def test_who_asks_too_often_waits(policy: Path) -> None:
         assert other.status_code == 200
 
 
+def test_who_has_no_role_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    digest = hashlib.sha256(TOKENS["bob"].encode()).hexdigest()
+    path.write_text(f'[users.bob]\ntoken_sha256 = "{digest}"')
+    with (
+        running(Guard(application(models()), read_policy(path))) as port,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", headers=bearer("bob")) as caller,
+    ):
+        codes = statuses(caller)
+        assert (codes.pop("health"), codes.pop("server")) == (200, 200)
+        assert set(codes.values()) == {403}
+
+
 def test_rates_are_those_of_token_buckets() -> None:
     now = 0.0
     buckets = Buckets(lambda: now)
@@ -418,15 +431,17 @@ def test_what_cannot_be_noted_is_not_answered(policy: Path, tmp_path: Path) -> N
     ("text", "match"),
     [
         ("[", "cannot be read"),
-        ("[other]", "is a table of roles, users"),
-        ("[roles.a]\nfly = ['*']", "is a table of burst"),
-        ("[roles.a]\nrun = '*'", "is a list of text"),
+        ("[other]", "other: there is no such setting"),
+        ("[roles.a]\nfly = ['*']", r"roles\.a\.fly: there is no such setting"),
+        ("[roles.a]\nrun = '*'", r"roles\.a\.run: .*valid array"),
         ("[roles.a]\nrequests_per_second = 0", "above 0"),
-        ("[users.a]\nroles = ['b']\ncertificate = 'c'", "not there: b"),
+        ("[users.a]\nroles = ['b']\ncertificate = 'c'", r"not there: \['b'\]"),
         ("[users.a]\nroles = []", "needs a certificate or a token"),
         ("[users.a]\ntoken_sha256 = 'secret'", "64 hexadecimal digits"),
         ("[users.a]\ncertificate = 'c'\n[users.b]\ncertificate = 'c'", "two users"),
-        ("users = 3", "cannot be read|is a table|users"),
+        ("users = 3", "users: Input should be an object"),
+        ("[roles.a]\nmetrics = 'yes'", r"roles\.a\.metrics: .*boolean"),
+        ("[roles.a]\nburst = nan", "'burst' is a number above 0"),
     ],
 )
 def test_policies_that_are_none_are_told(tmp_path: Path, text: str, match: str) -> None:
