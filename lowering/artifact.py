@@ -112,7 +112,7 @@ def write_artifact(
     contents = {names[file]: data for file, data in artifact.files.items()}
     stem = artifact.name if into_folder else path.stem
     if manifest if manifest is not None else artifact.main_file is None:
-        contents[f"{stem}.manifest.json"] = manifest_bytes(artifact)
+        contents[f"{stem}.manifest.json"] = manifest_bytes(artifact.manifest)
     order = sorted(contents, key=lambda name: name != names.get(artifact.main_file or ""))
     for name, data in contents.items():
         _keep_sources(folder / name, data, sources)
@@ -122,9 +122,9 @@ def write_artifact(
         raise OptionError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
-def manifest_bytes(artifact: Artifact) -> bytes:
-    """The manifest as JSON text, sealed, keys sorted: the same artefact gives the same bytes."""
-    text = json.dumps(artifact.manifest, indent=2, sort_keys=True, default=str) + "\n"
+def manifest_bytes(manifest: Mapping[str, object]) -> bytes:
+    """A manifest as JSON text, sealed, keys sorted: the same artefact gives the same bytes."""
+    text = json.dumps(manifest, indent=2, sort_keys=True, default=str) + "\n"
     return sealed("manifest", text.encode())
 
 

@@ -35,7 +35,7 @@ def to_archive(artifact: Artifact) -> bytes:
         OptionError: it is too large for one.
     """
     buffer = io.BytesIO()
-    manifest = {f"{artifact.name}{SUFFIX}": manifest_bytes(artifact)}
+    manifest = {f"{artifact.name}{SUFFIX}": manifest_bytes(artifact.manifest)}
     if len(artifact.files) >= MOST_FILES:
         raise OptionError(f"a package holds less than {MOST_FILES} files")
     try:
@@ -87,39 +87,27 @@ def from_folder(folder: Path) -> Artifact:
     manifests = sorted(folder.glob(f"*{SUFFIX}"))
     if len(manifests) != 1:
         raise IntegrityError(f"'{folder}' has {len(manifests)} files *{SUFFIX}, and needs one")
-    manifest = _manifest(_read(manifests[0], _MOST_MANIFEST), f"'{manifests[0]}'")
+    with opened(manifests[0], _MOST_MANIFEST) as file:
+        manifest = _manifest(file.read(), f"'{manifests[0]}'")
     files = {name: b"" for name in _stated(manifest)}
     _artifact(manifest, files, f"'{folder}'")  # checks the paths
     for name in files:
-        files[name] = _read(folder / name, MOST_BYTES)
-    return _checked({manifests[0].name: manifest_text(manifest), **files}, f"'{folder}'")
+        with opened(folder / name) as file:
+            files[name] = file.read()
+    return _checked({manifests[0].name: manifest_bytes(manifest), **files}, f"'{folder}'")
 
 
-def manifest_text(manifest: Mapping[str, object]) -> bytes:
-    """The bytes of a manifest."""
-    return manifest_bytes(Artifact("manifest", {"-": b""}, manifest))
+def opened(path: Path, most: int = MOST_BYTES) -> io.BufferedReader:
+    """A file of a package, or a package, to be read.
 
-
-def _read(path: Path, most: int) -> bytes:
+    Raises:
+        IntegrityError: it cannot be read, is a device or a pipe, or is too large.
+    """
     try:
         if path.exists() and not path.is_file():
             raise IntegrityError(f"'{path}' is no file")
         if path.stat().st_size > most:
             raise IntegrityError(f"'{path}' is larger than {most} bytes")
-        return path.read_bytes()
-    except OSError as error:
-        raise IntegrityError(f"'{path}': {error.strerror}") from None
-
-
-def open_package_file(path: Path) -> io.BufferedReader:
-    """A package, to be read.
-
-    Raises:
-        IntegrityError: it cannot be read, or is too large.
-    """
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise IntegrityError(f"'{path}' is larger than a package")
         return path.open("rb")
     except OSError as error:
         raise IntegrityError(f"'{path}': {error.strerror}") from None
@@ -134,7 +122,7 @@ def _manifest(content: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise IntegrityError(f"{what} is no manifest") from None
     data.pop("#sha256", None)
-    if manifest_text(data) != content:
+    if manifest_bytes(data) != content:
         raise IntegrityError(f"{what} is not what was written")
     return data
 

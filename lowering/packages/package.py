@@ -7,23 +7,24 @@ the clear. Not here: making one (`building`).
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from ...dialects.registry import parse_module
 from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from ...ir.arrays import Array
 from ...ir.errors import IntegrityError, OptionError
 from ...ir.store import ParameterStore, parse_arrays
-from ...runtime.security.encryption import MAGIC, Key, decrypt, is_encrypted, key_from
-from ..artifact import Artifact, manifest_bytes
+from ...runtime.security.encryption import MAGIC, Key, decrypt, key_from
+from ..artifact import Artifact
 from ..engine import run_artifact
 from ..targets import compile_to_target
 from ..to_pytorch.load import load_module
-from .archive import from_archive, from_folder, open_package_file
+from .archive import from_archive, from_folder, opened
 from .building import FORMAT, PROGRAM, is_name
 
 if TYPE_CHECKING:
@@ -36,11 +37,7 @@ KEY_FILE, PASSPHRASE = "TRITON_KEY_FILE", "TRITON_PASSPHRASE"
 
 @dataclass(frozen=True)
 class Package:
-    """A package that was checked.
-
-    Attributes:
-        artifact: its files and its manifest.
-    """
+    """A package that was checked: its files and its manifest."""
 
     artifact: Artifact
 
@@ -53,11 +50,6 @@ class Package:
     def manifest(self) -> Mapping[str, Any]:
         """What it says of itself."""
         return self.artifact.manifest
-
-    @property
-    def manifest_bytes(self) -> bytes:
-        """The manifest as it stands in a file."""
-        return manifest_bytes(self.artifact)
 
     @property
     def targets(self) -> Mapping[str, Mapping[str, Any]]:
@@ -136,17 +128,16 @@ def load_package(path: str | Path, key: Key | None = None) -> Package:
     path, what = Path(path), f"'{path}'"
     if path.is_dir():
         return _package(from_folder(path), what)
-    with open_package_file(path) as file:
-        if not is_encrypted(file.peek(len(MAGIC))):
-            return read_package(file.read(), what)
-        content = decrypt(file, key or _environment_key(what), what)
-    return _package(from_archive(content, what), what)
+    with opened(path) as file:
+        return read_package(file, what, key)
 
 
-def read_package(content: bytes, what: str, key: Key | None = None) -> Package:
-    """Open the bytes of a package, named `what` in messages; see `load_package`."""
-    if is_encrypted(content):
-        content = decrypt(content, key or _environment_key(what), what)
+def read_package(package: bytes | BinaryIO, what: str, key: Key | None = None) -> Package:
+    """Open a package in a file or in memory, named `what` in messages; see `load_package`."""
+    file = io.BytesIO(package) if isinstance(package, bytes) else package
+    is_secret = file.read(len(MAGIC)) == MAGIC
+    file.seek(0)
+    content = decrypt(file, key or _environment_key(what), what) if is_secret else file.read()
     return _package(from_archive(content, what), what)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, IntegrityError, OptionError
 from ...ir.extras import needed
 from ...ir.seal import check_file
+from ...ir.store import file_sha256
 from .sending import persistently, token_of, without
 
 _API = "https://api.github.com"
@@ -52,7 +54,7 @@ def publish_to_github(
 
     Raises:
         OptionError: no such file, or an asset of other content is in the way.
-        IntegrityError: the file is not what was written.
+        IntegrityError: the file is not what was written, or changes while it is sent.
         BackendError: the token is refused, or GitHub (or what `GITHUB_API_URL` names) cannot be
             reached.
     """
@@ -63,6 +65,7 @@ def publish_to_github(
     if not _REPO.fullmatch(repo) or not _TAG.fullmatch(tag) or ".." in tag:
         raise OptionError(f"expected owner/name and a tag, got '{repo}' and '{tag}'")
     check_file(path)
+    digest = f"sha256:{file_sha256(path)}"
     secret = token_of(token, "GITHUB_TOKEN", "GitHub")
     headers = {
         "Authorization": f"Bearer {secret}",
@@ -75,67 +78,65 @@ def publish_to_github(
         with httpx.Client(headers=headers, timeout=60.0) as client:
             github = _GitHub(client, f"{base}/repos/{repo}")
             return persistently(
-                lambda: github.publish(path, tag, made, replace),
+                lambda: github.publish(path, digest, made, replace),
                 lambda error: isinstance(error, (httpx.TransportError, _Troubled)),
                 attempts,
             )
+    except OptionError:
+        raise
     except (httpx.HTTPError, httpx.InvalidURL, _Troubled, ValueError, KeyError) as error:
-        if isinstance(error, OptionError):
-            raise
         raise BackendError(f"GitHub and '{repo}': {without(secret, error)}") from None
 
 
+@dataclass(frozen=True)
 class _GitHub:
-    """The releases of one repository.
+    """The releases of one repository: a client of httpx with the token, and its address."""
 
-    Args:
-        client: of httpx, with the token.
-        address: of the repository.
-    """
+    client: Any
+    address: str
 
-    def __init__(self, client: Any, address: str) -> None:
-        self._client = client
-        self._address = address
-
-    def publish(self, path: Path, tag: str, made: dict[str, str], replace: bool) -> str:
+    def publish(self, path: Path, digest: str, made: dict[str, str], replace: bool) -> str:
         """See `publish_to_github`; done in part and again, it comes out the same."""
-        release = self._ask("GET", f"{self._address}/releases/tags/{tag}", missing_ok=True)
+        tag = made["tag_name"]
+        release = self._ask("GET", f"{self.address}/releases/tags/{tag}", missing_ok=True)
         if release is None:
-            release = self._ask("POST", f"{self._address}/releases", json=made)
+            release = self._ask("POST", f"{self.address}/releases", json=made)
         for asset in self._assets(release):
             if asset["name"] != path.name:
                 continue
             if asset.get("state") == "uploaded":
-                if asset.get("digest") == f"sha256:{_sha256(path)}":
+                if asset.get("digest") == digest:
                     return str(asset["browser_download_url"])
                 if not replace:
                     raise OptionError(
                         f"release '{tag}' has another '{path.name}' already; "
                         "choose another tag, or replace it"
                     )
-            self._ask("DELETE", f"{self._address}/releases/assets/{int(asset['id'])}")
-        place = str(release["upload_url"]).split("{")[0]
-        asset = self._ask(
-            "POST",
-            place,
-            params={"name": path.name},
-            content=_chunks(path),
-            headers={
-                "Content-Type": "application/octet-stream",
-                "Content-Length": str(path.stat().st_size),
-            },
-        )
+            self._ask("DELETE", f"{self.address}/releases/assets/{int(asset['id'])}")
+        headers = {"Content-Length": str(path.stat().st_size)}
+        headers["Content-Type"] = "application/octet-stream"
+        with path.open("rb") as file:
+            asset = self._ask(
+                "POST",
+                str(release["upload_url"]).split("{")[0],
+                params={"name": path.name},
+                content=iter(partial(file.read, _CHUNK), b""),
+                headers=headers,
+            )
+        if asset.get("digest") not in (None, digest):
+            self._ask("DELETE", f"{self.address}/releases/assets/{int(asset['id'])}")
+            raise IntegrityError(f"'{path}' was changed while it was sent; publish it again")
         return str(asset["browser_download_url"])
 
     def _assets(self, release: Any) -> Generator[Any]:
         page = 1
-        address = f"{self._address}/releases/{int(release['id'])}/assets"
+        address = f"{self.address}/releases/{int(release['id'])}/assets"
         while found := self._ask("GET", address, params={"per_page": 100, "page": page}):
             yield from found
             page += 1
 
     def _ask(self, method: str, address: str, *, missing_ok: bool = False, **more: Any) -> Any:
-        response = self._client.request(method, address, **more)
+        response = self.client.request(method, address, **more)
         status = response.status_code
         if status in (401, 403):
             raise BackendError(
@@ -145,17 +146,6 @@ class _GitHub:
             return None
         if status >= 500 or status == 429:
             raise _Troubled(f"status {status}")
-        if status >= 400:
+        if status >= 300:
             raise BackendError(f"{method} {address}: status {status}: {response.text[:300]}")
         return response.json() if response.content else None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _chunks(path: Path) -> Generator[bytes]:
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk

@@ -7,12 +7,14 @@ again; what is loaded was checked and is compiled here. No pickle, no code of th
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import BackendError, TritonError
+from ...ir.errors import BackendError
 from ...ir.extras import needed
+from ..artifact import manifest_bytes
 from ..models import ExampleInputs, Model
 from ..packages.archive import SUFFIX
 from ..packages.building import build_package
@@ -61,7 +63,7 @@ def push_to_hub(
         BackendError: the token is refused, or the Hub cannot be reached.
         TritonError: the model cannot be packaged.
     """
-    library = _library()
+    library = needed("huggingface_hub", "huggingface_hub", "hub")
     secret = token_of(token, "HF_TOKEN", "the Hugging Face Hub")
     if isinstance(model, str | Path) and Path(model).suffix == ".tpk":
         model = load_package(model)
@@ -75,18 +77,23 @@ def push_to_hub(
             license=license,
         )
         model = Package(built)
-    package = model
-    card = model_card(package, repo_id, tags)
-    try:
-        return persistently(
-            lambda: _push(library, package, card, repo_id, commit_message, private, secret),
-            _passes,
-            attempts,
-        )
-    except TritonError:
-        raise
-    except Exception as error:  # of the library and of those below it
-        raise BackendError(_told(error, repo_id, secret)) from None
+    contents = {
+        **model.artifact.files,
+        f"{model.name}{SUFFIX}": manifest_bytes(model.manifest),
+        "README.md": model_card(model, repo_id, tags).encode(),
+    }
+
+    def push() -> str:
+        api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret)
+        api.create_repo(repo_id, private=private, exist_ok=True)
+        there = [name for name in api.list_repo_files(repo_id) if "/" not in name]
+        stale = [name for name in there if name.endswith(SUFFIX) and name not in contents]
+        added = [library.CommitOperationAdd(name, data) for name, data in contents.items()]
+        removed = [library.CommitOperationDelete(name) for name in stale]
+        done = api.create_commit(repo_id, [*added, *removed], commit_message=commit_message)
+        return str(done.commit_url)
+
+    return _asked(push, repo_id, secret, attempts)
 
 
 def load_from_hub(
@@ -104,51 +111,26 @@ def load_from_hub(
         BackendError: there is no such repository for this token, or the Hub cannot be reached.
         IntegrityError: what is there is not what was pushed.
     """
-    return load_package(download(repo_id, revision, token, attempts=attempts)).torch_module()
-
-
-def download(
-    repo_id: str, revision: str = "main", token: str | None = None, *, attempts: int = 5
-) -> Path:
-    """The folder of a package of the Hub, in the library's cache; see `load_from_hub`."""
-    library = _library()
+    library = needed("huggingface_hub", "huggingface_hub", "hub")
     given = token or os.environ.get("HF_TOKEN")
-    secret = token_of(given, "HF_TOKEN", "the Hugging Face Hub") if given else None
+    secret = token_of(given, "HF_TOKEN", "the Hugging Face Hub") if given else ""
+    api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
+    download = partial(api.snapshot_download, repo_id, revision=revision)
+    return load_package(_asked(download, repo_id, secret, attempts)).torch_module()
+
+
+def _asked(action: Callable[[], str], repo_id: str, secret: str, attempts: int) -> str:
+    """What an action gives that asks the Hub; where it fails, why, without the token."""
     try:
-        api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
-        return Path(
-            persistently(
-                lambda: api.snapshot_download(repo_id, revision=revision), _passes, attempts
-            )
-        )
+        return persistently(action, _passes, attempts)
     except Exception as error:  # of the library and of those below it
-        raise BackendError(_told(error, repo_id, secret or "\0")) from None
-
-
-def _library() -> Any:
-    return needed("huggingface_hub", "huggingface_hub", "hub")
-
-
-def _push(
-    library: Any, package: Package, card: str, repo_id: str, message: str, private: bool, token: str
-) -> str:
-    api = library.HfApi(os.environ.get("HF_ENDPOINT"), token)
-    api.create_repo(repo_id, private=private, exist_ok=True)
-    manifest = f"{package.name}{SUFFIX}"
-    stale = [
-        name
-        for name in api.list_repo_files(repo_id)
-        if name.endswith(SUFFIX) and "/" not in name and name != manifest
-    ]
-    contents = {
-        **package.artifact.files,
-        manifest: package.manifest_bytes,
-        "README.md": card.encode(),
-    }
-    added = [library.CommitOperationAdd(name, data) for name, data in contents.items()]
-    removed = [library.CommitOperationDelete(name) for name in stale]
-    done = api.create_commit(repo_id, [*added, *removed], commit_message=message)
-    return str(done.commit_url)
+        said = f"the Hub and '{repo_id}': {without(secret, _causes(error)[-1])}"
+        status = _status(error)
+        if status in (401, 403):
+            said = f"the Hub refuses the token for '{repo_id}' (status {status}); see HF_TOKEN"
+        elif status == 404:
+            said = f"the Hub has no '{repo_id}', or not for this token"
+        raise BackendError(said) from None
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
@@ -158,11 +140,8 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 def _status(error: BaseException) -> int | None:
     """The status that an answer had."""
-    for cause in _causes(error):
-        response: Any = getattr(cause, "response", None)
-        if response is not None:
-            return response.status_code
-    return None
+    responses: list[Any] = [getattr(cause, "response", None) for cause in _causes(error)]
+    return next((each.status_code for each in responses if each is not None), None)
 
 
 def _passes(error: Exception) -> bool:
@@ -172,12 +151,3 @@ def _passes(error: Exception) -> bool:
         return status >= 500 or status == 429
     kinds = [kind for cause in _causes(error) for kind in type(cause).__mro__]
     return any(issubclass(kind, OSError) or "httpx" in kind.__module__ for kind in kinds)
-
-
-def _told(error: Exception, repo_id: str, secret: str) -> str:
-    status = _status(error)
-    if status in (401, 403):
-        return f"the Hub refuses the token for '{repo_id}' (status {status}); see HF_TOKEN"
-    if status == 404:
-        return f"the Hub has no '{repo_id}', or not for this token"
-    return f"the Hub and '{repo_id}': {without(secret, _causes(error)[-1])}"

@@ -28,7 +28,7 @@ def token_of(token: str | None, variable: str, service: str) -> str:
 
 def without(secret: str, error: BaseException) -> str:
     """What an error says, without the secret."""
-    return first_line(error).replace(secret, "***")
+    return first_line(error).replace(secret or "\0", "***")
 
 
 def persistently(

@@ -72,11 +72,6 @@ def key_from(file: Path | None, passphrase: str | None = None) -> Key:
     return Key(content)
 
 
-def is_encrypted(start: bytes) -> bool:
-    """Whether a file that starts so is an encrypted one."""
-    return start.startswith(MAGIC)
-
-
 def encrypt(content: bytes, key: Key) -> bytes:
     """A file encrypted; each call gives other bytes.
 
@@ -96,7 +91,7 @@ def encrypt(content: bytes, key: Key) -> bytes:
     for index, start in enumerate(range(0, max(len(content), 1), BLOCK)):
         block = content[start : start + BLOCK]
         is_last = start + BLOCK >= len(content)
-        parts.append(cipher.encrypt(_nonce(index), block, _bound(lines, index, is_last)))
+        parts.append(cipher.encrypt(*_place(lines, index, block, is_last)))
     return b"".join(parts)
 
 
@@ -113,10 +108,7 @@ def decrypt(content: bytes | BinaryIO, key: Key, what: str) -> bytes:
         BackendError: the package `cryptography` is missing.
     """
     file = io.BytesIO(content) if isinstance(content, bytes) else content
-    plain = bytearray()
-    for block in blocks(file, key, what):
-        plain += block
-    return bytes(plain)
+    return b"".join(blocks(file, key, what))
 
 
 def blocks(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
@@ -136,7 +128,7 @@ def blocks(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
     while True:
         following = file.read(size + _TAG)
         try:
-            yield cipher.decrypt(_nonce(index), block, _bound(lines, index, not following))
+            yield cipher.decrypt(*_place(lines, index, block, not following))
         except Exception:  # InvalidTag, and ValueError of what is too short for one
             raise IntegrityError(f"{what} is not what was encrypted, at block {index}") from None
         if not following:
@@ -174,13 +166,9 @@ def _wrapping_key(key: Key, how: dict[str, Any]) -> bytes:
     return hashlib.scrypt(key.secret, salt=salt, n=n, r=r, p=p, maxmem=most, dklen=32)
 
 
-def _nonce(index: int) -> bytes:
-    return index.to_bytes(12, "big")
-
-
-def _bound(lines: bytes, index: int, is_last: bool) -> bytes:
-    """What a block is bound to."""
-    return index.to_bytes(8, "big") + bytes([is_last]) + lines
+def _place(lines: bytes, index: int, block: bytes, is_last: bool) -> tuple[bytes, bytes, bytes]:
+    """The nonce of a block, the block, and what it is bound to."""
+    return index.to_bytes(12, "big"), block, index.to_bytes(8, "big") + bytes([is_last]) + lines
 
 
 def _library() -> tuple[Any, Any]:

@@ -122,9 +122,10 @@ class Policy:
                 found = name
         return found
 
-    def may(self, name: str, action: str, model: str = "") -> bool:
+    def may(self, name: str | None, action: str, model: str = "") -> bool:
         """Whether a role of a user allows an action on a model, or to read `metrics`."""
-        held = [getattr(self.roles[role], action, ()) for role in self.users[name].roles]
+        roles = () if name is None else self.users[name].roles
+        held = [getattr(self.roles[role], action, ()) for role in roles]
         if action == "metrics":
             return any(held)
         return any(fnmatchcase(model, pattern) for patterns in held for pattern in patterns)

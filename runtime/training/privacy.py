@@ -1,8 +1,8 @@
 """Differentially private training: each row's gradient clipped, noise added, ε accounted for.
 
-The method is DP-SGD (Abadi et al. 2016, "Deep learning with differential privacy"). Clipping, noise
-and accounting are those of Opacus; what is here gives it the gradient of each row, for any module
-and for whole spiking runs, whose layers see time before rows and so have no place in its hooks. Not
+The method is DP-SGD (Abadi et al. 2016, "Deep learning with differential privacy"). Clipping and
+accounting are those of Opacus; what is here gives it the gradient of each row, for any module and
+for whole spiking runs, whose layers see time before rows and so have no place in its hooks. Not
 here: drawing the rows (`data`), taking steps (`run`).
 """
 
@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 import secrets
 import warnings
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...ir.errors import OptionError
 from ...ir.extras import needed
@@ -96,16 +95,16 @@ class PrivateRun:
         self.noise = privacy.noise
         if self.noise is None:
             library = needed("opacus.accountants.utils", "Opacus", "privacy")
-            with _bounds_may_be_loose():
-                self.noise = float(
-                    library.get_noise_multiplier(
-                        target_epsilon=privacy.epsilon,
-                        target_delta=privacy.delta,
-                        sample_rate=self.rate,
-                        steps=epochs * len(batches),
-                        accountant=privacy.accountant,
-                    )
+            # Opacus tells of each bound that could be tighter, of those that it starts from, too.
+            with warnings.catch_warnings(action="ignore"):
+                noise = library.get_noise_multiplier(
+                    target_epsilon=privacy.epsilon,
+                    target_delta=privacy.delta,
+                    sample_rate=self.rate,
+                    steps=epochs * len(batches),
+                    accountant=privacy.accountant,
                 )
+            self.noise = float(noise)
         self._accountant = accountants.create_accountant(privacy.accountant)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -140,7 +139,7 @@ class PrivateRun:
     def epsilon(self, steps: int) -> float:
         """ε that so many steps have spent, at the δ of the settings."""
         self._accountant.history = [(self.noise, self.rate, steps)]
-        with _bounds_may_be_loose():
+        with warnings.catch_warnings(action="ignore"):  # see above
             return float(self._accountant.get_epsilon(delta=self.privacy.delta))
 
     def differentiate(
@@ -165,18 +164,17 @@ class PrivateRun:
         trains, spiking = x, self._engine.spiking
         if spiking is not None:
             trains, spiking = spiking.recorded(x, seed, batch.first)
-        objective, whole = self._engine.objective, _Callable(module)
+        objective, transforms = self._engine.objective, torch.func
 
         def loss_of(
             values: dict[str, Tensor], train: Tensor, x: Tensor, y: Tensor
         ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-            whole.values = values
+            whole: Any = partial(transforms.functional_call, module, values)
             rows = train[None]
             outputs = whole(rows) if spiking is None else spiking(whole, rows, seed)
             loss = objective.training_loss(outputs, x[None], y[None])
             return loss, (loss, outputs[0])
 
-        transforms: Any = torch.func
         of_row = transforms.grad(loss_of, has_aux=True)
         of_rows = transforms.vmap(of_row, in_dims=(None, 0, 0, 0), randomness="different")
         values = {name: parameter.detach() for name, parameter in learned.items()}
@@ -185,27 +183,6 @@ class PrivateRun:
         for name, parameter in learned.items():
             vars(parameter)["grad_sample"] = gradients[name]
         return losses.mean(), outputs
-
-
-class _Callable(nn.Module):
-    """A module called with other values for its parameters; it is no part of this one."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self._called = (module,)
-        self.values: dict[str, Tensor] = {}
-
-    def forward(self, *inputs: Any) -> Any:
-        call: Any = torch.func.functional_call
-        return call(self._called[0], self.values, inputs)
-
-
-@contextmanager
-def _bounds_may_be_loose() -> Generator[None]:
-    """Opacus tells of each bound that could be tighter, of those too that it only starts from."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Optimal order is the")
-        yield
 
 
 def _check(privacy: Privacy, engine: Engine, batches: Batches) -> None:

@@ -90,6 +90,19 @@ def test_a_server_with_trouble_is_asked_again(github: GitHub, file: Path) -> Non
         publish_to_github(file, "o/r", "v2", attempts=3)
 
 
+def test_a_file_that_changes_meanwhile_is_not_left_there(github: GitHub, file: Path) -> None:
+    answers = [502, 0]
+
+    def change(_: object) -> int:
+        file.write_bytes(b"another")
+        return answers.pop(0)
+
+    github.on_upload = change
+    with pytest.raises(IntegrityError, match="changed while it was sent"):
+        publish_to_github(file, "o/r", "v1")
+    assert not github.assets
+
+
 def test_refusals_say_what_to_do_and_never_the_token(
     github: GitHub, file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
