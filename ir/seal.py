@@ -76,7 +76,7 @@ def sealed(suffix: str, content: bytes) -> bytes:
         return content
     empty = frame.whole(b"0" * _DIGITS)
     if suffix == ".safetensors":
-        content = _with_metadata(content, empty)
+        content = _with_metadata(content)
     elif suffix == "manifest":
         content = empty + content.removeprefix(b"{\n")
     else:
@@ -85,18 +85,14 @@ def sealed(suffix: str, content: bytes) -> bytes:
     return content[:at] + _digest(content, at) + content[at + _DIGITS :]
 
 
-def _with_metadata(content: bytes, empty: bytes) -> bytes:
-    """A safetensors file whose header starts with `empty`."""
+def _with_metadata(content: bytes) -> bytes:
+    """A safetensors file whose header starts with an empty frame."""
     end = 8 + int.from_bytes(content[:8], "little")
-    header = content[8:end].rstrip()
-    opened = b'{"__metadata__":{'
-    if header.startswith(opened):
-        rest = header.removeprefix(opened)
-        header = empty + (rest if rest.startswith(b"}") else b"," + rest)
-    else:
-        header = empty + b"}" + (b"," if header != b"{}" else b"") + header[1:]
+    entries = json.loads(content[8:end])
+    metadata = {_KEY.decode(): "0" * _DIGITS, **entries.pop("__metadata__", {})}
+    entries = {"__metadata__": metadata, **entries}
+    header = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     header += b" " * (-len(header) % 8)
-    json.loads(header)
     return len(header).to_bytes(8, "little") + header + content[end:]
 
 

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,19 +125,11 @@ class PrometheusTracker(Tracker):
         self._library: Any = needed("prometheus_client", "prometheus-client", "operations")
         folder.mkdir(parents=True, exist_ok=True)
         self._file, self._registry = folder / "training.prom", self._library.CollectorRegistry()
-        gauge: Any = self._library.Gauge
-        self._numbers: Any = gauge(
-            "triton_training", "The last number of a run", ["name"], registry=self._registry
-        )
-        self._steps: Any = gauge(
-            "triton_training_steps", "Steps that are over", registry=self._registry
-        )
-        self._time: Any = gauge(
-            "triton_training_time_seconds", "When they were, since 1970", registry=self._registry
-        )
-        self._ends: Any = gauge(
-            "triton_training_running", "1 until the run ends", registry=self._registry
-        )
+        gauge: Any = partial(self._library.Gauge, registry=self._registry)
+        self._numbers = gauge("triton_training", "The last number of a run", ["name"])
+        self._steps = gauge("triton_training_steps", "Steps that are over")
+        self._time = gauge("triton_training_time_seconds", "When they were, since 1970")
+        self._ends = gauge("triton_training_running", "1 until the run ends")
         self._ends.set(1)
 
     def log(self, record: Mapping[str, float], step: int) -> None:
@@ -145,14 +138,11 @@ class PrometheusTracker(Tracker):
             self._numbers.labels(name).set(value)
         self._steps.set(step)
         self._time.set_to_current_time()
-        self._write()
+        self._library.write_to_textfile(str(self._file), self._registry)
 
     def close(self) -> None:
         """Write that the run has ended."""
         self._ends.set(0)
-        self._write()
-
-    def _write(self) -> None:
         self._library.write_to_textfile(str(self._file), self._registry)
 
 
