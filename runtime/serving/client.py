@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, OptionError
 from ...ir.extras import needed
-from .protocol import DATATYPES, HEADER, NAMES
+from .protocol import HEADER, NAMES, read_tensor, write_tensor
 
-_AGAIN = frozenset((429, 499, 500, 502, 503, 504))
-"""The states that another try, or another server, may not have."""
+_NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
+"""What an answer leads to that was cut off, or is another's."""
+_AGAIN = frozenset((0, 200, 429, 499, 500, 502, 503, 504))
+"""What another try, or another server, may not have: no answer, one cut off, or trouble."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class Client:
                 if (left := end - time.monotonic()) <= 0:
                     break
                 server = self.servers[self._next % len(self.servers)]
+                status = 0
                 try:
                     response = self._client.post(
                         f"{server}/v2/models/{model}/infer",
@@ -102,19 +103,17 @@ class Client:
                         headers=headers,
                         timeout=min(left, self.retries.timeout),
                     )
-                    if response.status_code == 200:
+                    status = response.status_code
+                    if status == 200:
                         return _results(response)
-                    problem = f"{server}: {response.status_code} {_said(response)}"
-                    is_final = response.status_code not in _AGAIN
-                except (self._httpx.HTTPError, ValueError, KeyError) as error:
+                    problem = f"{server}: {status} {_said(response)}"
+                except (self._httpx.HTTPError, *_NONSENSE) as error:
                     problem = f"{server}: {str(error) or type(error).__name__}"
-                    is_final = False
-                if is_final:
+                if status not in _AGAIN:
                     raise OptionError(problem)
                 self._next += 1
-            left = end - time.monotonic()
             wait = random.uniform(0, pause)
-            if wait >= left:
+            if wait >= end - time.monotonic():
                 deadline = self.retries.deadline
                 raise BackendError(f"no answer of '{model}' in {deadline:g} s; {problem}")
             time.sleep(wait)
@@ -122,35 +121,22 @@ class Client:
 
 
 def _request(inputs: Mapping[str, Array]) -> tuple[bytes, dict[str, str]]:
-    tensors: list[dict[str, Any]] = []
-    parts: list[bytes] = []
+    blobs: list[bytes] = []
     for name, array in inputs.items():
         if array.dtype not in NAMES:
             raise OptionError(f"input '{name}': no request holds {array.dtype}")
-        data = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<")).tobytes()
-        size = {"binary_data_size": len(data)}
-        tensors.append(
-            {"name": name, "shape": [*array.shape], "datatype": NAMES[array.dtype],
-             "parameters": size}
-        )  # fmt: skip
-        parts.append(data)
+    tensors = [write_tensor(name, array, blobs) for name, array in inputs.items()]
     text = json.dumps({"inputs": tensors, "parameters": {"binary_data_output": True}}).encode()
-    return b"".join([text, *parts]), {HEADER: str(len(text))}
+    return b"".join([text, *blobs]), {HEADER: str(len(text))}
 
 
 def _results(response: Any) -> dict[str, Array]:
-    """The results of an answer; ValueError and KeyError for one that was cut off."""
+    """The results of an answer; one of `_NONSENSE` for what is none."""
     content, header = response.content, response.headers.get(HEADER)
     length = len(content) if header is None else int(header)
-    results: dict[str, Array] = {}
+    rest, results = content[length:], dict[str, Array]()
     for entry in json.loads(content[:length])["outputs"]:
-        dtype = DATATYPES[entry["datatype"]]
-        if (size := entry.get("parameters", {}).get("binary_data_size")) is None:
-            values = np.array(entry["data"], dtype)
-        else:
-            values = np.frombuffer(content[length : length + size], dtype.newbyteorder("<"))
-            length += size
-        results[entry["name"]] = values.reshape(entry["shape"]).astype(dtype, copy=False)
+        name, results[name], rest = read_tensor(entry, rest)
     return results
 
 

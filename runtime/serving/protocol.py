@@ -57,7 +57,7 @@ class Request:
         given: dict[str, Array] = {}
         rest = body[end:]
         for entry in _list(fields.get("inputs"), "inputs"):
-            name, array, rest = _tensor(_object(entry, "an input"), rest)
+            name, array, rest = read_tensor(_object(entry, "an input"), rest)
             if name in given:
                 raise OptionError(f"input '{name}' is given twice")
             given[name] = array
@@ -113,8 +113,12 @@ def _outputs(listed: Any, binary: bool, signature: Signature) -> dict[str, bool]
     return asked or dict.fromkeys(names, binary)
 
 
-def _tensor(entry: Mapping[str, Any], rest: bytes) -> tuple[str, Array, bytes]:
-    """The name and values of an input, and the binary tensors behind it."""
+def read_tensor(entry: Mapping[str, Any], rest: bytes) -> tuple[str, Array, bytes]:
+    """The name and values of an input or output, and the binary tensors behind it.
+
+    Raises:
+        OptionError: it is none.
+    """
     name, shape, datatype = (entry.get(key) for key in ("name", "shape", "datatype"))
     if not isinstance(name, str):
         raise OptionError("an input has no name")
@@ -160,20 +164,21 @@ def answer(
     blobs: list[bytes] = []
     named = {port.name: x for port, x in zip(signature.outputs, results, strict=True)}
     for name, binary in request.outputs.items():
-        array = named[name]
-        datatype = NAMES[array.dtype]
-        facts: dict[str, Any] = {"name": name, "shape": [*array.shape], "datatype": datatype}
-        if binary:
-            blobs.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-            facts["parameters"] = {"binary_data_size": len(blobs[-1])}
-        else:
-            facts["data"] = array.ravel().tolist()
-        outputs.append(facts)
+        outputs.append(write_tensor(name, named[name], blobs if binary else None))
     fields: dict[str, Any] = {"model_name": model, "outputs": outputs}
     if request.id is not None:
         fields["id"] = request.id
     text = json.dumps(fields).encode()
     return b"".join((text, *blobs)), len(text) if blobs else None
+
+
+def write_tensor(name: str, array: Array, blobs: list[bytes] | None) -> dict[str, Any]:
+    """An input or output: its values among `blobs`, or in what is given where there are none."""
+    facts: dict[str, Any] = {"name": name, "shape": [*array.shape], "datatype": NAMES[array.dtype]}
+    if blobs is None:
+        return {**facts, "data": array.ravel().tolist()}
+    blobs.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+    return {**facts, "parameters": {"binary_data_size": len(blobs[-1])}}
 
 
 def describe(model: str, platform: str, signature: Signature) -> dict[str, Any]:
