@@ -25,6 +25,7 @@ BLOCK = 1 << 20
 """Bytes of a block, but for the last one."""
 
 _TAG = 16
+_PARTS = ("keywrap", "ciphers.aead")
 _SCRYPT = {"n": 1 << 15, "r": 8, "p": 1}
 _MOST_SCRYPT = 1 << 28
 """The most bytes that the key of a file from whoever may take to compute."""
@@ -32,12 +33,7 @@ _MOST_SCRYPT = 1 << 28
 
 @dataclass(frozen=True, repr=False)
 class Key:
-    """What opens files; it is never shown.
-
-    Attributes:
-        secret: 32 bytes, or a passphrase.
-        is_passphrase: which of the two.
-    """
+    """What opens files: 32 bytes, or a passphrase. It is never shown."""
 
     secret: bytes
     is_passphrase: bool = False
@@ -141,14 +137,14 @@ def _header(lines: bytes, what: str) -> tuple[dict[str, Any], int]:
     start = lines.removeprefix(MAGIC)
     try:
         header: Any = json.loads(start)
-        how, size = header["key"], header["block"]
-        is_known = header["cipher"] == "AES-256-GCM" and 0 < int(size) <= 1 << 26
-        is_known &= isinstance(how["wrapped"], str) and how["method"] in ("key", "scrypt")
+        how, size = header["key"], int(header["block"])
+        is_known = header["cipher"] == "AES-256-GCM" and how["method"] in ("key", "scrypt")
+        is_known &= 0 < size <= 1 << 26 and start != lines and start.endswith(b"\n")
+        if not is_known or not isinstance(how["wrapped"], str):
+            raise ValueError
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError):
-        is_known, how, size = False, dict[str, Any](), 0
-    if not is_known or start == lines or not start.endswith(b"\n"):
-        raise IntegrityError(f"{what} is no encrypted file of a form that is known here")
-    return how, int(size)
+        raise IntegrityError(f"{what} is no encrypted file of a form that is known here") from None
+    return how, size
 
 
 def _wrapping_key(key: Key, how: dict[str, Any]) -> bytes:
@@ -171,10 +167,7 @@ def _place(lines: bytes, index: int, block: bytes, is_last: bool) -> tuple[bytes
     return index.to_bytes(12, "big"), block, index.to_bytes(8, "big") + bytes([is_last]) + lines
 
 
-def _library() -> tuple[Any, Any]:
+def _library() -> list[Any]:
     """Key wrapping, and ciphers with tags."""
-    keywrap, aead = (
-        needed(f"cryptography.hazmat.primitives.{part}", "cryptography", "secure")
-        for part in ("keywrap", "ciphers.aead")
-    )
-    return keywrap, aead
+    start = "cryptography.hazmat.primitives"
+    return [needed(f"{start}.{part}", "cryptography", "secure") for part in _PARTS]

@@ -17,13 +17,7 @@ REST, LONGEST_REST = 0.5, 60.0
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model that can run.
-
-    Attributes:
-        run: the model.
-        signature: of it.
-        platform: what runs it.
-    """
+    """A model that can run: as a function, with its signature, and the name of what runs it."""
 
     run: Run
     signature: Signature

@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 from ...ir.errors import OptionError, TritonError
@@ -84,7 +83,7 @@ def application(
     )
 
     async def load(model: Served) -> None:
-        model.on_failure = partial(_count, failures, model.name)
+        model.on_failure = lambda platform: failures.labels(model.name, platform).inc()
         await model.load(limits, batches.labels(model.name).observe)
 
     @asynccontextmanager
@@ -158,16 +157,19 @@ def application(
         return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
 
     async def body_of(request: fastapi.Request, what: str = "request") -> bytes:
+        parts, total = list[bytes](), 0
         try:
             async with asyncio.timeout(PATIENCE):
-                return await _body(request)
+                async for part in request.stream():
+                    parts.append(part)
+                    if (total := total + len(part)) > MOST_BYTES:
+                        said = f"the {what} is longer than {MOST_BYTES} bytes"
+                        raise fastapi.HTTPException(413, said)
         except TimeoutError:
             raise fastapi.HTTPException(408, f"the {what} took too long to come") from None
-        except _TooLong:
-            said = f"the {what} is longer than {MOST_BYTES} bytes"
-            raise fastapi.HTTPException(413, said) from None
         except ClientDisconnect:
             raise fastapi.HTTPException(499, "the client has gone") from None
+        return b"".join(parts)
 
     async def plain_body_of(request: fastapi.Request) -> bytes:
         if (coding := request.headers.get("content-encoding", "identity")) != "identity":
@@ -254,27 +256,7 @@ def application(
     return app
 
 
-def _count(counter: Any, *labels: str) -> None:
-    counter.labels(*labels).inc()
-
-
-class _TooLong(Exception):
-    """A body beyond `MOST_BYTES`."""
-
-
 def _length(text: str) -> int:
     if not text.isdecimal():
         raise OptionError(f"{HEADER} is no length: {text!r}")
     return int(text)
-
-
-async def _body(request: Any) -> bytes:
-    """The body, as long as it may be."""
-    parts: list[bytes] = []
-    total = 0
-    async for part in request.stream():
-        total += len(part)
-        if total > MOST_BYTES:
-            raise _TooLong
-        parts.append(part)
-    return b"".join(parts)

@@ -48,20 +48,27 @@ async def _keep(command: Sequence[str], stop: asyncio.Event, told: Callable[[str
     starts = 0
     while not stop.is_set():
         began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(*command)
-        ended, stopped = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
-        await asyncio.wait([ended, stopped], return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
+        try:
+            process = await asyncio.create_subprocess_exec(*command)
+        except OSError as error:  # the system may have what it takes again
+            said = f"'{command[0]}' does not start: {error.strerror}"
+        else:
+            ender = asyncio.create_task(_end(process, stop))
+            said = f"process {process.pid} ended with {await process.wait()}"
+            ender.cancel()
         if stop.is_set():
-            with contextlib.suppress(ProcessLookupError):
-                process.terminate()
-            await asyncio.wait([ended], timeout=PATIENCE)
-            if not ended.done():
-                process.kill()
-            await ended
             return
         starts = 0 if time.monotonic() - began > STEADY else starts + 1
-        pause = pause_before(starts - 1 if starts else 0)
-        told(f"process {process.pid} ended with {ended.result()}; again in {pause:.1f} s")
+        pause = pause_before(max(starts - 1, 0))
+        told(f"{said}; again in {pause:.1f} s")
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)
+
+
+async def _end(process: asyncio.subprocess.Process, stop: asyncio.Event) -> None:
+    """End a process when it is time to, if it must be by force."""
+    await stop.wait()
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+        await asyncio.sleep(PATIENCE)
+        process.kill()

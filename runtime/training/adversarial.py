@@ -49,15 +49,20 @@ class Attack:
     def examples(self, forward: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
         """`x` [N, …] changed so that `forward` answers wrongly; it gives logits [N, classes].
 
+        To train on them (Madry et al. 2018), ask with the network in evaluation; its gradients stay
+        as they are.
+
         Raises:
             OptionError: inputs that are not from 0 to 1.
         """
-        if x.numel() and not bool(((x >= 0) & (x <= 1)).all()):
+        if not len(x):
+            return x
+        if not bool(((x >= 0) & (x <= 1)).all()):
             raise OptionError("attacks change inputs from 0 to 1; scale the data first")
         library = needed("torchattacks", "torchattacks", "privacy")
         attack: Any = getattr(library, self.name)(_Logits(forward, x), **self.options)
         with torch.enable_grad():
-            return attack(x, y).detach()
+            return attack(x, y.to(torch.int64)).detach()
 
     def __str__(self) -> str:
         said = ", ".join(f"{name}={value:.4g}" for name, value in self.options.items())
@@ -136,21 +141,3 @@ def robustness(
 
     with evaluating(module), seeded(seed, 0, x.device):
         return RobustnessReport(len(x), right(None), {str(each): right(each) for each in attacks})
-
-
-def attacked(
-    module: nn.Module, attack: Attack, forward: Callable[[Tensor], Tensor], x: Tensor, y: Tensor
-) -> Tensor:
-    """A batch to train on (Madry et al. 2018): the worst that the attack finds for the network.
-
-    Args:
-        module: in evaluation meanwhile; its gradients stay as they are.
-        attack: which.
-        forward: logits [N, classes] of inputs.
-        x: inputs [N, …] from 0 to 1.
-        y: classes [N].
-    """
-    if not len(x):
-        return x
-    with evaluating(module):
-        return attack.examples(forward, x, y.to(torch.int64))

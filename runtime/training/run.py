@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,12 +16,13 @@ from torch import Tensor
 from ...ir.errors import OptionError, ParameterError
 from ..compression import sparsity_at
 from ..pruning import count_gradients, set_masks
-from .adversarial import Attack, attacked
+from .adversarial import Attack
 from .checkpoint import load_tree, save_tree
 from .config import TrainingConfig
 from .data import Batch, Batches
 from .engine import Engine, Sums, added
 from .global_batch_norm import GlobalBatchNorm, has_batch_norm
+from .objectives import evaluating
 from .optimizers import clip_gradients
 from .privacy import PrivateRun
 from .random_state import get_random_state
@@ -151,13 +153,9 @@ class TrainingRun:
             return sums
         x, y = engine.moved(batch)
         if self._adversary is not None:
-            x = attacked(
-                engine.module,
-                self._adversary,
-                lambda rows: engine.forward(rows, seed, batch.first),
-                x,
-                y,
-            )
+            forward = partial(engine.forward, seed=seed, first=batch.first)
+            with evaluating(engine.module):
+                x = self._adversary.examples(forward, x, y)
         engine.objective.begin()
         normalise: AbstractContextManager[object] = (
             GlobalBatchNorm(engine.processes) if self._is_global else nullcontext()

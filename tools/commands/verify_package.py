@@ -8,7 +8,7 @@ from ...ir.errors import IntegrityError, OptionError
 from ...ir.seal import check_file
 from ...lowering.packages.archive import from_folder
 from ...lowering.packages.package import load_package
-from ...runtime.security.encryption import key_from
+from ...runtime.security.encryption import Key, key_from
 from ...runtime.security.signing import verify_signature
 from ..console import print_json, show, table
 from .options.packages import VerifyPackage
@@ -33,16 +33,7 @@ def verify_package(options: VerifyPackage) -> None:
             authorities=options.authority or (),
         )
     key = None if options.key is None else key_from(options.key)
-    rows: list[tuple[str, str]] = []
-    for file in options.files:
-        if file.is_dir():
-            count = len(from_folder(file).files)
-            rows.append((str(file), f"{count} files are as its manifest says"))
-        elif file.suffix == ".tpk":
-            count = len(load_package(file, key).artifact.files)
-            rows.append((str(file), f"{count} files are as its manifest says"))
-        else:
-            rows.append((str(file), _sealed(file)))
+    rows = [(str(file), _verified(file, key)) for file in options.files]
     if options.json:
         signed = options.signature is not None
         print_json([{"file": file, "said": said, "signed": signed} for file, said in rows])
@@ -50,7 +41,10 @@ def verify_package(options: VerifyPackage) -> None:
         show(table("verified", ["file", ""], rows))
 
 
-def _sealed(file: Path) -> str:
+def _verified(file: Path, key: Key | None) -> str:
+    if file.is_dir() or file.suffix == ".tpk":
+        artifact = from_folder(file) if file.is_dir() else load_package(file, key).artifact
+        return f"{len(artifact.files)} files are as its manifest says"
     if not file.is_file():
         raise IntegrityError(f"'{file}': no such file")
     if not check_file(file):
