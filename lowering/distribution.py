@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,9 @@ def sweep(
     Raises:
         BackendError: Dask is missing, or its scheduler does not answer.
     """
-    return _spread(_tried, [(function, dict(each)) for each in settings], scheduler, retries)
+    return _spread(
+        partial(_tried, function), [(dict(each),) for each in settings], scheduler, retries
+    )
 
 
 def count_right(
@@ -73,14 +76,12 @@ def count_right(
     """How many rows of `inputs` the first result of a program puts into the class `labels` says.
 
     Args:
-        file: a program that each machine can read.
+        file, weights: a program that each machine can read, as `triton run` takes it.
         target: what runs it there.
         inputs: [N, …], of the one input of `@forward`.
         labels: classes [N].
-        weights: of the program, as `triton run` takes them.
         rows: of a part of the data.
-        scheduler: as in `sweep`.
-        retries: as in `sweep`.
+        scheduler, retries: as in `sweep`.
 
     Raises:
         OptionError: inputs and labels of different lengths.
@@ -91,10 +92,10 @@ def count_right(
             f"expected as many inputs as labels, in parts from 1 row; got {len(inputs)} and "
             f"{len(labels)} in parts of {rows}"
         )
-    program = (str(file), target, weights and str(weights))
-    ends = range(rows, len(inputs) + rows, rows)
-    parts = [(*program, inputs[end - rows : end], labels[end - rows : end]) for end in ends]
-    return sum(_spread(_right, parts, scheduler, retries))
+    count = partial(_right, str(file), target, weights and str(weights))
+    starts = range(0, len(inputs), rows)
+    parts = [(inputs[start : start + rows], labels[start : start + rows]) for start in starts]
+    return sum(_spread(count, parts, scheduler, retries))
 
 
 def _right(file: str, target: str, weights: str | None, inputs: Array, labels: Array) -> int:
@@ -111,10 +112,7 @@ def _tried(function: Callable[..., Any], settings: dict[str, Any]) -> Trial:
 
 
 def _spread(
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    scheduler: str | None,
-    retries: int,
+    function: Callable[..., Any], calls: Sequence[Any], scheduler: str | None, retries: int
 ) -> list[Any]:
     if scheduler is None:
         return list(starmap(function, calls))

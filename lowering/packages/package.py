@@ -67,12 +67,8 @@ class Package:
             raise OptionError(f"package '{self.name}' has no target '{folder}'; it has {there}")
         facts = dict(self.targets[folder])
         primary = facts.pop("primary", None)
-        start = f"{folder}/"
-        files = {
-            path.removeprefix(start): data
-            for path, data in self.artifact.files.items()
-            if path.startswith(start)
-        }
+        parted = ((path.partition("/"), data) for path, data in self.artifact.files.items())
+        files = {name: data for (first, _, name), data in parted if name and first == folder}
         return Artifact(str(facts["name"]), files, facts, primary)
 
     def run(self, inputs: Sequence[Array], target: str) -> list[Array]:
@@ -91,10 +87,11 @@ class Package:
         Raises:
             IntegrityError: the weights are not those that the program names.
         """
-        text = self.artifact.files.get(f"{PROGRAM}.mlir")
-        if text is None:
+        file = f"{PROGRAM}.mlir"
+        if file not in self.artifact.files:
             raise IntegrityError(f"package '{self.name}' holds no program")
-        module = parse_module(text.decode("utf-8", "replace"), f"{self.name}/{PROGRAM}.mlir")
+        text = self.artifact.files[file].decode("utf-8", "replace")
+        module = parse_module(text, f"{self.name}/{file}")
         attribute = module.attributes.get(STORE_ATTRIBUTE)
         reference = attribute.data.reference if isinstance(attribute, StoreAttr) else None
         if reference is not None:
@@ -119,8 +116,8 @@ def load_package(path: str | Path, key: Key | None = None) -> Package:
 
     Args:
         path: of a file, or of a folder that a package was unpacked to.
-        key: of an encrypted one; by default that of the file which `TRITON_KEY_FILE` names, or
-            from the passphrase in `TRITON_PASSPHRASE`.
+        key: of an encrypted one; by default in the file which `TRITON_KEY_FILE` names, or from the
+            passphrase in `TRITON_PASSPHRASE`.
 
     Raises:
         IntegrityError: it is not what was written, or the key does not open it.
@@ -143,18 +140,16 @@ def read_package(package: bytes | BinaryIO, what: str, key: Key | None = None) -
 
 def _package(artifact: Artifact, what: str) -> Package:
     said: Any = artifact.manifest
+    parts = ("targets", "accuracy", "versions", "source")
     try:
-        tables: list[list[Any]] = [
-            [*(said.get(name) or {}).values()]
-            for name in ("targets", "accuracy", "versions", "source")
-        ]
-        targets, accuracy, *texts = tables
+        tables: list[list[Any]] = [[*(said.get(part) or {}).values()] for part in parts]
+        targets, accuracy, versions, source = tables
         is_known = (
             said["format"] == FORMAT
             and all(is_name(name) for name in (artifact.name, *(t["name"] for t in targets)))
-            and all(isinstance(text, str) for each in texts for text in each)
             and all(isinstance(facts["target"], str) for facts in targets)
             and all(isinstance(share, int | float) for share in accuracy)
+            and all(isinstance(text, str) for text in (*versions, *source))
         )
     except (AttributeError, KeyError, TypeError):
         is_known = False

@@ -66,25 +66,18 @@ def owner_app(make: MakePart) -> Any:
     Raises:
         BackendError: Flower is missing.
     """
-    client = needed("flwr.client", "Flower (flwr)", "federated")
-    mod = needed("flwr.client.mod", "Flower (flwr)", "federated")
+    client, mod = _flower("client"), _flower("client.mod")
 
     class Owner(client.NumPyClient):
-        """What Flower calls."""
-
         def __init__(self, number: int, of: int) -> None:
             self._place = number, of
 
         def fit(self, parameters: Sequence[Array], config: Any) -> tuple[list[Array], int, Any]:
             trainer, data = make(*self._place)
             fill(trainer.module, parameters)
-            figures = trainer.fit(data).records[-1]
-            whole = cast("Any", data[0]) if isinstance(data, tuple) else data
-            return (
-                shared_arrays(trainer.module),
-                len(whole),
-                {k: float(v) for k, v in figures.items()},
-            )
+            figures = {k: float(v) for k, v in trainer.fit(data).records[-1].items()}
+            rows = len(cast("Any", data[0]) if isinstance(data, tuple) else data)
+            return shared_arrays(trainer.module), rows, figures
 
     def client_of(context: Any) -> Any:
         node = context.node_config
@@ -98,16 +91,12 @@ def coordinator_app(
 ) -> Any:
     """Flower's `ServerApp`: begins with a module's parameters, and gives it the mean of all rounds.
 
-    Args:
-        make: a module of the owners' kind.
-        rounds: how many, and of whom.
-        done: is told after each round.
+    `make` gives a module of the owners' kind, `done` is told after each round.
 
     Raises:
         BackendError: Flower is missing.
     """
-    server = needed("flwr.server", "Flower (flwr)", "federated")
-    common = needed("flwr.common", "Flower (flwr)", "federated")
+    server, common = _flower("server"), _flower("common")
     app = server.ServerApp()
 
     @app.main()
@@ -132,14 +121,18 @@ def coordinator_app(
             evaluate_fn=evaluate,
         )
         config = server.ServerConfig(num_rounds=rounds.count, round_timeout=rounds.timeout)
+        limits = {"clipping_range": rounds.clip, "max_weight": rounds.rows}
         masked = server.workflow.SecAggPlusWorkflow(
-            1.0, rounds.least, clipping_range=rounds.clip, max_weight=rounds.rows,
-            timeout=rounds.timeout,
-        )  # fmt: skip
+            1.0, rounds.least, timeout=rounds.timeout, **limits
+        )
         workflow = server.workflow.DefaultWorkflow(fit_workflow=masked)
         workflow(grid, server.LegacyContext(context=context, config=config, strategy=strategy))
 
     return app
+
+
+def _flower(part: str) -> Any:
+    return needed(f"flwr.{part}", "Flower (flwr)", "federated")
 
 
 def shared_arrays(module: nn.Module) -> list[Array]:

@@ -27,7 +27,7 @@ from .global_batch_norm import has_batch_norm
 from .noise import Stream, key_stream, normal
 
 ACCOUNTANTS = ("prv", "rdp", "gdp")
-_HIGHEST = 1e6
+_HIGHEST = {"delta": 1.0, "epsilon": math.inf, "noise": 1e6, "clip": math.inf}
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,7 @@ class Privacy:
             )
         if (self.epsilon is None) == (self.noise is None):
             raise OptionError("privacy needs either an epsilon or a noise")
-        for name, high in (("delta", 1.0), ("epsilon", math.inf), ("noise", _HIGHEST),
-                           ("clip", math.inf)):  # fmt: skip
+        for name, high in _HIGHEST.items():
             value: Any = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
             if value is not None and not (is_number and 0 < value < high):
@@ -74,13 +73,7 @@ class Privacy:
 
 
 class PrivateRun:
-    """What makes the steps of one run private, and what they have spent.
-
-    Args:
-        privacy: the settings.
-        engine: the module.
-        batches: the training data, drawn by chance.
-        epochs: of the whole run.
+    """What makes the steps of one run over so many epochs private, and what they have spent.
 
     Raises:
         BackendError: Opacus is missing.
@@ -88,13 +81,13 @@ class PrivateRun:
     """
 
     def __init__(self, privacy: Privacy, engine: Engine, batches: Batches, epochs: int) -> None:
-        accountants = needed("opacus.accountants", "Opacus", "privacy")
+        accountants = _opacus("accountants")
         _check(privacy, engine, batches)
         self.privacy, self._engine, self._batches = privacy, engine, batches
         self.rate = 1 / len(batches)
         self.noise = privacy.noise
         if self.noise is None:
-            library = needed("opacus.accountants.utils", "Opacus", "privacy")
+            library = _opacus("accountants.utils")
             # Opacus tells of each bound that could be tighter, of those that it starts from, too.
             with warnings.catch_warnings(action="ignore"):
                 noise = library.get_noise_multiplier(
@@ -109,9 +102,8 @@ class PrivateRun:
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """`optimizer` behind that of Opacus, which clips and adds noise before each step."""
-        library = needed("opacus.optimizers", "Opacus", "privacy")
 
-        class Secret(library.DPOptimizer):
+        class Secret(_opacus("optimizers").DPOptimizer):
             """With noise that is no generator's of PyTorch."""
 
             params: list[Any]
@@ -133,8 +125,7 @@ class PrivateRun:
 
     def settings(self) -> dict[str, Any]:
         """What a run that goes on from a checkpoint has to have the same."""
-        privacy = self.privacy
-        return {"delta": privacy.delta, "noise": self.noise, "clip": privacy.clip}
+        return {"delta": self.privacy.delta, "noise": self.noise, "clip": self.privacy.clip}
 
     def epsilon(self, steps: int) -> float:
         """ε that so many steps have spent, at the δ of the settings."""
@@ -147,11 +138,7 @@ class PrivateRun:
     ) -> tuple[Tensor, Tensor]:
         """Give each parameter the gradients of the rows one by one; the mean loss, and outputs.
 
-        Args:
-            optimizer: takes the step after this.
-            batch: its rows, perhaps none.
-            seed: of rate coding.
-            step: the number of the step, of all.
+        The batch may have no rows; the seed is that of rate coding, `step` counts from the start.
         """
         module = self._engine.module
         optimizer.stream = key_stream(self.privacy.seed or 0, step)
@@ -183,6 +170,10 @@ class PrivateRun:
         for name, parameter in learned.items():
             vars(parameter)["grad_sample"] = gradients[name]
         return losses.mean(), outputs
+
+
+def _opacus(part: str) -> Any:
+    return needed(f"opacus.{part}", "Opacus", "privacy")
 
 
 def _check(privacy: Privacy, engine: Engine, batches: Batches) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,8 +39,7 @@ def dashboard(
     """Write a page of what is given to the file `path`, which needs nothing else; its path.
 
     Args:
-        path: of the page.
-        title: of the page.
+        path, title: of the page.
         training: what `Trainer.fit` gave.
         figures: what a server says at `/metrics`, or `training.prom` holds.
         energy: of a sample, on each machine.
@@ -49,16 +48,16 @@ def dashboard(
         OptionError: nothing is given, or figures that are none.
         BackendError: matplotlib or prometheus-client is missing.
     """
-    sections: list[tuple[str, str]] = []
+    sections: dict[str, str] = {}
     if training is not None and training.records:
-        sections.append(("Training", _pictured(_curves(training.records))))
+        sections["Training"] = _pictured(_curves(training.records))
     if figures is not None:
-        sections.append(("Serving", "".join(_served(figures))))
+        sections["Serving"] = _served(figures)
     if energy:
-        sections.append(("Energy of a sample", _pictured(energy_picture(energy))))
+        sections["Energy of a sample"] = _pictured(energy_picture(energy))
     if not sections:
         raise OptionError("a dashboard needs training, figures or energy")
-    body = "".join(f"<h2>{html.escape(name)}</h2>{content}" for name, content in sections)
+    body = "".join(f"<h2>{name}</h2>{content}" for name, content in sections.items())
     name = html.escape(title)
     text = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
@@ -85,25 +84,30 @@ def _curves(records: Sequence[Mapping[str, float]]) -> Any:
     return figure
 
 
-def _served(text: str) -> Iterable[str]:
+def _served(text: str) -> str:
     """A table of numbers, and a picture of each distribution."""
     parser = needed("prometheus_client.parser", "prometheus-client", "serve")
     try:
         families: list[Any] = [*parser.text_string_to_metric_families(text)]
     except ValueError as error:
         raise OptionError(f"no figures of Prometheus: {error}") from None
-    rows: list[str] = []
-    for family in families:
-        for sample in family.samples:
-            if family.type == "histogram" or sample.name.endswith("_created"):
-                continue
-            labels = ", ".join(f"{key} {value}" for key, value in sorted(sample.labels.items()))
-            cells = (family.documentation, labels, f"{sample.value:.6g}")
-            rows.append("".join(f"<td>{html.escape(cell)}</td>" for cell in cells))
-    yield f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+    rows, pictures = "", ""
     for family in families:
         if family.type == "histogram" and family.samples:
-            yield _pictured(_distribution(family))
+            pictures += _pictured(_distribution(family))
+            continue
+        for sample in family.samples:
+            if not sample.name.endswith("_created"):
+                cells = (family.documentation, _labels(sample), f"{sample.value:.6g}")
+                rows += f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in cells)}</tr>"
+    return f"<table>{rows}</table>{pictures}"
+
+
+def _labels(sample: Any) -> str:
+    """What tells a number from others of its name, but for the range that it counts."""
+    return ", ".join(
+        f"{key} {value}" for key, value in sorted(sample.labels.items()) if key != "le"
+    )
 
 
 def _distribution(family: Any) -> Any:
@@ -111,16 +115,14 @@ def _distribution(family: Any) -> Any:
     counts: dict[str, list[tuple[float, float]]] = {}
     for sample in family.samples:
         if sample.name.endswith("_bucket"):
-            others = [f"{k} {v}" for k, v in sorted(sample.labels.items()) if k != "le"]
             entry = (float(sample.labels["le"]), sample.value)
-            counts.setdefault(", ".join(others), []).append(entry)
+            counts.setdefault(_labels(sample), []).append(entry)
     figure, axes = panels(len(counts), 1.6)
     with plain_style():
         for axis, (label, reached) in zip(axes, sorted(counts.items()), strict=True):
-            reached.sort()
-            ends = [f"{end:g}" for end, _ in reached]
-            totals = [0.0, *(total for _, total in reached)]
-            axis.bar(ends, [b - a for a, b in pairwise(totals)])
+            ends, totals = zip(*sorted(reached), strict=True)
+            numbers = [b - a for a, b in pairwise((0.0, *totals))]
+            axis.bar([f"{end:g}" for end in ends], numbers)
             axis.set_title(f"{family.documentation}: {label}", loc="left")
             axis.tick_params(axis="x", labelrotation=45)
     return figure
