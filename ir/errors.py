@@ -123,6 +123,13 @@ class OptionError(TritonError, ValueError):
     exit_code = 2
 
 
+def refuse(reasons: Mapping[str, object]) -> None:
+    """Raise an `OptionError` with the first of the reasons that holds."""
+    for reason, holds in reasons.items():
+        if holds:
+            raise OptionError(reason)
+
+
 def did_you_mean(name: str, candidates: Mapping[str, object] | Sequence[str]) -> str:
     """`; did you mean 'x'?` for the nearest of `candidates`, or nothing."""
     from difflib import get_close_matches

@@ -25,27 +25,21 @@ _NEAR = 0.75
 
 @dataclass(frozen=True)
 class _Frame:
-    """What stands around the digits.
-
-    Attributes:
-        before: the bytes in front of them.
-        after: the bytes behind them.
-        start: where `before` starts; `None` for a frame that ends with the file.
-    """
+    """What stands around the digits, and where it starts; `None` for what ends with the file."""
 
     before: bytes
     after: bytes = b""
     start: int | None = 0
 
-    def whole(self, digits: bytes) -> bytes:
-        """The frame around digits."""
-        return self.before + digits + self.after
+    @property
+    def empty(self) -> bytes:
+        """With noughts for digits."""
+        return self.before + b"0" * _DIGITS + self.after
 
     def place(self, size: int) -> int:
         """Where the frame starts in a file of a size, which may be too small for it: negative."""
-        length = len(self.whole(b"0" * _DIGITS))
-        start = size - length if self.start is None else self.start
-        return start if start + length <= size else -1
+        start = size - len(self.empty) if self.start is None else self.start
+        return start if start + len(self.empty) <= size else -1
 
 
 _KEY = b"triton_dsl.sha256"
@@ -65,22 +59,16 @@ _FRAMES = {
 
 
 def sealed(suffix: str, content: bytes) -> bytes:
-    """A file with its seal; as it is where the suffix is of a kind that has none.
-
-    Args:
-        suffix: of its name: `.onnx`.
-        content: of it, without a seal.
-    """
+    """A file with its seal; as it is where the suffix, as `.onnx`, is of a kind that has none."""
     frame = _FRAMES.get(suffix)
     if frame is None:
         return content
-    empty = frame.whole(b"0" * _DIGITS)
     if suffix == ".safetensors":
         content = _with_metadata(content)
     elif suffix == "manifest":
-        content = empty + content.removeprefix(b"{\n")
+        content = frame.empty + content.removeprefix(b"{\n")
     else:
-        content = content + empty if frame.start is None else empty + content
+        content = content + frame.empty if frame.start is None else frame.empty + content
     at = frame.place(len(content)) + len(frame.before)
     return content[:at] + _digest(content, at) + content[at + _DIGITS :]
 
@@ -97,12 +85,7 @@ def _with_metadata(content: bytes) -> bytes:
 
 
 def is_whole(suffix: str, content: Buffer, what: str) -> bool:
-    """Whether a file has a seal, and agrees with it.
-
-    Args:
-        suffix: of its name.
-        content: of it.
-        what: it is, for messages.
+    """Whether a file has a seal, and agrees with it; `what` it is, messages say.
 
     Raises:
         IntegrityError: it has a seal and does not agree with it.

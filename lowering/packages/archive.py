@@ -50,11 +50,7 @@ def to_archive(artifact: Artifact) -> bytes:
 
 
 def from_archive(content: bytes, what: str) -> Artifact:
-    """The artefact in an archive; every byte is checked.
-
-    Args:
-        content: of a file, from whoever.
-        what: it is, for messages.
+    """The artefact in the bytes of a file from whoever, named `what` in messages; all are checked.
 
     Raises:
         IntegrityError: it is not what `to_archive` wrote.
@@ -72,7 +68,11 @@ def from_archive(content: bytes, what: str) -> Artifact:
         raise
     except Exception as error:  # zipfile has many, and no base of them
         raise IntegrityError(f"{what} is no package: {error or type(error).__name__}") from None
-    artifact = _checked(files, what)
+    names = [name for name in files if name.endswith(SUFFIX) and "/" not in name]
+    if len(names) != 1:
+        raise IntegrityError(f"{what} is no package: it has no manifest, or several")
+    manifest = _manifest(names[0], files.pop(names[0]), f"the manifest of {what}")
+    artifact = _checked(manifest, files, what)
     if to_archive(artifact) != content:
         raise IntegrityError(f"{what} is not what was written: it has bytes that no package has")
     return artifact
@@ -88,13 +88,13 @@ def from_folder(folder: Path) -> Artifact:
     if len(manifests) != 1:
         raise IntegrityError(f"'{folder}' has {len(manifests)} files *{SUFFIX}, and needs one")
     with opened(manifests[0], _MOST_MANIFEST) as file:
-        manifest = _manifest(file.read(), f"'{manifests[0]}'")
-    files = {name: b"" for name in _stated(manifest)}
+        manifest = _manifest(manifests[0].name, file.read(), f"'{manifests[0]}'")
+    files = dict.fromkeys(_stated(manifest), b"")
     _artifact(manifest, files, f"'{folder}'")  # checks the paths
     for name in files:
         with opened(folder / name) as file:
             files[name] = file.read()
-    return _checked({manifests[0].name: manifest_bytes(manifest), **files}, f"'{folder}'")
+    return _checked(manifest, files, f"'{folder}'")
 
 
 def opened(path: Path, most: int = MOST_BYTES) -> io.BufferedReader:
@@ -113,8 +113,8 @@ def opened(path: Path, most: int = MOST_BYTES) -> io.BufferedReader:
         raise IntegrityError(f"'{path}': {error.strerror}") from None
 
 
-def _manifest(content: bytes, what: str) -> dict[str, Any]:
-    """A manifest that has its seal and the one form of it."""
+def _manifest(name: str, content: bytes, what: str) -> dict[str, Any]:
+    """A manifest that has its name, its seal and the one form of it."""
     if len(content) > _MOST_MANIFEST or not is_whole("manifest", content, what):
         raise IntegrityError(f"{what} is no manifest, or one without its SHA-256")
     try:
@@ -122,7 +122,7 @@ def _manifest(content: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise IntegrityError(f"{what} is no manifest") from None
     data.pop("#sha256", None)
-    if manifest_bytes(data) != content:
+    if manifest_bytes(data) != content or name != f"{data.get('name')}{SUFFIX}":
         raise IntegrityError(f"{what} is not what was written")
     return data
 
@@ -143,19 +143,13 @@ def _artifact(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str
         raise IntegrityError(f"{what}: {error}") from None
 
 
-def _checked(files: Mapping[str, bytes], what: str) -> Artifact:
-    """The artefact of files one of which is the manifest, in which all others stand."""
-    names = [name for name in files if name.endswith(SUFFIX) and "/" not in name]
-    if len(names) != 1:
-        raise IntegrityError(f"{what} is no package: it has no manifest, or several")
-    manifest = _manifest(files[names[0]], f"the manifest of {what}")
-    others = {name: content for name, content in files.items() if name != names[0]}
+def _checked(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
+    """The artefact of files that are those of a manifest."""
     stated = _stated(manifest)
-    if others.keys() != stated.keys() or names[0] != f"{manifest.get('name')}{SUFFIX}":
-        strange = sorted(others.keys() ^ stated.keys())
+    if strange := sorted(files.keys() ^ stated.keys()):
         raise IntegrityError(f"{what}: its files are not those of its manifest: {strange}")
-    for name, content in others.items():
+    for name, content in files.items():
         facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         if stated[name] != facts:
             raise IntegrityError(f"{what}: '{name}' is not what the manifest says: {facts}")
-    return _artifact(manifest, others, what)
+    return _artifact(manifest, files, what)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -121,8 +122,7 @@ def _facts(artifact: Artifact) -> dict[str, object]:
 
 
 def _accuracy(target: str, artifact: Artifact, inputs: Sequence[Array], labels: Array) -> float:
-    _, outputs = run_artifact(target, artifact, inputs)
-    scores = outputs[0]
+    scores = run_artifact(target, artifact, inputs)[1][0]
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         raise OptionError(f"labels {list(labels.shape)} do not fit results {list(scores.shape)}")
     return float(np.count_nonzero(scores.argmax(axis=1) == labels) / len(labels))
@@ -131,8 +131,6 @@ def _accuracy(target: str, artifact: Artifact, inputs: Sequence[Array], labels: 
 def _versions() -> dict[str, str]:
     found: dict[str, str] = {}
     for package in _MADE_BY:
-        try:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found

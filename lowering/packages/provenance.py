@@ -11,9 +11,6 @@ import json
 from collections.abc import Mapping
 from importlib.metadata import version
 
-STATEMENT = "https://in-toto.io/Statement/v1"
-PREDICATE = "https://slsa.dev/provenance/v1"
-
 
 def provenance(
     files: Mapping[str, bytes],
@@ -22,10 +19,8 @@ def provenance(
 ) -> bytes:
     """The statement about a package's files, as JSON.
 
-    Args:
-        files: that it is about.
-        targets: by folder: the manifest of each target, with its pipeline of passes.
-        source: what the model was made from: `file`, `sha256`, `weights_sha256`.
+    Each target has its manifest, with its pipeline of passes; the source, what the model was made
+    from, has `file`, `sha256` and `weights_sha256`.
     """
     subjects = [
         {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
@@ -44,9 +39,9 @@ def provenance(
     }
     builder = {"id": "urn:triton-dsl", "version": {"triton-dsl": version("triton-dsl")}}
     statement = {
-        "_type": STATEMENT,
+        "_type": "https://in-toto.io/Statement/v1",
         "subject": subjects,
-        "predicateType": PREDICATE,
+        "predicateType": "https://slsa.dev/provenance/v1",
         "predicate": {"buildDefinition": definition, "runDetails": {"builder": builder}},
     }
     return (json.dumps(statement, indent=2, sort_keys=True) + "\n").encode()

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ...ir.errors import BackendError
 from ...ir.extras import needed
 from ..artifact import manifest_bytes
-from ..models import ExampleInputs, Model
+from ..models import Model
 from ..packages.archive import SUFFIX
 from ..packages.building import build_package
 from ..packages.package import Package, load_package
-from ..weights import Weights
 from .card import model_card
 from .sending import persistently, token_of, without
 
@@ -35,29 +34,23 @@ def push_to_hub(
     token: str | None = None,
     tags: Sequence[str] = (),
     *,
-    targets: Sequence[str] = ("pytorch", "onnx"),
-    example_inputs: ExampleInputs | None = None,
-    input_shape: Sequence[int] | None = None,
-    weights: str | Weights | None = None,
-    license: str | None = None,
     attempts: int = 5,
+    **packaging: Any,
 ) -> str:
     """Push a model to the Hub (or to what `HF_ENDPOINT` names) with a card; the commit's address.
 
     What broke off is sent on by the next call: files that arrived are not sent again.
 
     Args:
-        model: a package, its path, or what `import_model` takes, which becomes one.
+        model: a package, its path, or what `build_package` takes, which becomes one.
         repo_id: `owner/name`; it is made if need be.
         commit_message: of the commit.
         private: whether a repository that is made is for its owner alone.
         token: by default that in `HF_TOKEN`.
         tags: on the card.
-        targets: of a model that is no package.
-        example_inputs, input_shape: of a PyTorch module.
-        weights: of a `.tri` program or IR.
-        license: of a model that is no package.
         attempts: at most, if connections break.
+        packaging: what `build_package` takes besides, for a model that is no package: `targets`, by
+            default PyTorch and ONNX, `weights`, `example_inputs`, `input_shape`, `license`, …
 
     Raises:
         BackendError: the token is refused, or the Hub cannot be reached.
@@ -68,15 +61,8 @@ def push_to_hub(
     if isinstance(model, str | Path) and Path(model).suffix == ".tpk":
         model = load_package(model)
     if not isinstance(model, Package):
-        built = build_package(
-            model,
-            targets,
-            weights=weights,
-            example_inputs=example_inputs,
-            input_shape=input_shape,
-            license=license,
-        )
-        model = Package(built)
+        targets = packaging.pop("targets", ("pytorch", "onnx"))
+        model = Package(build_package(model, targets, **packaging))
     contents = {
         **model.artifact.files,
         f"{model.name}{SUFFIX}": manifest_bytes(model.manifest),

@@ -32,18 +32,12 @@ def without(secret: str, error: BaseException) -> str:
 
 
 def persistently(
-    action: Callable[[], Result],
-    passes: Callable[[Exception], bool],
-    attempts: int,
-    wait: float = 1.0,
+    action: Callable[[], Result], passes: Callable[[Exception], bool], attempts: int
 ) -> Result:
     """The result of an action that is tried again, ever later, while its errors may pass.
 
-    Args:
-        action: what is done; done in part and again, it must come out the same.
-        passes: whether an error may be gone at the next try.
-        attempts: at most.
-        wait: seconds before the second one; each further wait is twice as long.
+    Done in part and again, it must come out the same. The first wait is of a second, each further
+    one twice as long.
     """
     for attempt in range(1, attempts):
         try:
@@ -51,5 +45,5 @@ def persistently(
         except Exception as error:
             if not passes(error):
                 raise
-            time.sleep(min(wait * 2 ** (attempt - 1), 30.0))
+            time.sleep(min(2 ** (attempt - 1), 30))
     return action()

@@ -204,9 +204,8 @@ def _verified(
     board: Board, folder: Path, boot: Callable[[bytes, bytes], tuple[bytes, bytes]]
 ) -> list[str]:
     """A first stage with the anchor of the program; what the emulator loads."""
-    _call(
-        [board.compiler.replace("gcc", "objcopy"), "-O", "binary", "program.elf", "image"], folder
-    )
+    copy = board.compiler.replace("gcc", "objcopy")
+    _call([copy, "-O", "binary", "program.elf", "image"], folder)
     image = (folder / "image").read_bytes()
     manifest, anchor = boot_manifest(image)
     for name, content in zip(("image", "manifest"), boot(image, manifest), strict=True):
@@ -222,13 +221,10 @@ def _verified(
     ]
     options = [*board.flags, "-Os", *_BUILD.split(), *defined]
     _call([board.compiler, *options, "bootloader.c", "boot.c", "-o", "boot.elf"], folder)
-    places = {"image": board.flash + _IMAGE, "manifest": board.flash + _MANIFEST}
-    loaders = [
-        word
-        for name, place in places.items()
-        for word in ("-device", f"loader,file={name},addr={place:#x},force-raw=on")
-    ]
-    return ["-kernel", "boot.elf", *loaders]
+    loaded = ["-kernel", "boot.elf"]
+    for name, place in (("image", _IMAGE), ("manifest", _MANIFEST)):
+        loaded += ["-device", f"loader,file={name},addr={board.flash + place:#x},force-raw=on"]
+    return loaded
 
 
 def _copy(folder: Path, *names: str) -> None:

@@ -92,10 +92,10 @@ static uint32_t word(const uint8_t *at)
 }
 
 /* All bytes are looked at, so that the time tells nothing. */
-static int differ(const uint8_t *a, const uint8_t *b)
+static int differ(const uint8_t *a, const uint8_t *b, unsigned size)
 {
     uint8_t seen = 0;
-    for (unsigned i = 0; i < 32; i++) {
+    for (unsigned i = 0; i < size; i++) {
         seen |= a[i] ^ b[i];
     }
     return seen != 0;
@@ -110,24 +110,16 @@ int32_t triton_boot_check(const uint8_t *image, uint32_t image_size, const uint8
     static const uint8_t magic[8] = {'T', 'R', 'I', 'T', 'B', 'O', 'O', '1'};
     triton_sha256 hash;
     uint8_t value[32];
-    if (manifest_size < 16) {
+    if (manifest_size < 16 || differ(manifest, magic, 8)) {
         return -1;
     }
     const uint32_t size = word(manifest + 8), block = word(manifest + 12);
-    for (unsigned i = 0; i < 8; i++) {
-        if (manifest[i] != magic[i]) {
-            return -1;
-        }
-    }
     if (size == 0 || size > image_size || block == 0) {
         return -1;
     }
     const uint32_t count = (size - 1) / block + 1;
-    if (count > (manifest_size - 16) / 32) {
-        return -1;
-    }
     const uint8_t *const values = manifest + 16;
-    if (differ(values + 32 * (count - 1), anchor)) {
+    if (count > (manifest_size - 16) / 32 || differ(values + 32 * (count - 1), anchor, 32)) {
         return -1;
     }
     triton_sha256_start(&hash);
@@ -139,7 +131,7 @@ int32_t triton_boot_check(const uint8_t *image, uint32_t image_size, const uint8
         triton_sha256_add(&hash, value, 32);
         triton_sha256_add(&hash, image + start, left < block ? left : block);
         triton_sha256_end(&hash, value);
-        if (differ(value, values + 32 * i)) {
+        if (differ(value, values + 32 * i, 32)) {
             return (int32_t)(i + 1);
         }
     }

@@ -13,6 +13,7 @@ import json
 import os
 import stat
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -50,17 +51,14 @@ def key_from(file: Path | None, passphrase: str | None = None) -> Key:
             raise OptionError("a key file or a passphrase is needed")
         return Key(passphrase.encode(), is_passphrase=True)
     try:
-        content = file.read_bytes()
-        mode = file.stat().st_mode
+        content, mode = file.read_bytes(), file.stat().st_mode
     except OSError as error:
         raise OptionError(f"key file '{file}': {error.strerror}") from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise OptionError(f"key file '{file}' is open to others: chmod 600 it")
     if len(content) != 32:
-        try:
+        with suppress(ValueError):
             content = bytes.fromhex(content.decode("ascii"))
-        except ValueError:
-            content = b""
     if len(content) != 32:
         raise OptionError(
             f"key file '{file}' holds no key of 32 bytes; openssl rand -out FILE 32 makes one"
@@ -92,12 +90,7 @@ def encrypt(content: bytes, key: Key) -> bytes:
 
 
 def decrypt(content: bytes | BinaryIO, key: Key, what: str) -> bytes:
-    """What an encrypted file holds, read and decrypted block by block, in memory alone.
-
-    Args:
-        content: the file, or its bytes.
-        key: that opens it.
-        what: it is, for messages.
+    """What an encrypted file, named `what` in messages, holds: read block by block, in memory.
 
     Raises:
         IntegrityError: another key, or a file that was changed.

@@ -22,14 +22,13 @@ def sign(
     certificate: Path | None = None,
     chain: Sequence[Path] = (),
 ) -> None:
-    """Write a signature of a file or a folder.
+    """Write a signature of a file or a folder; keys and certificates are PEM.
 
     Args:
         path: of what is signed.
         signature: the bundle that is written.
-        private_key: of an elliptic curve, as PEM.
-        password: of the private key, if it is encrypted.
-        certificate: of the key, as PEM; those who verify then need its authority alone.
+        private_key: of an elliptic curve; `password` opens it.
+        certificate: of the key; those who verify then need its authority alone.
         chain: certificates between it and the authority.
 
     Raises:
@@ -62,11 +61,9 @@ def verify_signature(
     public_key: Path | None = None,
     authorities: Sequence[Path] = (),
 ) -> None:
-    """Refuse a file or a folder that the holder of a key did not sign.
+    """Refuse a file or a folder that the holder of a key did not sign, as a bundle says.
 
     Args:
-        path: of what was signed.
-        signature: the bundle.
         public_key: whose signature it must be, as PEM.
         authorities: without a public key: certificates, one of which must vouch for the signer's.
 

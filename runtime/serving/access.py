@@ -46,11 +46,7 @@ _MOST_BUCKETS = 10_000
 
 
 class Buckets:
-    """How many requests each may make: tokens that come again with time.
-
-    Args:
-        clock: seconds, from whenever.
-    """
+    """How many requests each may make: tokens that come again with time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -75,21 +71,14 @@ class Guard:
         app: the other.
         policy: who may do what.
         audit: where each request is noted; one that cannot be is not answered.
-        clock: seconds, for rates.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        policy: Policy,
-        audit: AuditLog | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, app: ASGIApp, policy: Policy, audit: AuditLog | None = None) -> None:
         self._app = app
         self._policy = policy
         self._audit = audit
         # Strangers, who can come from any number of addresses, push no user out.
-        self._strangers, self._users = Buckets(clock), Buckets(clock)
+        self._strangers, self._users = Buckets(), Buckets()
         self._responses = needed("starlette.responses", "starlette", "serve")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -33,9 +33,7 @@ def _text(entry: dict[str, Any]) -> str:
 class AuditLog:
     """A file that lines are added to; what is in it already is checked first.
 
-    Args:
-        path: of the file; it is made for its owner alone.
-        clock: seconds since 1970.
+    It is made for its owner alone. The clock gives seconds since 1970.
 
     Raises:
         IntegrityError: what is in it was changed.
@@ -45,8 +43,7 @@ class AuditLog:
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         try:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            self._file = os.open(path, flags, 0o600)
+            self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             # Two that add lines to one chain would break it.
             if os.name == "posix":
                 fcntl: Any = import_module("fcntl")  # Windows has none

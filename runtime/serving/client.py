@@ -26,14 +26,14 @@ _AGAIN = frozenset((0, 200, 429, 499, 500, 502, 503, 504))
 
 @dataclass(frozen=True)
 class Retries:
-    """When to ask again.
+    """When to ask again; all in seconds.
 
     Attributes:
-        deadline: seconds for a request, with all its tries.
-        pause: the longest first pause in seconds; each next one is twice as long. How long one
-            is, chance says, so that clients do not come back together.
+        deadline: for a request, with all its tries.
+        pause: the longest first pause; each next one is twice as long. How long one is, chance
+            says, so that clients do not come back together.
         longest: of the pauses.
-        timeout: seconds for one try.
+        timeout: for one try.
     """
 
     deadline: float = 30.0
@@ -65,15 +65,15 @@ class Client:
         self._client: Any = self._httpx.Client(timeout=self.retries.timeout, **options)
         self._next = 0
 
+    def close(self) -> None:
+        """End the connections; so does the end of a `with` block."""
+        self._client.close()
+
     def __enter__(self) -> Client:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def close(self) -> None:
-        """End the connections."""
-        self._client.close()
 
     def infer(self, model: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The results of a model by name.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ssl
 from asyncio import BaseTransport, TimerHandle
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...ir.errors import OptionError
 from .access import PEER
@@ -22,12 +22,11 @@ PATIENCE = 20.0
 
 
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """What a server's connections are encrypted by.
+    """What a server's connections are encrypted by; all files are PEM.
 
     Args:
-        certificate: of the server with those that lead to its authority, as PEM.
-        key: of the certificate, as PEM.
-        client_ca: certificates of authorities, as PEM: clients must show a certificate of one.
+        certificate, key: of the server; the certificate with those that lead to its authority.
+        client_ca: certificates of authorities: clients must show a certificate of one.
 
     Raises:
         OptionError: the files cannot be read, or do not go together.
@@ -47,17 +46,8 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     return context
 
 
-def common_name(certificate: Any) -> str | None:
-    """The one common name of a certificate, as `getpeercert` gives it."""
-    subject = cast(
-        "tuple[tuple[tuple[str, str], ...], ...]", (certificate or {}).get("subject", ())
-    )
-    names = [value for part in subject for kind, value in part if kind == "commonName"]
-    return names[0] if len(names) == 1 else None
-
-
 def bounded_protocol() -> Any:
-    """Uvicorn's HTTP protocol with bounds, which tells requests the client's common name."""
+    """Uvicorn's HTTP protocol with bounds, which tells requests the client's one common name."""
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
     base: Any = AutoHTTPProtocol
@@ -68,8 +58,9 @@ def bounded_protocol() -> Any:
 
         def connection_made(self, transport: BaseTransport) -> None:
             super().connection_made(transport)
-            name = common_name(transport.get_extra_info("peercert"))
-            self.app_state = {**self.app_state, PEER: name}
+            certificate: Any = transport.get_extra_info("peercert") or {"subject": ()}
+            names = [v for part in certificate["subject"] for k, v in part if k == "commonName"]
+            self.app_state = {**self.app_state, PEER: names[0] if len(names) == 1 else None}
             self._wait()
 
         def connection_lost(self, exc: Exception | None) -> None:

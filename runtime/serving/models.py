@@ -11,8 +11,8 @@ from ...ir.arrays import Array
 from .batching import Batcher, Limits, Run
 from .signature import Signature
 
-REST, LONGEST_REST = 0.5, 60.0
-"""Seconds that a form rests after it failed."""
+REST, _MOST = 0.5, 120
+"""Seconds that a form rests after it failed, and the most such times in a row."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Form:
 
     def failed(self) -> None:
         """Rest: half a second at first, twice as long each time, a minute at most."""
-        self.rests_until = time.monotonic() + min(REST * 2**self.failures, LONGEST_REST)
+        self.rests_until = time.monotonic() + REST * min(2**self.failures, _MOST)
         self.failures += 1
 
 

@@ -1,23 +1,7 @@
 """Who may do what with a server: users, what they show, roles, rates; read from a file.
 
-    [roles.client]
-    run = ["digits-*"]              # models, by name or pattern
-    read = ["*"]                    # what they take and give
-    requests_per_second = 50
-
-    [roles.operator]
-    deploy = ["*"]                  # put models there, and remove them
-    metrics = true
-
-    [users.camera]
-    roles = ["client"]
-    certificate = "camera.example"  # the common name of its client certificate
-
-    [users.alice]
-    roles = ["client", "operator"]
-    token_sha256 = "…"              # printf %s TOKEN | sha256sum
-
-A user who has a certificate and a token here must show both. Not here: requests (`access`).
+An example is in `docs/serving.md`. Who has a certificate and a token here must show both. Not here:
+requests (`access`).
 """
 
 from __future__ import annotations

@@ -21,27 +21,12 @@ PATIENCE = 30.0
 """Seconds that processes have to end when they are told to."""
 
 
-def pause_before(starts: int) -> float:
-    """Seconds before the next start, after so many that did not last."""
-    return min(FIRST_PAUSE * 2.0 ** min(starts, 16), LONGEST_PAUSE)
-
-
 async def supervise(commands: Sequence[Sequence[str]], told: Callable[[str], None]) -> None:
-    """Keep a process of each command running until SIGTERM or SIGINT, which end all of them.
-
-    Args:
-        commands: program and arguments of each.
-        told: is told of each death.
-    """
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    """Keep a process of each command running until SIGTERM or SIGINT; `told` of each death."""
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    keepers = [asyncio.create_task(_keep(command, stop, told)) for command in commands]
-    try:
-        await asyncio.gather(*keepers)
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await asyncio.gather(*(_keep(command, stop, told) for command in commands))
 
 
 async def _keep(command: Sequence[str], stop: asyncio.Event, told: Callable[[str], None]) -> None:
@@ -59,7 +44,7 @@ async def _keep(command: Sequence[str], stop: asyncio.Event, told: Callable[[str
         if stop.is_set():
             return
         starts = 0 if time.monotonic() - began > STEADY else starts + 1
-        pause = pause_before(max(starts - 1, 0))
+        pause = min(FIRST_PAUSE * 2.0 ** min(max(starts - 1, 0), 16), LONGEST_PAUSE)
         told(f"{said}; again in {pause:.1f} s")
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), pause)

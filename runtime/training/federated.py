@@ -68,20 +68,18 @@ def owner_app(make: MakePart) -> Any:
     """
     client, mod = _flower("client"), _flower("client.mod")
 
-    class Owner(client.NumPyClient):
-        def __init__(self, number: int, of: int) -> None:
-            self._place = number, of
-
-        def fit(self, parameters: Sequence[Array], config: Any) -> tuple[list[Array], int, Any]:
-            trainer, data = make(*self._place)
-            fill(trainer.module, parameters)
-            figures = {k: float(v) for k, v in trainer.fit(data).records[-1].items()}
-            rows = len(cast("Any", data[0]) if isinstance(data, tuple) else data)
-            return shared_arrays(trainer.module), rows, figures
-
     def client_of(context: Any) -> Any:
         node = context.node_config
-        return Owner(int(node["partition-id"]), int(node["num-partitions"])).to_client()
+
+        class Owner(client.NumPyClient):
+            def fit(self, parameters: Sequence[Array], config: Any) -> tuple[list[Array], int, Any]:
+                trainer, data = make(int(node["partition-id"]), int(node["num-partitions"]))
+                fill(trainer.module, parameters)
+                figures = {k: float(v) for k, v in trainer.fit(data).records[-1].items()}
+                rows = len(cast("Any", data[0]) if isinstance(data, tuple) else data)
+                return shared_arrays(trainer.module), rows, figures
+
+        return Owner().to_client()
 
     return client.ClientApp(client_of, mods=[mod.secaggplus_mod])
 
@@ -122,10 +120,9 @@ def coordinator_app(
         )
         config = server.ServerConfig(num_rounds=rounds.count, round_timeout=rounds.timeout)
         limits = {"clipping_range": rounds.clip, "max_weight": rounds.rows}
-        masked = server.workflow.SecAggPlusWorkflow(
-            1.0, rounds.least, timeout=rounds.timeout, **limits
-        )
-        workflow = server.workflow.DefaultWorkflow(fit_workflow=masked)
+        flows = server.workflow
+        masked = flows.SecAggPlusWorkflow(1.0, rounds.least, timeout=rounds.timeout, **limits)
+        workflow = flows.DefaultWorkflow(fit_workflow=masked)
         workflow(grid, server.LegacyContext(context=context, config=config, strategy=strategy))
 
     return app

@@ -24,9 +24,7 @@ Stream = Callable[[int], bytes]
 def key_stream(seed: int, step: int) -> Stream:
     """The bits of a step: the same for the same seed, without which they look like chance.
 
-    Args:
-        seed: the key is the SHA-256 of its decimal digits.
-        step: the first half of the first counter; the second counts blocks.
+    The key is the SHA-256 of the seed's decimal digits, the step the first half of the counter.
 
     Raises:
         BackendError: the package `cryptography` is missing.

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.extras import needed
 from ..fake_quantize import FakeQuantize
 from .data import Batch, Batches
@@ -177,20 +177,18 @@ def _opacus(part: str) -> Any:
 
 
 def _check(privacy: Privacy, engine: Engine, batches: Batches) -> None:
-    module = engine.module
-    if has_batch_norm(module):
-        raise OptionError(
-            "privacy: batch normalisation mixes the rows of a batch; use GroupNorm or LayerNorm"
-        )
-    if any(isinstance(part, FakeQuantize) and not part.is_fitted for part in module.modules()):
-        raise OptionError("activation_bits: grids are fitted to the first batch, not in private")
-    if engine.spiking is not None and engine.spiking.chunk is not None:
-        raise OptionError("chunk: privacy takes the gradients of all steps at once")
-    if engine.processes.world > 1:
-        raise OptionError("privacy: train in one process, its rows are drawn for one")
-    if engine.mixed_precision()[1]:
-        raise OptionError("privacy: gradients are clipped as they are; use the precision float32")
-    if privacy.delta * batches.rows >= 1:
-        raise OptionError(
-            f"delta: expected less than 1 / rows = {1 / batches.rows:.2g}, got {privacy.delta:g}"
-        )
+    parts, spiking = engine.module.modules(), engine.spiking
+    least = 1 / max(batches.rows, 1)
+    refuse({
+        "privacy: batch normalisation mixes the rows of a batch; use GroupNorm or LayerNorm":
+            has_batch_norm(engine.module),
+        "activation_bits: grids are fitted to the first batch, not in private":
+            any(isinstance(part, FakeQuantize) and not part.is_fitted for part in parts),
+        "chunk: privacy takes the gradients of all steps at once":
+            spiking is not None and spiking.chunk is not None,
+        "privacy: train in one process, its rows are drawn for one": engine.processes.world > 1,
+        "privacy: gradients are clipped as they are; use the precision float32":
+            engine.mixed_precision()[1],
+        f"delta: expected less than 1 / rows = {least:.2g}, got {privacy.delta:g}":
+            privacy.delta >= least,
+    })  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ..device_choice import configure_torch_backend
 from ..fake_quantize import FakeQuantize, quantize_aware
 from ..pruning import add_masks
@@ -250,8 +250,7 @@ class Trainer:
 
 
 def _check_settings(config: TrainingConfig) -> None:
-    for name in ("clip_norm", "drop_last", "patience"):
-        if getattr(config, name) and (name != "patience" or config.monitor in (None, "loss")):
-            raise OptionError(
-                f"{name} does not go with privacy, which clips, draws and stops by itself"
-            )
+    by_loss = config.monitor in (None, "loss")
+    own = {"clip_norm": True, "drop_last": True, "patience": by_loss}
+    said = "{} does not go with privacy, which clips, draws and stops by itself"
+    refuse({said.format(name): is_own and getattr(config, name) for name, is_own in own.items()})

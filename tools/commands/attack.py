@@ -31,14 +31,18 @@ def attack(options: Attack) -> None:
         BackendError: PyTorch or torchattacks is missing.
         UnsupportedError: PyTorch cannot express the program.
     """
-    needed("torch", "PyTorch", "privacy")
+    torch = needed("torch", "PyTorch", "privacy")
     ways = _ways(options.attack or _USUAL)
     with progress() as bar:
         bar.add_task(f"Attacking {options.file}", total=None)
         program = import_model(options.file, weights=options.weights, layer=options.layer)
         inputs = bind_inputs(program, read_samples(options.inputs))
+        labels = read_labels(options.labels)
+        if len(inputs) != 1 or labels.shape != inputs[0].shape[:1]:
+            raise OptionError("an attack needs one input [N, …] and as many labels [N]")
+        x = torch.from_numpy(inputs[0][: options.limit])
+        y = torch.from_numpy(labels[: options.limit]).long()
         module = load_module(compile_to_target(program, "pytorch"))
-        x, y = _rows(inputs, read_labels(options.labels), options.limit)
         report = training.robustness(module, (x, y), ways, seed=options.seed)
     if options.json:
         print_json(asdict(report))
@@ -62,11 +66,3 @@ def _ways(specs: Sequence[str]) -> list[training.Attack]:
             numbers[name.replace("-", "_")] = int(number) if text.isdecimal() else number
         found.append(training.Attack(said.name, numbers))
     return found
-
-
-def _rows(inputs: Sequence[Any], labels: Any, limit: int | None) -> tuple[Any, Any]:
-    """Inputs and labels as tensors."""
-    torch = needed("torch", "PyTorch", "privacy")
-    if len(inputs) != 1 or labels.shape != inputs[0].shape[:1]:
-        raise OptionError("an attack needs one input [N, …] and as many labels [N]")
-    return torch.from_numpy(inputs[0][:limit]), torch.from_numpy(labels[:limit]).long()

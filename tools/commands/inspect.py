@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...lowering.artifact import write_artifact
-from ...lowering.packages.package import Package, load_package
+from ...lowering.packages.package import load_package
 from ...runtime.security.encryption import key_from
 from ..console import print_json, show, table
 from .options.packages import Inspect
@@ -25,27 +25,23 @@ def inspect(options: Inspect) -> None:
     if options.json:
         print_json(package.manifest)
         return
-    show(table(f"{options.file}: {package.name}", ["", ""], _facts(package)))
-    accuracy: dict[str, float] = package.manifest.get("accuracy") or {}
+    source, versions, accuracy, files = (
+        dict[str, Any](package.manifest.get(part) or {})
+        for part in ("source", "versions", "accuracy", "files")
+    )
+    facts = [
+        ("licence", package.manifest.get("license")),
+        ("made from", source.get("file")),
+        ("its SHA-256", source.get("sha256")),
+        ("weights' SHA-256", source.get("weights_sha256")),
+        ("made with", ", ".join(f"{name} {at}" for name, at in sorted(versions.items()))),
+    ]
+    show(table(f"{options.file}: {package.name}", ["", ""], facts))
     targets = [
         (name, facts["target"], f"{accuracy[name]:.2%}" if name in accuracy else None)
         for name, facts in package.targets.items()
     ]
     if targets:
         show(table("targets", ["folder", "target", "read rightly"], targets))
-    files: dict[str, Any] = package.manifest["files"]
     rows = [(name, facts["bytes"], facts["sha256"]) for name, facts in sorted(files.items())]
     show(table("files", ["file", "bytes", "SHA-256"], rows))
-
-
-def _facts(package: Package) -> list[tuple[str, object]]:
-    manifest = package.manifest
-    source: dict[str, str] = manifest.get("source") or {}
-    versions: dict[str, str] = manifest.get("versions") or {}
-    return [
-        ("licence", manifest.get("license")),
-        ("made from", source.get("file")),
-        ("its SHA-256", source.get("sha256")),
-        ("weights' SHA-256", source.get("weights_sha256")),
-        ("made with", ", ".join(f"{name} {at}" for name, at in sorted(versions.items()))),
-    ]

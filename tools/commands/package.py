@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.safe_write import PendingFiles
 from ...ir.samples import read_samples
 from ...lowering.models import import_model
@@ -32,14 +32,15 @@ def package(options: Package) -> None:
         TritonError: see `build_package`.
     """
     file, output = options.file, options.output or Path(f"{options.file.resolve().stem}.tpk")
-    if output.exists() and file.exists() and output.samefile(file):
-        raise OptionError(f"'{output}' is the model; choose another output with -o")
-    if (options.inputs is None) != (options.labels is None):
-        raise OptionError("--inputs and --labels go together")
-    if options.sign is None and (options.certificate or options.chain):
-        raise OptionError("a certificate goes with --sign KEY")
-    if options.key is not None and options.passphrase:
-        raise OptionError("a package is encrypted by --key or by --passphrase, not by both")
+    refuse({
+        f"'{output}' is the model; choose another output with -o":
+            output.exists() and file.exists() and output.samefile(file),
+        "--inputs and --labels go together": (options.inputs is None) != (options.labels is None),
+        "a certificate goes with --sign KEY":
+            options.sign is None and (options.certificate or options.chain),
+        "a package is encrypted by --key or by --passphrase, not by both":
+            options.key and options.passphrase,
+    })  # fmt: skip
     with progress() as bar:
         bar.add_task(f"Packaging {file}", total=None)
         made = build_package(

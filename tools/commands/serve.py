@@ -21,7 +21,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, refuse
 from ...ir.extras import install
 from ...ir.interpreter import entry_function
 from ...ir.value_names import argument_names, result_names
@@ -88,23 +88,20 @@ def serve(options: Serve) -> None:
 
 def _check_access(options: Serve) -> None:
     """Refuse options of access that do not go together, or would send tokens in the clear."""
-    encrypted = options.tls_cert is not None
-    if encrypted is not (options.tls_key is not None):
-        raise OptionError("--tls-cert and --tls-key go together")
-    if options.client_ca is not None and not encrypted:
-        raise OptionError("--client-ca goes with --tls-cert and --tls-key")
-    if options.policy is None:
-        if options.audit is not None or options.deploy:
-            raise OptionError("--audit and --deploy go with --policy")
-        return
-    users = read_policy(options.policy).users.values()
-    if any(user.certificate for user in users) and options.client_ca is None:
-        raise OptionError(
-            "the policy has users with certificates: give --client-ca, --tls-cert and --tls-key"
-        )
-    is_safe = encrypted or options.host in ("127.0.0.1", "::1")
-    if any(user.token_sha256 for user in users) and not is_safe:
-        raise OptionError("tokens go over encrypted connections: give --tls-cert and --tls-key")
+    is_encrypted = options.tls_cert is not None
+    users = () if options.policy is None else read_policy(options.policy).users.values()
+    shows_tokens = any(user.token_sha256 for user in users)
+    is_remote = options.host not in ("127.0.0.1", "::1")
+    refuse({
+        "--tls-cert and --tls-key go together": is_encrypted is (options.tls_key is None),
+        "--client-ca goes with --tls-cert and --tls-key": options.client_ca and not is_encrypted,
+        "--audit and --deploy go with --policy":
+            options.policy is None and (options.audit or options.deploy),
+        "the policy has users with certificates: give --client-ca, --tls-cert and --tls-key":
+            options.client_ca is None and any(user.certificate for user in users),
+        "tokens go over encrypted connections: give --tls-cert and --tls-key":
+            shows_tokens and is_remote and not is_encrypted,
+    })  # fmt: skip
 
 
 def _replicas(options: Serve) -> list[list[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...ir.errors import IntegrityError, OptionError
+from ...ir.errors import IntegrityError, refuse
 from ...ir.seal import check_file
 from ...lowering.packages.archive import from_folder
 from ...lowering.packages.package import load_package
@@ -21,11 +21,12 @@ def verify_package(options: VerifyPackage) -> None:
         IntegrityError: a file is not what was written, carries no SHA-256, or is not signed so.
         OptionError: a signature for several files, or without a key.
     """
-    if options.signature is None and (options.public_key or options.authority):
-        raise OptionError("a key or an authority goes with --signature FILE")
+    signer = options.public_key or options.authority
+    refuse({
+        "a key or an authority goes with --signature FILE": signer and not options.signature,
+        "--signature goes with one file": options.signature and len(options.files) != 1,
+    })  # fmt: skip
     if options.signature is not None:
-        if len(options.files) != 1:
-            raise OptionError("--signature goes with one file")
         verify_signature(
             options.files[0],
             options.signature,

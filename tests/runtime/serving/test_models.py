@@ -74,6 +74,9 @@ def test_rests_grow_to_a_minute() -> None:
         form.failed()
         rests.append(round(form.rests_until - before, 1))
     assert rests == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
+    form.failures = 5000  # some days later
+    form.failed()
+    assert 59 < form.rests_until - time.monotonic() <= 60
 
 
 def test_all_forms_take_what_each_can_take() -> None:
