@@ -14,7 +14,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import Any
 
 from ...ir.errors import IntegrityError, LoweringError, OptionError
 from ...ir.seal import is_whole
@@ -89,7 +89,7 @@ def from_folder(folder: Path) -> Artifact:
         raise IntegrityError(f"'{folder}' has {len(manifests)} files *{SUFFIX}, and needs one")
     with opened(manifests[0], _MOST_MANIFEST) as file:
         manifest = _manifest(manifests[0].name, file.read(), f"'{manifests[0]}'")
-    files = dict.fromkeys(_stated(manifest), b"")
+    files = dict.fromkeys(manifest["files"], b"")
     _artifact(manifest, files, f"'{folder}'")  # checks the paths
     for name in files:
         with opened(folder / name) as file:
@@ -122,14 +122,11 @@ def _manifest(name: str, content: bytes, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise IntegrityError(f"{what} is no manifest") from None
     data.pop("#sha256", None)
+    if not isinstance(data.get("files"), dict):
+        raise IntegrityError(f"{what} names no files")
     if manifest_bytes(data) != content or name != f"{data.get('name')}{SUFFIX}":
         raise IntegrityError(f"{what} is not what was written")
     return data
-
-
-def _stated(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    files = manifest.get("files")
-    return cast("dict[str, Any]", files) if isinstance(files, dict) else {}
 
 
 def _artifact(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
@@ -145,7 +142,7 @@ def _artifact(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str
 
 def _checked(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
     """The artefact of files that are those of a manifest."""
-    stated = _stated(manifest)
+    stated: dict[str, Any] = manifest["files"]
     if strange := sorted(files.keys() ^ stated.keys()):
         raise IntegrityError(f"{what}: its files are not those of its manifest: {strange}")
     for name, content in files.items():

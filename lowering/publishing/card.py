@@ -14,13 +14,7 @@ _LOADING = '```python\nfrom triton_dsl import load_from_hub\n\nmodel = load_from
 
 
 def model_card(package: Package, repo_id: str, tags: Sequence[str] = ()) -> str:
-    """A page in Markdown with the metadata that the Hugging Face Hub reads.
-
-    Args:
-        package: of the model.
-        repo_id: where it goes: `owner/name`.
-        tags: in addition to `triton-dsl`.
-    """
+    """A page in Markdown with the metadata that the Hub reads, the tag `triton-dsl` among it."""
     from huggingface_hub import ModelCardData
 
     license = package.manifest.get("license")

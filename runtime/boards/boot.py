@@ -14,15 +14,12 @@ from importlib.resources import files
 from ...ir.errors import OptionError
 
 MAGIC = b"TRITBOO1"
-_FILES = ("boot.c", "boot.h")
 
 
 def boot_manifest(image: bytes, block: int = 4096) -> tuple[bytes, bytes]:
-    """The manifest of an image, and its anchor.
+    """The manifest of an image of flash, and its anchor.
 
-    Args:
-        image: of flash: code and constants.
-        block: bytes that one value of the chain is for; a damaged block is named by its number.
+    A value of the chain is for so many bytes; a damaged block is named by its number.
 
     Raises:
         OptionError: an image that is empty or of 4 GiB, or no such size of blocks.
@@ -40,4 +37,4 @@ def boot_manifest(image: bytes, block: int = 4096) -> tuple[bytes, bytes]:
 def boot_sources() -> dict[str, bytes]:
     """The check in C: `boot.c` and `boot.h`."""
     folder = files(__name__.rpartition(".")[0])
-    return {name: folder.joinpath(name).read_bytes() for name in _FILES}
+    return {name: folder.joinpath(name).read_bytes() for name in ("boot.c", "boot.h")}

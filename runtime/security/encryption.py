@@ -108,10 +108,7 @@ def blocks(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
     try:
         wrapping = _wrapping_key(key, how)
         data_key = keywrap.aes_key_unwrap(wrapping, bytes.fromhex(how["wrapped"]))
-    except (
-        *(keywrap.InvalidUnwrap, KeyError, OptionError),
-        *(OverflowError, TypeError, ValueError),  # of a head from whoever
-    ):
+    except (keywrap.InvalidUnwrap, KeyError, OverflowError, TypeError, ValueError):
         raise IntegrityError(f"{what} is encrypted by another key, or was changed") from None
     cipher, index, block = aead.AESGCM(data_key), 0, file.read(size + _TAG)
     while True:

@@ -65,12 +65,9 @@ class Buckets:
 
 
 class Guard:
-    """An ASGI application that lets through to another what its policy allows.
+    """An ASGI application that lets through to another what a policy allows.
 
-    Args:
-        app: the other.
-        policy: who may do what.
-        audit: where each request is noted; one that cannot be is not answered.
+    Each request is noted in the log, if there is one; what cannot be noted is not answered.
     """
 
     def __init__(self, app: ASGIApp, policy: Policy, audit: AuditLog | None = None) -> None:
@@ -83,10 +80,9 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-            return
         if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
             return
         action, model = asked(scope["method"], scope["path"])
         user, status, text, wait = self._decide(scope, action, model)

@@ -10,6 +10,7 @@ import json
 import random
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ class Retries:
     timeout: float = 10.0
 
 
-class Client:
+class Client(AbstractContextManager["Client"]):
     """Asks one of several servers, and the others where it does not answer.
 
     Args:
@@ -69,18 +70,11 @@ class Client:
         """End the connections; so does the end of a `with` block."""
         self._client.close()
 
-    def __enter__(self) -> Client:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
     def infer(self, model: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The results of a model by name.
-
-        Args:
-            model: its name.
-            inputs: by name.
+        """The results of a model, for its inputs, all by name.
 
         Raises:
             OptionError: the request does not fit the model.

@@ -26,13 +26,7 @@ class Loaded:
 
 @dataclass
 class Form:
-    """One way to run a model, which rests after it failed where another did not.
-
-    Attributes:
-        loaded: what runs.
-        failures: in a row.
-        rests_until: seconds of `time.monotonic`.
-    """
+    """One way to run a model, which rests after it failed where another did not."""
 
     loaded: Loaded
     failures: int = 0

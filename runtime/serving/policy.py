@@ -53,12 +53,9 @@ class Role:
 
 @dataclass(frozen=True)
 class User:
-    """Somebody, and what shows that it is them.
+    """Somebody, by name of their roles, and what shows that it is them.
 
-    Attributes:
-        roles: that they have, by name.
-        certificate: the common name of their certificate, if they need one.
-        token_sha256: the hash of their token, if they need one.
+    That is the common name of their certificate, the hash of their token, or both.
     """
 
     roles: tuple[str, ...] = ()

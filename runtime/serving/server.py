@@ -222,8 +222,6 @@ def application(
         assert deploy is not None
         try:
             made = await asyncio.to_thread(deploy, name, await body_of(request, "package"))
-        except fastapi.HTTPException as error:
-            return refused(error.status_code, str(error.detail))
         except TritonError as error:
             return refused(400, str(error))
         async with changing:

@@ -84,13 +84,7 @@ class _Logits(nn.Module):
 
 @dataclass(frozen=True)
 class RobustnessReport:
-    """Right answers, as parts of all.
-
-    Attributes:
-        rows: how many were asked for.
-        clean: on the inputs as they are.
-        attacked: by attack.
-    """
+    """Right answers, as parts of all `rows`: for inputs as they are, and by attack."""
 
     rows: int
     clean: float
@@ -131,8 +125,8 @@ def robustness(
 
     def right(change: Attack | None) -> float:
         count = 0
-        for start in range(0, len(x), batch_size):
-            rows, classes = x[start : start + batch_size], y[start : start + batch_size]
+        batches: Any = zip(x.split(batch_size), y.split(batch_size), strict=True)
+        for rows, classes in batches:
             with torch.no_grad():
                 if change is not None:
                     rows = change.examples(forward, rows, classes)

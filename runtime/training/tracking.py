@@ -98,7 +98,7 @@ class MlflowTracker(Tracker):
         # A client of its own leaves the caller's active run alone.
         client: Any = library.MlflowClient(place)
         self._client = client
-        self._run: str = client.create_run(_experiment(client)).info.run_id
+        self._run = _new_run(client)
         for name, value in settings.items():
             self._client.log_param(self._run, name, value)
 
@@ -164,7 +164,7 @@ def register_model(
     client: Any = library.MlflowClient(uri, uri)
     if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)
-    run: str = client.create_run(_experiment(client)).info.run_id
+    run = _new_run(client)
     for key, value in figures.items():
         client.log_metric(run, key, value)
     client.log_artifacts(run, str(folder))
@@ -173,10 +173,10 @@ def register_model(
     return int(client.create_model_version(name, source, run).version)
 
 
-def _experiment(client: Any) -> str:
+def _new_run(client: Any) -> str:
     known: Any = client.get_experiment_by_name("triton_dsl")
-    made: str = client.create_experiment("triton_dsl") if known is None else known.experiment_id
-    return made
+    place: str = known.experiment_id if known else client.create_experiment("triton_dsl")
+    return str(client.create_run(place).info.run_id)
 
 
 @contextmanager

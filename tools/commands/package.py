@@ -71,9 +71,8 @@ def package(options: Package) -> None:
     rows = [(name, len(data)) for name, data in sorted(made.files.items())]
     if options.json:
         files = [{"path": name, "bytes": size} for name, size in rows]
-        accuracy: Any = made.manifest["accuracy"]
-        print_json({"package": str(output), "bytes": len(content), "files": files,
-                    "accuracy": accuracy})  # fmt: skip
+        said = {"package": str(output), "bytes": len(content), "files": files}
+        print_json({**said, "accuracy": made.manifest["accuracy"]})
     else:
         show(table(f"{file} → {output}, {len(content):,} bytes", ["file", "bytes"], rows))
 

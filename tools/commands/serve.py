@@ -151,9 +151,13 @@ def served_models(options: Serve) -> list[Served]:
     models: list[Served] = []
     for file in files:
         module = import_model(file, weights=options.weights)
-        loaders = [_loader(module.clone(), target, options.device) for target in targets]
-        models.append(Served(_name(file), loaders))
+        models.append(_served(_name(file), module, options))
     return models
+
+
+def _served(name: str, module: ModuleOp, options: Serve) -> Served:
+    targets = options.target or ["native"]
+    return Served(name, [_loader(module.clone(), each, options.device) for each in targets])
 
 
 def served_texts(options: Serve) -> list[ServedText]:
@@ -188,13 +192,9 @@ def _name(file: Path) -> str:
 
 def deployer(options: Serve) -> Deploy:
     """What makes a model of the bytes of a package, for the targets of a command line."""
-
-    def deploy(name: str, content: bytes) -> Served:
-        module = read_package(content, f"model '{name}'").module()
-        targets = options.target or ["native"]
-        return Served(name, [_loader(module.clone(), t, options.device) for t in targets])
-
-    return deploy
+    return lambda name, content: _served(
+        name, read_package(content, f"model '{name}'").module(), options
+    )
 
 
 def _loader(module: ModuleOp, target: str, device: str) -> Callable[[], Loaded]:
