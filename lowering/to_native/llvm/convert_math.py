@@ -39,8 +39,8 @@ class ConvertMathToLLVMPass(ModulePass):
 
     Unless told otherwise nothing outside of the module is called. Square roots are the processor's;
     exp, exp2, log, log2, tanh, erf and powf are formulas within 2 ulp; f16 and bf16 are computed in
-    f32. No sums and products are fused, so every processor gives the same bits. Calls of the C
-    library's `fmod` and `fmodf` become calls of a function that is added.
+    f32. Formulas fuse products and sums where the processor does both at once (`llvm.fmuladd`).
+    Calls of the C library's `fmod` and `fmodf` become calls of a function that is added.
 
         %r = math.sqrt %x : vector<8xf32>
         // becomes

@@ -1,8 +1,8 @@
-"""erf x: near zero x + x·P(x²), farther out 1 - erfc|x|.
+"""erf x: near zero x + x·P(x²); farther out Q(|x| - m) for f32, and for f64 1 - erfc|x|.
 
-The plan is that of W. J. Cody, "Rational Chebyshev approximations for the error function" (1969).
-For f32 erfc t = e^(-t·Q(t)), for f64 erfc t = e^(-t²)·R((t - 2) / (t + 2)). P, Q and R are
-polynomials through the values at Chebyshev's points, computed with 60 digits.
+The plan for f64 is that of W. J. Cody, "Rational Chebyshev approximations for the error function"
+(1969): erfc t = e^(-t²)·R((t - 2) / (t + 2)). P, Q and R are polynomials through the values at
+Chebyshev's points, computed with 60 digits.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 from .exponential import exp_within
-from .floating import at_most, format_of
+from .floating import at_most, below, format_of
 from .llvm_builder import LlvmBuilder
 
 _SINGLE_NEAR = (
@@ -24,15 +24,21 @@ _SINGLE_NEAR = (
     7.875874871388078e-05,
 )
 _SINGLE_FAR = (
-    1.1287310123443604,
-    0.6348466277122498,
-    0.10666419565677643,
-    -0.02402382716536522,
-    0.0036750836297869682,
-    -0.0002799583598971367,
-    -1.1705609722412191e-05,
-    4.337929112807615e-06,
-    -2.6772616479320277e-07,
+    0.9995930790901184,
+    0.0021780270617455244,
+    -0.005445349961519241,
+    0.008351339027285576,
+    -0.008622084744274616,
+    0.00610868027433753,
+    -0.0027977237477898598,
+    0.0005606835475191474,
+    0.00025896483566612005,
+    -0.0002708246174734086,
+    8.093618089333177e-05,
+    1.7834981917985715e-05,
+    -1.566739592817612e-05,
+    4.881641189058428e-07,
+    8.837966447572398e-07,
 )
 _DOUBLE_NEAR = (
     0.1283791670955126,
@@ -68,6 +74,9 @@ _DOUBLE_FAR = (
     1.272567661840228e-06,
     -1.1352571477273627e-06,
 )
+_MIDDLE = 2.500014066696167
+"""Of 1 and 4, moved so far that the first number of Q is one of f32 almost exactly."""
+
 _ONE_FROM = {True: 4.0, False: 6.0}
 """For f32 and f64 where erf x is 1."""
 
@@ -76,19 +85,18 @@ def erf(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """erf x of f32 or f64."""
     single = format_of(x.type).type == f32
     magnitude = e.fabs(x)
-    square = e.fmul(x, x)
-    series = e.polynomial(square, _SINGLE_NEAR if single else _DOUBLE_NEAR)
-    near = e.fadd(x, e.fmul(x, series))
+    series = e.polynomial(e.fmul(x, x), _SINGLE_NEAR if single else _DOUBLE_NEAR)
+    near = e.fmuladd(x, series, x)
     limited = at_most(e, magnitude, _ONE_FROM[single])
-    rest = _single_rest(e, limited) if single else _double_rest(e, limited)
-    far = e.copysign(e.fsub(e.constant(1.0, x.type), rest), x)
-    return e.select(e.fcmp("olt", magnitude, 1.0), near, far)
+    far = _single_far(e, limited) if single else _double_far(e, limited)
+    return e.select(below(e, magnitude, 1.0), near, e.copysign(far, x))
 
 
-def _single_rest(e: LlvmBuilder, t: SSAValue) -> SSAValue:
-    return exp_within(e, e.fneg(e.fmul(t, e.polynomial(t, _SINGLE_FAR))))
+def _single_far(e: LlvmBuilder, t: SSAValue) -> SSAValue:
+    return e.polynomial(e.fsub(t, _MIDDLE), _SINGLE_FAR)
 
 
-def _double_rest(e: LlvmBuilder, t: SSAValue) -> SSAValue:
+def _double_far(e: LlvmBuilder, t: SSAValue) -> SSAValue:
     place = e.fdiv(e.fsub(t, 2.0), e.fadd(t, 2.0))
-    return e.fmul(exp_within(e, e.fneg(e.fmul(t, t))), e.polynomial(place, _DOUBLE_FAR))
+    rest = e.fmul(exp_within(e, e.fneg(e.fmul(t, t))), e.polynomial(place, _DOUBLE_FAR))
+    return e.fsub(e.constant(1.0, t.type), rest)

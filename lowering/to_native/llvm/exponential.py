@@ -12,7 +12,7 @@ import math
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .floating import at_least, at_most, format_of, near_integer, scaled
+from .floating import at_least, at_most, format_of, near_integer, power_of_two, scaled
 from .llvm_builder import LlvmBuilder
 
 _SINGLE = (
@@ -49,12 +49,14 @@ def exp(e: LlvmBuilder, x: SSAValue) -> SSAValue:
 
 def exp_within(e: LlvmBuilder, x: SSAValue, rest: SSAValue | None = None) -> SSAValue:
     """e^(x + rest) of f32 or f64, for x not far beyond where it is 0 or infinite."""
-    form = format_of(x.type)
-    whole, n = near_integer(e, e.fmul(x, 1 / math.log(2)))
-    high = e.fsub(x, e.fmul(whole, form.ln2_high))
-    low = e.fmul(whole, form.ln2_low)
-    reduced = e.fsub(high, low if rest is None else e.fsub(low, rest))
+    reduced, n = _reduced(e, x, rest)
     return scaled(e, _near_zero(e, reduced), n)
+
+
+def normal_exp(e: LlvmBuilder, x: SSAValue) -> SSAValue:
+    """e^x of f32 or f64, for x where it is a normal number."""
+    reduced, n = _reduced(e, x, None)
+    return e.fmul(_near_zero(e, reduced), power_of_two(e, n, x.type))
 
 
 def exp2(e: LlvmBuilder, x: SSAValue) -> SSAValue:
@@ -62,10 +64,21 @@ def exp2(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     low, high = _RANGE_2[format_of(x.type).type == f32]
     x = at_least(e, at_most(e, x, high), low)
     whole, n = near_integer(e, x)
-    return scaled(e, _near_zero(e, e.fmul(e.fsub(x, whole), math.log(2))), n)
+    reduced = e.fmul(e.fsub(x, whole), math.log(2))
+    return scaled(e, _near_zero(e, reduced), n)
+
+
+def _reduced(e: LlvmBuilder, x: SSAValue, rest: SSAValue | None) -> tuple[SSAValue, SSAValue]:
+    """x + rest less the nearest multiple n·ln 2, and n as `scaled` takes it."""
+    form = format_of(x.type)
+    whole, n = near_integer(e, x, 1 / math.log(2))
+    high = e.fmuladd(whole, -form.ln2_high, x)
+    if rest is None:
+        return e.fmuladd(whole, -form.ln2_low, high), n
+    return e.fsub(high, e.fmuladd(whole, form.ln2_low, e.fneg(rest))), n
 
 
 def _near_zero(e: LlvmBuilder, r: SSAValue) -> SSAValue:
     coefficients = _SINGLE if format_of(r.type).type == f32 else _DOUBLE
-    square = e.fmul(r, r)
-    return e.fadd(e.fadd(e.fmul(square, e.polynomial(r, coefficients)), r), 1.0)
+    # Not fused, the errors of the two sums make up for each other in part.
+    return e.fadd(e.fadd(e.fmul(e.fmul(r, r), e.polynomial(r, coefficients)), r), 1.0)

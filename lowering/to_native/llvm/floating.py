@@ -56,20 +56,27 @@ def format_of(type: Attribute) -> Format:
 
 def at_most(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The lesser of a float and a number; NaN stays."""
-    return e.select(e.fcmp("ogt", x, limit), limit, x)
+    return e.overloaded("minimum", *e.pair(x, limit))
 
 
 def at_least(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
     """The greater of a float and a number; NaN stays."""
-    return e.select(e.fcmp("olt", x, limit), limit, x)
+    return e.overloaded("maximum", *e.pair(x, limit))
 
 
-def near_integer(e: LlvmBuilder, x: SSAValue) -> tuple[SSAValue, SSAValue]:
-    """The nearest integer to a small float, as a float and as an integer of the same width."""
+def below(e: LlvmBuilder, x: SSAValue, limit: float) -> SSAValue:
+    """Whether a float without a sign is below a number; NaN is not. Bits have the same order."""
+    kind = integers(x.type)
+    return e.icmp("ult", e.bits(x, kind), e.bits(e.constant(limit, x.type), kind))
+
+
+def near_integer(e: LlvmBuilder, x: SSAValue, factor: float = 1.0) -> tuple[SSAValue, SSAValue]:
+    """The nearest integer n to factor·x, for `scaled` and `power_of_two`: a float, and n + 2·bias
+    as an integer of the same width, whose upper half is of no account."""
     form = format_of(x.type)
-    shifted = e.fadd(x, form.magic)
-    whole = e.sub(e.bits(shifted, integers(x.type)), form.magic_bits)
-    return e.fsub(shifted, form.magic), whole
+    magic = form.magic + 2 * form.bias
+    shifted = e.fmuladd(x, factor, magic)
+    return e.fsub(shifted, magic), e.bits(shifted, integers(x.type))
 
 
 def small_integer(e: LlvmBuilder, n: SSAValue, type: Attribute) -> SSAValue:
@@ -79,13 +86,15 @@ def small_integer(e: LlvmBuilder, n: SSAValue, type: Attribute) -> SSAValue:
 
 
 def power_of_two(e: LlvmBuilder, n: SSAValue, type: Attribute) -> SSAValue:
-    """2^n of an integer in the range of normal numbers."""
+    """2^n of an integer of `near_integer` in the range of normal numbers."""
     form = format_of(type)
-    return e.bits(e.shl(e.add(n, form.bias), form.digits), type)
+    return e.bits(e.shl(e.sub(n, form.bias), form.digits), type)
 
 
 def scaled(e: LlvmBuilder, x: SSAValue, n: SSAValue) -> SSAValue:
-    """x·2^n, rounded once, for x near 1 and n a little beyond the range of exponents."""
-    half = e.sub(e.lshr(e.add(n, 1 << 12), 1), 1 << 11)
-    first = e.fmul(x, power_of_two(e, half, x.type))
-    return e.fmul(first, power_of_two(e, e.sub(n, half), x.type))
+    """x·2^n, rounded once, for x near 1 and an integer of `near_integer` a little beyond the range
+    of exponents."""
+    digits, half = format_of(x.type).digits, e.lshr(n, 1)
+    for part in (half, e.sub(n, half)):
+        x = e.fmul(x, e.bits(e.shl(part, digits), x.type))
+    return x

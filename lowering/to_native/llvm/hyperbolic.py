@@ -9,8 +9,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .exponential import exp_within
-from .floating import at_most, format_of
+from .exponential import normal_exp
+from .floating import at_most, below, format_of
 from .llvm_builder import LlvmBuilder
 
 _SINGLE = (
@@ -42,12 +42,12 @@ _ONE_FROM = {True: 10.0, False: 20.0}
 
 def tanh(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """tanh x of f32 or f64."""
-    single = format_of(x.type).type == f32
+    form = format_of(x.type)
     size = e.fabs(x)
     square = e.fmul(x, x)
-    series = e.polynomial(square, _SINGLE if single else _DOUBLE)
-    near = e.fadd(size, e.fmul(size, e.fmul(square, series)))
-    limited = at_most(e, size, _ONE_FROM[single])
-    power = exp_within(e, e.fadd(limited, limited))
+    series = e.polynomial(square, _SINGLE if form.type == f32 else _DOUBLE)
+    near = e.fmuladd(e.fmul(square, size), series, size)
+    limited = at_most(e, size, _ONE_FROM[form.type == f32])
+    power = normal_exp(e, e.fadd(limited, limited))
     far = e.fsub(e.constant(1.0, x.type), e.fdiv(e.constant(2.0, x.type), e.fadd(power, 1.0)))
-    return e.copysign(e.select(e.fcmp("olt", size, _SMALL), near, far), x)
+    return e.copysign(e.select(below(e, size, _SMALL), near, far), x)

@@ -165,11 +165,15 @@ class LlvmBuilder(ABC):
         """\\|x\\| with the sign of the other."""
         return self.overloaded("copysign", x, sign)
 
+    def fmuladd(self, x: SSAValue, y: Value, z: Value) -> SSAValue:
+        """x·y + z, rounded once where the processor does it at once, else twice."""
+        return self.overloaded("fmuladd", *self.pair(x, y), self.pair(x, z)[1])
+
     def polynomial(self, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
         """Σ cᵢ·xⁱ by Horner's rule, c₀ first."""
         result = self.constant(float(coefficients[-1]), x.type)
         for coefficient in reversed(coefficients[:-1]):
-            result = self.fadd(self.fmul(result, x), float(coefficient))
+            result = self.fmuladd(result, x, float(coefficient))
         return result
 
     def fcmp(self, predicate: str, x: SSAValue, y: Value) -> SSAValue:
