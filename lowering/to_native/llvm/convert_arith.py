@@ -6,7 +6,7 @@ Not here: functions such as exp (`convert_math_to_llvm`), vectors as such
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,6 +22,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     VectorType,
+    f64,
+    i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -30,7 +32,7 @@ from xdsl.passes import ModulePass
 from . import casts, division
 from .half import extend_float, truncate_float
 from .llvm_builder import LlvmBuilder
-from .types import computed_in, converted, integers, is_half, lanes, vector, width
+from .types import computed_in, converted, element, integers, is_half, lanes, vector, width
 from .walk import Rule, Values, convert_ops
 
 _HALF = 32
@@ -135,6 +137,31 @@ def _float_binary(kind: type[llvm.AbstractFloatArithOp]) -> Rule:
 
 def _float_intrinsic(name: str) -> Rule:
     return lambda e, op, x: on_floats(e, op, x, lambda e, a, b: e.overloaded(name, a, b))
+
+
+_EXTREMES = {128: ("sse", "sse2"), 256: ("avx", "avx"), 512: ("avx512", "avx512")}
+"""By the bits of a register of x86, what its instructions for f32 and f64 belong to."""
+
+
+def extreme_of_registers(name: str, features: Collection[str]) -> Rule:
+    """`arith.maximumf` or `arith.minimumf` by `maxps` and the like, which give their second operand
+    where either is NaN; of zeros, any. Whole registers are compared in this way, others as LLVM
+    does it.
+    """
+    intrinsic = {"maximum": "max", "minimum": "min"}[name]
+
+    def build(e: LlvmBuilder, so_far: SSAValue, x: SSAValue) -> SSAValue:
+        size, kind = (lanes(x.type) or 0) * width(x.type), element(x.type)
+        known = any(isinstance(v.owner, llvm.ConstantOp) for v in (so_far, x))
+        if known or size not in _EXTREMES or (size == 512 and "avx512f" not in features):
+            return e.overloaded(name, so_far, x)
+        set_, letter = _EXTREMES[size][kind == f64], "d" if kind == f64 else "s"
+        mode = [e.constant(4, i32)] if size == 512 else []
+        called = f"llvm.x86.{set_}.{intrinsic}.p{letter}" + (f".{size}" if size > 128 else "")
+        larger = e.intrinsic(called, [x, so_far, *mode], x.type)
+        return e.select(e.fcmp("uno", x, x), x, larger)
+
+    return lambda e, op, x: on_floats(e, op, x, build)
 
 
 def negate(e: LlvmBuilder, op: arith.NegfOp, x: Values) -> SSAValue:

@@ -51,6 +51,12 @@ class Combiner:
     op: Operation
     neutral: int | float
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a value may be taken twice."""
+        kind = type(self.op)
+        return kind not in (arith.AddfOp, arith.MulfOp, arith.AddiOp, arith.MuliOp, arith.XOrIOp)
+
 
 def combiners(nest: Nest) -> list[Combiner] | None:
     """One for each output; `None` if an output must be reduced in order."""

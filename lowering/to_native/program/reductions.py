@@ -14,7 +14,7 @@ from ..kernels.code import Index
 from ..llvm.types import element, lanes
 from .combiners import Combiner, combiners
 from .loops import LoopWriter, Piece, pieces_of
-from .schedule import UNROLLED, unrolled
+from .schedule import UNROLLED, shared_parts, unrolled
 from .sizes import Size
 from .writer import wide_type
 
@@ -51,7 +51,10 @@ class _Reduction:
             self.loops.compute_accumulated()
             return [self.loops.get(self.nest.results()[o], j, c) for o, j, c in slots]
 
-        last = self.around(self.plan.reductions, first, step)
+        if self.plan.rows in shared_parts(self.nest):
+            last = self.in_parts(first, slots, step)
+        else:
+            last = self.around(self.plan.reductions, first, step)
         results = dict(zip(slots, last, strict=True))
         self.loops.store([{(j, c): results[o, j, c] for j, c in places} for o in self.outputs])
 
@@ -67,6 +70,27 @@ class _Reduction:
         if number is not None:
             return self.writer.literal(number, width)
         return self.loops.load_output(output, j, c)
+
+    def in_parts(
+        self, first: list[SSAValue], slots: Sequence[tuple[int, int, int]], inner: Inner
+    ) -> list[SSAValue]:
+        """Part by part along the outermost reduction: LLVM makes those once that rows share."""
+        every, (shared, *rest) = combiners(self.nest), self.plan.reductions
+        size = self.nest.sizes[shared].number
+        assert every is not None and size is not None
+        chosen = [every[o] for o, _, _ in slots]
+        neutral = [
+            self.writer.neutral(combiner.neutral, value.type)
+            for combiner, value in zip(chosen, first, strict=True)
+        ]
+        for index in range(size):
+            with self.loops.bound(shared, self.writer.constant(index)):
+                parts = self.around(rest, neutral, inner)
+            first = [
+                self.writer.apply(combiner.op, [value, part], lanes(value.type))[0]
+                for combiner, value, part in zip(chosen, first, parts, strict=True)
+            ]
+        return first
 
     def around(self, order: Sequence[int], first: list[SSAValue], inner: Inner) -> list[SSAValue]:
         """The loops `order`, the first outermost, around `inner`."""
@@ -109,7 +133,8 @@ class _Across:
         ]
         self.ends = [(o, j) for o in reduction.outputs for j in reduction.loops.rows]
         rest = None if size.number is None else size.number % lanes_
-        self.rest = None if rest in (None, 0, 1) else rest
+        self.overlaps = all(c.repeats for c in every) and (size.number or 0) >= lanes_
+        self.rest = None if self.overlaps or rest in (None, 0, 1) else rest
 
     def write(self) -> None:
         """Start every lane with the neutral element; at the end join lanes and the real start."""
@@ -171,6 +196,8 @@ class _Across:
         if end:
             vectors = self.run(0, end, step, whole, vectors)
         for piece in pieces_of(size.number - end, self.lanes):
+            if self.overlaps and piece.width != self.lanes:
+                piece = Piece(size.number - self.lanes - end, self.lanes)
             place = self.writer.constant(end + piece.start)
             short = [Piece(0, piece.width)]
             if piece.width == self.lanes:

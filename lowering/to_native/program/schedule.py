@@ -40,8 +40,8 @@ UNROLLED, _FEW = 4, 16
 """An innermost reduction of so few iterations is written one after the other; one of fewer than the
 other number is not worth the loop."""
 _SECOND = 3.0
-"""Instructions for a vector of every second element, in a nest without weights; with them vectors
-along these are the better ones."""
+"""Instructions for a vector of every second element, in a nest without weights that make several
+results of an element; with them vectors along these are the better ones."""
 
 Part = Literal["outer", "rows", "columns"]
 
@@ -117,6 +117,8 @@ def _estimated(
         size = nest.sizes[d].number
         repeats *= _ASSUMED if size is None else max(size, 1)
     rows = _best_rows(nest, vector, lanes) if nest.reductions else turned(nest, vector)
+    if rows is None and vector is not None and not across:
+        rows = next((d for d in shared_parts(nest) if d != vector), None)
     row_count = 1 if rows is None else recipe.tile_rows if nest.reductions else lanes
     columns = 1
     if nest.reductions and vector is not None:
@@ -124,7 +126,7 @@ def _estimated(
         if not across:
             row_count, columns = _tile(nest, vector, rows, recipe)
     turn = rows if not nest.reductions else None
-    weighted = any(map(movable, nest.reads.values()))
+    weighted = any(_makes_more(nest, a) for a in nest.reads.values())
     loads = sum(
         _load_cost(a, vector, lanes, turn, weighted=weighted)
         / (1 if rows is None or a.depends_on(rows) else row_count)
@@ -141,6 +143,9 @@ def _estimated(
         d for d, parallel in enumerate(nest.parallel) if parallel and d not in (vector, rows)
     )
     reductions = _inner_last(nest) if commutes else tuple(nest.reductions)
+    shared = None if rows is None or across else shared_parts(nest).get(rows)
+    if shared is not None:
+        reductions = (shared, *(d for d in reductions if d != shared))
     return cost, Schedule(
         outer, vector, rows, row_count, columns, lanes, across, reductions, _parts(nest, vector)
     )
@@ -167,6 +172,28 @@ def unrolled(nest: Nest) -> bool:
     """Whether the reductions are so few that no loop is left of them."""
     sizes = [nest.sizes[d].number for d in nest.reductions]
     return None not in sizes and prod(size or 0 for size in sizes) <= _UNROLLED
+
+
+def shared_parts(nest: Nest) -> dict[int, int]:
+    """Parallel loops whose turns meet some of the same elements, and the reduction that moves along
+    them: windows of pools that overlap. A result is then made of parts that neighbours share.
+    """
+    if not unrolled(nest) or combiners(nest) is None or len(nest.body.ops) != 2:
+        return {}
+    (a,) = nest.reads.values()
+    return {
+        d: r
+        for r in nest.reductions
+        for d, parallel in enumerate(nest.parallel)
+        if parallel and (a.strides[d].number or 0) > 0 < (a.strides[r].number or 0)
+        if (a.strides[d].number or 0) in _multiples(a, r, nest)
+    }
+
+
+def _multiples(a: Access, reduction: int, nest: Nest) -> range:
+    """The distances of the elements that a reduction meets from the first one."""
+    stride, size = a.strides[reduction].number or 0, nest.sizes[reduction].number or 0
+    return range(stride, stride * size, stride)
 
 
 def _inner_last(nest: Nest) -> tuple[int, ...]:
@@ -207,6 +234,15 @@ def _expands(nest: Nest, op: Operation) -> bool:
     """Whether an op makes floats of known integers: they stand as floats where that is quicker."""
     a = nest.reads.get(op.operands[0]) if isinstance(op, arith.SIToFPOp) else None
     return a is not None and movable(a)
+
+
+def _makes_more(nest: Nest, weights: Access) -> bool:
+    """Whether weights make several results of what the other operands hold."""
+    others = [a for a in nest.reads.values() if not movable(a)]
+    return movable(weights) and any(
+        parallel and weights.depends_on(d) and not any(a.depends_on(d) for a in others)
+        for d, parallel in enumerate(nest.parallel)
+    )
 
 
 def movable(a: Access) -> bool:

@@ -285,8 +285,9 @@ def _place_of_loops(
 ) -> list[int] | None:
     """The parallel loops as the axes of a result shall lie in memory, from outside to inside.
 
-    What weights make goes last: the channels of a convolution. Else a result lies as the first of
-    those operands does of which every element is met as often. `None` says: as the axes come.
+    What weights make goes last: the channels of a convolution, unless it keeps those of floats
+    apart that do not lie in a row. Else a result lies as the first of those operands does of which
+    every element is met as often. `None` says: as the axes come.
     """
     loops = [d for d, kind in enumerate(parallel) if kind]
     fixed = [a for a in reads if movable(a)]
@@ -298,13 +299,20 @@ def _place_of_loops(
             made = [d for d in loops if fixed[0].depends_on(d)]
             if product(sizes[d] for d in made).at(1) < _LEAST_CHANNELS:
                 return None
-            return [*(d for d in loops if d not in made), *made]
+            if not _stay_apart(moving[0], [d for d in made if sizes[d] != ONE]):
+                return [*(d for d in loops if d not in made), *made]
     for a in moving:
         strides = [a.strides[d].number for d in loops]
         used = [d for d in loops if a.depends_on(d) or sizes[d] == ONE]
         if used == loops and None not in strides:
             return sorted(loops, key=lambda d: -(a.strides[d].number or 0))
     return None
+
+
+def _stay_apart(read: Access, made: Sequence[int]) -> bool:
+    """Whether all that weights make has floats of its own, and these do not lie in a row."""
+    floats = isinstance(read.view.element, AnyFloat)
+    return floats and all(read.depends_on(d) and read.strides[d] != ONE for d in made)
 
 
 def new_result(
@@ -439,7 +447,7 @@ def packed(program: Program, view: View) -> View:
 
 
 def pad(program: Program, op: upstream.PadOp) -> None:
-    """`tensor.pad`: everything filled, then the inside copied."""
+    """`tensor.pad`: what is around is filled, the inside copied."""
     low, high = op.static_low.get_values(), op.static_high.get_values()
     end = op.region.block.last_op
     number = None if end is None else end.operands[0].owner
@@ -459,7 +467,7 @@ def pad(program: Program, op: upstream.PadOp) -> None:
         order = [*(axis for axis in range(source.rank) if axis != last), last]
     target = program.new(source.element, sizes, order)
     program.views[op.result] = target
-    add_fill(program, target, number)
+    _fill_around(program, Padded(target, low, high), number)
     inside = target.cut([Size.of(a) for a in low], source.sizes, [ONE] * source.rank)
     add_copy(program, source, inside)
 

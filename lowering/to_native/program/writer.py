@@ -29,7 +29,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
-from ..llvm.convert_arith import constant_value, multiply_halves
+from ..llvm.convert_arith import constant_value, extreme_of_registers, multiply_halves
 from ..llvm.convert_math import rules_for
 from ..llvm.types import converted, element, lanes, like
 from ..llvm.walk import Rule
@@ -43,6 +43,8 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
     known = {**ARITH_RULES, **rules_for("none", features)}
     if "avx2" in features:
         known[arith.MulSIExtendedOp] = multiply_halves
+        known[arith.MaximumfOp] = extreme_of_registers("maximum", features)
+        known[arith.MinimumfOp] = extreme_of_registers("minimum", features)
     return known
 
 
