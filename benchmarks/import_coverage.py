@@ -18,6 +18,7 @@ here without meaning, since none of these models calls them.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import multiprocessing
 import os
@@ -92,11 +93,22 @@ def names(of: str) -> list[str]:
     from transformers.models.auto import modeling_auto  # pyright: ignore[reportMissingImports]
 
     listed: dict[str, None] = {}
-    for table in ("MODEL_FOR_CAUSAL_LM", "MODEL_FOR_MASKED_LM", "MODEL_FOR_IMAGE_CLASSIFICATION",
-                  "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM", "MODEL_FOR_SEMANTIC_SEGMENTATION"):  # fmt: skip
-        for kind, made in getattr(modeling_auto, f"{table}_MAPPING_NAMES").items():
-            listed[f"{kind}:{made if isinstance(made, str) else made[0]}"] = None
+    for table in ("CAUSAL_LM", "MASKED_LM", "IMAGE_CLASSIFICATION", "SEQ_TO_SEQ_CAUSAL_LM",
+                  "SEMANTIC_SEGMENTATION", *OTHERS):  # fmt: skip
+        kinds = {name.partition(":")[0] for name in listed} if table in OTHERS else set[str]()
+        for kind, made in getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES").items():
+            if kind not in kinds:
+                listed[f"{kind}:{made if isinstance(made, str) else made[0]}"] = None
     return list(listed)
+
+
+OTHERS = (
+    "OBJECT_DETECTION", "INSTANCE_SEGMENTATION", "UNIVERSAL_SEGMENTATION", "DEPTH_ESTIMATION",
+    "IMAGE_TO_IMAGE", "KEYPOINT_DETECTION", "POSE_ESTIMATION", "IMAGE_MATTING", "TEXT_RECOGNITION",
+    "VIDEO_CLASSIFICATION", "ZERO_SHOT_IMAGE_CLASSIFICATION", "QUESTION_ANSWERING",
+    "TOKEN_CLASSIFICATION", "TEXT_ENCODING", "BACKBONE", "IMAGE",
+)  # fmt: skip
+"""Further tasks of text and vision, for architectures that do none of the first."""
 
 
 SMALLER = (
@@ -139,7 +151,9 @@ def shrunken(name: str) -> tuple[Any, Any]:
     from transformers.models.auto import configuration_auto  # pyright: ignore[reportMissingImports]
 
     kind, made = name.split(":")
-    config_class, model_class = configuration_auto.CONFIG_MAPPING[kind], getattr(transformers, made)
+    model_class = getattr(transformers, made)
+    # One part of an architecture has a configuration of its own.
+    config_class = model_class.config_class or configuration_auto.CONFIG_MAPPING[kind]
     problem: Exception = ValueError("every configuration is too large")
     for left in LEFT:
         try:
@@ -181,17 +195,24 @@ def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
             sizes[key] = shrunken_sizes(value, left)
         elif re.search(left, key):
             continue
-        elif value is None and key == "num_experts_per_tok":
+        elif value is None and key in ("head_dim", "num_experts_per_tok", "vocab_size"):
             sizes[key] = SMALL[key]
         elif key == "num_key_value_heads" and value in (None, heads):
             sizes[key] = min(SMALL["num_attention_heads"], heads)
         elif key == "depths" and isinstance(value, list):
             sizes[key] = [1] * len(value)
+        elif isinstance(value, list) and len(value) == getattr(config, "num_hidden_layers", None):
+            # Of a list for layers two of each kind: some tie the weights of those of one kind.
+            kinds = [value[list(map(str, value)).index(kind)] for kind in {*map(str, value)}]
+            kinds.sort(key=value.index)
+            sizes[key] = [*kinds, *kinds]
         elif isinstance(value, int) and not isinstance(value, bool) and key in SMALL:
             sizes[key] = min(SMALL[key], value)
         elif key.endswith("_token_id") and isinstance(value, int) and value >= SMALL["vocab_size"]:
             sizes[key] = 1
-    return sizes
+    layers = max((len(value) for key, value in sizes.items()
+                  if isinstance(value, list) and key != "depths"), default=0)  # fmt: skip
+    return sizes | ({"num_hidden_layers": layers} if layers else {})
 
 
 def inputs_of(module: Any, config: Any) -> dict[str, Any]:
@@ -201,7 +222,11 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
     if getattr(module, "main_input_name", "") == "pixel_values":
         size = getattr(config, "image_size", 32) or 32
         pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
-        return {"pixel_values": torch.randn(2, getattr(config, "num_channels", 3), *pair)}
+        frames = [config.num_frames] if hasattr(config, "num_frames") else []
+        image = torch.randn(2, *frames, getattr(config, "num_channels", 3), *pair)
+        taken = inspect.signature(module.forward).parameters
+        ids = {"input_ids": torch.randint(5, 60, (2, 8))} if "input_ids" in taken else {}
+        return {**ids, "pixel_values": image}
     ids = torch.randint(5, 60, (2, 8))
     inputs = {"input_ids": ids}
     if getattr(config, "is_encoder_decoder", False):

@@ -1,12 +1,13 @@
 """Bodies of control flow in an exported graph, written out where they are called.
 
 Operators only compute, so `torch.cond` may compute both branches and choose between the results;
-a `scan` over a known number of steps is unrolled. Not here: loops whose end depends on values.
+a `scan` or `map` over a known number of steps is unrolled. Not here: loops whose end depends on
+values, which `unwritten` names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from .calls import fake_tensor, is_tensor
@@ -111,4 +112,32 @@ def _copied(module: GraphModule, body: Node, operands: Sequence[Node]) -> list[N
     raise AssertionError("a body ends with its output")
 
 
-_WRITERS: dict[str, Any] = {"cond": _branches, "scan": _steps}
+def _mapped(module: GraphModule, node: Node) -> list[Node] | None:
+    """The results of `map(body, runs, others)`: a scan without states."""
+    body, runs, others = node.args
+    node.args = (body, [], runs, others)
+    results = _steps(module, node)
+    if results is None:
+        node.args = (body, runs, others)
+    return results
+
+
+_WRITERS: dict[str, Any] = {"cond": _branches, "map_impl": _mapped, "scan": _steps}
+
+_FREE = "it takes a free number of steps; fix that size, as with dynamic={}"
+
+STAYS = {
+    "cond": "its condition is about sizes that are free; fix them, as with dynamic={}",
+    "map_impl": _FREE,
+    "scan": _FREE,
+    "while_loop": "when it ends depends on values; loop a fixed number of times",
+}
+"""Operators with bodies that stay where they cannot be written out, and why."""
+
+
+def unwritten(program: ExportedProgram) -> Iterator[tuple[Node, str]]:
+    """Operators with bodies that stay, and why."""
+    for node in program.graph.nodes:
+        if node.op == "call_function" and _is_higher_order(node):
+            name = getattr(node.target, "__name__", "")
+            yield node, STAYS.get(name, "the IR has nothing like it")

@@ -34,7 +34,7 @@ from .calls import (
     overload_name,
     schema_of,
 )
-from .control_flow import write_out_bodies
+from .control_flow import STAYS, unwritten, write_out_bodies
 from .exporting import (
     DATA_DEPENDENT_ERROR,
     DynamicSizes,
@@ -136,7 +136,7 @@ def _may_be_sizes(error: LoweringError) -> bool:
 
     Nothing helps where sizes or control flow depend on values.
     """
-    known = (*RULES, "output")
+    known = (*RULES, *STAYS, "output")
     if not isinstance(error, UnsupportedError):
         return DATA_DEPENDENT_ERROR not in str(error)
     return not _is_of_values(error) and all(name in known for name, _, _ in error.problems)
@@ -188,7 +188,7 @@ def _refuse_hopeless(exported: Exported) -> None:
     """Refuse what no decomposition helps before any is tried."""
     nodes = hopeless(exported.program, computed(exported.program), _has_rule, REFUSED)
     problems = [(node, _reason(operator_name(node))) for node in nodes]
-    problems += cut_by_values(exported.program)
+    problems += [*unwritten(exported.program), *cut_by_values(exported.program)]
     if problems:
         raise UnsupportedError(
             "IR", [(operator_name(node), _place(node), reason) for node, reason in problems]

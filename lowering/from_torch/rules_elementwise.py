@@ -130,10 +130,11 @@ def _pow(e: Builder, call: Call) -> SSAValue:
     base, exponent, dtype = call.operand("self"), call.operand("exponent"), call.value.dtype
     if not is_node(exponent) and is_node(base):
         x = e.operand(base, dtype)
-        if exponent in (1, 2, 3):
+        if exponent in (1, 2, 3) or (exponent > 0 and not dtype.is_floating_point):
             power = x
-            for _ in range(int(exponent) - 1):
-                power = e.add(tensor.MulOp(power, x))
+            for bit in f"{int(exponent):b}"[1:]:  # squares, and x for each bit that is set
+                power = e.add(tensor.MulOp(power, power))
+                power = e.add(tensor.MulOp(power, x)) if bit == "1" else power
             return power
         special = {0.5: tensor.SqrtOp, -0.5: tensor.RsqrtOp, -1: tensor.ReciprocalOp}.get(exponent)
         if special is not None:

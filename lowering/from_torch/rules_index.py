@@ -150,17 +150,61 @@ def _index_put(e: Builder, call: Call) -> SSAValue:
 
 
 def _mask_put(e: Builder, call: Call, picked: tuple[int, Node], values: SSAValue) -> SSAValue:
-    """`x[mask] = value` for one value."""
+    """`x[mask] = value` for one value, or as many as there are elements behind the mask."""
     axis, mask = picked
-    if math.prod(static(e.sizes(call["values"]), "values")) != 1 or call.flag("accumulate"):
-        raise ProblemError("how many elements a mask takes depends on values; use torch.where")
-    sizes = e.sizes(mask)
+    sizes, given = e.sizes(mask), e.sizes(call["values"])
     behind = len(e.sizes(call["self"])) - axis - len(sizes)
+    # The elements that the mask takes are one axis of what is written, in front of those behind.
+    lead = len(given) - behind
+    if any(size != 1 for size in given[: max(lead, 0)]) or call.flag("accumulate"):
+        raise ProblemError("how many elements a mask takes depends on values; use torch.where")
     condition = e.value(mask)
     if behind:
         condition = e.add(tensor.UnsqueezeOp(condition, [len(sizes) + i for i in range(behind)]))
-    value = e.reshape(values, e.sizes(call["values"]), ())
+    value = e.add(tensor.SqueezeOp(values, list(range(lead)))) if lead > 0 else values
     return e.add(tensor.WhereOp(condition, value, e.value(call["self"])))
+
+
+def _masked_scatter(e: Builder, call: Call) -> SSAValue:
+    """Elements of `source`, in order, where a mask holds: each counts those before it."""
+    x, source = e.value(call["self"]), e.value(call["source"])
+    count = product(e.sizes(call["source"]))
+    if count == 0:  # the mask takes none
+        return x
+    mask = expanded(e, e.value(call["mask"]), e.sizes(call["mask"]), call.sizes)
+    flat = Formula(e, e.add(tensor.ReshapeToOp(mask, [-1]))).convert(i64)
+    places = (flat.of(tensor.CumsumOp, axis=0) - 1).maximum(0)
+    places = places.minimum(Formula(e, e.number(count, i64)) - 1)
+    rows = e.add(tensor.ReshapeToOp(source, [-1]))
+    taken = e.reshape(e.gather(rows, 0, places.value), (product(call.sizes),), call.sizes)
+    return e.add(tensor.WhereOp(mask, taken, x))
+
+
+def _max_unpool(e: Builder, call: Call) -> SSAValue:
+    """Each element at the place in its image that its index names, zeros elsewhere."""
+    x, sizes = e.value(call["self"]), e.sizes(call["self"])
+    lead = len(sizes) - len(call.integers("output_size"))
+    flat = (*sizes[:lead], product(sizes[lead:]))
+    image = (*sizes[:lead], product(call.sizes[lead:]))
+    empty = expanded(e, e.number(0, tensor_type(x).element_type), (), image)
+    indices = e.reshape(e.value(call["indices"]), sizes, flat)
+    put = tensor.ScatterElementsOp(empty, indices, e.reshape(x, sizes, flat), lead, "none")
+    return e.reshape(e.add(put), image, call.sizes)
+
+
+def _as_strided(e: Builder, call: Call) -> SSAValue:
+    """Elements by their places in memory, where those follow from the sizes."""
+    x, source = e.value(call["self"]), fake_tensor(call["self"])
+    if not source.is_contiguous():
+        raise ProblemError("its source lies in memory in another order; call contiguous() before")
+    count = math.prod(static(e.sizes(call["self"])))
+    sizes, steps = static(call.sizes), call.integers("stride")
+    places = np.full(sizes, call.integer("storage_offset", 0))
+    for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+        places += (np.arange(size) * step).reshape(-1, *[1] * (len(sizes) - axis - 1))
+    if places.size and places.max() >= count:
+        raise ProblemError("it reads beyond the tensor")
+    return e.gather(e.add(tensor.ReshapeToOp(x, [-1])), 0, e.numbers(places, i64))
 
 
 def _flat_places(
@@ -370,6 +414,7 @@ def _between(e: Builder, call: Call) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
+    "as_strided": _as_strided,
     "bucketize": _between,
     "diagonal": _diagonal,
     "embedding": _embedding,
@@ -379,6 +424,9 @@ RULES: dict[str, Rule] = {
     "index": _index,
     "index_put": _index_put,
     "index_select": _index_select,
+    "masked_scatter": _masked_scatter,
+    "max_unpool2d": _max_unpool,
+    "max_unpool3d": _max_unpool,
     "one_hot": _one_hot,
     "scatter": _scatter("none"),
     "scatter_add": _scatter("add"),

@@ -6,6 +6,8 @@ in the same block. Not here: operators whose rules are shorter than that (the ot
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -13,6 +15,7 @@ import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
 from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx import sizes as onnx_sizes
 from ..from_onnx.calls import AttributeValue, tensor_of
@@ -185,9 +188,21 @@ def max_pool(e: Builder, call: Call) -> SSAValue:
     return _same(e, "MaxPool", [call["self"]], _window(call, kernel))[0]
 
 
+def with_places(e: Builder, call: Call, values: SSAValue) -> list[SSAValue | None]:
+    """The results of a max pooling that also tells where in its image each element was."""
+    users = [user for user in call.node.users if user.target is operator.getitem]
+    if not any(user.args[1] == 1 for user in users):
+        return [values, None]
+    axes = len(e.sizes(call["self"])) - 2
+    image = static(e.sizes(call["self"])[2:], "image")
+    attributes = _window(call, call.window("kernel_size", axes))
+    values, places = _same(e, "MaxPool", [call["self"]], attributes, outputs=2)
+    return [values, (Formula(e, places) % math.prod(image)).value]  # there of the whole tensor
+
+
 def _deep_max_pool(e: Builder, call: Call) -> Result:
     result = max_pool(e, call)
-    return [result, None] if "with_indices" in call.name else result
+    return with_places(e, call, result) if "with_indices" in call.name else result
 
 
 def _avg_pool(e: Builder, call: Call) -> Result:

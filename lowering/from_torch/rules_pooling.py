@@ -15,7 +15,7 @@ from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
 from ..problems import ProblemError
 from .calls import Call
-from .rules_onnx import max_pool
+from .rules_onnx import max_pool, with_places
 from .rules_shape import cut
 from .sizes import static
 from .torch_builder import Builder, Rule
@@ -38,7 +38,7 @@ class _Pool:
 
 
 def _batched(function: Callable[[Builder, _Pool], SSAValue], *, indices: bool = False) -> Rule:
-    """Give an image without a batch a batch of one; with `indices`, which nothing may use."""
+    """Give an image without a batch a batch of one; with `indices` where those are used."""
 
     def rule(e: Builder, call: Call) -> SSAValue | list[SSAValue | None]:
         x, axes = e.value(call["self"]), 1 if "1d" in call.name else 2
@@ -47,7 +47,11 @@ def _batched(function: Callable[[Builder, _Pool], SSAValue], *, indices: bool = 
         x = x if has_batch else e.add(tensor.UnsqueezeOp(x, [0]))
         result = function(e, _Pool(call, x, axes, image))
         result = result if has_batch else e.add(tensor.SqueezeOp(result, [0]))
-        return [result, None] if indices else result
+        if not indices:
+            return result
+        if call.name.startswith("aten::max") and has_batch:
+            return with_places(e, call, result)
+        return [result, None]
 
     return rule
 

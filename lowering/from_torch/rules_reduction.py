@@ -122,21 +122,15 @@ def _distances(e: Builder, call: Call) -> SSAValue:
 def _of_order(
     e: Builder, x: SSAValue, order: float, axes: list[int], keepdims: bool = False
 ) -> SSAValue:
-    """The norm of order 1 or ±∞ of what is not negative."""
-    kind = {1: tensor.ReduceSumOp, math.inf: tensor.ReduceMaxOp, -math.inf: tensor.ReduceMinOp}
-    if order not in kind:
-        raise ProblemError(f"norms of order {order} are not supported; use 1, 2 or inf")
-    return e.add(kind[order](x, axes, keepdims=keepdims))
-
-
-def _cumulative(kind: type[tensor.CumulativeOp]) -> Rule:
-    """A running sum or product along an axis; a number alone is its own."""
-
-    def rule(e: Builder, call: Call) -> SSAValue:
-        x = first(e, call)
-        return e.add(kind(x, call.integer("dim"))) if call.rank else x
-
-    return rule
+    """The norm of any order but 0 of what is not negative."""
+    kind = {math.inf: tensor.ReduceMaxOp, -math.inf: tensor.ReduceMinOp}.get(order)
+    if order == 0:
+        raise ProblemError("norms of order 0 are not supported; count what is not 0")
+    if kind is None and order != 1:
+        powers = Formula(e, x).of(tensor.PowOp, order)
+        total = powers.of(tensor.ReduceSumOp, axes=axes, keepdims=keepdims)
+        return total.of(tensor.PowOp, 1 / order).value
+    return e.add((kind or tensor.ReduceSumOp)(x, axes, keepdims=keepdims))
 
 
 def _sorted(e: Builder, call: Call) -> list[SSAValue]:
@@ -186,17 +180,21 @@ def _first_of(rule: Callable[[Builder, Call], SSAValue]) -> Rule:
 
 
 def _batch_norm(e: Builder, call: Call) -> SSAValue:
-    if call.flag("training"):
+    has_statistics = "running_mean" in call and "running_var" in call
+    if call.flag("training") and has_statistics:
         raise ProblemError("it takes the statistics of its batch; call eval()")
     x, dtype = e.value(call["input"]), call.value.dtype
     channels = static([e.sizes(call["input"])[1]], "channels")
-    if "running_mean" not in call or "running_var" not in call:
-        raise ProblemError("it has no running statistics")
     scale, bias = (
         e.operand(call[name], dtype) if name in call else _ones(e, x, channels, default)
         for name, default in (("weight", 1.0), ("bias", 0.0))
     )
-    mean, variance = (e.operand(call[name], dtype) for name in ("running_mean", "running_var"))
+    if has_statistics:
+        mean, variance = (e.operand(call[name], dtype) for name in ("running_mean", "running_var"))
+    else:
+        axes = [axis for axis in range(len(e.sizes(call["input"]))) if axis != 1]
+        mean = e.add(tensor.ReduceMeanOp(x, axes))
+        variance = e.add(tensor.ReduceVarianceOp(x, axes, correction=0))
     return e.add(tensor.BatchNormOp(x, scale, bias, mean, variance, call.number("eps")))
 
 
@@ -270,8 +268,6 @@ RULES: dict[str, Rule] = {
     "native_batch_norm": _first_of(_batch_norm),
     "argsort": _arg_sort,
     "cdist": _distances,
-    "cumprod": _cumulative(tensor.CumprodOp),
-    "cumsum": _cumulative(tensor.CumsumOp),
     "_fused_rms_norm": _first_of(_rms_norm),
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,

@@ -12,6 +12,7 @@ from . import (
     rules_onnx,
     rules_pooling,
     rules_reduction,
+    rules_running,
     rules_shape,
     rules_spiking,
 )
@@ -22,6 +23,7 @@ _ATEN = (
     rules_activation.RULES,
     rules_pooling.RULES,
     rules_reduction.RULES,
+    rules_running.RULES,
     rules_shape.RULES,
     rules_index.RULES,
     rules_onnx.RULES,

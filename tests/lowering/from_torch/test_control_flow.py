@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.engine import run_target
-from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.from_torch import TorchWarning, from_torch
 from triton_dsl.lowering.from_torch.pt2_file import from_pt2
 
 cond = cast("Callable[..., Any]", torch.cond)
@@ -87,6 +87,35 @@ def test_branches_in_files(tmp_path: Any) -> None:
             np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-6)
 
 
+def test_steps_along_the_first_axis_are_those_of_the_example() -> None:
+    """By default it is free as the batch is; who asks for that is told."""
+    module, inputs = Filter().eval(), (torch.randn(5, 2, 4), torch.randn(5, 2, 4))
+    with pytest.warns(TorchWarning, match="the sizes of the example alone"):
+        program = from_torch(module, inputs)
+    found = run_module(program, [value.numpy() for value in inputs])
+    for result, value in zip(found, module(*inputs), strict=True):
+        np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-6)
+    with pytest.raises(UnsupportedError, match=r"scan .*free number of steps; fix that size"):
+        from_torch(module, inputs, dynamic={"x": {0: "T"}, "y": {0: "T"}})
+
+
+class Rows(nn.Module):
+    """Each row by a function of its own row and of what all share."""
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        from torch._higher_order_ops.map import map
+
+        return cast("Any", map)(lambda row, y: (row @ y).tanh(), x, y)
+
+
+def test_a_map_over_rows() -> None:
+    x, y = torch.randn(3, 2, 4), torch.randn(4, 5)
+    program = from_torch(Rows(), (x, y), dynamic={})
+    np.testing.assert_allclose(
+        run_module(program, [x.numpy(), y.numpy()])[0], torch.tanh(x @ y).numpy(), 1e-5, 1e-6
+    )
+
+
 class Doubled(nn.Module):
     """A loop whose end depends on values."""
 
@@ -98,5 +127,5 @@ class Doubled(nn.Module):
 
 
 def test_loops_whose_end_depends_on_values_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="while_loop"):
+    with pytest.raises(UnsupportedError, match=r"while_loop .*when it ends depends on values"):
         from_torch(Doubled(), torch.ones(2, 4))

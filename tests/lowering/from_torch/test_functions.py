@@ -20,6 +20,12 @@ HOLES = torch.tensor([[1.0, -2.0, torch.nan], [0.0, -0.0, -torch.inf], [torch.in
 BOUNDS = torch.tensor([-1.0, 0.0, 0.5, 0.5, 7.0])
 TIES = torch.tensor([[-1.0, 0.5, 7.0, 8.0], [-2.0, 0.0, torch.nan, -torch.inf]])
 TINY = torch.tensor([3e-8, -3e-8, 0.0])
+SERIES = torch.tensor([
+    [1.0, 3.0, 3.0, -2.0, 4.0, torch.nan, 9.0], [-torch.inf, -torch.inf, 2.0, 2.0, -1, 88, 90],
+    [0.0, -0.0, 0.0, torch.inf, -torch.inf, torch.inf, 1.0], [5.0, 4.0, 3.0, 2.0, 1.0, 0.5, 0.5],
+])  # fmt: skip
+BLOCKS = torch.randn(2, 3, 4, 4, generator=GENERATOR)
+WHOLE = (BLOCKS * 4).round()  # sums of products are exact in any order
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X,)) for name in ("sin", "cos", "tan", "atan", "asinh")},
@@ -90,6 +96,59 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     # What was wrong without a word.
     "exclusive or": (lambda a: a ^ 3, (INTS,)),
     "running sums": (lambda x: x.cumsum(1), (torch.tensor([[1.0, torch.inf, 2, torch.nan, 1]]),)),
+    "running greatest": (lambda x: x.cummax(1), (SERIES,)),
+    "running greatest over the first axis": (lambda x: x.cummax(0), (SERIES,)),
+    "running least": (lambda x: x.cummin(1), (SERIES,)),
+    "running least of integers": (lambda x: x.cummin(1), (INTS,)),
+    "running logsumexp": (lambda x: x.logcumsumexp(1), (SERIES,)),
+    "running logsumexp of blocks": (lambda x: x.logcumsumexp(2).exp(), (BLOCKS,)),
+    "einsum with two ellipses": (
+        lambda x, y: torch.einsum("...ij,j...k->...ki", x, y),
+        (WHOLE, WHOLE.permute(2, 0, 1, 3)),
+    ),
+    "einsum with an ellipsis and no result": (
+        lambda x, y: torch.einsum("...ab, b", x, y),
+        (WHOLE, WHOLE[0, 0, 0]),
+    ),
+    "einsum that adds its ellipsis": (
+        lambda x, y: torch.einsum("b...,b...->b", x, y),
+        (WHOLE, WHOLE * 2),
+    ),
+    "einsum that spreads": (
+        lambda x, y: torch.einsum("bcij,...ij->bc...", x[:, :1], y),
+        (WHOLE, WHOLE[:, 1]),
+    ),
+    "integers to the fifth": (lambda a: a**5, (INTS,)),
+    "norm of order 3": (lambda x: torch.linalg.vector_norm(x, 3, dim=1), (X,)),
+    "norm of order 1/2": (lambda x: x.norm(0.5, dim=0), (X,)),
+    "cdist of order 4": (lambda x, y: torch.cdist(x, y, p=4), (X, Y)),
+    "masked_scatter": (lambda x, y: x.masked_scatter(y > 0, y), (X, Y)),
+    "masked_scatter of rows": (lambda x, y: x.masked_scatter(y[:, :1] > -9, y * 2), (X, Y)),
+    "masked_scatter of none": (lambda x, y: x.masked_scatter(y > 99, y[:0]), (X, Y)),
+    "a row where a mask holds": (
+        lambda x, y: x.index_put((x[:, :, 0, 0] > 0,), y[:1, :4, None]),
+        (BLOCKS, Y),
+    ),
+    "rows where a mask holds": (
+        lambda x, y: x.index_put((x[:, :, 0, 0] > 0,), y),
+        (BLOCKS, BLOCKS[0, 0]),
+    ),
+    "as_strided": (lambda x: x.as_strided((3, 2, 3), (5, 2, 1)) * 1, (X,)),
+    "as_strided from within": (lambda x: (x + 1).as_strided((2, 3), (1, 4), 2) * 1, (X,)),
+    "batch_norm of its batch": (
+        lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+        (BLOCKS,),
+    ),
+    "max_pool2d with places": (
+        lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True),
+        (BLOCKS,),
+    ),
+    "max_unpool2d": (
+        lambda x: torch.nn.functional.max_unpool2d(
+            *torch.nn.functional.max_pool2d(x, 2, return_indices=True), [2, 2]
+        ),
+        (BLOCKS,),
+    ),
     "logsumexp": (
         lambda x: x.logsumexp(1),
         (torch.tensor([[-torch.inf] * 3, [torch.inf, 0, 1], [1, 2, 3]]),),
@@ -124,7 +183,9 @@ def called(function: Callable[..., Any], count: int) -> torch.nn.Module:
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_is_that_of_pytorch(name: str) -> None:
     function, inputs = CASES[name]
-    dynamic = {} if name.startswith(("median", "cdist")) else None  # they go by the number
+    # Those that go by the number.
+    counted = ("median", "cdist", "as_strided", "max_", "running greatest over", "einsum with two")
+    dynamic = {} if name.startswith(counted) else None
     module = from_torch(called(function, len(inputs)), inputs, dynamic=dynamic)
     expected = function(*inputs)
     results = run_module(module, [v.numpy() for v in inputs])
