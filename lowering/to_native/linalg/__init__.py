@@ -156,6 +156,7 @@ def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]
     if not ops:
         return {}
     builder = LinalgBuilder(ops[0])
+    builder.of_numbers.update(op for op in ops if quantization.is_of_numbers(op))
     keeper = Keeper(ops if keep != "none" else [], taken)
     signature.lower_argument_types(function, builder)
     arguments = signature.ParameterArguments(function)

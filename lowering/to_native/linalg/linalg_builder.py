@@ -102,6 +102,8 @@ class LinalgBuilder(Scalars):
         self.anchor = anchor
         self.unsigned: set[SSAValue] = set()
         """Tensors of signless integers that stand for unsigned ones."""
+        self.of_numbers: set[Operation] = set()
+        """Quantisations of what is never NaN."""
         self.declarations: dict[str, FuncOp] = {}
         """Functions of the C library that are called, by name."""
         self.rounded: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f32, f64, i32, i64
+from xdsl.dialects.builtin import AnyFloat, f32, f64, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from ....dialects import tensor, ternary
@@ -23,6 +23,26 @@ _MULTIPLIER_BITS = 31
 """Bits of the magnitude of a multiplier."""
 _ROUNDING = 1.5 * 2.0**23
 """A float32 whose last bit counts 1, and stays where it is when less than 2²² is added."""
+
+
+def is_of_numbers(op: Operation) -> bool:
+    """Whether an op quantises what is never NaN, such as rescaled sums of integers."""
+    return isinstance(op, tensor.QuantizeOp) and _is_number(op.input) and _is_finite(op.scale)
+
+
+def _is_number(value: SSAValue) -> bool:
+    """Whether floats are never NaN: integers, times and plus finite numbers."""
+    op = value.owner
+    if isinstance(op, tensor.ConvertOp):
+        return not isinstance(tensor_type(op.operand).element_type, AnyFloat)
+    affine = isinstance(op, tensor.MulOp | tensor.AddOp)
+    return affine and _is_number(op.lhs) and _is_finite(op.rhs)
+
+
+def _is_finite(value: SSAValue) -> bool:
+    """Whether known floats are finite, and none of them 0."""
+    known = literal_value(value)
+    return known is not None and bool(np.isfinite(known).all() and known.all())
 
 
 def quantize(
@@ -45,10 +65,11 @@ def quantize(
     def few_bits(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
         start = s.convert(offset, f32)
         steps = s.div(a, factor)
-        steps = s.select(s.is_nan(steps), s.negate(start), steps)
-        for predicate, bound in ("lt", high), ("gt", low):
+        if op not in builder.of_numbers:
+            steps = s.select(s.is_nan(steps), s.negate(start), steps)
+        for kind, bound in (arith.MinnumfOp, high), (arith.MaxnumfOp, low):
             end = s.sub(s.constant(float(bound), f32), start)
-            steps = s.select(s.compare(predicate, steps, end), steps, end)
+            steps = s.insert(kind(steps, end))
         rounded = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
         number = s.sub(rounded, int(np.float32(_ROUNDING).view(np.int32)))
         return s.convert(s.add(number, s.convert(offset, i32)), type)

@@ -38,7 +38,7 @@ WORDS = 2
 """Products that one instruction adds where factors have 16 bits."""
 _LANE_ROWS = 4
 """Places of a tile of outputs with factors of their own: neighbours share those put together."""
-_MOST_ROWS, _MOST_COLUMNS = 14, 4
+_MOST_ROWS, _MOST_COLUMNS = 16, 4
 _TURN = 0.5
 """What a turn of the innermost loop costs beside products and loads, in cycles."""
 _MOST_BYTE, _MOST_SHORT = 255, (1 << 15) - 1
