@@ -18,6 +18,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
@@ -56,6 +57,64 @@ def _properties(
     """Of a row; most rows are like another one."""
     signed = [table - (table >> 63 << 64) for table in tables]
     return {"tables": ints(signed), "direct": ints(direct), "linked": ints(linked)}
+
+
+@irdl_op_definition
+class BitsOp(IRDLOperation):
+    """Bits of some values beside each other, as `comb.extract` and `comb.concat` of them.
+
+    `places` has two numbers for each bit of the result, the lowest first: of the operand, and of
+    the bit in it. Rows take their inputs from many values: an op for each of those bits would be
+    most of a circuit.
+
+        %y = fabric.bits %a, %b {places = array<i64: 0, 3, 1, 0, 0, 1>} : (i4, i1) -> i3
+    """
+
+    name = "fabric.bits"
+
+    inputs = var_operand_def(IntegerType)
+    places = prop_def(DenseArrayBase[IntegerType])
+    result = result_def(IntegerType)
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
+
+    def __init__(self, bits: Sequence[tuple[SSAValue, int]]) -> None:
+        numbers: dict[SSAValue, int] = {}
+        places: list[int] = []
+        for value, place in bits:
+            places += (numbers.setdefault(value, len(numbers)), place)
+        Operation.__init__(
+            self,
+            operands=[*numbers],
+            properties={"places": ints(places)},
+            result_types=[IntegerType(len(bits))],
+        )
+
+    @property
+    def bits(self) -> list[tuple[int, int]]:
+        """For each bit of the result, the lowest first, the operand's number and the place."""
+        places = self.places.get_values()
+        return list(zip(places[::2], places[1::2], strict=True))
+
+    @property
+    def is_legal(self) -> bool:
+        """Whether all of the bits are there."""
+        if len(self.places) != 2 * (bit_width(self.result.type) or 0):
+            return False
+        widths = [bit_width(value.type) or 0 for value in self.operands]
+        return all(
+            0 <= number < len(widths) and 0 <= place < widths[number] for number, place in self.bits
+        )
+
+    def verify_(self) -> None:
+        if not self.is_legal:
+            raise VerifyException("expects an operand and a place in it for each bit of the result")
+
+    def value(self, inputs: Sequence[int]) -> int:
+        """The result for operands that are known."""
+        return sum((inputs[of] >> place & 1) << bit for bit, (of, place) in enumerate(self.bits))
 
 
 @irdl_op_definition
@@ -119,7 +178,7 @@ class RowOp(IRDLOperation):
         carry = self.carry.owner
         if not isinstance(carry, hw.ConstantOp) or carry.value.value.data:
             return True
-        return any(_takes_carry(use.operation) for use in self.result.uses)
+        return any(_takes_carry(use.operation, self.result) for use in self.result.uses)
 
     def verify_(self) -> None:
         sites = len(self.tables)
@@ -153,12 +212,14 @@ def _support(table: int) -> tuple[bool, ...]:
     return (*(any(bits[k] != bits[k ^ 1 << i] for k in range(32)) for i in places), False)
 
 
-def _takes_carry(user: Operation) -> bool:
+def _takes_carry(user: Operation, row: SSAValue) -> bool:
     """Whether an op reads the second bit of its operand."""
+    if isinstance(user, BitsOp):
+        return (user.operands.index(row), 1) in user.bits
     if not isinstance(user, comb.ExtractOp):
         return True
     low = user.low_bit.value.data
     return low <= 1 < low + (bit_width(user.result.type) or 1)
 
 
-Fabric = Dialect("fabric", [RowOp], [])
+Fabric = Dialect("fabric", [BitsOp, RowOp], [])

@@ -7,12 +7,12 @@ here: the tables.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from .collection import rare_collection
 from .errors import BackendError
 
 Homes = Mapping[str, str]
@@ -49,21 +49,15 @@ def lazy_names(
             return import_module(f"{face}.{name}")
         if name not in homes:
             raise AttributeError(f"module {face!r} has no attribute {name!r}{elsewhere(name)}")
-        # Thousands of classes that stay are made; looking for garbage among them, and among those
-        # of PyTorch, takes a third of the time.
-        collects = gc.isenabled()
-        gc.disable()
         try:
-            value = getattr(import_module(homes[name]), name)
+            with rare_collection():
+                value = getattr(import_module(homes[name]), name)
         except ModuleNotFoundError as error:
             if error.name != "torch":
                 raise
             from .extras import install
 
             raise BackendError(f"{name} needs PyTorch: {install('torch')}") from None
-        finally:
-            if collects:
-                gc.enable()
         setattr(sys.modules[face], name, value)
         return value
 

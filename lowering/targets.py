@@ -19,6 +19,7 @@ from xdsl.utils.arg_spec import ParameterType
 
 from ..dialects.elements import numpy_dtype
 from ..dialects.parameters import parameters, sparse_value
+from ..ir.collection import rare_collection
 from ..ir.errors import OptionError, ParameterError, UnsupportedError, did_you_mean
 from ..ir.pipeline import option_text
 from ..ir.progress import doing
@@ -96,6 +97,7 @@ def get_target(name: str) -> Target:
     return targets[name]()
 
 
+@rare_collection()
 def compile_to_target(
     module: Model,
     target: str | Target,

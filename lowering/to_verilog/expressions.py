@@ -12,6 +12,7 @@ from typing import Any
 from xdsl.dialects import comb, hw
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ...dialects.fabric import BitsOp
 from ...dialects.shapes import bit_width
 
 _INFIX: dict[type[Operation], str] = {
@@ -134,6 +135,12 @@ def _extracted(op: comb.ExtractOp, e: _Operands) -> Expression:
     return Expression(bits, simple=True)
 
 
+def _picked(op: BitsOp, e: _Operands) -> Expression:
+    names = [(e.text(value), width(value.type)) for value in op.inputs]
+    bits = [bits_of(*names[number], place, place) for number, place in reversed(op.bits)]
+    return Expression(f"{{{', '.join(bits)}}}", simple=True)
+
+
 def bits_of(name: str, bits: int, low: int, high: int) -> str:
     """The bits from `low` to `high` of a value of so many bits with a name."""
     if bits == high - low + 1:
@@ -152,6 +159,7 @@ EXPRESSIONS: dict[type[Operation], Callable[[Any, _Operands], Expression]] = {
     **dict.fromkeys(_INFIX, _infix),
     comb.XorOp: _xor,
     **dict.fromkeys(_SIGNED, _infix_signed),
+    BitsOp: _picked,
     comb.ConcatOp: _joined,
     comb.ExtractOp: _extracted,
     comb.ICmpOp: _compared,

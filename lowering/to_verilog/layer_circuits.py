@@ -29,7 +29,7 @@ from .circuit.structure import check_structure
 from .interface import Interface, Port, noted_interface, port_of
 from .layers import Layer, cut_layers
 from .printer import check_printable, modules, verilog
-from .target import VerilogOptions, circuit_options, circuit_stages, integer_stages
+from .target import VerilogOptions, circuit_options, circuit_stage, integer_stages
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class LayerCircuits:
             if integers is not None and (size := _size(cut.values[number]))
         }
         self._modules = [layer.module.clone() for layer in self.layers]
-        self._make_adders()
+        self._check()
         conversion = conversion_pass(circuit_options(options)).conversion(work)
         count = len(entry_function(work, "forward").args)
         self.inputs = tuple(
@@ -92,14 +92,12 @@ class LayerCircuits:
         for number, port in enumerate(self.inputs):
             self._note(number, port)
 
-    def _make_adders(self) -> None:
-        """Products become additions; what cannot become hardware is refused, in all layers."""
-        adders, _ = circuit_stages(self._options)
+    def _check(self) -> None:
+        """Refuse what cannot become hardware, in all layers."""
         conversion = conversion_pass(circuit_options(self._options))
         problems: list[tuple[str, str, str]] = []
         for layer, work in zip(self.layers, self._modules, strict=True):
             self._give_bounds(layer, work)
-            run_stages(work, [adders])
             try:
                 conversion.conversion(work).check()
             except UnsupportedError as error:
@@ -124,7 +122,7 @@ class LayerCircuits:
         Raises:
             UnsupportedError: a number would wrap around in its type.
         """
-        _, hardware = circuit_stages(self._options)
+        hardware = circuit_stage(self._options)
         for layer, work in zip(self.layers, self._modules, strict=True):
             hardware_module = work.clone()
             self._give_bounds(layer, hardware_module)

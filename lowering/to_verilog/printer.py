@@ -14,7 +14,7 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialects.fabric import RowOp
+from ...dialects.fabric import BitsOp, RowOp
 from ..emission import Names, UnsupportedOps
 from .circuit.circuit import APART, COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
@@ -30,7 +30,7 @@ HardwareModule = hw.HWModuleOp | hw.HWModuleExternOp
 LINE = 100
 """Longer lists are broken."""
 
-_WIRES = (hw.ConstantOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
+_WIRES = (hw.ConstantOp, BitsOp, comb.ConcatOp, comb.ExtractOp, comb.ReplicateOp)
 """Expressions that only move bits: repeated where they are used, unless they have a name."""
 
 
@@ -130,6 +130,8 @@ class _Printer:
         (result,) = op.results
         users = [use.operation for use in result.uses]
         if any(isinstance(user, comb.ExtractOp) for user in users):
+            return True
+        if width(result.type) > 1 and any(isinstance(user, BitsOp) for user in users):
             return True
         if isinstance(op, hw.ConstantOp):
             return False
@@ -258,6 +260,11 @@ class _Printer:
         shown = self._shown()
         for op in self.module.body.block.ops:
             if op not in shown:
+                continue
+            if isinstance(op, BitsOp):
+                for number, place in op.bits:
+                    value = op.inputs[number]
+                    self.read[value] = self.read.get(value, 0) | 1 << place
                 continue
             if isinstance(op, comb.ExtractOp):
                 bits = ((1 << width(op.result.type)) - 1) << op.low_bit.value.data

@@ -156,8 +156,8 @@ class VerilogTarget(Target[VerilogOptions]):
         """From tensors to `hw`, `comb` and `seq`."""
         # The circuit that a goal is compared with is the one that is wanted.
         built = options.target_fps is not None or options.lut_budget is not None
-        after = () if built else circuit_stages(options)
-        return (*integer_stages(options, build=built), *after)
+        after = [] if built else [circuit_stage(options)]
+        return [*integer_stages(options, build=built), *after]
 
     def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
         """Refuse a device that is not known before anything is compiled; keep the program for it.
@@ -315,13 +315,10 @@ def integer_stages(options: VerilogOptions, *, build: bool = False) -> list[Stag
     return [*_before_folding(options), *([Stage("folding", folding)] if folding else [])]
 
 
-def circuit_stages(options: VerilogOptions) -> list[Stage]:
-    """The stages that make a circuit of a program of integers, or of one of its layers."""
+def circuit_stage(options: VerilogOptions) -> Stage:
+    """The stage that makes a circuit of a program of integers, or of one of its layers."""
     circuit = f"keep-function=true {circuit_options(options)}"
-    return [
-        Stage("adders", f"optimize-adder-graph{{{_search_options(options)}}}"),
-        Stage("hardware", f"convert-ternary-to-hw{{{circuit}}}"),
-    ]
+    return Stage("hardware", f"convert-ternary-to-hw{{{circuit}}}")
 
 
 def circuit_options(options: VerilogOptions) -> str:
@@ -334,15 +331,12 @@ def circuit_options(options: VerilogOptions) -> str:
     if _board(options) is not None:
         width = 8
     word = "" if width is None else f" stream-width={width}"
-    search = _search_options(options)
+    search = f"cost={options.cost} time-budget={options.time_budget}"
+    if options.max_depth is not None:
+        search += f" max-depth={options.max_depth}"
     tool = _tool(options)
     plain = " plain-sums=true" if tool not in ("vivado", "yosys") else ""
     return f"pipeline={options.pipeline} {search}{bits}{clock}{grade}{word}{plain}"
-
-
-def _search_options(options: VerilogOptions) -> str:
-    search = f"cost={options.cost} time-budget={options.time_budget}"
-    return search if options.max_depth is None else f"{search} max-depth={options.max_depth}"
 
 
 def _before_folding(options: VerilogOptions) -> list[Stage]:

@@ -51,7 +51,7 @@ def optimize_integers(
     Returns:
         the graph, and for each column the power of two that its result is still multiplied by.
     """
-    shifts = _common_shifts(matrix)
+    shifts = common_shifts(matrix)
     planes = digit_planes(matrix >> np.array(shifts, np.int64)[None, :])
     count = matrix.shape[1]
     if not len(planes):
@@ -74,7 +74,7 @@ def optimize_integers(
     return AdderGraph(trits.inputs, tuple(nodes), tuple(outputs)), shifts
 
 
-def _common_shifts(matrix: NDArray[np.int64]) -> list[int]:
+def common_shifts(matrix: NDArray[np.int64]) -> list[int]:
     """For each column how often all of its numbers can be halved."""
     bits: list[int] = np.bitwise_or.reduce(np.abs(matrix), axis=0).tolist()
     return [(b & -b).bit_length() - 1 if b else 0 for b in bits]

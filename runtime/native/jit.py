@@ -8,16 +8,15 @@ not even the module is generated. Not here: compiling (`lowering.to_native`), wh
 from __future__ import annotations
 
 import ctypes
-import gc
 import hashlib
 import mmap
 import sys
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from ...ir.collection import rare_collection
 from ...ir.errors import BackendError
 from .cache import ObjectCache, default_folder
 from .processor import LLVM_LOCK, host_processor, llvm_binding
@@ -151,25 +150,10 @@ def kept(
     key = f"{fingerprint} {hashlib.sha256(_surroundings().encode()).hexdigest()}"
     content = cache.read(key)
     if content is None:
-        with _no_collection():
+        with rare_collection():
             content = generate()
         cache.write(key, content)
     return content
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Keep Python from looking for garbage: IR refers to itself everywhere, and all of it lives.
-
-    In a process with large packages it would take longer than LLVM does.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def load(

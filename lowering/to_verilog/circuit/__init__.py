@@ -6,8 +6,8 @@ arithmetic of one: all of a program that is one piece of arithmetic. `signals` i
 number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them, `rescaling`
 finds cheap multipliers, `circuit` writes bits and registers, `compressors` sums of single bits,
 `modules` the modules of both, `stream` those with AXI4-Streams around them, `ports` what goes in
-and out, `memories` has RAMs and ROMs. Not here: Verilog (`lowering.to_verilog`), and how products
-become additions (`optimize-adder-graph`).
+and out, `memories` has RAMs and ROMs. Not here: Verilog (`lowering.to_verilog`), and the
+search for shared adders (`passes.adder_graph`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from xdsl.passes import ModulePass
 
 from ....ir.errors import OptionError
 from ....ir.interpreter import entry_function
-from ....passes.adder_graph.optimize_adder_graph import OptimizeAdderGraphPass
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
 from ..estimate.delays import delays
 from .circuit import Search
 from .conversion import Conversion
+from .folding.layers import split_products
 from .framing import STREAM_WIDTHS
 from .liveness import live
 from .module_names import without_copies
@@ -44,8 +44,10 @@ class ConvertTernaryToHwPass(ModulePass):
     """Make the function `@forward`, whose tensors are integers, a pipelined circuit.
 
     Every number gets exactly the bits that it needs, by interval arithmetic from the inputs on.
-    Products with trits become additions first, as by `optimize-adder-graph`; quantisation at the
-    edges is left to the caller, as by `expose-integers`. Biases, signs and zero points cost no
+    A product with known weights takes the form that is smallest: rows of look-up tables, single
+    bits that are counted, or shared adders, those of a `ternary.adder_graph` where
+    `optimize-adder-graph` was run before. Quantisation at the edges is left to the caller, as by
+    `expose-integers`. Biases, signs and zero points cost no
     adder where thresholds, bounds or a rescaling follow; `tensor.requantize` becomes thresholds or
     a multiplication by the fewest digits that give the same result for every number there can be.
 
@@ -88,10 +90,10 @@ class ConvertTernaryToHwPass(ModulePass):
     """What to make small in products on images, see `optimize-adder-graph`."""
 
     max_depth: int | None = None
-    """The most levels of adders in a product on images, see `optimize-adder-graph`."""
+    """The most levels of adders in a product, see `optimize-adder-graph`."""
 
     time_budget: float | int = 1.0
-    """About how many seconds to search a product on images, see `optimize-adder-graph`."""
+    """About how many seconds to search a product, see `optimize-adder-graph`."""
 
     stream_width: int | None = None
     """Bits of a word of the streams, 8 to 1,024 and a power of two; by default a word is a beat."""
@@ -118,7 +120,6 @@ class ConvertTernaryToHwPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ExposeIntegersPass().apply(ctx, op)
-        OptimizeAdderGraphPass().apply(ctx, op)
         conversion = self.conversion(op)
         conversion.check()
         modules = live(without_copies(conversion.convert()))
@@ -147,8 +148,9 @@ class ConvertTernaryToHwPass(ModulePass):
         )
 
     def conversion(self, module: ModuleOp) -> Conversion:
-        """What makes the circuit of a program whose products are additions by now."""
+        """What makes the circuit of a program; what follows its products becomes ops of its own."""
         function = entry_function(module, "forward")
+        split_products(function)
         clock = None if self.clock is None else float(self.clock)
         pacing = Pacing(self.pipeline, clock, self.device, self.plain_sums)
         search = Search(self.cost, float(self.time_budget), self.max_depth)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from xdsl.dialects.builtin import TensorType, i32
 from xdsl.ir import Operation, SSAValue
 
@@ -21,9 +20,8 @@ from ....dialects.inference import tensor_type
 from ....dialects.spike.types import dense_type
 from ....dialects.traits import MovesElements, has
 from ....ir.arrays import Array
-from ....passes.adder_graph import InputRange, optimize_integers
 from ....passes.adder_graph.graph import AdderGraph
-from ....passes.adder_graph.optimize_adder_graph import Product
+from ....passes.adder_graph.optimize_adder_graph import Product, is_known_product
 from ....passes.analysis.compile_time import is_literal
 from ....passes.quantize_activations.integer_pipeline import integer_pipeline
 from .arithmetic import (
@@ -41,7 +39,7 @@ from .arithmetic import (
 )
 from .arrays import Objects, Reduction, along, array_of, in_pairs, over_axes, over_axis, rows_along
 from .circuit import Circuit
-from .products import graph_row
+from .products import graph_row, times_matrix
 from .rescaling import Rescaling
 from .signals import Signal
 
@@ -114,31 +112,18 @@ def _takes_offset(user: Operation, index: int) -> bool:
     return passed and all(_takes_offsets(result) for result in user.results)
 
 
-def times_matrix(
-    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int64]
-) -> list[Signal]:
-    """A row of numbers times a known matrix of integers [K, N]."""
-    low = min(signal.bounds[0] for signal in row)
-    high = max(signal.bounds[1] for signal in row)
-    search = circuit.search
-    graph, shifts = optimize_integers(
-        matrix,
-        cost=search.cost,
-        time_budget=search.time_budget,
-        max_depth=search.max_depth,
-        inputs=InputRange(low, max(high, low + 1)),
-    )
-    sums = graph_row(circuit, graph, row, exact=False)
-    return [scaled(circuit, total, 1 << shift) for total, shift in zip(sums, shifts, strict=True)]
-
-
 def known_product(
-    circuit: Circuit, op: tensor.MatmulOp | spike.LinearOp, operands: Sequence[Signals]
+    circuit: Circuit,
+    op: ternary.MatmulOp | tensor.MatmulOp | spike.LinearOp,
+    operands: Sequence[Signals],
 ) -> Signals:
-    """A product with one known matrix that no pass made additions of, and its bias."""
+    """A product with one known matrix, and its bias."""
     x, weight, *bias = operands
     matrix = np.array([[w.offset for w in row] for row in weight])
-    rows = [times_matrix(circuit, list(row), matrix) for row in x.reshape(-1, x.shape[-1])]
+    exact = not isinstance(op, spike.LinearOp) and not _takes_offsets(op.result)
+    rows = [
+        times_matrix(circuit, list(row), matrix, exact=exact) for row in x.reshape(-1, x.shape[-1])
+    ]
     sums = array_of([total for row in rows for total in row], (*x.shape[:-1], matrix.shape[1]))
     return _pairwise(circuit, add, [sums, *bias]) if bias else sums
 
@@ -293,6 +278,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ReluOp: relu,
     tensor.RequantizeOp: requantize,
     tensor.MatmulOp: known_product,
+    ternary.MatmulOp: known_product,
     spike.FromTensorOp: lambda c, op, x: _each(c, partial(_spiked, c), x[0]),
     spike.LinearOp: known_product,
     spike.ToTensorOp: lambda c, op, x: x[0],
@@ -308,6 +294,8 @@ def refusal(op: Operation, known: Callable[[SSAValue], bool]) -> str | None:
         known: whether a value is known before the program runs.
     """
     if has(op, MovesElements):
+        return None
+    if isinstance(op, ternary.MatmulOp | tensor.MatmulOp) and is_known_product(op):
         return None
     if isinstance(op, Product):
         return _product_refusal(op)

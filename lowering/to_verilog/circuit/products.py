@@ -8,18 +8,18 @@ the fabric has them. Not here: the search for shared adders (`passes.adder_graph
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....passes.adder_graph import InputRange
+from ....passes.adder_graph import InputRange, optimize_integers
 from ....passes.adder_graph.graph import AdderGraph, width_of
-from ....passes.adder_graph.integers import digit_planes
+from ....passes.adder_graph.integers import common_shifts, digit_planes
 from .arithmetic import add, scaled
-from .circuit import Circuit
+from .circuit import Circuit, Search
 from .compressors import ColumnSums, Plane, planes
 from .heaps.emission import rows_of_plan
 from .heaps.plan import REGISTER, HeapPlan, Input, heap_plan, is_worth_planning
@@ -33,33 +33,109 @@ WIDEST_COUNTED = 2
 LUT_PER_ADDER_BIT = 0.85
 """Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
 
+SURE = 0.85
+"""A form that takes less than this share of shared adders, by a sample of them, is taken without a
+search."""
+
+_SAMPLE = 64
+"""Inputs of a sample."""
+
+
+def times_matrix(
+    circuit: Circuit, row: Sequence[Signal], matrix: NDArray[np.int64], *, exact: bool
+) -> list[Signal]:
+    """row · M for a known matrix [K, N], in the form that takes the fewest look-up tables.
+
+    Shared adders are searched for where rows of look-up tables may take more.
+
+    Args:
+        circuit: where it goes.
+        row: the inputs.
+        matrix: of integers.
+        exact: whether the results are wanted as they are, and not with offsets that cost nothing
+            where thresholds follow.
+    """
+    shifts = common_shifts(matrix)
+    matrix = matrix >> np.array(shifts, np.int64)
+    form, inputs = _other_form(circuit, matrix, row, exact=exact), _range(row)
+    if form is not None and form.takes_less(SURE * _sampled_bits(matrix, inputs)):
+        sums = form.sums()
+    else:
+        graph = _searched(matrix.tobytes(), matrix.shape[1], circuit.search, inputs)
+        sums = _smaller(circuit, graph, row, form, exact=exact)
+    return [scaled(circuit, total, 1 << shift) for total, shift in zip(sums, shifts, strict=True)]
+
 
 def graph_row(
     circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
 ) -> list[Signal]:
-    """row · M for the matrix of a graph, in the form that takes the fewest look-up tables.
+    """The same for the matrix of a graph that was searched for before."""
+    form = _other_form(circuit, graph.matrix(), row, exact=exact)
+    return _smaller(circuit, graph, row, form, exact=exact)
 
-    Args:
-        circuit: where it goes.
-        graph: of the matrix.
-        row: the inputs.
-        exact: whether the results are wanted as they are, and not with offsets that cost nothing
-            where thresholds follow.
+
+def _smaller(
+    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], form: _Form | None, *, exact: bool
+) -> list[Signal]:
+    """The adders of a graph, or another form that takes less."""
+    if form is not None and form.takes_less(graph.bits(_range(row))):
+        return form.sums()
+    return _shared(circuit, graph, row, exact=exact)
+
+
+@lru_cache(maxsize=8)
+def _searched(integers: bytes, columns: int, search: Search, inputs: InputRange) -> AdderGraph:
+    """The shared adders of a matrix each of whose columns has an odd number, or zeros alone."""
+    graph, _ = optimize_integers(
+        np.frombuffer(integers, np.int64).reshape(-1, columns),
+        cost=search.cost,
+        max_depth=search.max_depth,
+        time_budget=search.time_budget,
+        inputs=inputs,
+    )
+    return graph
+
+
+def _sampled_bits(matrix: NDArray[np.int64], inputs: InputRange) -> float:
+    """About the bits of shared adders, from those found at once for some of the inputs."""
+    sample = matrix[:_SAMPLE]
+    graph, _ = optimize_integers(sample, time_budget=0, inputs=inputs)
+    return graph.bits(inputs) * np.count_nonzero(matrix) / max(np.count_nonzero(sample), 1)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """Another form of a product than shared adders.
+
+    Attributes:
+        cost: what it takes, in look-up tables.
+        of_adders: what a bit of an adder takes, counted so.
+        sums: writes it into the circuit, and gives the columns.
     """
-    planned = _planned(circuit, graph, row, exact=exact)
-    if planned is not None:
-        return planned
-    counted = _column_sums(circuit, graph, row, exact=exact)
-    return _shared(circuit, graph, row, exact=exact) if counted is None else counted
+
+    cost: float
+    of_adders: float
+    sums: Callable[[], list[Signal]]
+
+    def takes_less(self, bits: float) -> bool:
+        """Whether it takes less than adders of so many bits."""
+        return self.cost < self.of_adders * bits
+
+
+def _other_form(
+    circuit: Circuit, matrix: NDArray[np.int64], row: Sequence[Signal], *, exact: bool
+) -> _Form | None:
+    """The best form but shared adders that a product has, if any."""
+    planned = _planned(circuit, matrix, row, exact=exact)
+    return planned or _column_sums(circuit, matrix, row, exact=exact)
 
 
 def _planned(
-    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
-) -> list[Signal] | None:
-    """The product as rows of look-up tables; `None` where another form takes less."""
+    circuit: Circuit, matrix: NDArray[np.int64], row: Sequence[Signal], *, exact: bool
+) -> _Form | None:
+    """The product as rows of look-up tables; `None` where the fabric has none or none are tried."""
     if not circuit.pacing.has_rows() or all(signal.wire is None for signal in row):
         return None
-    matrix = _matrix(graph)
     columns, places = np.unique(matrix, axis=1, return_inverse=True)
     planes = digit_planes(columns).swapaxes(0, 1)
     inputs: list[Input] = []
@@ -74,13 +150,16 @@ def _planned(
     if not inputs or not is_worth_planning(np.stack(trits), inputs, exact=exact):
         return None
     plan = _plan(np.stack(trits).tobytes(), len(columns[0]), tuple(inputs), exact)
-    if plan is None or plan.cost >= _adders_cost(graph, row):
+    if plan is None or not circuit.pacing.has_rows(plan.readers):
         return None
-    if not circuit.pacing.has_rows(plan.readers):
-        return None
-    sums = rows_of_plan(circuit, plan, wires)
     offsets = (np.array([signal.offset for signal in row]) @ matrix).tolist()
-    return [sums[p].plus(o) for p, o in zip(places.reshape(-1).tolist(), offsets, strict=True)]
+    order: list[int] = places.reshape(-1).tolist()
+
+    def sums() -> list[Signal]:
+        totals = rows_of_plan(circuit, plan, wires)
+        return [totals[place].plus(o) for place, o in zip(order, offsets, strict=True)]
+
+    return _Form(plan.cost, LUT_PER_ADDER_BIT + REGISTER, sums)
 
 
 @lru_cache(maxsize=8)
@@ -92,19 +171,13 @@ def _plan(trits: bytes, columns: int, inputs: tuple[Input, ...], exact: bool) ->
         return None
 
 
-def _adders_cost(graph: AdderGraph, row: Sequence[Signal]) -> float:
-    """About what shared adders take, in look-up tables, with a register behind each."""
-    return (LUT_PER_ADDER_BIT + REGISTER) * graph.bits(_range(row))
-
-
 def _column_sums(
-    circuit: Circuit, graph: AdderGraph, row: Sequence[Signal], *, exact: bool
-) -> list[Signal] | None:
-    """The columns summed bit by bit, equal ones once; `None` if shared adders take fewer LUTs."""
+    circuit: Circuit, matrix: NDArray[np.int64], row: Sequence[Signal], *, exact: bool
+) -> _Form | None:
+    """The columns summed bit by bit, equal ones once; `None` where numbers have many bits."""
     widths = {signal.wire.width for signal in row if signal.wire is not None}
     if not widths or max(widths) > WIDEST_COUNTED:
         return None
-    matrix = _matrix(graph)
     if not matrix.size or np.abs(matrix).max() > 1:
         return None
     columns: dict[bytes, list[Plane]] = {}
@@ -116,28 +189,25 @@ def _column_sums(
         ]
         columns.setdefault(column.tobytes(), planes(pairs))
     sums = ColumnSums(circuit, list(columns.values()), exact=exact, asked=not exact)
-    if sums.luts >= LUT_PER_ADDER_BIT * graph.bits(_range(row)):
-        return None
     offsets = np.array([signal.offset for signal in row]) @ matrix
-    totals: dict[bytes, Signal] = {}
-    results: list[Signal] = []
-    for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
-        key = column.tobytes()
-        if key not in totals:
-            with circuit.element(index):
-                totals[key] = sums.total(columns[key]).plus(offset)
-        results.append(totals[key])
-    return results
 
+    def results() -> list[Signal]:
+        totals: dict[bytes, Signal] = {}
+        given: list[Signal] = []
+        for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
+            key = column.tobytes()
+            if key not in totals:
+                with circuit.element(index):
+                    totals[key] = sums.total(columns[key]).plus(offset)
+            given.append(totals[key])
+        return given
 
-@lru_cache(maxsize=8)
-def _matrix(graph: AdderGraph) -> NDArray[np.int64]:
-    return graph.matrix()
+    return _Form(sums.luts, LUT_PER_ADDER_BIT, results)
 
 
 def _range(row: Sequence[Signal]) -> InputRange:
-    bounds = [signal.bounds for signal in row if signal.wire is not None]
-    return InputRange(min(low for low, _ in bounds), max(high for _, high in bounds))
+    lows, highs = zip(*(signal.bounds for signal in row), strict=True)
+    return InputRange(min(lows), max(*highs, min(lows) + 1))
 
 
 def _shared(

@@ -15,7 +15,7 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
-from ....dialects.fabric import INPUTS, RowOp
+from ....dialects.fabric import INPUTS, BitsOp, RowOp
 from ....dialects.shapes import bit_width
 from ....ir.errors import VerifyError
 from ....ir.locations import location_text
@@ -278,6 +278,8 @@ def _fits(op: Operation) -> bool:
             return bit_width(op.value.type) == result
         case comb.ConcatOp():
             return sum(of) == result
+        case BitsOp():
+            return op.is_legal
         case comb.ExtractOp():
             low = op.low_bit.value.data
             return low >= 0 and low + result <= of[0]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal
 
 from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
 
+from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
 from .cleanup import dissolve_small, infer_controls, remove_dead
 from .delays import DELAYS, Delays, delays
@@ -117,20 +116,8 @@ def estimate(
     """
     known, outermost = family_of(family), _top(module, top)
     first = next(name for name in DELAYS if name.startswith(family))
-    with _no_collection():
+    with rare_collection():
         return _estimate(module, known, outermost, delays(grade or first))
-
-
-@contextmanager
-def _no_collection() -> Generator[None]:
-    """Keep Python from looking through the whole IR for garbage whenever gates have been made."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:

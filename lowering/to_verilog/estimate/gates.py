@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.dialects import comb, hw
 from xdsl.ir import Operation
 
-from ....dialects.fabric import INPUTS, RowOp
+from ....dialects.fabric import INPUTS, BitsOp, RowOp
 from ....dialects.shapes import bit_width
 from .families import Family
 from .netlist import FALSE, TRUE, Chain, Netlist
@@ -250,6 +250,7 @@ def _extract(op: comb.ExtractOp, value: Bits) -> Bits:
 
 _RULES: dict[type[Operation], Rule] = {
     hw.ConstantOp: lambda g, op, x: [op.value.value.data >> i & 1 for i in range(_width(op))],
+    BitsOp: lambda g, op, x: [x[number][place] for number, place in op.bits],
     RowOp: lambda g, op, x: g.row(op, x[0], x[1][0]),
     comb.ConcatOp: lambda g, op, x: [bit for word in reversed(x) for bit in word],
     comb.ExtractOp: lambda g, op, x: _extract(op, x[0]),

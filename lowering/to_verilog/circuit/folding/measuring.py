@@ -14,7 +14,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 
 from .....ir.pipeline import parse_pipeline
-from .....passes.adder_graph.optimize_adder_graph import OptimizeAdderGraphPass
 from ...estimate.estimate import estimate
 from ...estimate.families import FAMILIES
 from .. import ConvertTernaryToHwPass
@@ -69,11 +68,6 @@ def measured(
     Raises:
         UnsupportedError: ops that cannot become hardware.
     """
-    OptimizeAdderGraphPass(
-        cost=conversion.cost,
-        max_depth=conversion.max_depth,
-        time_budget=conversion.time_budget,
-    ).apply(ctx, module)
     conversion.apply(ctx, module)
     noted = cast("DictionaryAttr", module.attributes[INTERFACE]).data
     name, interval = cast("StringAttr", noted["name"]), cast("IntegerAttr", noted["interval"])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation, SSAValue
 
-from .....dialects.fabric import RowOp
+from .....dialects.fabric import BitsOp, RowOp
 from .....dialects.shapes import bit_width
 from ..circuit import APART, Circuit
 from ..signals import Signal, Wire
@@ -64,9 +64,9 @@ class _Emission:
 
     def _row(self, row: Row, cycle: int) -> None:
         circuit = self.circuit
-        bits = [self._bit(net, cycle) for net in reversed(row.inputs)]
-        inputs = circuit.concatenated(bits, len(bits))
-        op = RowOp(inputs, self._bit(row.carry_in, cycle), row.tables, row.direct, row.linked)
+        inputs = self._picked([self._bit(net, cycle) for net in row.inputs])
+        carry = circuit.bit(*self._bit(row.carry_in, cycle), inverted=False)
+        op = RowOp(inputs, carry, row.tables, row.direct, row.linked)
         name = circuit.name("row")
         value = circuit.put(op, name)
         circuit.layer.row_sites += row.sites
@@ -86,24 +86,29 @@ class _Emission:
     def _wait(self, nets: Sequence[int], name: str) -> Operation:
         """Keep bits for another cycle."""
         circuit = self.circuit
-        parts = [circuit.bit(*self.places[net][-1], inverted=False) for net in reversed(nets)]
-        value = circuit.register(circuit.concatenated(parts, len(parts)), name)
-        circuit.layer.register_bits += len(parts)
+        value = circuit.register(self._picked([self.places[net][-1] for net in nets]), name)
+        circuit.layer.register_bits += len(nets)
         for place, net in enumerate(nets):
             self.places[net].append((value, place))
         assert isinstance(value.owner, Operation)
         return value.owner
 
-    def _bit(self, net: int, cycle: int, *, inverted: bool = False) -> SSAValue:
-        """A bit as it is there in a cycle."""
+    def _bit(self, net: int, cycle: int) -> Place:
+        """Where a bit is in a cycle."""
         circuit = self.circuit
         if net in (FALSE_NET, TRUE_NET):
-            return circuit.constant(int(net == TRUE_NET) ^ inverted, 1)
+            return circuit.constant(int(net == TRUE_NET), 1), 0
         if net in self.inputs:
             wire, place = self.inputs[net]
-            return circuit.bit(circuit.at(wire, cycle).value, place, inverted=inverted)
-        value, place = self.places[net][cycle - self.first[net]]
-        return circuit.bit(value, place, inverted=inverted)
+            return circuit.at(wire, cycle).value, place
+        return self.places[net][cycle - self.first[net]]
+
+    def _picked(self, bits: Sequence[Place], name: str | None = None) -> SSAValue:
+        """Bits as one value, the lowest first."""
+        value = bits[0][0]
+        if [*bits] == [(value, place) for place in range(bit_width(value.type) or 1)]:
+            return value
+        return self.circuit.put(BitsOp(bits), name)
 
     def _number(self, index: int, word: Word) -> Signal:
         if word.low == word.high:
@@ -111,11 +116,11 @@ class _Emission:
         circuit = self.circuit
         with circuit.element(index):
             name = circuit.name("acc")
-        bits = [
-            self._bit(literal >> 1, self.end, inverted=bool(literal & 1))
-            for literal in reversed(word.literals)
-        ]
-        value = circuit.concatenated(bits, len(bits), name if len(bits) > 1 else None)
+        bits = [self._bit(literal >> 1, self.end) for literal in word.literals]
+        for index, literal in enumerate(word.literals):
+            if literal & 1:
+                bits[index] = circuit.bit(*bits[index], inverted=True), 0
+        value = self._picked(bits, name if len(bits) > 1 else None)
         assert bit_width(value.type) == len(bits)
         level = (
             self.cost if self.cycles else circuit.start_of([w for w, _ in self.inputs.values()])[1]

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from .rows import Nets, Row, RowWriter
 from .summing import Heap, joined
 
+_AT_ONCE = 64
+"""Rows that are compared with all others in one step."""
+
 _WORTH = 0.55
 """The sites that an output saves by a shared triple."""
 
@@ -46,7 +49,7 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
     # For each first row about the most columns that it shares with two others: never too few.
     bounds = np.full(len(matrix), len(matrix.T))
     while True:
-        count, rows = _most_common(result.left != 0, bounds)
+        count, rows = _most_common(_packed(result.left != 0), bounds)
         if not count:
             return result
         outputs: list[int] = np.flatnonzero((result.left[rows] != 0).all(axis=0)).tolist()
@@ -59,21 +62,34 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
         _share(result, rows, relations, nets, [given[row] for row in rows])
 
 
-def _most_common(present: NDArray[np.bool_], bounds: NDArray[np.int_]) -> tuple[int, list[int]]:
+def _packed(present: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """The columns of each row as bits of numbers."""
+    padded = np.pad(present, ((0, 0), (0, -present.shape[1] % 64)))
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+def _most_common(present: NDArray[np.uint64], bounds: NDArray[np.int_]) -> tuple[int, list[int]]:
     """The three rows that meet in most columns, and in how many; the bounds become exact."""
-    counts = present.astype(np.float32)
     exact: dict[int, list[int]] = {}
     while True:
         first = int(bounds.argmax())
         if first in exact or not bounds[first]:
             return int(bounds[first]), exact.get(first, [])
-        beside = counts[first + 1 :, np.flatnonzero(present[first])]
-        meet = beside @ beside.T
-        np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
-        place = int(meet.argmax()) if meet.size else 0
-        bounds[first] = int(meet.flat[place]) if meet.size else 0
-        a, b = divmod(place, max(len(meet), 1))
-        exact[first] = [first, first + 1 + a, first + 1 + b]
+        beside = present[first + 1 :] & present[first]
+        most, place = 0, (0, 0)
+        for start in range(0, len(beside) if present[first].any() else 0, _AT_ONCE):
+            both = beside[start : start + _AT_ONCE, None] & beside[start:]
+            meet = np.bitwise_count(both).sum(axis=2, dtype=np.int32)
+            np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
+            here = int(meet.argmax())
+            if meet.flat[here] > most:
+                most = int(meet.flat[here])
+                a, b = divmod(here, meet.shape[1])
+                place = (start + a, start + b)
+            if most == bounds[first]:
+                break  # no other two meet more often
+        bounds[first] = most
+        exact[first] = [first, first + 1 + place[0], first + 1 + place[1]]
 
 
 def _share(

@@ -65,7 +65,7 @@ def carried(op: Operation, spatial: Spatial) -> Spatial | None:
         case tensor.ReduceSumOp() | tensor.ReduceMaxOp() | tensor.ReduceMinOp():
             axes = {axis % rank for axis in op.axes.get_values()}
             return _without(rank, own, axes, op.keepdims.value.data)
-        case ternary.AdderGraphOp() | tensor.MatmulOp():
+        case ternary.AdderGraphOp() | ternary.MatmulOp() | tensor.MatmulOp():
             return spatial if -1 not in spatial else None
         case _:
             return spatial if type(op) in RULES else None

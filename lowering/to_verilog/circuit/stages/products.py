@@ -17,7 +17,8 @@ from .....passes.analysis.compile_time import literal_value
 from ..arithmetic import larger
 from ..arrays import array_of, in_pairs
 from ..circuit import Circuit
-from ..circuit_rules import Signals, times_matrix
+from ..circuit_rules import Signals
+from ..products import times_matrix
 from ..signals import Signal
 from .window_shape import WindowShape
 
@@ -135,7 +136,7 @@ def convolved(
             for start in range(group * depth, len(window), channels)
             for signal in window[start : start + depth]
         ]
-        sums += times_matrix(circuit, row, matrix)
+        sums += times_matrix(circuit, row, matrix, exact=False)
     if not isinstance(op, spike.ConvOp) or op.bias is None:
         return sums  # other biases are an op behind, see `splitting`
     bias = literal_value(op.bias)

@@ -7,7 +7,7 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Block, Operation, SSAValue
 
-from triton_dsl.dialects.fabric import RowOp
+from triton_dsl.dialects.fabric import BitsOp, RowOp
 from triton_dsl.dialects.shapes import bit_width
 from triton_dsl.lowering.to_verilog.circuit.circuit import Circuit
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
@@ -64,6 +64,8 @@ class Bench:
         match op:
             case hw.ConstantOp():
                 return op.value.value.data
+            case BitsOp():
+                return op.value([values[operand] for operand in op.inputs])
             case RowOp():
                 return op.value(values[op.inputs], values[op.carry])
             case comb.MuxOp() if op.cond is self.enable:
