@@ -266,7 +266,7 @@ def test_names_come_from_the_model(small: ModuleOp) -> None:
     artifact = compile_to_target(small, "verilog", {"form": "file"})
     text = artifact.text()
     assert list(artifact.files) == ["net.v"]
-    assert "// fc1: ternary.adder_graph to ?x8" in text
+    assert "// fc1: ternary.matmul to ?x8" in text
     assert "fc1_acc_3" in text and "fc2_" in text and "x_11" in text
 
 
