@@ -109,7 +109,6 @@ TORCH_MODULES = {
         "training.hybrid",
         "training.objectives",
         "training.optimizers",
-        "training.noise",
         "training.privacy",
         "training.random_state",
         "training.run",

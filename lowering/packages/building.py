@@ -90,15 +90,9 @@ def build_package(
     stated = {folder: _facts(artifact) for folder, artifact in made.items()}
     files["provenance.json"] = _provenance(files, stated, source)
     return Artifact(name, files).with_manifest(
-        format=FORMAT,
-        name=name,
-        versions=_versions(),
-        license=license,
-        card=card,
-        source=source,
-        targets=stated,
-        accuracy=accuracy,
-    )
+        format=FORMAT, name=name, versions=_versions(), license=license, card=card, source=source,
+        targets=stated, accuracy=accuracy,
+    )  # fmt: skip
 
 
 def is_name(name: object) -> bool:

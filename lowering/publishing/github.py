@@ -22,10 +22,6 @@ _REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _TAG = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*")
 
 
-class _Troubled(Exception):
-    """The server has trouble of its own, which may pass."""
-
-
 def publish_to_github(
     model_path: str | Path,
     repo: str,
@@ -79,12 +75,12 @@ def publish_to_github(
             github = _GitHub(client, f"{base}/repos/{repo}")
             return persistently(
                 lambda: github.publish(path, digest, made, replace),
-                lambda error: isinstance(error, (httpx.TransportError, _Troubled)),
+                lambda error: isinstance(error, httpx.TransportError | httpx.HTTPStatusError),
                 attempts,
             )
     except OptionError:
         raise
-    except (httpx.HTTPError, httpx.InvalidURL, _Troubled, ValueError, KeyError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
         raise BackendError(f"GitHub and '{repo}': {without(secret, error)}") from None
 
 
@@ -145,7 +141,7 @@ class _GitHub:
         if status == 404 and missing_ok:
             return None
         if status >= 500 or status == 429:
-            raise _Troubled(f"status {status}")
+            response.raise_for_status()  # trouble of the server's own, which may pass
         if status >= 300:
             raise BackendError(f"{method} {address}: status {status}: {response.text[:300]}")
         return response.json() if response.content else None

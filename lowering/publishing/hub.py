@@ -135,5 +135,5 @@ def _passes(error: Exception) -> bool:
     status = _status(error)
     if status is not None:
         return status >= 500 or status == 429
-    kinds = [kind for cause in _causes(error) for kind in type(cause).__mro__]
-    return any(issubclass(kind, OSError) or "httpx" in kind.__module__ for kind in kinds)
+    kinds = (kind for cause in _causes(error) for kind in type(cause).__mro__)
+    return any(kind is OSError or "httpx" in kind.__module__ for kind in kinds)

@@ -25,6 +25,9 @@ _SECONDS = 600
 _IMAGE, _MANIFEST, _END = 1 << 20, 3 << 20, 4 << 20
 """Where in flash image and manifest stand behind a first stage that checks them, and its end."""
 
+Flashing = Callable[[bytes, bytes], tuple[bytes, bytes]]
+"""From image and manifest, those that are in flash."""
+
 _BUILD = (
     "-std=gnu99 -ffp-contract=off -ffunction-sections -fdata-sections -Wl,--gc-sections "
     "-nostartfiles -T board.ld"
@@ -133,7 +136,7 @@ def run_on_board(
     samples: Sequence[Array],
     *,
     optimize: str = "-O2",
-    boot: Callable[[bytes, bytes], tuple[bytes, bytes]] | None = None,
+    boot: Flashing | None = None,
 ) -> Run:
     """Build a program for a board and run it there on samples.
 
@@ -144,8 +147,7 @@ def run_on_board(
         inputs, outputs: its arguments.
         samples: for each input [samples, …], of its type.
         optimize: how the compiler optimises.
-        boot: given, a first stage checks the program's image before it starts it (`boot`); called
-            with image and manifest, it gives those that are in flash.
+        boot: given, a first stage checks the program's image before it starts it (`boot`).
 
     Raises:
         OptionError: no such board.
@@ -200,9 +202,7 @@ def _build(
     _call([board.compiler, *options, *sources, "-lm", "-o", "program.elf"], folder)
 
 
-def _verified(
-    board: Board, folder: Path, boot: Callable[[bytes, bytes], tuple[bytes, bytes]]
-) -> list[str]:
+def _verified(board: Board, folder: Path, boot: Flashing) -> list[str]:
     """A first stage with the anchor of the program; what the emulator loads."""
     copy = board.compiler.replace("gcc", "objcopy")
     _call([copy, "-O", "binary", "program.elf", "image"], folder)

@@ -20,10 +20,13 @@ START = "0" * 64
 """What stands before the first line."""
 
 
-def _digest(previous: str, text: str) -> str:
+def _line(previous: str, entry: dict[str, Any]) -> tuple[bytes, str]:
+    """The line of an entry behind that of a hash, and its own hash."""
     import hashlib  # it loads OpenSSL
 
-    return hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+    text = _text(entry)
+    digest = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
+    return f"{_text({**entry, 'sha256': digest})}\n".encode(), digest
 
 
 def _text(entry: dict[str, Any]) -> str:
@@ -65,8 +68,7 @@ class AuditLog:
             OSError: it cannot be written.
         """
         entry = {"n": self.count, "time": round(self._clock(), 3), **facts}
-        digest = _digest(self.last, _text(entry))
-        line = (_text({**entry, "sha256": digest}) + "\n").encode()
+        line, digest = _line(self.last, entry)
         end = os.fstat(self._file).st_size
         if os.write(self._file, line) != len(line):
             os.ftruncate(self._file, end)  # the next line must not follow a part of one
@@ -91,14 +93,14 @@ def read_audit(path: Path) -> tuple[int, str]:
             for line in file:
                 try:
                     entry: Any = json.loads(line)
-                    stated = entry.pop("sha256")
-                    is_right = _digest(last, _text(entry)) == stated and entry["n"] == count
-                    is_right &= line == (_text({**entry, "sha256": stated}) + "\n").encode()
-                except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                    is_right, stated = False, ""
+                    del entry["sha256"]
+                    wanted, last = _line(last, entry)
+                    is_right = line == wanted and entry["n"] == count
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    is_right = False
+                count += 1
                 if not is_right:
-                    raise IntegrityError(f"audit log '{path}': line {count + 1} was changed")
-                count, last = count + 1, str(stated)
+                    raise IntegrityError(f"audit log '{path}': line {count} was changed")
     except OSError as error:
         raise OptionError(f"audit log '{path}': {error.strerror}") from None
     return count, last

@@ -49,8 +49,7 @@ class Attack:
     def examples(self, forward: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Tensor:
         """`x` [N, …] changed so that `forward` answers wrongly; it gives logits [N, classes].
 
-        To train on them (Madry et al. 2018), ask with the network in evaluation; its gradients stay
-        as they are.
+        To train on them (Madry et al. 2018), ask with the network in evaluation.
 
         Raises:
             OptionError: inputs that are not from 0 to 1.
@@ -125,8 +124,8 @@ def robustness(
 
     def right(change: Attack | None) -> float:
         count = 0
-        batches: Any = zip(x.split(batch_size), y.split(batch_size), strict=True)
-        for rows, classes in batches:
+        for start in range(0, len(x), batch_size):
+            rows, classes = x[start : start + batch_size], y[start : start + batch_size]
             with torch.no_grad():
                 if change is not None:
                     rows = change.examples(forward, rows, classes)

@@ -4,17 +4,25 @@ The method is DP-SGD (Abadi et al. 2016, "Deep learning with differential privac
 accounting are those of Opacus; what is here gives it the gradient of each row, for any module and
 for whole spiking runs, whose layers see time before rows and so have no place in its hooks. Not
 here: drawing the rows (`data`), taking steps (`run`).
+
+PyTorch's generators are made for statistics: who sees enough of their numbers knows the next. The
+bits of the noise are those of AES-256 in counter mode, and each number is half the sum of four, so
+that the gaps between floats, too, tell nothing of what it was added to (Holohan and Braghin 2021,
+"Secure random sampling in differential privacy", section 5.1, n = 2, as Opacus' `secure_mode`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,8 +32,9 @@ from ..fake_quantize import FakeQuantize
 from .data import Batch, Batches
 from .engine import Engine
 from .global_batch_norm import has_batch_norm
-from .noise import Stream, key_stream, normal
 
+Stream = Callable[[int], bytes]
+"""The next bytes, so many."""
 ACCOUNTANTS = ("prv", "rdp", "gdp")
 _HIGHEST = {"delta": 1.0, "epsilon": math.inf, "noise": 1e6, "clip": math.inf}
 
@@ -91,12 +100,10 @@ class PrivateRun:
             # Opacus tells of each bound that could be tighter, of those that it starts from, too.
             with warnings.catch_warnings(action="ignore"):
                 noise = library.get_noise_multiplier(
-                    target_epsilon=privacy.epsilon,
-                    target_delta=privacy.delta,
-                    sample_rate=self.rate,
-                    steps=epochs * len(batches),
+                    target_epsilon=privacy.epsilon, target_delta=privacy.delta,
+                    sample_rate=self.rate, steps=epochs * len(batches),
                     accountant=privacy.accountant,
-                )
+                )  # fmt: skip
             self.noise = float(noise)
         self._accountant = accountants.create_accountant(privacy.accountant)
 
@@ -170,6 +177,33 @@ class PrivateRun:
         for name, parameter in learned.items():
             vars(parameter)["grad_sample"] = gradients[name]
         return losses.mean(), outputs
+
+
+def key_stream(seed: int, step: int) -> Stream:
+    """The bits of a step: the same for the same seed, without which they look like chance.
+
+    The key is the SHA-256 of the seed's decimal digits, the step the first half of the counter.
+
+    Raises:
+        BackendError: the package `cryptography` is missing.
+    """
+    ciphers = needed("cryptography.hazmat.primitives.ciphers", "cryptography", "privacy")
+    key = hashlib.sha256(str(seed).encode()).digest()
+    modes, algorithms = ciphers.modes, ciphers.algorithms
+    start = step.to_bytes(8, "big") + bytes(8)
+    cipher = ciphers.Cipher(algorithms.AES256(key), modes.CTR(start)).encryptor()
+    return lambda count: cipher.update(bytes(count))
+
+
+def normal(stream: Stream, deviation: float, like: Tensor) -> Tensor:
+    """Normal numbers around 0, of the shape, type and device of `like`."""
+    total = np.zeros(like.numel())
+    for _ in range(4):
+        bits = np.frombuffer(stream(16 * like.numel()), np.dtype("<u8")).reshape(2, -1) >> 11
+        # Box and Muller 1958; the first is above 0.
+        radius, turn = (bits[0] + 1) * 2.0**-53, bits[1] * 2.0**-53
+        total += np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * turn)
+    return torch.from_numpy(total * (deviation / 2)).to(like).reshape(like.shape)
 
 
 def _opacus(part: str) -> Any:

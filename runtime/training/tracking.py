@@ -151,11 +151,8 @@ def register_model(
 ) -> int:
     """Keep the files of `folder` as the next version of a model in MLflow's registry; its number.
 
-    Args:
-        folder: what was compiled, and what belongs to it.
-        name: of the model.
-        figures: what was measured of it, by name.
-        uri: of the registry; by default where MLflow is set up to.
+    The figures are what was measured of it, by name; the registry is, by default, where MLflow is
+    set up to.
 
     Raises:
         BackendError: MLflow is missing.

@@ -44,14 +44,10 @@ def package(options: Package) -> None:
     with progress() as bar:
         bar.add_task(f"Packaging {file}", total=None)
         made = build_package(
-            file,
-            options.target or [],
-            name=options.name,
-            weights=options.weights,
-            license=options.license,
+            file, options.target or [], name=options.name, weights=options.weights,
+            license=options.license, samples=_samples(options),
             card=None if options.card is None else _text(options.card),
-            samples=_samples(options),
-        )
+        )  # fmt: skip
         content = to_archive(made)
         if options.key is not None or options.passphrase:
             secret = os.environ.get(PASSPHRASE) if options.passphrase else None
@@ -61,13 +57,9 @@ def package(options: Package) -> None:
             pending.add(output, content)
         if options.sign is not None:
             sign(
-                output,
-                Path(f"{output}.sig"),
-                options.sign,
-                password=os.environ.get(KEY_PASSWORD),
-                certificate=options.certificate,
-                chain=options.chain or (),
-            )
+                output, Path(f"{output}.sig"), options.sign, password=os.environ.get(KEY_PASSWORD),
+                certificate=options.certificate, chain=options.chain or (),
+            )  # fmt: skip
     rows = [(name, len(data)) for name, data in sorted(made.files.items())]
     if options.json:
         files = [{"path": name, "bytes": size} for name, size in rows]

@@ -21,24 +21,15 @@ def publish(options: Publish) -> None:
         bar.add_task(f"Publishing {options.file}", total=None)
         if options.place is Place.HUB:
             address = push_to_hub(
-                options.file,
-                options.repo,
-                options.message,
-                options.private,
-                tags=tags,
-                targets=options.target or ("pytorch", "onnx"),
-                weights=options.weights,
+                options.file, options.repo, options.message, options.private, tags=tags,
+                targets=options.target or ("pytorch", "onnx"), weights=options.weights,
                 license=options.license,
-            )
+            )  # fmt: skip
         elif len(tags) != 1:
             raise OptionError("a release has one tag: --tag v1.0.0")
         else:
             address = publish_to_github(
-                options.file,
-                options.repo,
-                tags[0],
-                options.release_name,
-                options.description,
+                options.file, options.repo, tags[0], options.release_name, options.description,
                 replace=options.replace,
-            )
+            )  # fmt: skip
     print(address)

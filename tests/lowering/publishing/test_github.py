@@ -86,7 +86,7 @@ def test_a_server_with_trouble_is_asked_again(github: GitHub, file: Path) -> Non
     assert only(github)[2] == CONTENT
     github.on_upload = lambda _: 503
     file.write_bytes(b"another")
-    with pytest.raises(BackendError, match="status 503"):
+    with pytest.raises(BackendError, match="503 Service Unavailable"):
         publish_to_github(file, "o/r", "v2", attempts=3)
 
 

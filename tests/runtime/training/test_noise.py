@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from triton_dsl.runtime.training.noise import key_stream, normal
+from triton_dsl.runtime.training.privacy import key_stream, normal
 
 
 def test_the_stream_is_that_of_openssl(require_tool: Callable[[str, str], str]) -> None:
