@@ -116,8 +116,9 @@ class Product:
         x, weight = centred(e, self.x, scales), centred(e, self.weight, weights)
         bias = node.optional(last)
         largest = self._largest(e, scales, weight, bias)
-        wide = bias is not None and tensor_type(bias).element_type == i64
-        if wide and largest > LARGEST_SUM:
+        both = tensor_type(self.x).element_type == tensor_type(self.weight).element_type == i16
+        wide = both or (bias is not None and tensor_type(bias).element_type == i64)
+        if both or (wide and largest > LARGEST_SUM):
             x, weight = e.convert(x, i64), e.convert(weight, i64)
         sums = self.multiply(x, weight, None)
         if bias is not None:
@@ -131,9 +132,9 @@ class Product:
             return rescaled_in_floats(e, sums, real, result.zero, node.element, bounds, axis)
         factors = self._factors(scales, weights, result)
         connected = node.kind == "FULLY_CONNECTED"
-        rounds_once = connected and largest <= LARGEST_SUM
+        rounds_once = connected and not both and largest <= LARGEST_SUM
         if wide and tensor_type(self.x).element_type == i16 and not rounds_once:
-            sums, bits = e.convert(sums, i64), 32 if connected else 16
+            sums, bits = e.convert(sums, i64), 32 if connected and not both else 16
             return rescaled_wide(e, sums, factors, bounds, node.element, axis, bits=bits)
         sums = e.convert(sums, i32)
         once = largest if rounds_once else None

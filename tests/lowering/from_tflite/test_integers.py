@@ -363,6 +363,15 @@ def test_trits_below_a_bias_beyond_32_bits(bench: Any) -> None:
     assert any(op.name == "ternary.linear" for op in module.walk())
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_rows_by_computed_rows_of_16_bits(bench: Any, biased: bool) -> None:
+    """Sums beyond 32 bits, by a multiplier of 16."""
+    x, w = (bench.tensor(n, (7, 9), Element.INT16, bench.grid(6e-5)) for n in "xw")
+    y = bench.tensor("y", (7, 7), Element.INT16, bench.grid(1.79e-4))
+    bias = bench.constant(np.arange(7, dtype=np.int32) * 10**6, how=bench.grid(3.6e-9))
+    bench.check("FULLY_CONNECTED", [x, w, *[bias][:biased]], y, keepNumDims=False)
+
+
 @pytest.mark.parametrize("name", ["int8", "uint8"])
 def test_sums_are_those_of_kernels_that_are_right(bench: Any, name: str) -> None:
     element, zero = TYPES[name]
