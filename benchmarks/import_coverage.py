@@ -231,6 +231,8 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
     inputs = {"input_ids": ids}
     if getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids
+        if "attention_mask" in inspect.signature(module.forward).parameters:
+            inputs["attention_mask"] = torch.ones_like(ids)  # some make it from values otherwise
     return inputs
 
 

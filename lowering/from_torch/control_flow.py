@@ -136,8 +136,8 @@ STAYS = {
 
 
 def unwritten(program: ExportedProgram) -> Iterator[tuple[Node, str]]:
-    """Operators with bodies that stay, and why."""
+    """The operators of `STAYS` that a program still has, and why."""
     for node in program.graph.nodes:
-        if node.op == "call_function" and _is_higher_order(node):
-            name = getattr(node.target, "__name__", "")
-            yield node, STAYS.get(name, "the IR has nothing like it")
+        name = getattr(node.target, "__name__", "") if node.op == "call_function" else ""
+        if name in STAYS and _is_higher_order(node):
+            yield node, STAYS[name]

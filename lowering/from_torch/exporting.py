@@ -14,6 +14,7 @@ import logging
 import operator
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
@@ -472,14 +473,25 @@ def is_statement(node: Node) -> bool:
 
 
 def _explained(name: str, error: Exception) -> str:
-    first = first_line(error)
-    text = f"{name} cannot be exported: {first}"
+    text = f"{name} cannot be exported: {first_line(error)}{_own_place(error)}"
     if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
         return (
             f"{text}\nThe module fixes a size that was to be free; name those that are, as "
             "dynamic={'x': {0: 'N'}}, or none with dynamic={}"
         )
     return f"{text}\nControl flow must not depend on values, and no module may be changed"
+
+
+def _own_place(error: BaseException) -> str:
+    """The innermost line of the module's own code that an error came through, to be appended."""
+    known = {"torch", __name__.partition(".")[0], *sys.stdlib_module_names}
+    places = [
+        f" (at {frame.f_code.co_filename}:{line})"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "torch").partition(".")[0] not in known
+    ]
+    inner = _own_place(error.__cause__) if error.__cause__ else ""
+    return inner or (places[-1] if places else "")
 
 
 def _named_axes(

@@ -97,8 +97,13 @@ def test_a_module_that_goes_another_way_for_other_sizes(example: int, bound: str
 
 
 def test_control_flow_on_values() -> None:
-    with pytest.raises(LoweringError, match="Control flow must not depend on values"):
-        from_torch(Wrapped(lambda x: x if x.sum() > 0 else -x), torch.randn(2, 4))
+    def own(x: Tensor) -> Tensor:
+        return x if x.sum() > 0 else -x
+
+    line = own.__code__.co_firstlineno + 1
+    expected = rf"test_errors\.py:{line}\)\nControl flow must not depend on values"
+    with pytest.raises(LoweringError, match=expected):
+        from_torch(Wrapped(own), torch.randn(2, 4))
 
 
 def test_modules_that_change() -> None:
