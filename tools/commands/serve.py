@@ -72,7 +72,9 @@ def serve(options: Serve) -> None:
     if options.policy is not None:
         audit = None if options.audit is None else AuditLog(options.audit)
         app = Guard(app, read_policy(options.policy), audit)
-    config, scheme = uvicorn.Config(app, log_level="warning", http=bounded_protocol()), "http"
+    # What a request says of where it comes from is not believed.
+    bounds: dict[str, Any] = {"http": bounded_protocol(), "proxy_headers": False}
+    config, scheme = uvicorn.Config(app, log_level="warning", **bounds), "http"
     if options.tls_cert is not None and options.tls_key is not None:
         context = server_context(options.tls_cert, options.tls_key, options.client_ca)
         config.load()

@@ -496,7 +496,8 @@ def test_the_command_serves_over_tls_to_users_alone(
             while caller.get("/v2/health/ready").status_code != 200:
                 assert process.poll() is None
                 time.sleep(0.05)
-            answer = caller.post("/v2/models/digits-a/infer", json=BODY)
+            elsewhere = {"X-Forwarded-For": "10.0.0.1"}
+            answer = caller.post("/v2/models/digits-a/infer", json=BODY, headers=elsewhere)
             assert answer.json()["outputs"][0]["data"] == [2, 4]
             assert caller.get("/metrics").status_code == 403
         with client(port, authority) as caller, pytest.raises(httpx.TransportError):
@@ -511,3 +512,5 @@ def test_the_command_serves_over_tls_to_users_alone(
     finally:
         process.kill()
     assert read_audit(tmp_path / "log")[0] >= 3
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert {line["client"] for line in lines} == {"127.0.0.1"}
