@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...dialects.registry import parse_module
 from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
@@ -52,9 +52,13 @@ class Package:
         return self.artifact.manifest
 
     @property
-    def targets(self) -> Mapping[str, Mapping[str, Any]]:
+    def targets(self) -> dict[str, Any]:
         """What the manifest says of each target, by folder."""
-        return cast("Mapping[str, Mapping[str, Any]]", self.manifest.get("targets") or {})
+        return self.table("targets")
+
+    def table(self, part: str) -> dict[str, Any]:
+        """A part of the manifest that says things by name: `source`, `versions`, `accuracy`, …"""
+        return self.manifest.get(part) or {}
 
     def target(self, folder: str) -> Artifact:
         """The artefact of a target.

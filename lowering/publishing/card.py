@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from ..packages.package import Package
 
@@ -23,9 +22,8 @@ def model_card(package: Package, repo_id: str, tags: Sequence[str] = ()) -> str:
         library_name=_LIBRARY,
         tags=list(dict.fromkeys((_LIBRARY, *tags))),
     )
-    source, accuracy, versions, files = (
-        dict[str, Any](package.manifest.get(part) or {})
-        for part in ("source", "accuracy", "versions", "files")
+    source, accuracy, versions, files = map(
+        package.table, ("source", "accuracy", "versions", "files")
     )
 
     def size(start: str) -> str:

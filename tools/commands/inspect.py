@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from ...lowering.artifact import write_artifact
 from ...lowering.packages.package import load_package
@@ -25,9 +24,8 @@ def inspect(options: Inspect) -> None:
     if options.json:
         print_json(package.manifest)
         return
-    source, versions, accuracy, files = (
-        dict[str, Any](package.manifest.get(part) or {})
-        for part in ("source", "versions", "accuracy", "files")
+    source, accuracy, versions, files = map(
+        package.table, ("source", "accuracy", "versions", "files")
     )
     facts = [
         ("licence", package.manifest.get("license")),
