@@ -398,7 +398,7 @@ def best_tile(
                     # One product or one load in a cycle; a sum takes four.
                     turn = max(height * width, height + width, 4)
                     total += times * again * (turn + _TURN)
-        return total
+        return total / many
 
     tiles = [
         (rows, columns)
