@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
-from xdsl.dialects.builtin import AnyFloat, IndexType, i8, i16
+from xdsl.dialects.builtin import AnyFloat, IndexType, i8, i16, i32
 from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
@@ -197,7 +197,7 @@ def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None
     if not isinstance(op, abstract_ops.LinalgStructuredOperation) or value not in op.inputs:
         return None
     element = dense_type(value).element_type
-    if not program.blocked or program.recipe.words is None or element not in (i8, i16, UI8):
+    if not program.blocked or program.recipe.words is None or element not in (i8, i16, i32, UI8):
         return None
     kinds, maps = [*op.get_iterator_types()], [m.data.results for m in op.get_indexing_maps()]
     others = [n for n, other in enumerate(op.inputs) if other is not value]

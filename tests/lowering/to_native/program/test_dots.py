@@ -17,6 +17,7 @@ from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_native.callables import native_program, traced_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.program.dots import best_tile
 from triton_dsl.lowering.to_native.target import NativeOptions, native_stages
 from triton_dsl.runtime.native.processor import host_features
 
@@ -177,6 +178,7 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
         ("3x3", "avx2", "pmadd.wd"),
         ("trits", "avx2", "pmadd.ub.sw"),
         ("one channel", "avx512vnni", "vpdpbusd.512"),
+        ("1x1", "avx512vnni", "vpdpbusd.512"),
     ],
 )
 def test_instructions(name: str, recipe: str, instruction: str) -> None:
@@ -215,3 +217,13 @@ func.func @forward(%x: {image}) -> {sums} {{
         torch.tensor(x).double(), torch.tensor(trits).double(), padding=pad
     )
     np.testing.assert_array_equal(program(x), expected.numpy())
+
+
+@pytest.mark.parametrize("name", ["avx512vnni", "avxvnni", "avx2"])
+@pytest.mark.parametrize("outs", [8, 64, 384])
+def test_tiles_of_a_free_number_of_places(name: str, outs: int) -> None:
+    """Each load of weights serves several places, as where there are as many as anyone wants."""
+    recipe = next(recipe for recipe in RECIPES if recipe.name == name)
+    rows, columns = best_tile(recipe, None, outs)
+    many = best_tile(recipe, 9240, outs)
+    assert rows > 1 and rows * columns >= 0.7 * many[0] * many[1]
