@@ -40,6 +40,8 @@ class Sampling:
             raise OptionError(f"temperature must be a number of at least 0, got {self.temperature}")
         if self.top_k < 0:
             raise OptionError(f"top_k must be at least 0, got {self.top_k}")
+        if self.seed < 0:
+            raise OptionError(f"seed must be at least 0, got {self.seed}")
         if not 0 < self.top_p <= 1:
             raise OptionError(f"top_p must be above 0 and at most 1, got {self.top_p}")
 
@@ -160,13 +162,24 @@ class Tokenizer:
             raise SourceError(f"'{file}' is no tokenizer: {error}") from None
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        """The tokens of a text, by default with those that the tokenizer puts around one."""
-        return list(self._tokenizer.encode(text, add_special_tokens=special).ids)
+        """The tokens of a text, by default with those that the tokenizer puts around one.
+
+        Raises:
+            OptionError: the text cannot be written in UTF-8.
+        """
+        return list(self._encoded(text, special=special).ids)
 
     def measured(self, text: str) -> tuple[list[int], list[int]]:
         """The tokens of a text, and where each ends in it, in characters."""
-        encoding = self._tokenizer.encode(text)
+        encoding = self._encoded(text)
         return list(encoding.ids), [end for _, end in encoding.offsets]
+
+    def _encoded(self, text: str, *, special: bool = True) -> Any:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise OptionError(f"the text is not of Unicode's characters: {error}") from None
+        return self._tokenizer.encode(text, add_special_tokens=special)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, without special ones."""

@@ -43,7 +43,7 @@ class Session(ABC):
             The logits of the token that follows, float32 [vocabulary].
 
         Raises:
-            OptionError: no tokens, or one that is not in the vocabulary.
+            OptionError: see `check`.
         """
         return self._tell(tokens, 1)[0]
 
@@ -56,15 +56,22 @@ class Session(ABC):
         return self._tell(tokens, len(tokens))
 
     def _tell(self, tokens: Sequence[int], count: int) -> Array:
-        given = np.asarray(tokens, np.int64)
-        if given.ndim != 1 or not given.size:
-            raise OptionError("a session is told at least one token")
-        wrong = given[(given < 0) | (given >= self.vocabulary)]
-        if wrong.size:
-            raise OptionError(f"token {wrong[0]} is not in the vocabulary of {self.vocabulary}")
-        logits = self._told(given, count)
+        self.check(tokens)
+        logits = self._told(np.asarray(tokens, np.int64), count)
         self._tokens += tokens
         return logits
+
+    def check(self, tokens: Sequence[int]) -> None:
+        """Refuse what is no text.
+
+        Raises:
+            OptionError: no tokens, or one that is not in the vocabulary.
+        """
+        if not len(tokens):
+            raise OptionError("a session is told at least one token")
+        wrong = next((token for token in tokens if not 0 <= token < self.vocabulary), None)
+        if wrong is not None:
+            raise OptionError(f"token {wrong} is not in the vocabulary of {self.vocabulary}")
 
     @abstractmethod
     def _told(self, tokens: Array, count: int) -> Array:

@@ -58,7 +58,7 @@ def read_text_request(
         given.number("temperature", 1.0, (0, 100)),
         given.whole("top_k", 0, 0, _OPEN),
         given.number("top_p", 1.0, (0, 1)),
-        given.whole("seed", secrets.randbits(32), 0, 1 << 63),
+        given.whole("seed", secrets.randbits(32), -(1 << 63), 1 << 63) % (1 << 64),
     )
     most = _most(given, max(map(len, prompts)), model.facts.context, _OPEN if chat else 16)
     logs, name = fields.get("logprobs"), "top_logprobs" if chat else "logprobs"
@@ -109,6 +109,7 @@ def _prompts(fields: Mapping[str, Any], model: LanguageModel) -> list[list[int]]
         if isinstance(given, str):
             prompts.append(model.prompt(given))
         elif given and _are_tokens(given):
+            model.session.check(given)
             prompts.append(cast("list[int]", given))
         else:
             raise OptionError("'prompt' is a text, tokens, or a list of such")
@@ -124,7 +125,8 @@ def _are_tokens(given: Any) -> bool:
 def _most(given: Settings, prompt: int, context: int | None, default: int) -> int:
     """How many tokens a text may have."""
     room = (context or _OPEN) - prompt
-    name = "max_completion_tokens" if given.values.get("max_completion_tokens") else "max_tokens"
+    newer = given.values.get("max_completion_tokens") is not None
+    name = "max_completion_tokens" if newer else "max_tokens"
     if room < 1:
         given.refuse(f"the prompt of {prompt} tokens fills the model's context of {context}")
     most = given.whole(name, min(room, default), 1, _OPEN)
@@ -239,7 +241,9 @@ class Answer:
     def _named(self, likely: Likely) -> dict[str, Any]:
         name = self._tokenizer.piece(likely.token)
         log = max(likely.log_probability, -9999.0)
-        return {"token": name, "logprob": log, "bytes": [*name.encode()]}
+        # A token that is a part of a character has bytes that its text does not tell.
+        told = None if "\ufffd" in name else [*name.encode()]
+        return {"token": name, "logprob": log, "bytes": told}
 
     def _choice(
         self,

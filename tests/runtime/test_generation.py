@@ -147,7 +147,14 @@ def test_draws_follow_the_seed_and_the_probabilities() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"temperature": -1}, {"temperature": float("nan")}, {"top_k": -1}, {"top_p": 0}]
+    "options",
+    [
+        {"temperature": -1},
+        {"temperature": float("nan")},
+        {"top_k": -1},
+        {"top_p": 0},
+        {"seed": -1},
+    ],
 )
 def test_options_out_of_range(options: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):

@@ -106,6 +106,17 @@ def test_a_draw_out_of_range(model: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "top_p must be above 0 and at most 1" in capsys.readouterr().err
 
 
+def test_odd_prompts(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts that no file can hold, none, and more than the model was made for, which is told."""
+    arguments = ["generate", str(model), "--engine", "interpreter", "-n", "2", "--prompt"]
+    for prompt, words in (("\udcff", "not of Unicode's characters"), ("", "prompt is empty")):
+        assert main([*arguments, prompt]) == 2
+        assert words in capsys.readouterr().err
+    assert main([*arguments, "the sums are exact; " * 20]) == 0
+    printed = capsys.readouterr()
+    assert "where the model was made for 64" in printed.err and printed.out.strip()
+
+
 def test_a_file_without_a_tokenizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", str(tmp_path / "model.gguf"), "--prompt", "the"]) == 1
     assert "model.gguf': No such file" in capsys.readouterr().err

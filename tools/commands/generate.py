@@ -12,7 +12,7 @@ from ...lowering.generation import open_language_model
 from ...runtime.chat_template import Message
 from ...runtime.generation import Pace, Sampling
 from ...runtime.language_model import LanguageModel
-from ..console import note, print_json, progress
+from ..console import note, print_json, progress, warn
 from .options.language import Generate
 
 
@@ -60,6 +60,9 @@ def _answer(
         if not options.json:
             print(parts[-1], end="", flush=True)
     text, engine = "".join(parts), model.session.name
+    told, context = len(prompt) + len(tokens), model.facts.context
+    if context is not None and told > context:
+        warn("triton", f"{told} tokens, where the model was made for {context}")
     if options.json:
         facts: dict[str, Any] = {"engine": engine, "prompt": prompt, "tokens": tokens, "text": text}
         print_json({**facts, "pace": asdict(pace)})

@@ -274,7 +274,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"prompt": []}, "'prompt' is a text|has no 'prompt'"),
     ({"prompt": [["a"]]}, "'prompt' is a text"),
     ({"prompt": [99]}, "token 99 is not in the vocabulary"),
+    ({"prompt": [-1]}, "token -1 is not in the vocabulary"),
+    ({"prompt": [1 << 70]}, f"token {1 << 70} is not in the vocabulary"),
+    ({"seed": 1 << 64}, "'seed' is 18446744073709551616"),
     ({"max_tokens": 0}, "'max_tokens' is 0"),
+    ({"max_completion_tokens": 0}, "'max_completion_tokens' is 0"),
     ({"max_tokens": 60}, "more than the model's context of 50"),
     ({"prompt": "a" * 50}, "fills the model's context of 50"),
     ({"temperature": -1}, "'temperature' is -1"),
@@ -310,6 +314,14 @@ def test_what_is_no_request_is_refused(tokenizer: Tokenizer) -> None:
         for messages in (None, [], [3], [{"content": "a"}], [{"role": "user", "content": [{}]}]):
             response = post("chat/completions", json={"model": "letters", "messages": messages})
             assert response.status_code == 400, messages
+        for place in ("prompt", "stop"):
+            response = post(
+                "completions", content=rb'{"prompt": "a", "%s": "\ud800"}' % place.encode()
+            )
+            assert response.status_code == (400 if place == "prompt" else 200), response.text
+        drawn = [post("completions", json={"prompt": "a", "seed": s}).json() for s in (-1, -1, 7)]
+        texts = [each["choices"][0]["text"] for each in drawn]
+        assert texts[0] == texts[1] != texts[2]
         # What changes nothing is no reason to refuse, and one model need not be named.
         harmless = {"frequency_penalty": 0, "best_of": 1, "user": "a", "tools": None}
         assert post("completions", json={"prompt": "a", **harmless}).status_code == 200
