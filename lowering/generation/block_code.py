@@ -21,6 +21,7 @@ from ...runtime.native.abi.attention import Heads
 from ..from_tri import import_tri
 from ..options import parse_options, parse_target_spec
 from ..to_native.callables import attention, program_content, row_products
+from ..to_native.source_digest import PROGRAM, source_digest
 from ..to_native.target import NativeOptions
 
 
@@ -39,6 +40,7 @@ def _compiled(request: dict[str, Any]) -> dict[str, Any]:
     options = parse_options(NativeOptions, "native", given)
     recipe = options.kernels()
     return {
+        "source": source_digest(*PROGRAM).hex(),
         "recipe": recipe.name,
         "parts": [_part(text, options, request["together"]) for text in request["texts"]],
         "attention": _text(attention(recipe, Heads(*request["heads"]))),

@@ -67,19 +67,20 @@ def native_code(
     Raises:
         OptionError: options that the target has not, or not for this processor.
         LoweringError: a program that does not compile.
-        BackendError: llvmlite is missing, or no second process runs.
+        BackendError: llvmlite is missing, no second process runs, or its compiler is another.
     """
     given = {"target": target, "texts": texts, "heads": heads, "rows": rows, "together": together}
     request = json.dumps(given)
     asked = hashlib.sha256(request.encode()).hexdigest()
-    key = f"{source_digest(*PROGRAM).hex()} {version('xdsl')} {asked}"
-    found = json.loads(kept(key, lambda: _compiled(request).encode()))
+    source = source_digest(*PROGRAM).hex()
+    key = f"{source} {version('xdsl')} {asked}"
+    found = json.loads(kept(key, lambda: _compiled(request, source).encode()))
     parts = [Part(b64decode(p["content"]), p["shapes"], p["names"]) for p in found["parts"]]
     attention, rows_of = (b64decode(found[name]) for name in ("attention", "rows"))
     return NativeCode(found["recipe"], parts, attention, rows_of)
 
 
-def _compiled(request: str) -> str:
+def _compiled(request: str, source: str) -> str:
     """What `block_code` answers."""
     path, module = repr(sys.path), f"{__package__}.block_code"
     program = f"import sys; sys.path[:] = {path}; from {module} import main; main()"
@@ -91,4 +92,6 @@ def _compiled(request: str) -> str:
     answer: dict[str, Any] = json.loads(told.stdout)
     if "error" in answer:
         raise (OptionError if answer["option"] else LoweringError)(answer["error"])
+    if answer["source"] != source:
+        raise BackendError("the compiler's files changed after this process began: start it anew")
     return told.stdout

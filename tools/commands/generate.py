@@ -60,13 +60,13 @@ def _answer(
         if not options.json:
             print(parts[-1], end="", flush=True)
     text, engine = "".join(parts), model.session.name
-    told, context = len(prompt) + len(tokens), model.facts.context
-    if context is not None and told > context:
-        warn("triton", f"{told} tokens, where the model was made for {context}")
     if options.json:
         facts: dict[str, Any] = {"engine": engine, "prompt": prompt, "tokens": tokens, "text": text}
         print_json({**facts, "pace": asdict(pace)})
     else:
         print()
         note("triton", f"{pace.words()}, on {engine}")
+    told, context = len(prompt) + len(tokens), model.facts.context
+    if context is not None and told > context:
+        warn("triton", f"{told} tokens, where the model was made for {context}")
     return text

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from triton_dsl.ir.errors import BackendError, OptionError
-from triton_dsl.lowering.generation import open_session
+from triton_dsl.lowering.generation import native_code, open_session
 from triton_dsl.runtime.generation import generate
 
 from ..from_checkpoint.checkpoints import KINDS, VOCABULARY, tokens, write_folder
@@ -101,6 +101,14 @@ def test_native_code_is_kept_and_its_options_are_checked(
     monkeypatch.setenv("TRITON_DSL_CACHE", "off")
     with pytest.raises(BackendError, match="none' cannot be run"):
         open_session(folder, "native{recipe=generic}")
+
+
+def test_another_compiler_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is where the package was updated while a process goes on with the one before."""
+    monkeypatch.setenv("TRITON_DSL_CACHE", "off")
+    monkeypatch.setattr(native_code, "source_digest", lambda *_: b"before")
+    with pytest.raises(BackendError, match="changed after this process began: start it anew"):
+        open_session(write_folder("bitnet-packed", tmp_path), "native")
 
 
 def test_what_runs_on_native_code_loads_no_compiler(tmp_path: Path) -> None:

@@ -24,13 +24,25 @@ def test_every_file_counts(
             (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, tmp_path / place)
     monkeypatch.setattr(module, "_ROOT", tmp_path)
-    seen = {source_digest.__wrapped__(*places)}
+    monkeypatch.setattr(module, "_STARTED", float("inf"))
+    seen = {source_digest.__wrapped__(*places), source_digest.__wrapped__(*places)}
     files = sorted(tmp_path.rglob("*.py"))
     for file in files:
         with file.open("a", encoding="utf-8") as text:
             text.write("#")
         seen.add(source_digest.__wrapped__(*places))
     assert len(seen) == len(files) + 1
+
+
+def test_sources_that_change_while_code_of_them_runs_are_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a process makes after an update is kept under no key that another will ask for."""
+    (tmp_path / "a.py").write_text("one")
+    monkeypatch.setattr(module, "_ROOT", tmp_path)
+    assert len({source_digest.__wrapped__("a.py") for _ in range(3)}) == 3
+    monkeypatch.setattr(module, "_STARTED", (tmp_path / "a.py").stat().st_ctime)
+    assert len({source_digest.__wrapped__("a.py") for _ in range(3)}) == 1
 
 
 def test_it_is_sha256_of_names_and_content() -> None:
