@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ..to_tflite import integer_patterns as patterns
 from .byte_weights import SHIFT
 from .graph import Array, Element, element_of_array
 from .onnx_writer import Rule, Writer
@@ -56,6 +57,20 @@ def read_as_levels(value: SSAValue) -> bool:
         or (isinstance(op, tensor.PadToOp) and read_as_levels(op.result))
         for op in readers
     )
+
+
+def byte_table(e: Writer, op: tensor.GatherRowsOp) -> bool:
+    """Write the look-up of all values of bytes in a known table, by UINT8; whether it is one."""
+    place, table = patterns.centred(op.indices), patterns.known(op.table)
+    if place is None or table is None or not (_is_i8(place[0]) and _is_i8(op.result)):
+        return False
+    x, least = place
+    if table.shape != (2 * SHIFT,) or least != -SHIFT:
+        return False
+    moved = e.constant((table.astype(np.int16) + SHIFT).astype(np.uint8), "table")
+    places = e.cast(unsigned(e, e.value(x)), Element.INT32)
+    e.bind(op.result, signed(e, e.node("Gather", [moved, places], Element.UINT8, axis=0)))
+    return True
 
 
 def on_levels(e: Writer, op: Operation, rule: Rule) -> None:

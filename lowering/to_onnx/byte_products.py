@@ -27,6 +27,7 @@ from ..to_tflite.integer_patterns import (
     times,
     weighted,
 )
+from ..to_tflite.integer_patterns import centred as inside
 from .byte_levels import centred, levels, signed, unsigned
 from .byte_steps import BYTES, factor_of, rescaled_sums, with_offsets, within
 from .byte_weights import SHIFT, convolve, store
@@ -75,6 +76,28 @@ def float_product(e: Writer, op: tensor.QuantizeOp) -> bool:
     scales = np.broadcast_to(scaled.scales, channels).astype(np.float32)
     made = _convolved(e, layer, scales, np.zeros(channels, np.int64), scaled)
     e.bind(op.result, signed(e, made))
+    return True
+
+
+def factors_product(e: Writer, op: tensor.QuantizeOp) -> bool:
+    """Write the product of two tensors of bytes that `op` rescales in floats; whether it was one.
+
+    Floats hold it, so that what rounds is what the program rounds.
+    """
+    scaled = scaled_in_floats(op.result)
+    product = None if scaled is None or scaled.added else scaled.source.owner
+    if scaled is None or not isinstance(product, tensor.MulOp) or scaled.scales.size != 1:
+        return False
+    inner = [inside(value) for value in (product.lhs, product.rhs)]
+    known = [part for part in inner if part is not None]
+    types = [tensor_type(value).element_type for value in (op.result, *(x for x, _ in known))]
+    if len(known) < 2 or any(type != i8 for type in types):
+        return False
+    parts = [centred(e, e.value(x), zero) for x, zero in known]
+    scale = e.constant(scaled.scales.astype(np.float32).reshape(()), "scale")
+    steps = e.apply("Mul", [e.apply("Mul", parts), scale])
+    made = levels(e, steps, np.array(scaled.zero + SHIFT, np.uint8))
+    e.bind(op.result, signed(e, within(e, made, scaled.bounds)))
     return True
 
 

@@ -11,6 +11,8 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.shape import SLICE_END
+from .byte_levels import byte_table
+from .byte_weights import SHIFT
 from .graph import Element
 from .onnx_writer import Rule, Writer, result_of
 
@@ -91,7 +93,13 @@ def pad_to(e: Writer, op: tensor.PadToOp) -> None:
     is no zero and must be smaller than the window. Not if the axes are named, nor with an op
     between the two.
     """
-    x = e.value(op.operand)
+    x, value = e.value(op.operand), op.value.value.data
+    e.bind(op.result, _padded(e, op, x, value))
+    if x in e.unsigned:
+        e.unsigned[e.value(op.result)] = _padded(e, op, e.unsigned[x], value + SHIFT)
+
+
+def _padded(e: Writer, op: tensor.PadToOp, x: str, value: float) -> str:
     element = e.element(x)
     wide = {
         Element.UINT16: Element.INT32,
@@ -100,14 +108,14 @@ def pad_to(e: Writer, op: tensor.PadToOp) -> None:
     }.get(element, element)
     low, high = op.low.get_values(), op.high.get_values()
     pads = e.indices([*low, *high], "pads")
-    inputs = [e.cast(x, wide), pads, e.scalar(op.value.value.data, wide)]
+    inputs = [e.cast(x, wide), pads, e.scalar(value, wide)]
     if e.opset >= 18:
         inputs.append(e.indices(list(range(len(low))), "axes"))
     padded = e.node("Pad", inputs, wide)
     pooled = any(isinstance(use.operation, _POOLS) for use in op.result.uses)
     if e.opset < 18 and pooled:
         padded = e.node("Max", [padded, padded], wide)
-    e.bind(op.result, e.cast(padded, element))
+    return e.cast(padded, element)
 
 
 _POOLS = (tensor.MaxPoolOp, tensor.AvgPoolOp)
@@ -143,6 +151,8 @@ def _expanded(e: Writer, op: tensor.ExpandOp) -> str:
 
 def gather_rows(e: Writer, op: tensor.GatherRowsOp) -> None:
     """Gather on axis 0."""
+    if byte_table(e, op):
+        return
     table, indices = e.value(op.table), e.value(op.indices)
     if e.element(indices) is not Element.INT32:
         indices = e.cast(indices, Element.INT64)
