@@ -26,7 +26,6 @@ BLOCK = 1 << 20
 """Bytes of a block, but for the last one."""
 
 _TAG = 16
-_PARTS = ("keywrap", "ciphers.aead")
 _SCRYPT = {"n": 1 << 15, "r": 8, "p": 1}
 _MOST_SCRYPT = 1 << 28
 """The most bytes that the key of a file from whoever may take to compute."""
@@ -159,5 +158,5 @@ def _place(lines: bytes, index: int, block: bytes, is_last: bool) -> tuple[bytes
 
 def _library() -> list[Any]:
     """Key wrapping, and ciphers with tags."""
-    start = "cryptography.hazmat.primitives"
-    return [needed(f"{start}.{part}", "cryptography", "secure") for part in _PARTS]
+    names = (f"cryptography.hazmat.primitives.{part}" for part in ("keywrap", "ciphers.aead"))
+    return [needed(name, "cryptography", "secure") for name in names]

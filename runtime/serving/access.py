@@ -85,13 +85,14 @@ class Guard:
                 await self._app(scope, receive, send)
             return
         action, model = asked(scope["method"], scope["path"])
-        user, status, text, wait = self._decide(scope, action, model)
+        client = str((scope.get("client") or ("",))[0])
+        user, status, text, wait = self._decide(scope, client, action, model)
         state = scope.setdefault("state", {})
         state[MAY] = partial(self._policy.may, user)
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and self._audit is not None:
-                facts = {"user": user, "client": _client(scope), "action": action}
+                facts = {"user": user, "client": client, "action": action}
                 named = state.get(MODEL, model)
                 self._audit.add(**facts, model=named, status=message["status"])
             await send(message)
@@ -114,7 +115,9 @@ class Guard:
         except OSError as error:  # of the log
             await refuse(send, 503, f"the audit log cannot be written: {error.strerror or error}")
 
-    def _decide(self, scope: Scope, action: str, model: str) -> tuple[str | None, int, str, float]:
+    def _decide(
+        self, scope: Scope, client: str, action: str, model: str
+    ) -> tuple[str | None, int, str, float]:
         """Who asks, and if they may not, the status, the reason, and seconds to wait."""
         if action == "health":
             return None, 0, "", 0.0
@@ -122,7 +125,7 @@ class Guard:
         token, is_token = _token(scope)
         user = self._policy.user(peer, token) if is_token else None
         if user is None:
-            if wait := self._strangers.wait(_client(scope), *_STRANGERS):
+            if wait := self._strangers.wait(client, *_STRANGERS):
                 return None, 429, "too many requests that show nothing valid", wait
             return None, 401, "a valid token or certificate is needed", 0.0
         if wait := self._users.wait(user, *self._policy.rate(user)):
@@ -150,11 +153,6 @@ def allowed(scope: Scope, action: str, model: str) -> bool:
     """Whether who asks may do something with a model; a server without a policy asks nobody."""
     state = scope.get("state", {})
     return MAY not in state or state[MAY](action, model)
-
-
-def _client(scope: Scope) -> str:
-    """The address of who asks."""
-    return str((scope.get("client") or ("",))[0])
 
 
 def _token(scope: Scope) -> tuple[str | None, bool]:
