@@ -54,15 +54,8 @@ def _linear(plain: Array, base: float, scaling: Settings) -> _Scaled:
 
 
 def _llama3(plain: Array, base: float, scaling: Settings) -> _Scaled:
-    factor, low, high, context = (
-        scaling.number(name)
-        for name in (
-            "factor",
-            "low_freq_factor",
-            "high_freq_factor",
-            "original_max_position_embeddings",
-        )
-    )
+    names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    factor, low, high, context = map(scaling.number, names)
     if high <= low:
         scaling.refuse(f"high_freq_factor {high} must be above low_freq_factor {low}")
     turns = context * plain / (2 * math.pi)
