@@ -22,6 +22,9 @@ from triton_dsl.lowering.targets import compile_to_target
 TABLES = re.compile(r"LUT[1-6](_2)?|INV|SRL16E|SRLC32E|RAM\d.*")
 """Cells of UltraScale+ that take a look-up table, as Yosys names them."""
 
+MEMORIES = {"RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X1D": 2, "RAM64X1D": 2}
+"""The look-up tables of cells that take several."""
+
 REGISTERS = re.compile(r"FD.*")
 
 
@@ -103,4 +106,4 @@ def routed_mhz(module: ModuleOp, device: str, options: dict[str, Any]) -> float 
 
 
 def _count(cells: dict[str, int], kind: re.Pattern[str]) -> int:
-    return sum(count for cell, count in cells.items() if kind.fullmatch(cell))
+    return sum(MEMORIES.get(cell, 1) * n for cell, n in cells.items() if kind.fullmatch(cell))

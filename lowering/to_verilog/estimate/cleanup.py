@@ -23,7 +23,9 @@ def infer_controls(netlist: Netlist, family: Family) -> None:
         if register.reset == FALSE or register.enable == TRUE:
             continue
         if register.gated and not family.gated_reset:
-            register.reset = netlist.both(register.reset, register.enable)
+            # Yosys makes this for each register by itself, and shares it with no other one.
+            netlist.group = register.group
+            register.reset = netlist.table([register.reset, register.enable])
         elif not register.gated and family.gated_reset:
             register.enable = netlist.either(register.reset, register.enable)
 
