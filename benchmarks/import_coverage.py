@@ -193,6 +193,8 @@ def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
     for key, value in vars(config).items():
         if hasattr(value, "to_dict") and not key.startswith("_"):
             sizes[key] = shrunken_sizes(value, left)
+            if key == "backbone_config":  # of any kind, which it names
+                sizes[key]["model_type"] = value.model_type
         elif re.search(left, key):
             continue
         elif value is None and key in ("head_dim", "num_experts_per_tok", "vocab_size"):
@@ -219,14 +221,15 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
     """What a model of transformers takes: an image, or tokens."""
     import torch
 
-    if getattr(module, "main_input_name", "") == "pixel_values":
+    name = getattr(module, "main_input_name", "")
+    if name.startswith("pixel_values"):
         size = getattr(config, "image_size", 32) or 32
         pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
         frames = [config.num_frames] if hasattr(config, "num_frames") else []
         image = torch.randn(2, *frames, getattr(config, "num_channels", 3), *pair)
         taken = inspect.signature(module.forward).parameters
         ids = {"input_ids": torch.randint(5, 60, (2, 8))} if "input_ids" in taken else {}
-        return {**ids, "pixel_values": image}
+        return {**ids, name: image}
     ids = torch.randint(5, 60, (2, 8))
     inputs = {"input_ids": ids}
     if getattr(config, "is_encoder_decoder", False):

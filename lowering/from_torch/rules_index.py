@@ -172,11 +172,19 @@ def _masked_scatter(e: Builder, call: Call) -> SSAValue:
     if count == 0:  # the mask takes none
         return x
     mask = expanded(e, e.value(call["mask"]), e.sizes(call["mask"]), call.sizes)
-    flat = Formula(e, e.add(tensor.ReshapeToOp(mask, [-1]))).convert(i64)
-    places = (flat.of(tensor.CumsumOp, axis=0) - 1).maximum(0)
-    places = places.minimum(Formula(e, e.number(count, i64)) - 1)
+    # Along the last axis those up to a place, along each other one those in the rows before it.
+    held, places = Formula(e, mask).convert(i64), Formula(e, e.number(-1, i64))
+    for behind, axis in enumerate(reversed(range(call.rank))):
+        running = held.of(tensor.CumsumOp, axis=axis)
+        if behind:
+            running = (running - held).of(
+                tensor.UnsqueezeOp, axes=[axis + 1 + i for i in range(behind)]
+            )
+        places = places + running
+        held = held.of(tensor.ReduceSumOp, axes=[axis])
+    places = places.maximum(0).minimum(Formula(e, e.number(count, i64)) - 1)
     rows = e.add(tensor.ReshapeToOp(source, [-1]))
-    taken = e.reshape(e.gather(rows, 0, places.value), (product(call.sizes),), call.sizes)
+    taken = e.gather(rows, 0, places.value)
     return e.add(tensor.WhereOp(mask, taken, x))
 
 

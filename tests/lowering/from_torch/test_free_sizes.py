@@ -63,6 +63,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "triangle": lambda x: (x @ x.transpose(1, 2)).tril(),
     "numbered": lambda x: torch.arange(x.shape[0] * x.shape[1]).sum() + x,
     "few places": lambda x: x[:, torch.arange(x.shape[1]).bool().long()],
+    "where a mask holds": lambda x: x.masked_scatter(x > 0, x.flip(1) * 2),
     "turned": lambda x: x.flip(1) - x.flip(0, 2),
     "beside": lambda x: torch.arange(x.shape[1] + 2) + x.sum((1, 2))[:, None],
 }
