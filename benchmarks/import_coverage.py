@@ -193,8 +193,8 @@ def shrunken_sizes(config: Any, left: str) -> dict[str, Any]:
     for key, value in vars(config).items():
         if hasattr(value, "to_dict") and not key.startswith("_"):
             sizes[key] = shrunken_sizes(value, left)
-            if key == "backbone_config":  # of any kind, which it names
-                sizes[key]["model_type"] = value.model_type
+            if key == "backbone_config":  # of any kind, and not as that is by itself
+                sizes[key] = value.to_dict() | sizes[key]
         elif re.search(left, key):
             continue
         elif value is None and key in ("head_dim", "num_experts_per_tok", "vocab_size"):
@@ -223,7 +223,9 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
 
     name = getattr(module, "main_input_name", "")
     if name.startswith("pixel_values"):
-        size = getattr(config, "image_size", 32) or 32
+        size = getattr(config, "image_size", 0) or (
+            224 if hasattr(config, "backbone_config") else 32
+        )
         pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
         frames = [config.num_frames] if hasattr(config, "num_frames") else []
         image = torch.randn(2, *frames, getattr(config, "num_channels", 3), *pair)
