@@ -271,7 +271,9 @@ def open_tensors(path: Path) -> Any:
     except FileNotFoundError:
         raise ParameterError(f"parameter file '{path}': No such file or directory") from None
     except (SafetensorError, OSError) as error:
-        raise ParameterError(f"parameter file '{path}' is not safetensors: {error}") from None
+        raise ParameterError(
+            f"parameter file '{path}' is not safetensors: {str(error)[:300]}"
+        ) from None
 
 
 def read_tensor(file: Any, name: str, path: Path) -> Array:

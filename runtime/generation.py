@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import OptionError, SourceError
+from ..ir.errors import OptionError, SourceError, first_line
 from ..ir.extras import needed
 from .session import Session
 
@@ -134,6 +134,10 @@ def generate(
         yield token
 
 
+_LARGEST_FILE, _LONGEST = 1 << 28, 300
+"""Bytes of a tokenizer, which take a multiple in memory; characters that a message takes of it."""
+
+
 class Tokenizer:
     """Text to tokens and back.
 
@@ -156,10 +160,13 @@ class Tokenizer:
         read = needed("tokenizers", "tokenizers", "language").Tokenizer.from_file
         if not file.is_file():
             raise SourceError(f"'{file}': no such file; a tokenizer is in the form tokenizer.json")
+        if file.stat().st_size > _LARGEST_FILE:
+            raise SourceError(f"'{file}' is larger than {_LARGEST_FILE >> 20} MB")
         try:
             return cls(read(str(file)))
         except Exception as error:  # the package has no type of its own for it
-            raise SourceError(f"'{file}' is no tokenizer: {error}") from None
+            said = first_line(error)[:_LONGEST]
+            raise SourceError(f"'{file}' is no tokenizer: {said}") from None
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         """The tokens of a text, by default with those that the tokenizer puts around one.

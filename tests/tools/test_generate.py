@@ -77,6 +77,9 @@ def test_draws_are_repeatable(model: Path, capsys: pytest.CaptureFixture[str]) -
     [
         ({"tokenizer.json": None}, "no such file; a tokenizer"),
         ({"tokenizer.json": "{}"}, "is no tokenizer"),
+        ({"tokenizer.json": f'{{"version": "{"x" * 10**5}"}}'}, "is no tokenizer: Unknown"),
+        ({"model.safetensors": None, "pytorch_model.bin": "x"}, "'pytorch_model.bin' may run code"),
+        ({"model.safetensors": "x" * 5000}, "is not safetensors"),
         ({"config.json": None}, "config.json"),
         ({"generation_config.json": '{"eos_token_id": "x"}'}, "expected numbers of tokens"),
     ],
@@ -98,6 +101,7 @@ def test_what_is_missing_or_broken(
     assert main(arguments) == 1
     printed = capsys.readouterr()
     assert words in printed.err and not printed.out and "Traceback" not in printed.err
+    assert len(printed.err) < 2000
 
 
 def test_a_draw_out_of_range(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
