@@ -70,7 +70,8 @@ def sealed(suffix: str, content: bytes) -> bytes:
     else:
         content = content + frame.empty if frame.start is None else frame.empty + content
     at = frame.place(len(content)) + len(frame.before)
-    return content[:at] + _digest(content, at) + content[at + _DIGITS :]
+    view = memoryview(content)
+    return b"".join((view[:at], _digest(content, at), view[at + _DIGITS :]))
 
 
 def _with_metadata(content: bytes) -> bytes:

@@ -254,9 +254,11 @@ class GgufFile(ModelFile):
     def _decoded(self, own: str, rows: Array) -> Array:
         """What blocks of a tensor stand for, a part at a time."""
         kind = self._package.GGMLQuantizationType(self.places[own].kind)
-        parts = (rows[n : n + _ROWS] for n in range(0, len(rows), _ROWS))
+        values = np.empty((len(rows), self.places[own].shape[-1]), np.float32)
         with np.errstate(all="ignore"):
-            return np.concatenate([self._package.quants.dequantize(part, kind) for part in parts])
+            for n in range(0, len(rows), _ROWS):
+                values[n : n + _ROWS] = self._package.quants.dequantize(rows[n : n + _ROWS], kind)
+        return values
 
     def _unpaired(self, own: str, values: Array) -> Array:
         """Rows of queries and keys with halves of each head in place of its pairs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Self
@@ -46,7 +47,10 @@ class EngineSession(Session):
         module = import_tri(decoder_text(decoder, places=True), weights=checkpoint.state())
         if target == "interpreter":
             return cls(decoder, partial(run_module, module), "the reference interpreter")
-        return cls(decoder, engine_of(module, target).run, target)
+        run = engine_of(module, target).run
+        del module
+        gc.collect()  # operations refer to each other, and hold all weights
+        return cls(decoder, run, target)
 
     def _told(self, tokens: Array, count: int) -> Array:
         places = np.arange(len(tokens) - count, len(tokens))

@@ -1,8 +1,9 @@
 """A session on native code: one block is compiled, and run with the weights of every layer.
 
 Matrices of trits are packed once, in the layout of the kernels; caches grow in place. Prompts go
-through a program for `CHUNK` tokens, whose last part is filled with tokens that are overwritten:
-attention is causal, so that they change nothing before them. Not here: compiling (`native_code`).
+through programs for `_COUNTS` tokens, whose last part may be filled with tokens that are
+overwritten: attention is causal, so that they change nothing before them. Not here: compiling
+(`native_code`).
 """
 
 from __future__ import annotations
@@ -34,14 +35,8 @@ from ..from_checkpoint.embeddings import Embeddings
 from ..from_checkpoint.program import block_texts
 from .native_code import Part, native_code
 
-CHUNK = 32
-"""Tokens of a prompt that go through the layers together."""
-
-_FEW = 10
-"""So many tokens are told faster one by one than in a chunk that is filled up."""
-
-_COUNTS = (1, CHUNK)
-"""Of tokens that programs are made for."""
+_COUNTS = {32: 27, 8: 6, 1: 1}
+"""Tokens that programs are made for, and how many at least are told quickest by filling one up."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +132,7 @@ class NativeSession(Session):
         """Values of tokens behind all layers, float32 [some, features], part by part."""
         start = self.length
         while len(tokens):
-            count = CHUNK if len(tokens) > _FEW else 1
+            count = next(count for count, least in _COUNTS.items() if len(tokens) >= least)
             told, tokens = tokens[:count], tokens[count:]
             yield self._layered(told, start, count)[0, : len(told)]
             start += len(told)

@@ -174,7 +174,7 @@ class _Beside:
 
 def _model(graph: Graph, info: ModelInfo, beside: _Beside | None = None) -> onnx.ModelProto:
     helper = require_onnx().helper
-    proto = _graph(graph, info.name, graph.initializers, beside)
+    proto = _graph(graph, info.name)
     opsets = [helper.make_opsetid("", graph.opset)]
     if graph.functions:
         opsets.append(helper.make_opsetid(DOMAIN, 1))
@@ -190,18 +190,19 @@ def _model(graph: Graph, info: ModelInfo, beside: _Beside | None = None) -> onnx
         doc_string=info.doc,
     )
     helper.set_model_props(model, dict(sorted(info.metadata.items())))
+    # Where they stay: messages are copied into those that hold them, and may have gigabytes.
+    for name, array in graph.initializers.items():
+        _fill(model.graph.initializer.add(), name, array, beside)
     return model
 
 
-def _graph(
-    graph: Graph, name: str, initializers: Mapping[str, Array], beside: _Beside | None = None
-) -> onnx.GraphProto:
+def _graph(graph: Graph, name: str) -> onnx.GraphProto:
+    """A graph without its initialisers."""
     return require_onnx().helper.make_graph(
         [_node(node) for node in graph.nodes],
         name,
         [_port(port) for port in graph.inputs],
         [_port(port) for port in graph.outputs],
-        [_tensor(key, array, beside) for key, array in initializers.items()],
     )
 
 
@@ -210,19 +211,17 @@ def _port(port: Port) -> onnx.ValueInfoProto:
     return require_onnx().helper.make_tensor_value_info(port.name, int(port.element), shape)
 
 
-def _tensor(name: str, array: Array, beside: _Beside | None = None) -> onnx.TensorProto:
-    from onnx import TensorProto
-
-    element = int(element_of_array(array))
-    tensor = TensorProto(name=name, dims=array.shape, data_type=element)
+def _fill(tensor: Any, name: str, array: Array, beside: _Beside | None = None) -> None:
+    """Put a name and values into an `onnx.TensorProto`."""
+    tensor.name, tensor.data_type = name, int(element_of_array(array))
+    tensor.dims.extend(array.shape)
     if beside is None or name not in beside.places:
         tensor.raw_data = np.ascontiguousarray(array).tobytes()
-        return tensor
-    tensor.data_location = TensorProto.EXTERNAL
+        return
+    tensor.data_location = tensor.EXTERNAL
     place = {"offset": beside.places[name], "length": array.nbytes}
     for key, value in {"location": beside.file, **place}.items():
         tensor.external_data.add(key=key, value=str(value))
-    return tensor
 
 
 def _node(node: Node) -> onnx.NodeProto:
@@ -233,7 +232,7 @@ def _node(node: Node) -> onnx.NodeProto:
     for name in sorted(node.attributes):
         proto.attribute.append(_attribute(name, node.attributes[name]))
     if node.body is not None:
-        body = _graph(node.body, f"{node.outputs[0]}.body", {})
+        body = _graph(node.body, f"{node.outputs[0]}.body")
         proto.attribute.append(helper.make_attribute("body", body))
     return proto
 
@@ -274,7 +273,9 @@ def _function(name: str, opset: int) -> onnx.FunctionProto:
 
     def stored(out: str, values: Sequence[int], kind: int) -> onnx.NodeProto:
         array = np.array(values, np.uint8 if kind == TensorProto.UINT8 else np.int64)
-        return make("Constant", [], [out], value=_tensor(out, array))
+        value = TensorProto()
+        _fill(value, out, array)
+        return make("Constant", [], [out], value=value)
 
     def shift(x: str, by: str, out: str, direction: str) -> onnx.NodeProto:
         return make("BitShift", [x, by], [out], direction=direction)
