@@ -22,9 +22,8 @@ from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
 from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
-from ..lowering.to_verilog.interface import Port, frames_of
+from ..lowering.to_verilog.interface import Port, dequantized, frames_of, quantized
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from ..lowering.to_verilog.simulation import dequantized, quantized
 from ..lowering.to_verilog.target import VerilogOptions, golden, random_inputs
 from ..runtime.verilog import SIMULATORS
 from ..runtime.verilog_equivalence import check_provers
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
-_CYCLES = 50_000_000
-"""The most cycles of a simulation: what the counters of the test bench hold."""
+_CYCLES = 100_000_000
+"""The most cycles of a simulation, some minutes of a small circuit."""
 
 
 def verilog_options(target: str | None) -> VerilogOptions:

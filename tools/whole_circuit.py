@@ -18,8 +18,14 @@ from ..dialects.interpret import run_module
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, TritonError
 from ..lowering.stages import run_stages
-from ..lowering.to_verilog.interface import Interface, frames_of, noted_interface
-from ..lowering.to_verilog.simulation import dequantized, quantized, received
+from ..lowering.to_verilog.interface import (
+    Interface,
+    dequantized,
+    frames_of,
+    noted_interface,
+    quantized,
+)
+from ..lowering.to_verilog.simulation import received
 from ..lowering.to_verilog.target import (
     VerilogOptions,
     VerilogTarget,
@@ -38,7 +44,7 @@ if TYPE_CHECKING:
 WHOLE = "all together"
 """What the whole circuit is called among layers."""
 
-_CYCLES = 100_000
+_CYCLES = 50_000
 """The most cycles of random frames: a folded circuit takes thousands of them for each."""
 
 

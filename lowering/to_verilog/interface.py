@@ -1,12 +1,14 @@
 """What the streams of a circuit carry, read from the module, and the numbers on them as bits.
 
-Not here: quantisation and simulation, which are the caller's (`to_verilog.simulation` does both).
+Arrays become bytes as they do in the driver that a folder has (`host.circuit_driver`). Not here:
+simulation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 from typing import Any, cast
@@ -30,6 +32,7 @@ from ...passes.adder_graph.graph import width_of
 from .circuit import INTERFACE
 from .circuit.framing import Framing
 from .circuit.ports import stream_width
+from .host import circuit_driver
 
 Record = dict[str, Any]
 """JSON data: strings, numbers, truth values, lists of them, and further records."""
@@ -71,7 +74,8 @@ class Port:
         """The bits of each element."""
         return [width_of(*bounds) for bounds in zip(self.low, self.high, strict=True)]
 
-    def to_dict(self) -> Record:
+    @cached_property
+    def record(self) -> Record:
         """JSON data."""
         widths = self.widths
         offsets = [*accumulate(widths[:-1], initial=0)] if len(widths) <= 4096 else []
@@ -79,35 +83,15 @@ class Port:
 
     @staticmethod
     def from_dict(data: Record) -> Port:
-        """The inverse of `to_dict`."""
+        """The inverse of `record`."""
         return Port(**{field: _frozen(data[key]) for field, key in _PORT.items()})
-
-    def beats(self, frames: Array) -> Array:
-        """Frames [frames, elements] as beats [frames · beats, elements of a beat]."""
-        if not self.axes:
-            return frames
-        moved = np.moveaxis(frames.reshape(len(frames), *self.shape), *self._sides)
-        return moved.reshape(-1, len(self.low))
-
-    def frames(self, beats: Array) -> Array:
-        """The inverse of `beats`."""
-        if not self.axes:
-            return beats
-        sizes = [n for axis, n in enumerate(self.shape) if axis not in self.axes]
-        moved = beats.reshape(-1, *(self.shape[axis] for axis in self.axes), *sizes)
-        return np.moveaxis(moved, *self._sides[::-1]).reshape(len(moved), -1)
 
     def frame_bounds(self) -> tuple[Array, Array]:
         """The least and the largest value of each element of a frame, int64 [elements]."""
         beats = prod(self.shape) // len(self.low)
-        ends = (np.array([end] * beats, np.int64) for end in (self.low, self.high))
-        low, high = (self.frames(end).reshape(-1) for end in ends)
+        ends = (np.array([[end] * beats], np.int64) for end in (self.low, self.high))
+        low, high = (circuit_driver.from_beats(self.record, end)[0] for end in ends)
         return low, high
-
-    @property
-    def _sides(self) -> tuple[list[int], list[int]]:
-        """The axes of beats in an array of frames, and where they are before its elements."""
-        return [axis + 1 for axis in self.axes], [index + 1 for index in range(len(self.axes))]
 
 
 @dataclass(frozen=True)
@@ -179,23 +163,25 @@ class Interface:
         return self.framing_out.words if self.framing_out else self.beats_out
 
     def sent(self, inputs: Sequence[Array]) -> list[int]:
-        """The words of frames that come in, from arrays as `pack` takes them.
+        """The words of frames that come in, from int64 [frames, elements], one array a port.
 
         Raises:
             LoweringError: a number does not fit its element.
         """
-        beats = pack(self.inputs, inputs)
-        return self.framing_in.to_words(beats) if self.framing_in else beats
+        return _words(self.inputs, inputs, self.framing_in, self.input_width // 8)
 
     def given(self, outputs: Sequence[Array]) -> list[int]:
-        """The words of frames of results, from arrays as `pack` takes them."""
-        beats = pack(self.outputs, outputs)
-        return self.framing_out.to_words(beats) if self.framing_out else beats
+        """The words of frames of results, from arrays as `sent` takes them."""
+        return _words(self.outputs, outputs, self.framing_out, self.output_width // 8)
 
     def taken(self, words: Sequence[int]) -> list[Array]:
-        """The arrays in words of whole frames of results, as `unpack` gives them."""
-        beats = self.framing_out.to_beats(words) if self.framing_out else words
-        return unpack(self.outputs, beats)
+        """The arrays in words of whole frames of results, as `given` takes them."""
+        size = self.output_width // 8
+        data = b"".join(word.to_bytes(size, "little") for word in words)
+        frames = np.frombuffer(data, np.uint8).reshape(-1, self.words_out * size)
+        records = [port.record for port in self.outputs]
+        beat = _beat_bytes(self.framing_out, self.outputs)
+        return circuit_driver.unpacked(records, frames, self.beats_out, beat)
 
     def to_dict(self) -> Record:
         """JSON data."""
@@ -206,8 +192,8 @@ class Interface:
             "words_out": self.words_out,
             "beat_bytes_in": _beat_bytes(self.framing_in, self.inputs),
             "beat_bytes_out": _beat_bytes(self.framing_out, self.outputs),
-            "inputs": [port.to_dict() for port in self.inputs],
-            "outputs": [port.to_dict() for port in self.outputs],
+            "inputs": [port.record for port in self.inputs],
+            "outputs": [port.record for port in self.outputs],
         }
 
     @staticmethod
@@ -314,58 +300,37 @@ def json_data(value: Attribute) -> Any:
             return value
 
 
-def pack(ports: Sequence[Port], arrays: Sequence[Array]) -> list[int]:
-    """The words of a stream, one a beat, from integer arrays [frames, elements], one a port.
-
-    Raises:
-        LoweringError: a number does not fit its element.
-    """
-    parts = [port.beats(array) for port, array in zip(ports, arrays, strict=True)]
-    words = [0] * (len(parts[0]) if parts else 1)
-    place = 0
-    for port, part in zip(ports, parts, strict=True):
-        flat = part.astype(object)
-        for column, (low, high) in enumerate(zip(port.low, port.high, strict=True)):
-            width = width_of(low, high)
-            for beat, value in enumerate(flat[:, column]):
-                number = int(value)
-                if not low <= number <= high:
-                    raise LoweringError(
-                        f"input '{port.name}' element {column} is {number}, expected "
-                        f"{low} to {high}"
-                    )
-                words[beat] |= (number % (1 << width)) << place
-            place += width
-    return words
-
-
-def unpack(ports: Sequence[Port], words: Sequence[int]) -> list[Array]:
-    """The integer arrays int64 [frames, elements] in the words of a stream, one a port."""
-    arrays: list[Array] = []
-    place = 0
-    for port in ports:
-        columns = np.zeros((len(words), len(port.low)), np.int64)
-        for column, (low, high) in enumerate(zip(port.low, port.high, strict=True)):
-            width = width_of(low, high)
-            for beat, word in enumerate(words):
-                number = (word >> place) % (1 << width)
-                negative = low < 0 and number >> (width - 1)
-                columns[beat, column] = number - (1 << width) if negative else number
-            place += width
-        arrays.append(port.frames(columns))
-    return arrays
+def _words(
+    ports: Sequence[Port], arrays: Sequence[Array], framing: Framing | None, size: int
+) -> list[int]:
+    """The words, of `size` bytes, of frames on a stream."""
+    beat = _beat_bytes(framing, ports)
+    beats = [prod(port.shape) // len(port.low) for port in ports] or [1]
+    frame = framing.words * size if framing else beats[0] * size
+    try:
+        rows = circuit_driver.packed([port.record for port in ports], arrays, beat, frame)
+    except ValueError as error:
+        raise LoweringError(f"input {error}") from None
+    data = rows.tobytes()
+    starts = range(0, len(data), size)
+    return [int.from_bytes(data[start : start + size], "little") for start in starts]
 
 
 def frames_of(port: Port, x: Array) -> Array:
     """Integers in the program's shape as int64 [frames, elements]."""
-    if port.free:
-        x = np.moveaxis(x, port.frame_axis, 0)
-    return x.reshape(len(x) if port.free else 1, prod(port.shape)).astype(np.int64)
+    return circuit_driver.frames_of(port.record, x)
 
 
 def shaped(port: Port, frames: Array) -> Array:
     """The inverse of `frames_of`."""
-    if not port.free:
-        return frames[0].reshape(port.shape)
-    sizes = [n for axis, n in enumerate(port.shape) if axis != port.frame_axis]
-    return np.moveaxis(frames.reshape(len(frames), *sizes), 0, port.frame_axis)
+    return circuit_driver.shaped(port.record, frames)
+
+
+def quantized(port: Port, x: Array) -> Array:
+    """The integers of an input in the program's shape, as `tensor.quantize` makes them."""
+    return circuit_driver.quantized(port.record, x)
+
+
+def dequantized(port: Port, frames: Array) -> Array:
+    """The values of an output in the program's shape, as `tensor.dequantize` makes them."""
+    return circuit_driver.dequantized(port.record, frames)

@@ -7,7 +7,6 @@ hardware (`stages.words`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import lcm
 
@@ -67,28 +66,3 @@ class Framing:
         """The bytes of a frame that its last word has."""
         rest = self.beats * self.beat_bytes % (self.width // 8)
         return rest or self.width // 8
-
-    def to_words(self, beats: Sequence[int]) -> list[int]:
-        """The words of whole frames, from their beats as numbers."""
-        size = 8 * self.beat_bytes
-        mask = (1 << self.width) - 1
-        words: list[int] = []
-        for start in range(0, len(beats), self.beats):
-            frame = sum(
-                beat << place * size for place, beat in enumerate(beats[start : start + self.beats])
-            )
-            words += [frame >> place * self.width & mask for place in range(self.words)]
-        return words
-
-    def to_beats(self, words: Sequence[int]) -> list[int]:
-        """The inverse."""
-        size = 8 * self.beat_bytes
-        mask = (1 << self.bits) - 1
-        beats: list[int] = []
-        for start in range(0, len(words), self.words):
-            frame = sum(
-                word << place * self.width
-                for place, word in enumerate(words[start : start + self.words])
-            )
-            beats += [frame >> place * size & mask for place in range(self.beats)]
-        return beats

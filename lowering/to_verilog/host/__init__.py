@@ -1,5 +1,6 @@
-"""What a folder of a circuit has for the computer beside it; not imported by the package.
+"""What a folder of a circuit has for the computer beside it.
 
 `circuit_driver.py` stands in the folder as it is here, so it needs NumPy alone, and pyserial or
-PYNQ for the port that it talks through. Not here: the circuit, and how it is simulated.
+PYNQ for the port that it talks through. Simulations send and read bytes by it too. Not here: the
+circuit.
 """

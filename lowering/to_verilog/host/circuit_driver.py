@@ -82,30 +82,38 @@ class Frames:
         ports = self.report["inputs"]
         if len(inputs) != len(ports):
             raise ValueError(f"expected {len(ports)} arrays, got {len(inputs)}")
-        each = [_bits_of(port, x) for port, x in zip(ports, inputs, strict=True)]
-        bits = np.concatenate(each, axis=2)
-        return _in_bytes(bits, self.report["beat_bytes_in"], self.bytes_in)
+        each = [frames_of(port, quantized(port, x)) for port, x in zip(ports, inputs, strict=True)]
+        return packed(ports, each, self.report["beat_bytes_in"], self.bytes_in)
 
     def decode(self, data: Any) -> list[Any]:
         """Arrays from the bytes of whole frames."""
-        ports, size = self.report["outputs"], self.report["beat_bytes_out"]
+        ports = self.report["outputs"]
         frames = np.frombuffer(bytes(data), np.uint8).reshape(-1, self.bytes_out)
-        beats = self.report["beats_out"]
-        raw = frames[:, : beats * size].reshape(len(frames), beats, size)
-        bits = np.unpackbits(raw, axis=2, bitorder="little")
-        results: list[Any] = []
-        place = 0
-        for port in ports:
-            width = sum(port["widths"])
-            results.append(_from_bits(port, bits[:, :, place : place + width]))
-            place += width
-        return results
+        each = unpacked(ports, frames, self.report["beats_out"], self.report["beat_bytes_out"])
+        return [dequantized(port, x) for port, x in zip(ports, each, strict=True)]
 
 
-def _sides(port: Any) -> tuple[list[int], list[int]]:
-    """The axes of beats of an array [frames, shape], and where they are before its elements."""
-    axes = port["beat_axes"]
-    return [axis + 1 for axis in axes], [index + 1 for index in range(len(axes))]
+def quantized(port: Any, x: Any) -> Any:
+    """The integers of an input in the program's shape."""
+    how = port["quantized"]
+    if how is None:
+        return np.asarray(x)
+    real = np.sign(x) if how.get("of_sign") else np.asarray(x)
+    with np.errstate(over="ignore"):  # what is too large comes to the end of the range
+        steps = np.rint(real / _along(how, "scale", real.ndim))
+        steps = steps + _along(how, "zero_point", real.ndim).astype(np.float32)
+    return np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+
+
+def dequantized(port: Any, frames: Any) -> Any:
+    """The values of an output in the program's shape, from its integers [frames, elements]."""
+    x, how = shaped(port, frames), port["quantized"]
+    if how is None:
+        return x.astype(port["dtype"])
+    if "factor" in how:
+        x = (x * np.array(how["factor"]) + np.array(how["addend"])).astype(port["dtype"])
+    zero = _along(how, "zero_point", x.ndim)
+    return (x.astype(np.int64) - zero).astype(np.float32) * _along(how, "scale", x.ndim)
 
 
 def _along(how: Any, name: str, rank: int) -> Any:
@@ -116,68 +124,97 @@ def _along(how: Any, name: str, rank: int) -> Any:
     return value.reshape(shape) if value.ndim else value
 
 
-def _bits_of(port: Any, x: Any) -> Any:
-    """The bits of an input, uint8 [frames, beats, bits]."""
-    x = np.asarray(x)
-    how = port["quantized"]
-    if how is not None:
-        real = np.sign(x) if how.get("of_sign") else x
-        steps = np.rint(real / _along(how, "scale", x.ndim)) + _along(how, "zero_point", x.ndim)
-        x = np.clip(np.nan_to_num(steps.astype(np.float64)), how["low"], how["high"])
+def frames_of(port: Any, x: Any) -> Any:
+    """Integers in the program's shape as int64 [frames, elements]."""
     if port["batch"]:
         x = np.moveaxis(x, port["batch_axis"], 0)
-    count = len(x) if port["batch"] else x.size // np.prod(port["shape"], dtype=int)
-    frames = x.astype(np.int64).reshape(count, *port["shape"])
-    if port["beat_axes"]:
-        frames = np.moveaxis(frames, *_sides(port))
-    low, high = np.array(port["low"]), np.array(port["high"])
-    values = frames.reshape(len(frames), -1, len(low))
-    if ((values < low) | (values > high)).any():
-        raise ValueError(f"'{port['name']}' has numbers out of {low.min()} to {high.max()}")
-    columns: list[Any] = [
-        (values[..., k, None] >> np.arange(width)) & 1 for k, width in enumerate(port["widths"])
-    ]
-    return np.concatenate(columns, axis=2).astype(np.uint8)
+    return np.asarray(x, np.int64).reshape(-1, _elements(port))
 
 
-def _from_bits(port: Any, bits: Any) -> Any:
-    """An output from its bits [frames, beats, bits]."""
-    columns: list[Any] = []
-    place = 0
-    for low, width in zip(port["low"], port["widths"], strict=True):
-        places = 1 << np.arange(width, dtype=np.int64)
-        if low < 0:
-            places[-1] *= -1
-        columns.append((bits[..., place : place + width] * places).sum(axis=2))
-        place += width
-    values: Any = np.stack(columns, axis=2)
-    shape, axes = list(port["shape"]), port["beat_axes"]
-    if axes:
-        sizes = [n for axis, n in enumerate(shape) if axis not in axes]
-        values = values.reshape(-1, *(shape[axis] for axis in axes), *sizes)
-        values = np.moveaxis(values, *_sides(port)[::-1])
-    values = values.reshape(len(bits), *shape)
+def shaped(port: Any, frames: Any) -> Any:
+    """The inverse of `frames_of`."""
+    shape = port["shape"]
     if port["batch"]:
         sizes = [n for axis, n in enumerate(shape) if axis != port["batch_axis"]]
-        values = np.moveaxis(values.reshape(len(bits), *sizes), 0, port["batch_axis"])
-    else:
-        values = values.reshape(-1, *shape[1:]) if len(bits) > 1 else values.reshape(shape)
-    how = port["quantized"]
-    if how is None:
-        return values.astype(port["dtype"])
-    if "factor" in how:
-        values = values * np.array(how["factor"]) + np.array(how["addend"])
-        values = values.astype(port["dtype"]).astype(np.int64)
-    real = (values - _along(how, "zero_point", values.ndim)).astype(np.float32)
-    return real * _along(how, "scale", values.ndim)
+        return np.moveaxis(frames.reshape(len(frames), *sizes), 0, port["batch_axis"])
+    return frames.reshape(-1, *shape[1:]) if len(frames) > 1 else frames.reshape(shape)
 
 
-def _in_bytes(bits: Any, beat: int, frame: int) -> Any:
-    frames, beats, width = bits.shape
-    whole = np.zeros((frames, beats, beat * 8), np.uint8)
-    whole[..., :width] = bits
-    packed = np.packbits(whole, axis=2, bitorder="little").reshape(frames, -1)
-    return np.pad(packed, ((0, 0), (0, frame - packed.shape[1])))
+def beats_of(port: Any, frames: Any) -> Any:
+    """Integers [frames, elements] as [frames, beats, elements of a beat]."""
+    if port["beat_axes"]:
+        frames = np.moveaxis(frames.reshape(len(frames), *port["shape"]), *_sides(port))
+    elements = len(port["low"])
+    return frames.reshape(len(frames), _elements(port) // elements, elements)
+
+
+def from_beats(port: Any, beats: Any) -> Any:
+    """The inverse of `beats_of`."""
+    shape, axes = port["shape"], port["beat_axes"]
+    if axes:
+        sizes = [n for axis, n in enumerate(shape) if axis not in axes]
+        beats = beats.reshape(len(beats), *(shape[axis] for axis in axes), *sizes)
+        beats = np.moveaxis(beats, *_sides(port)[::-1])
+    return beats.reshape(len(beats), _elements(port))
+
+
+def _elements(port: Any) -> int:
+    """Of a frame."""
+    return int(np.prod(port["shape"], dtype=int))
+
+
+def _sides(port: Any) -> tuple[list[int], list[int]]:
+    """The axes of beats of an array [frames, shape], and where they are before its elements."""
+    axes = port["beat_axes"]
+    return [axis + 1 for axis in axes], [index + 1 for index in range(len(axes))]
+
+
+def packed(ports: Any, arrays: Any, beat: int, frame: int) -> Any:
+    """Frames in bytes, uint8 [frames, `frame`], of integers [frames, elements], one array a port.
+
+    Args:
+        ports: side by side in a beat, the first in the lowest bits.
+        arrays: of each.
+        beat: the bytes of a beat.
+        frame: those of a frame.
+
+    Raises:
+        ValueError: a number is out of range.
+    """
+    each = [beats_of(port, x) for port, x in zip(ports, arrays, strict=True)]
+    bits = np.zeros((*(each[0].shape[:2] if each else (1, 1)), beat * 8), np.uint8)
+    place = 0
+    for port, values in zip(ports, each, strict=True):
+        wrong = (values < port["low"]) | (values > port["high"])
+        if wrong.any():
+            *at, k = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"'{port['name']}' element {k} is {values[(*at, k)]}, expected {port['low'][k]} to "
+                f"{port['high'][k]}"
+            )
+        for k, width in enumerate(port["widths"]):
+            bits[..., place : place + width] = values[..., k, None] >> np.arange(width) & 1
+            place += width
+    rows = np.packbits(bits, axis=2, bitorder="little").reshape(len(bits), -1)
+    return np.pad(rows, ((0, 0), (0, frame - rows.shape[1])))
+
+
+def unpacked(ports: Any, frames: Any, beats: int, beat: int) -> list[Any]:
+    """Integers int64 [frames, elements], one array a port, of frames in bytes; see `packed`."""
+    raw = frames[:, : beats * beat].reshape(len(frames), beats, beat)
+    bits = np.unpackbits(raw, axis=2, bitorder="little")
+    results: list[Any] = []
+    place = 0
+    for port in ports:
+        values = np.zeros((*bits.shape[:2], len(port["low"])), np.int64)
+        for k, (low, width) in enumerate(zip(port["low"], port["widths"], strict=True)):
+            places = 1 << np.arange(width, dtype=np.int64)
+            if low < 0:
+                places[-1] *= -1
+            values[..., k] = bits[..., place : place + width] @ places
+            place += width
+        results.append(from_beats(port, values))
+    return results
 
 
 class SerialCircuit:

@@ -20,7 +20,6 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.host import circuit_driver
-from triton_dsl.lowering.to_verilog.interface import Interface
 
 from .designs import source
 
@@ -158,30 +157,48 @@ def test_models_see_what_breaks_the_protocol(
 
 @pytest.mark.parametrize("name", ["dense", "conv", "residual", "spiking", "rescaled"])
 def test_the_driver_has_the_bytes_of_the_circuit(program: Program, name: str) -> None:
+    """The vectors that the test bench sends and expects, which simulations look at."""
     module, artifact = compiled(program, name)
     report = json.loads(artifact.text("report.json"))
-    interface, frames = Interface.from_dict(report), circuit_driver.Frames(report)
-    rng = np.random.default_rng(0)
-    (port,) = interface.inputs
-    shape = [3 if port.free and axis == port.frame_axis else n for axis, n in enumerate(port.shape)]
-    x: NDArray[Any] = rng.integers(port.low[0], port.high[0] + 1, shape).astype(port.dtype)
-    sent = frames.encode(x)
-    by_circuit = [int(line, 16) for line in artifact.text("test/net_inputs.mem").split()]
-    assert len(by_circuit) * 4 % sent.shape[1] == 0
-    rows = np.moveaxis(x, port.frame_axis, 0).reshape(3, -1).astype(np.int64)
-    words = interface.sent([rows])
-    assert sent.tobytes() == b"".join(word.to_bytes(4, "little") for word in words)
-    results = run_module(module, [x])
-    outs = [
-        np.moveaxis(y, p.frame_axis, 0).reshape(3, -1).astype(np.int64)
-        for p, y in zip(interface.outputs, results, strict=True)
-    ]
-    answer = b"".join(word.to_bytes(4, "little") for word in interface.given(outs))
-    for found, wanted in zip(frames.decode(answer), results, strict=True):
+    frames = circuit_driver.Frames(report)
+    sent, expected = (
+        b"".join(int(line, 16).to_bytes(4, "little") for line in text.split())
+        for text in (artifact.text(f"test/net_{side}.mem") for side in ("inputs", "expected"))
+    )
+    (port,) = report["inputs"]
+    elements = _by_shifts(port, sent, report["words_in"] * 4, report["beat_bytes_in"])
+    shape = [n for axis, n in enumerate(port["shape"]) if axis != port["batch_axis"]]
+    x = np.moveaxis(elements.reshape(len(elements), *shape), 0, port["batch_axis"])
+    x = x.astype(port["dtype"])
+    assert frames.encode(x).tobytes() == sent
+    for found, wanted in zip(frames.decode(expected), run_module(module, [x]), strict=True):
         np.testing.assert_array_equal(found, wanted)
         assert found.dtype == wanted.dtype
-    with pytest.raises(ValueError, match="out of"):
-        frames.encode(np.full(shape, port.high[0] + 1, np.int64))
+    with pytest.raises(ValueError, match=f"expected .* to {port['high'][0]}"):
+        frames.encode(np.full(x.shape, port["high"][0] + 1, np.int64))
+
+
+def _by_shifts(port: Any, data: bytes, size: int, beat: int) -> NDArray[np.int64]:
+    """The elements of frames in bytes, as `docs/targets/verilog.md` says where they lie."""
+    shape, axes = port["shape"], port["beat_axes"]
+    sizes = [n for axis, n in enumerate(shape) if axis not in axes]
+    grid = [shape[axis] for axis in axes]
+    frames: list[NDArray[np.int64]] = []
+    for start in range(0, len(data), size):
+        beats: list[list[int]] = []
+        for index in range(int(np.prod(grid, dtype=int))):
+            number = int.from_bytes(
+                data[start + index * beat : start + (index + 1) * beat], "little"
+            )
+            row: list[int] = []
+            for low, width in zip(port["low"], port["widths"], strict=True):
+                value = number % (1 << width)
+                row.append(value - (1 << width) if low < 0 and value >> (width - 1) else value)
+                number >>= width
+            beats.append(row)
+        array = np.array(beats, np.int64).reshape(*grid, *sizes)
+        frames.append(np.moveaxis(array, range(len(axes)), axes).reshape(-1))
+    return np.stack(frames)
 
 
 def test_ip_and_board_exclude_each_other(small: ModuleOp) -> None:

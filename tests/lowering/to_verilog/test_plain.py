@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import UnsupportedError
-from triton_dsl.lowering.to_verilog.interface import Interface, pack
+from triton_dsl.lowering.to_verilog.interface import Interface
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits
 from triton_dsl.lowering.to_verilog.plain import PlainForm, check_plain, plain_form
 from triton_dsl.lowering.to_verilog.target import VerilogOptions, golden, random_inputs
@@ -97,7 +97,7 @@ def test_plain_networks_are_what_numpy_computes(
     (circuit,) = LayerCircuits(module, options, whole=True)
     inputs = random_inputs(circuit.interface, 9, seed)
     form = plain_form(circuit.layer.module, circuit.interface)
-    words = pack(circuit.interface.inputs, inputs)
+    words = circuit.interface.sent(inputs)
     near, found = simulated(form, circuit.interface, words)
     expected = by_numpy(inputs[0], values, len(sizes) - 1, after, argmax)
     assert np.array_equal(found, expected.reshape(9, -1))
@@ -139,7 +139,7 @@ def test_other_ops_are_what_the_interpreter_computes(iverilog: str, program: Pro
     (circuit,) = LayerCircuits(program(OPS, {}), VerilogOptions(input_bits=4), whole=True)
     inputs = random_inputs(circuit.interface, 40, 1)
     form = plain_form(circuit.layer.module, circuit.interface)
-    _, found = simulated(form, circuit.interface, pack(circuit.interface.inputs, inputs))
+    _, found = simulated(form, circuit.interface, circuit.interface.sent(inputs))
     expected = golden(circuit.layer.module, circuit.interface, inputs)
     assert np.array_equal(found, np.concatenate(expected, axis=1))
 

@@ -18,7 +18,7 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.circuit.framing import STREAM_WIDTHS, Framing
-from triton_dsl.lowering.to_verilog.interface import Interface
+from triton_dsl.lowering.to_verilog.interface import Interface, Port
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.runtime.verilog import simulate
 
@@ -245,21 +245,40 @@ endmodule
 
 @given(
     width=st.sampled_from(STREAM_WIDTHS),
-    bits=st.integers(1, 400),
+    widths=st.lists(st.integers(1, 60), min_size=1, max_size=8),
     beats=st.integers(1, 40),
     frames=st.integers(1, 3),
+    negative=st.booleans(),
 )
-def test_beats_lie_in_bytes(width: int, bits: int, beats: int, frames: int) -> None:
-    framing = Framing(width, bits, beats)
-    rng = np.random.default_rng(bits)
-    values = [int.from_bytes(rng.bytes(50), "little") % (1 << bits) for _ in range(beats * frames)]
-    words = framing.to_words(values)
-    assert framing.to_beats(words) == values
+def test_beats_lie_in_bytes(
+    width: int, widths: list[int], beats: int, frames: int, negative: bool
+) -> None:
+    """Numbers of the widths, in two's complement, by sums of powers of two."""
+    low = [-(1 << (bits - 1)) if negative else 0 for bits in widths]
+    high = [least + (1 << bits) - 1 for least, bits in zip(low, widths, strict=True)]
+    shape = len(widths), beats
+    port = Port("x", shape, True, tuple(low), tuple(high), "int64", None, (1,))
+    interface = Interface("net", 1, 1, beats, beats, True, 1, width, (port,), (port,), ())
+    rng = np.random.default_rng(beats)
+    values = rng.integers(
+        np.array(low)[:, None], np.array(high)[:, None], (frames, *shape), endpoint=True
+    )
+    words = interface.sent([values.reshape(frames, -1)])
+    assert words == interface.given([values.reshape(frames, -1)])
+    (back,) = interface.taken(words)
+    np.testing.assert_array_equal(back.reshape(frames, *shape), values)
+    framing = interface.framing_in
+    assert framing is not None
     size, lanes = framing.beat_bytes, width // 8
-    assert size * 8 >= bits
+    assert size * 8 >= sum(widths)
     assert lcm(size, lanes) <= 4 * max(size, lanes) or beats == 1
     text = b"".join(word.to_bytes(lanes, "little") for word in words[: framing.words])
-    wanted: bytes = b"".join(value.to_bytes(size, "little") for value in values[:beats])
+    firsts = [sum(widths[:k]) for k in range(len(widths))]
+    numbers = [
+        sum(int(values[0, k, beat]) % (1 << widths[k]) << firsts[k] for k in range(len(widths)))
+        for beat in range(beats)
+    ]
+    wanted: bytes = b"".join(number.to_bytes(size, "little") for number in numbers)
     assert text == wanted.ljust(len(text), b"\0")
     assert len(wanted) == (framing.words - 1) * lanes + framing.last_bytes
 

@@ -44,7 +44,8 @@ def credit_stage(name: str, core: Core, input: Layout, interval: int, *, selecte
     # A beat keeps its place until two cycles after its result has left, and the next result may
     # have come by then.
     credits = apart if spaced else max(2, -(-(latency + 3) // interval) + 1)
-    room, used = body.state(1, "room", 1), body.state(credits.bit_length(), "used", 0)
+    used = [body.state(1, f"used_{count}", 0) for count in range(1, credits + 1)]
+    room = body.inverse(used[-1], "room")
     moved = body.all_of(body.in_valid[0], room, name="moved")
     chain = [moved]
     for step in range(1, latency + 1):
@@ -65,14 +66,15 @@ def credit_stage(name: str, core: Core, input: Layout, interval: int, *, selecte
         parts += memories
     else:
         has_place = body.state(1, "has_place", 1)
-        data, valid, following_place = two_places(body, has_place, y, chain[-1])
+        data, valid, following_place = two_places(body, has_place, y, chain[-1], *body.out_ready)
         body.drive(has_place, following_place)
     leaves = body.state(1, "leaves", 0)
     body.drive(leaves, body.all_of(valid, body.out_ready[0]))
-    changed = body.select(moved, body.add(used, 1), body.add(used, -1))
-    following = body.select(body.either(moved, leaves), changed, used, name="following")
-    body.drive(used, following)
-    body.drive(room, body.compare(following, "ne", credits))
+    # Whether so many are used, each by itself: no register waits for a sum of them.
+    one, zero = body.constant(1, 1), body.constant(0, 1)
+    for fewer, own, more in zip([one, *used], used, [*used[1:], zero], strict=False):
+        still = body.all_of(own, body.any_of(body.inverse(leaves), moved, more))
+        body.drive(own, body.any_of(still, body.all_of(fewer, moved, body.inverse(leaves))))
     comment = f"{symbol} without waiting: at most {credits} beats at once"
     handshake = room, data, valid
     return body.stage(name, comment, (input, output), handshake, core.layers, parts)
@@ -100,18 +102,26 @@ def _spaced(
         body.drive(writes, body.all_of(soon, at[place]))
         body.drive(at[place], before, soon)
         words.append(body.register(data, writes, f"word_{place}"))
-    loads, valid = body.state(1, "loads", 0), body.state(1, "valid", 0)
+    # The control knows of a load by a register of its own, which stands where the control does.
+    loads, idle, valid = (
+        body.state(1, "loads", 0),
+        body.state(1, "idle", 1),
+        body.state(1, "valid", 0),
+    )
+    loaded = body.inverse(idle)
     held, some = body.state(places.bit_length(), "held", 0), body.state(1, "some", 0)
     changed = body.select(now, body.add(held, 1), body.add(held, -1))
-    following = body.select(body.either(now, loads), changed, held)
+    following = body.select(body.either(now, loaded), changed, held)
     body.drive(held, following)
     body.drive(some, body.compare(following, "ne", 0))
     free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    body.drive(loads, body.all_of(free, some, body.inverse(loads)))
-    body.drive(valid, body.any_of(loads, body.all_of(valid, body.inverse(body.out_ready[0]))))
+    loading = body.all_of(free, some, idle)
+    body.drive(loads, loading)
+    body.drive(idle, body.inverse(loading))
+    body.drive(valid, body.any_of(loaded, body.all_of(valid, body.inverse(body.out_ready[0]))))
     read_at = [body.state(1, f"read_at_{place}", int(not place)) for place in range(places)]
     for place, before in enumerate([read_at[-1], *read_at[:-1]]):
-        body.drive(read_at[place], before, loads)
+        body.drive(read_at[place], before, loaded)
     # Two places are selected between at once, by look-up tables of four inputs; pairs wait in
     # registers, as a word is there for a cycle before it is loaded.
     pairs: list[SSAValue] = []

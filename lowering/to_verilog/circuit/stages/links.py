@@ -18,7 +18,7 @@ from ..memories import Memory
 from .body import StageBody, clog2
 from .stage import AnyModule, Layout, Stage
 
-_FEW_BITS = 16
+FEW_BITS = 16
 """Of all beats of a FIFO that has registers: a RAM takes more control than that."""
 
 
@@ -86,15 +86,12 @@ def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]
 
 
 def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
-    """A queue of `depth` beats: a register for the first, one more for two, else a RAM, or
-    registers for a few bits.
+    """A queue of at least `depth` beats: registers for one or two beats or a few bits, else a RAM.
 
     A beat can leave in the cycle after it came; `in_ready` does not depend on `out_ready`.
     """
     if depth < 1:
         raise ValueError(f"a FIFO of {depth} beats")
-    if depth == 2:
-        return _buffer(name, layout)
     bits = layout.width
     body = StageBody([bits], [bits])
     if depth == 1:
@@ -108,8 +105,9 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         comment = "FIFO of one beat"
         return body.stage(name, comment, (layout, layout), handshake, [count])
     comment = f"FIFO of {depth} beats"
-    if depth * bits <= _FEW_BITS:
-        count, handshake = LayerCount(name, comment), _shifted(body, depth)
+    if depth == 2 or depth * bits <= FEW_BITS:
+        count = LayerCount(name, comment, mux_bits=-(-depth // 2) * bits)
+        handshake = _buffers(body, -(-depth // 2))
         return body.stage(name, comment, (layout, layout), handshake, [count])
     ready, data, valid, parts = queued(body, depth, body.in_data[0], body.in_valid[0])
     count, handshake = (
@@ -117,30 +115,6 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         (ready, data, valid),
     )
     return body.stage(name, comment, (layout, layout), handshake, [count], parts)
-
-
-def _shifted(body: StageBody, depth: int) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """A queue that shifts with each beat that comes, and whose oldest beat is selected.
-
-    Returns:
-        in_ready, out_data, out_valid: the first and the last are registers.
-    """
-    (data,), (comes,), (out_ready,) = body.in_data, body.in_valid, body.out_ready
-    room, some = body.state(1, "room", 1), body.state(1, "some", 0)
-    held = body.state(depth.bit_length(), "held", 0)
-    moved, leaves = body.all_of(comes, room, name="moved"), body.all_of(some, out_ready)
-    changed = body.select(moved, body.add(held, 1), body.add(held, -1))
-    following = body.select(body.either(moved, leaves), changed, held, name="following")
-    body.drive(held, following)
-    body.drive(room, body.compare(following, "ult", depth))
-    body.drive(some, body.compare(following, "ne", 0))
-    oldest: SSAValue | None = None
-    for place in range(depth):
-        data = body.register(data, moved, f"beat_{place}")
-        here = body.compare(held, "eq", place + 1)
-        oldest = data if oldest is None else body.select(here, data, oldest)
-    assert oldest is not None
-    return room, oldest, some
 
 
 def queued(
@@ -181,37 +155,42 @@ def queued(
     return ready, body.select(from_memory, word, direct), valid, [memory.declaration()]
 
 
-def _buffer(name: str, layout: Layout) -> Stage:
-    """A queue of two beats, which is ready by a register that has no other readers.
+def _buffers(body: StageBody, count: int) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """A row of queues of two beats, each of which is ready by a register.
 
-    Its inverse, as equal registers become one.
+    No register of theirs waits for more than one look-up table of four inputs.
+
+    Returns:
+        in_ready, out_data, out_valid: the first and the last are registers.
     """
-    bits = layout.width
-    body = StageBody([bits], [bits])
-    room, full = body.state(1, "room", 1), body.state(1, "full", 0)
-    data, valid, following = two_places(body, room, body.in_data[0], body.in_valid[0])
-    body.drive(room, following)
-    body.drive(full, body.inverse(following))
-    comment, count = "Buffer of two beats", LayerCount(name, "buffer of 2 beats", mux_bits=bits)
-    handshake = body.inverse(full), data, valid
-    return body.stage(name, comment, (layout, layout), handshake, [count])
+    (data,), (valid,) = body.in_data, body.in_valid
+    rooms = [body.state(1, f"room_{index}", 1) for index in range(count)]
+    # Ready is an inverse of its own: equal registers become one, and it has other readers.
+    full = [body.state(1, f"full_{index}", 0) for index in range(count)]
+    readies = [body.inverse(each) for each in full]
+    for index, ready in enumerate([*readies[1:], *body.out_ready]):
+        data, valid, following = two_places(body, rooms[index], data, valid, ready)
+        body.drive(rooms[index], following)
+        body.drive(full[index], body.inverse(following))
+    return readies[0], data, valid
 
 
 def two_places(
-    body: StageBody, room: SSAValue, data: SSAValue, comes: SSAValue
+    body: StageBody, room: SSAValue, data: SSAValue, comes: SSAValue, out_ready: SSAValue
 ) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Registers for two beats before the output of a stage.
+    """Registers for two beats.
 
     Args:
         body: of the stage.
         room: a register that says whether a beat may come; the caller drives it.
         data: the beat.
         comes: whether there is one, where there is room.
+        out_ready: whether what goes out is taken.
 
     Returns:
         out_data, out_valid, and whether there is room in the next cycle.
     """
-    bits, (out_ready,) = bit_width(data.type) or 1, body.out_ready
+    bits = bit_width(data.type) or 1
     valid = body.state(1, "out_valid", 0)
     first, second = body.state(bits, "first"), body.state(bits, "second")
     free = body.any_of(body.inverse(valid), out_ready, name="out_free")

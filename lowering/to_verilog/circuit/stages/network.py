@@ -21,7 +21,7 @@ from ..module_names import ModuleNames
 from ..pacing import Pacing
 from .body import StageBody, load_sizes, port_names
 from .handshake import Handshake
-from .links import fifo_stage
+from .links import FEW_BITS, fifo_stage
 from .ready_paths import Hop, buffered_channels
 from .schedule import Node, Schedule, schedule
 from .stage import AnyModule, Layout, Stage
@@ -79,8 +79,8 @@ class BuiltNetwork:
 
 @cache
 def _queue(most: int | None) -> Handshake:
-    """How a FIFO of at most so many beats moves them."""
-    return fifo_stage("queue", Layout(((0, 1),)), most or _DEEPEST).handshake
+    """How a FIFO of at most so many beats moves them, of so many bits that it has a RAM."""
+    return fifo_stage("queue", Layout(((0, 1),) * (FEW_BITS + 1)), most or _DEEPEST).handshake
 
 
 class Network:

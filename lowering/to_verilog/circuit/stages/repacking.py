@@ -6,7 +6,7 @@ Not here: which widths (`framing`), and where the stages stand (`words`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -14,6 +14,9 @@ from ..circuit import LayerCount
 from .body import Counter, StageBody
 from .links import in_turns
 from .stage import Layout, Stage
+
+Finished = Callable[[StageBody, SSAValue, int], SSAValue]
+"""From a piece of a block and its place there to what goes out."""
 
 
 def raw(bits: int, beats: int) -> Layout:
@@ -112,7 +115,13 @@ def collect_stage(
 
 
 def spread_stage(
-    name: str, input: Layout, output: Layout, count: int, order: Sequence[int], bits: int
+    name: str,
+    input: Layout,
+    output: Layout,
+    count: int,
+    order: Sequence[int],
+    bits: int,
+    finished: Finished = lambda body, piece, index: piece,
 ) -> Stage:
     """Blocks as `count` beats one after another; the last block of a frame may have fewer.
 
@@ -126,19 +135,23 @@ def spread_stage(
         count: beats of a block.
         order: the elements that are wanted of a block.
         bits: of a beat within a block.
+        finished: what becomes of a piece of the block that comes in.
     """
     body = StageBody([input.width], [output.width])
     valid, room = body.state(1, "valid", 0), body.state(1, "room", 1)
     free, steps = body.state(1, "free", 1), body.state(1, "steps", 1)
+    # The control has a register of its own, which stands where the control does.
+    full = body.state(1, "full", 0)
+    ready = body.inverse(full)
     sent = body.all_of(valid, room, name="sent")
     at = _Places(body, count, output.beats)
     last = at.step(sent)
-    holds = body.select(free, body.in_valid[0], valid)
+    holds = body.select(full, valid, body.in_valid[0])
     body.drive(valid, holds)
     block = arranged(body, input, order, count * bits)
     piece: SSAValue | None = None
     for index in reversed(range(count)):
-        value = body.extract(block, index * bits, bits)
+        value = finished(body, body.extract(block, index * bits, bits), index)
         if piece is None:
             piece = body.register(value, free, f"piece_{index}")
         else:
@@ -149,7 +162,8 @@ def spread_stage(
     is_free = body.any_of(body.inverse(holds), body.all_of(has_room, last))
     body.drive(room, has_room)
     body.drive(free, is_free)
+    body.drive(full, body.inverse(is_free))
     body.drive(steps, body.any_of(is_free, has_room))
     comment = f"A beat as {count} of {bits} bits, one after another"
     layer = LayerCount(name, f"a beat as {count}", mux_bits=count * bits)
-    return body.stage(name, comment, (input, output), (free, data, out_valid), [layer])
+    return body.stage(name, comment, (input, output), (ready, data, out_valid), [layer])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import comb
+from xdsl.ir import SSAValue
 
 from .. import ops
 from ..circuit import LayerCount
@@ -79,12 +80,9 @@ def words_of_beats(
         name = add.name("collect_out")
         (channel,) = add(collect_stage(name, beats, block, count, order, bits), channel)
         order = [0]
-    name, words = add.name("spread_out"), raw(framing.width, framing.words)
-    stage = spread_stage(
-        name, network.layouts[channel], words, framing.words_of_block, order, framing.width
-    )
-    (channel,) = add(stage, channel)
-    (channel,) = add(_mark_stage(add.name("marked"), framing), channel, marks)
+    stage = _mark_stage(add.name("marked"), network.layouts[channel])
+    (channel,) = add(stage, channel, marks)
+    (channel,) = add(_marked_words(add.name("spread_out"), *stage.outputs, framing, order), channel)
     return channel
 
 
@@ -103,34 +101,46 @@ class _Adding:
         return self._network.add(stage, inputs)
 
 
-def _mark_stage(name: str, framing: Framing) -> Stage:
-    """Words with what AXI says of them: which bytes there are, and whether a packet ends."""
-    words, width = framing.words, framing.width
-    lanes = width // 8
-    output = Layout(((0, (1 << width) - 1), (0, (1 << lanes) - 1), (0, 1)), words)
-    body = StageBody([width, 1], [output.width])
-    (word, mark), (has_word, has_mark) = body.in_data, body.in_valid
-    watch = Watch(body, body.counting(words, "word"), "word", early=True)
+def _mark_stage(name: str, input: Layout) -> Stage:
+    """Blocks with whether a frame ends with them, and whether a packet does; no registers but of
+    the place in a frame of several blocks."""
+    output = Layout((*input.bounds, (0, 1), (0, 1)), input.beats, input.level)
+    body = StageBody([input.width, 1], [output.width])
+    (block, mark), (has_block, has_mark) = body.in_data, body.in_valid
+    watch = Watch(body, body.counting(input.beats, "block"), "block", early=True)
     last = watch.counter.last
     may = body.any_of(has_mark, body.inverse(last))
     goes = body.all_of(body.out_ready[0], may)
-    watch.count_on(body.all_of(goes, has_word, name="moved"))
-    every = body.constant(-1, lanes)
-    ends = body.all_of(last, mark)
-    keep = body.select(ends, body.constant((1 << framing.last_bytes) - 1, lanes), every)
+    watch.count_on(body.all_of(goes, has_block, name="moved"))
+    data = body.joined([block, last, body.all_of(last, mark)])
+    readies = goes, body.all_of(body.out_ready[0], last, has_block)
+    comment = f"Marks the last of {input.beats} blocks of a frame as its sender did"
+    module = body.finish(name, comment, readies, [data], [body.all_of(has_block, may)])
+    count = LayerCount(name, "marks of packets", register_bits=body.register_bits)
+    return Stage(name, module, (input, Layout(((0, 1),))), (output,), layers=(count,))
+
+
+def _marked_words(name: str, input: Layout, framing: Framing, order: Sequence[int]) -> Stage:
+    """Marked blocks as words with what AXI says of them: which bytes there are, and whether a
+    packet ends."""
+    width, lanes = framing.width, framing.width // 8
     missing = width - 8 * framing.last_bytes
-    if missing:
-        # Bytes that a frame has not are zero, whatever stood there in the block before.
-        here = body.repeated(body.inverse(last), missing)
-        upper = body.extract(word, width - missing, missing)
-        word = body.joined(
-            [body.extract(word, 0, width - missing), body.put(ops.alike(comb.AndOp, [upper, here]))]
-        )
-    data = body.joined([word, keep, ends])
-    readies = goes, body.all_of(body.out_ready[0], last, has_word)
-    valid = body.all_of(has_word, may)
-    comment = f"Marks the last of {words} words of a frame as its sender did"
-    module = body.finish(name, comment, readies, [data], [valid])
-    count = LayerCount(name, "tkeep and tlast", register_bits=body.register_bits)
-    inputs = raw(width, words), Layout(((0, 1),))
-    return Stage(name, module, inputs, (output,), layers=(count,))
+    last_word = (framing.words - 1) % framing.words_of_block
+
+    def finished(body: StageBody, word: SSAValue, index: int) -> SSAValue:
+        every = body.constant(-1, lanes)
+        if index != last_word:
+            return body.joined([word, every, body.constant(0, 1)])
+        last, ends = (body.extract(body.in_data[0], input.width - at, 1) for at in (2, 1))
+        keep = body.select(ends, body.constant((1 << framing.last_bytes) - 1, lanes), every)
+        if missing:
+            # Bytes that a frame has not are zero, whatever stood there in the block before.
+            here = body.repeated(body.inverse(last), missing)
+            upper = body.extract(word, width - missing, missing)
+            upper = body.put(ops.alike(comb.AndOp, [upper, here]))
+            word = body.joined([body.extract(word, 0, width - missing), upper])
+        return body.joined([word, keep, ends])
+
+    bounds = (0, (1 << width) - 1), (0, (1 << lanes) - 1), (0, 1)
+    output = Layout(bounds, framing.words)
+    return spread_stage(name, input, output, framing.words_of_block, order, width, finished)
