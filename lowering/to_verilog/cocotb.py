@@ -1,131 +1,17 @@
-"""A test for cocotb: the same vectors as the test bench, driven from Python.
+"""A test for cocotb on the AXI models of `cocotbext-axi`: the same vectors as the test bench.
 
-Not here: the vectors (`testbench`). The files need cocotb 2 and a simulator, nothing of ours.
+Not here: the vectors (`testbench`). The files need cocotb 2, `cocotbext-axi` and a simulator,
+nothing of ours.
 """
 
 from __future__ import annotations
 
 from .interface import Interface
 
-_TEST = '''\
-"""{name} in cocotb: frames go in, results are compared, and both sides wait at random.
+_BENCH = '''\
+"""{top} in cocotb, on the AXI models of cocotbext-axi: frames, packets, protocol, registers.
 
-make -f cocotb.mk        needs cocotb 2 and Icarus Verilog; SIM=verilator for Verilator
-"""
-
-import random
-from pathlib import Path
-
-import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ReadOnly, RisingEdge
-
-HERE = Path(__file__).resolve().parent
-BEATS_IN, BEATS_OUT = {beats_in}, {beats_out}  # of a frame
-
-
-def words(name):
-    return [int(line, 16) for line in (HERE / name).read_text().split()]
-
-
-async def send(dut, frames, pace):
-    rng = random.Random(1)
-    for index, word in enumerate(frames):
-        while rng.random() >= pace:
-            await RisingEdge(dut.aclk)
-        dut.s_axis_tdata.value = word
-        dut.s_axis_tlast.value = int(index % BEATS_IN == BEATS_IN - 1)
-        dut.s_axis_tvalid.value = 1
-        await ReadOnly()
-        while not int(dut.s_axis_tready.value):
-            await RisingEdge(dut.aclk)
-            await ReadOnly()
-        await RisingEdge(dut.aclk)
-        dut.s_axis_tvalid.value = 0
-
-
-async def receive(dut, count, pace):
-    rng = random.Random(2)
-    taken = []
-    while len(taken) < count:
-        ready = int(rng.random() < pace)
-        dut.m_axis_tready.value = ready
-        await ReadOnly()
-        if ready and int(dut.m_axis_tvalid.value):
-            taken.append((int(dut.m_axis_tdata.value), int(dut.m_axis_tlast.value)))
-        await RisingEdge(dut.aclk)
-    dut.m_axis_tready.value = 0
-    return taken
-
-
-async def run(dut, send_pace, receive_pace):
-    cocotb.start_soon(Clock(dut.aclk, 10, "ns").start())
-    dut.aresetn.value = 0
-    dut.s_axis_tvalid.value = 0
-    dut.s_axis_tlast.value = 0
-    dut.s_axis_tdata.value = 0
-    dut.m_axis_tready.value = 0{no_load}
-    for _ in range(4):
-        await RisingEdge(dut.aclk)
-    dut.aresetn.value = 1
-    await RisingEdge(dut.aclk)
-    inputs, expected = words("{name}_inputs.mem"), words("{name}_expected.mem")
-    cocotb.start_soon(send(dut, inputs, send_pace))
-    taken = await receive(dut, len(expected), receive_pace)
-    for beat, ((word, last), wanted) in enumerate(zip(taken, expected)):
-        assert word == wanted, f"beat {{beat}}: got {{word:x}}, expected {{wanted:x}}"
-        assert last == (beat % BEATS_OUT == BEATS_OUT - 1), f"beat {{beat}}: tlast is {{last}}"
-
-
-@cocotb.test()
-async def nobody_waits(dut):
-    await run(dut, 1.0, 1.0)
-
-
-@cocotb.test()
-async def both_wait(dut):
-    await run(dut, 0.5, 0.5)
-
-
-@cocotb.test()
-async def the_receiver_is_slow(dut):
-    await run(dut, 1.0, 0.2)
-'''
-
-_NO_LOAD = """
-    for port in (dut.load_data, dut.load_valid, dut.load_restart):
-        port.value = 0"""
-
-_MAKEFILE = """\
-# make -f cocotb.mk: the test in test_{name}.py by cocotb 2; SIM=verilator for Verilator.
-SIM ?= icarus
-TOPLEVEL_LANG = verilog
-VERILOG_SOURCES = $(wildcard $(CURDIR)/../rtl/*.v)
-COCOTB_TOPLEVEL = {name}
-COCOTB_TEST_MODULES = test_{name}
-
-include $(shell cocotb-config --makefiles)/Makefile.sim
-"""
-
-
-def cocotb_files(interface: Interface) -> dict[str, str]:
-    """The test and its makefile, by name; they stand beside the files of vectors."""
-    test = _TEST.format(
-        name=interface.name,
-        beats_in=interface.words_in,
-        beats_out=interface.words_out,
-        no_load=_NO_LOAD if interface.loads else "",
-    )
-    return {
-        f"test_{interface.name}.py": test,
-        "cocotb.mk": _MAKEFILE.format(name=interface.name),
-    }
-
-
-_AXI_TEST = '''\
-"""{name}_axi in cocotb, on the AXI models of cocotbext-axi: registers, packets, protocol.
-
-make -f cocotb_axi.mk        needs cocotb 2, cocotbext-axi and Icarus Verilog
+make -f cocotb.mk      needs cocotb 2, cocotbext-axi and Icarus Verilog; SIM=verilator for Verilator
 """
 
 import random
@@ -141,32 +27,24 @@ from cocotbext.axi import (
 )
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "host"))
-from circuit_driver import find  # noqa: E402
-
-WIDTH, WORDS_IN, WORDS_OUT, LAST = {width}, {words_in}, {words_out}, {last}
-OFFSETS = {{entry["name"]: entry["offset"] for entry in find("registers.json")}}
-CHANNELS = {{
-    "m_axis": ("t", ("tdata", "tkeep", "tlast")),
-    "s_axi_b": ("", ("resp",)),
-    "s_axi_r": ("", ("data", "resp")),
-}}
+WORDS = {{"inputs": {words_in}, "expected": {words_out}}}  # of a frame
+BYTES = {{"inputs": {bytes_in}, "expected": {bytes_out}}}  # of a word
+LAST = {last}  # bytes of the last word of a packet
+CHANNELS = {channels}
 
 
-def frames(name, words):
+def frames(side):
     """The bytes of each frame of a file of vectors."""
-    lines = [int(line, 16) for line in (HERE / name).read_text().split()]
-    data = b"".join(word.to_bytes(WIDTH // 8, "little") for word in lines)
-    size = words * WIDTH // 8
+    lines = (HERE / f"{name}_{{side}}.mem").read_text().split()
+    data = b"".join(int(line, 16).to_bytes(BYTES[side], "little") for line in lines)
+    size = WORDS[side] * BYTES[side]
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
 async def checked(dut, name):
     """What AXI asks of a sender: what it offers stays as it is until it is taken."""
-    prefix, signals = CHANNELS[name]
-    handles = [getattr(dut, f"{{name}}_{{s}}" if prefix else f"{{name}}{{s}}") for s in signals]
-    valid = getattr(dut, f"{{name}}_{{prefix}}valid" if prefix else f"{{name}}valid")
-    ready = getattr(dut, f"{{name}}_{{prefix}}ready" if prefix else f"{{name}}ready")
+    handles = [getattr(dut, name + signal) for signal in CHANNELS[name]]
+    valid, ready = getattr(dut, f"{{name}}valid"), getattr(dut, f"{{name}}ready")
     offered = None
     while True:
         await FallingEdge(dut.aclk)
@@ -189,9 +67,11 @@ class Bench:
         self.dut = dut
         cocotb.start_soon(Clock(dut.aclk, 10, "ns").start())
         given = dict(clock=dut.aclk, reset=dut.aresetn, reset_active_level=False)
-        self.source = AxiStreamSource(AxiStreamBus.from_prefix(dut, "s_axis"), **given)
-        self.sink = AxiStreamSink(AxiStreamBus.from_prefix(dut, "m_axis"), **given)
-        self.bus = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), **given)
+        sides = [AxiStreamBus.from_prefix(dut, name) for name in ("s_axis", "m_axis")]
+        sizes = [{{}} if hasattr(bus, "tkeep") else {{"byte_size": 8}} for bus in sides]
+        self.source = AxiStreamSource(sides[0], **given, **sizes[0])
+        self.sink = AxiStreamSink(sides[1], **given, **sizes[1])
+        self.models = [self.source, self.sink]{registers}
         for name in CHANNELS:
             cocotb.start_soon(checked(dut, name))
 
@@ -205,16 +85,14 @@ class Bench:
     async def read(self, name):
         return await self.bus.read_dword(OFFSETS[name])
 
-    def wait_at_random(self, seed, pace):
-        rng = random.Random(seed)
-        answers = self.bus.write_if.b_channel, self.bus.read_if.r_channel
-        for model in (self.source, self.sink, *answers):
+    def wait_at_random(self, models, pace):
+        rng = random.Random(1)
+        for model in models:
             model.set_pause_generator(iter(lambda: rng.random() >= pace, None))
 
     async def packets(self, sizes):
         """Send so many frames a packet, and compare the packets of results."""
-        inputs = frames("{name}_inputs.mem", WORDS_IN)
-        expected = frames("{name}_expected.mem", WORDS_OUT)
+        inputs, expected = frames("inputs"), frames("expected")
         start = 0
         for size in sizes:
             await self.source.send(AxiStreamFrame(b"".join(inputs[start : start + size])))
@@ -223,18 +101,56 @@ class Bench:
         for size in sizes:
             packet = await self.sink.recv()
             wanted = b"".join(expected[start : start + size])
-            wanted = wanted[: len(wanted) - WIDTH // 8 + LAST]
+            wanted = wanted[: len(wanted) - BYTES["expected"] + LAST]
             assert bytes(packet.tdata) == wanted, f"packet of frames {{start}} to {{start + size}}"
             start += size
         return start
+'''
+_STREAM_TESTS = """
+
+@cocotb.test()
+async def nobody_waits(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    await bench.packets([1] * len(frames("inputs")))
 
 
+@cocotb.test()
+async def both_wait(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    bench.wait_at_random(bench.models, 0.5)
+    await bench.packets([1] * len(frames("inputs")))
+
+
+@cocotb.test()
+async def the_receiver_is_slow(dut):
+    bench = Bench(dut)
+    await bench.reset()
+    bench.wait_at_random([bench.sink], 0.2)
+    await bench.packets([1] * len(frames("inputs")))
+"""
+
+_BUS = """
+        self.bus = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axi"), **given)
+        self.models += [self.bus.write_if.b_channel, self.bus.read_if.r_channel]"""
+
+_REGISTERS = """
+
+sys.path.insert(0, str(HERE.parent / "host"))
+from circuit_driver import find  # noqa: E402
+
+OFFSETS = {entry["name"]: entry["offset"] for entry in find("registers.json")}
+
+"""
+
+_REGISTER_TESTS = """
 @cocotb.test()
 async def registers_count(dut):
     bench = Bench(dut)
     await bench.reset()
-    assert await bench.read("words_in") == WORDS_IN
-    assert await bench.read("words_out") == WORDS_OUT
+    assert await bench.read("words_in") == WORDS["inputs"]
+    assert await bench.read("words_out") == WORDS["expected"]
     count = await bench.packets([1, 2])
     assert await bench.read("frames_in") == count
     assert await bench.read("frames_out") == count
@@ -248,13 +164,13 @@ async def registers_count(dut):
 
 
 @cocotb.test()
-async def both_wait(dut):
+async def both_wait_at_registers(dut):
     bench = Bench(dut)
     await bench.reset()
-    bench.wait_at_random(1, 0.5)
+    bench.wait_at_random(bench.models, 0.5)
     task = cocotb.start_soon(bench.packets([2, 1, 1]))
     for _ in range(20):
-        assert await bench.read("words_out") == WORDS_OUT
+        assert await bench.read("words_out") == WORDS["expected"]
         await bench.bus.write_dword(OFFSETS["control"], 1)
     await task
     assert await bench.read("frames_out") == 4
@@ -275,11 +191,11 @@ async def it_stops_and_starts(dut):
 
 @cocotb.test()
 async def a_sender_out_of_step_is_told(dut):
-    if WORDS_IN == 1:
+    if WORDS["inputs"] == 1:
         return
     bench = Bench(dut)
     await bench.reset()
-    await bench.source.send(AxiStreamFrame(bytes(WIDTH // 8)))
+    await bench.source.send(AxiStreamFrame(bytes(BYTES["inputs"])))
     for _ in range(50):
         await RisingEdge(dut.aclk)
     assert await bench.read("status") == 3
@@ -296,7 +212,7 @@ async def unknown_addresses_are_errors(dut):
     assert (await bench.bus.read(0x3C, 4)).resp == AxiResp.SLVERR
     assert (await bench.bus.write(OFFSETS["status"], bytes(4))).resp == AxiResp.SLVERR
     assert (await bench.bus.write(OFFSETS["control"], b"\\1\\0\\0\\0")).resp == AxiResp.OKAY
-'''
+"""
 
 
 _LOAD_TEST = '''
@@ -349,22 +265,48 @@ async def a_load_within_a_frame_is_refused(dut):
 '''
 
 
-def axi_test_files(interface: Interface) -> dict[str, str]:
-    """The test of an IP core on AXI models, by name; it takes the same vectors."""
-    framing = interface.framing_out
-    assert framing is not None
-    name = f"{interface.name}_axi"
-    test = _AXI_TEST.format(
-        name=interface.name,
-        width=interface.word,
+_MAKEFILE = """\
+# make -f cocotb.mk: the test in test_{name}.py by cocotb 2; SIM=verilator for Verilator.
+SIM ?= icarus
+TOPLEVEL_LANG = verilog
+VERILOG_SOURCES = $(wildcard $(CURDIR)/../rtl/*.v $(CURDIR)/../ip/*.v)
+COCOTB_TOPLEVEL = {top}
+COCOTB_TEST_MODULES = test_{name}
+
+include $(shell cocotb-config --makefiles)/Makefile.sim
+"""
+
+_NO_LOAD = """
+        for port in (dut.load_data, dut.load_valid, dut.load_restart):
+            port.value = 0"""
+
+
+def cocotb_files(interface: Interface, *, registers: bool) -> dict[str, str]:
+    """The test and its makefile, by name; they stand beside the files of vectors.
+
+    Args:
+        interface: of the circuit.
+        registers: whether the module with AXI4-Lite registers is tested, with the circuit in it.
+    """
+    name, framing = interface.name, interface.framing_out
+    top = f"{name}_axi" if registers else name
+    keep = [] if framing is None else ["keep"]
+    channels = {"m_axis_t": ["data", *keep, "last"]}
+    if registers:
+        channels |= {"s_axi_b": ["resp"], "s_axi_r": ["data", "resp"]}
+    setting = _BUS if registers else _NO_LOAD if interface.loads else ""
+    test = _BENCH.format(
+        top=top,
+        name=name,
         words_in=interface.words_in,
         words_out=interface.words_out,
-        last=framing.last_bytes,
+        bytes_in=interface.input_width // 8,
+        bytes_out=interface.output_width // 8,
+        last=framing.last_bytes if framing else interface.output_width // 8,
+        channels=channels,
+        registers=setting,
     )
-    test += _LOAD_TEST if interface.loads else ""
-    makefile = _MAKEFILE.format(name=name).replace("cocotb.mk", "cocotb_axi.mk")
-    sources = "$(wildcard $(CURDIR)/../rtl/*.v)"
-    return {
-        f"test/test_{name}.py": test,
-        "test/cocotb_axi.mk": makefile.replace(sources, f"{sources} $(CURDIR)/../ip/{name}.v"),
-    }
+    test += _STREAM_TESTS
+    if registers:
+        test += _REGISTERS + _REGISTER_TESTS.lstrip("\n") + (_LOAD_TEST if interface.loads else "")
+    return {f"test_{name}.py": test, "cocotb.mk": _MAKEFILE.format(name=name, top=top)}

@@ -25,7 +25,7 @@ from .boards import Board, find_board
 from .circuit.registers import register_module, registers
 from .circuit.serial import serial_module
 from .circuit.structure import check_structure
-from .cocotb import axi_test_files, cocotb_files
+from .cocotb import cocotb_files
 from .estimate.devices import Device, check_fits, find_device
 from .estimate.estimate import Estimate, estimate
 from .fitting import folding_advice
@@ -216,7 +216,7 @@ class VerilogTarget(Target[VerilogOptions]):
         inputs = random_inputs(interface, vectors, options.seed)
         expected = golden(module, interface, inputs)
         test = vector_files(interface, interface.sent(inputs), interface.given(expected))
-        test |= cocotb_files(interface)
+        test |= cocotb_files(interface, registers=options.ip)
         files |= {f"test/{name}": text for name, text in test.items()}
         files |= _reports(data)
         board = _board(options)
@@ -276,7 +276,7 @@ class VerilogTarget(Target[VerilogOptions]):
         if formal:
             text |= formal_files(register_properties(name, ports_of(core)), files)
         about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device, map)
-        return text | core_files(about) | driver_files() | axi_test_files(interface)
+        return text | core_files(about) | driver_files()
 
     def _advice(self, options: VerilogOptions, estimated: Estimate, device: Device) -> str:
         """The folding that fits, of the program as it was given; empty if it has no products."""

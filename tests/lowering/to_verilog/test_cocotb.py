@@ -16,7 +16,7 @@ from .designs import hardware
 Program = Callable[..., ModuleOp]
 RequireTool = Callable[[str, str], str]
 
-pytest.importorskip("cocotb", reason="pip install 'cocotb>=2'")
+pytest.importorskip("cocotbext.axi", reason="pip install cocotbext-axi")
 
 
 def simulated(folder: Path, require_tool: RequireTool) -> str:

@@ -106,7 +106,7 @@ def run_on_models(folder: Path, require_tool: RequireTool) -> str:
     here = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{here}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
-        [make, "-f", "cocotb_axi.mk"],
+        [make, "-f", "cocotb.mk"],
         cwd=folder / "test",
         env=environment,
         capture_output=True,
@@ -131,7 +131,7 @@ def test_registers_and_packets_on_models(
     _, artifact = compiled(program, name, stream_width=width)
     write_artifact(artifact, tmp_path)
     log = run_on_models(tmp_path, require_tool)
-    assert "TESTS=5 PASS=5 FAIL=0" in log, log[-4000:]
+    assert "TESTS=8 PASS=8 FAIL=0" in log, log[-4000:]
 
 
 @pytest.mark.slow

@@ -205,7 +205,7 @@ def test_registers_take_a_load(program: Program, tmp_path: Path) -> None:
     (tmp_path / "test/net_expected.mem").write_bytes(other.files["test/net_expected.mem"])
     bin_folder = str(Path(sys.executable).parent)
     done = subprocess.run(
-        ["make", "-f", "cocotb_axi.mk", "COCOTB_TEST_FILTER=load"],
+        ["make", "-f", "cocotb.mk", "COCOTB_TEST_FILTER=load"],
         cwd=tmp_path / "test", capture_output=True, text=True, check=False,
         env={"PATH": f"{bin_folder}:/usr/bin:/bin", "COCOTB_TEST_FILTER": "load"},
     )  # fmt: skip

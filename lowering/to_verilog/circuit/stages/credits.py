@@ -39,7 +39,7 @@ def credit_stage(name: str, core: Core, input: Layout, interval: int, *, selecte
     output, symbol = core.outputs["y"], core.module.sym_name.data
     body = StageBody([input.width], [output.width])
     latency = core.latency + selected
-    apart = max(2, -(-(latency + 5) // interval))
+    apart = max(2, -(-(latency + 6) // interval))
     spaced = interval >= _APART and apart <= _PLACES
     # A beat keeps its place until two cycles after its result has left, and the next result may
     # have come by then.
@@ -102,22 +102,21 @@ def _spaced(
         body.drive(writes, body.all_of(soon, at[place]))
         body.drive(at[place], before, soon)
         words.append(body.register(data, writes, f"word_{place}"))
-    # The control knows of a load by a register of its own, which stands where the control does.
-    loads, idle, valid = (
-        body.state(1, "loads", 0),
-        body.state(1, "idle", 1),
-        body.state(1, "valid", 0),
-    )
-    loaded = body.inverse(idle)
+    # What loads the wide register has no other reader and waits for a register alone: where it is
+    # placed is far from the control, which has a register of its own beside it.
+    goes, loads, loaded = (body.state(1, name, 0) for name in ("goes", "loads", "loaded"))
+    idle, valid = body.state(1, "idle", 1), body.state(1, "valid", 0)
+    body.drive(loads, goes)
+    body.drive(loaded, body.inverse(idle))
     held, some = body.state(places.bit_length(), "held", 0), body.state(1, "some", 0)
     changed = body.select(now, body.add(held, 1), body.add(held, -1))
-    following = body.select(body.either(now, loaded), changed, held)
+    following = body.select(body.either(now, goes), changed, held)
     body.drive(held, following)
     body.drive(some, body.compare(following, "ne", 0))
     free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    loading = body.all_of(free, some, idle)
-    body.drive(loads, loading)
-    body.drive(idle, body.inverse(loading))
+    going = body.all_of(free, some, idle, body.inverse(loaded))
+    body.drive(goes, going)
+    body.drive(idle, body.inverse(going))
     body.drive(valid, body.any_of(loaded, body.all_of(valid, body.inverse(body.out_ready[0]))))
     read_at = [body.state(1, f"read_at_{place}", int(not place)) for place in range(places)]
     for place, before in enumerate([read_at[-1], *read_at[:-1]]):
