@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
+from .....dialects.shapes import bit_width
+from .. import ops
 from ..circuit import LayerCount
 from .body import Counter, StageBody
 from .links import in_turns
@@ -114,6 +117,14 @@ def collect_stage(
     return body.stage(name, comment, (input, output), handshake, [layer])
 
 
+def _either(body: StageBody, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+    """A selection that synthesis makes no reset of where one side is known, as its net is long."""
+    bits = bit_width(yes.type) or 1
+    sides = ((yes, condition), (no, body.inverse(condition)))
+    parts = [ops.alike(comb.AndOp, [side, body.repeated(bit, bits)]) for side, bit in sides]
+    return body.put(ops.alike(comb.OrOp, [body.put(part) for part in parts]))
+
+
 def spread_stage(
     name: str,
     input: Layout,
@@ -155,7 +166,7 @@ def spread_stage(
         if piece is None:
             piece = body.register(value, free, f"piece_{index}")
         else:
-            piece = body.register(body.select(free, value, piece), steps, f"piece_{index}")
+            piece = body.register(_either(body, free, value, piece), steps, f"piece_{index}")
     assert piece is not None
     given = body.extract(piece, 0, output.width)
     data, out_valid, has_room = in_turns(body, room, given, sent)

@@ -82,7 +82,9 @@ def words_of_beats(
         order = [0]
     stage = _mark_stage(add.name("marked"), network.layouts[channel])
     (channel,) = add(stage, channel, marks)
-    (channel,) = add(_marked_words(add.name("spread_out"), *stage.outputs, framing, order), channel)
+    (blocks,) = stage.outputs
+    words = _marked_words(add.name("spread_out"), blocks, framing, order)
+    (channel,) = add(words, channel)
     return channel
 
 
