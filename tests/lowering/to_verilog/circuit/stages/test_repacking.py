@@ -174,7 +174,10 @@ def test_nothing_is_lost_or_changes_places(
 
 @pytest.mark.parametrize(
     ("fault", "check"),
-    [(("room_0 ? ", "!room_0 ? "), ""), (("out_valid_1 <= ", "out_valid_1 <= out_ready & "), STAYS)],
+    [
+        (("room_0 ? ", "!room_0 ? "), ""),
+        (("out_valid_1 <= ", "out_valid_1 <= out_ready & "), STAYS),
+    ],
 )
 def test_a_fault_is_found(
     fault: tuple[str, str], check: str, require_tool: RequireTool, tmp_path: Path
