@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .lowering.to_pytorch.target import PyTorchOptions as PyTorchOptions
     from .lowering.to_spinnaker.target import SpiNNakerOptions as SpiNNakerOptions
     from .lowering.to_tflite.target import TFLiteOptions as TFLiteOptions
-    from .lowering.to_verilog.target import VerilogOptions as VerilogOptions
+    from .lowering.to_verilog.options import VerilogOptions as VerilogOptions
     from .runtime.language_model import LanguageModel as LanguageModel
 else:
     __getattr__, __dir__, __all__ = lazy_names(
@@ -65,7 +65,7 @@ else:
             "lowering.to_pytorch.target": "PyTorchOptions",
             "lowering.to_spinnaker.target": "SpiNNakerOptions",
             "lowering.to_tflite.target": "TFLiteOptions",
-            "lowering.to_verilog.target": "VerilogOptions",
+            "lowering.to_verilog.options": "VerilogOptions",
             "runtime.language_model": "LanguageModel",
         },
     )

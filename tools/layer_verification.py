@@ -24,7 +24,8 @@ from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
 from ..lowering.to_verilog.interface import Port, dequantized, frames_of, quantized
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from ..lowering.to_verilog.target import VerilogOptions, golden, random_inputs
+from ..lowering.to_verilog.options import VerilogOptions
+from ..lowering.to_verilog.vectors import golden, random_inputs
 from ..runtime.verilog import SIMULATORS
 from ..runtime.verilog_equivalence import check_provers
 from .circuit_comparison import compared

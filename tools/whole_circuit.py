@@ -21,17 +21,12 @@ from ..lowering.stages import run_stages
 from ..lowering.to_verilog.interface import (
     Interface,
     dequantized,
-    frames_of,
     noted_interface,
-    quantized,
 )
+from ..lowering.to_verilog.options import VerilogOptions
 from ..lowering.to_verilog.simulation import received
-from ..lowering.to_verilog.target import (
-    VerilogOptions,
-    VerilogTarget,
-    golden,
-    random_inputs,
-)
+from ..lowering.to_verilog.target import VerilogTarget
+from ..lowering.to_verilog.vectors import golden, random_inputs
 from ..passes.expose_logits import left_out
 from .circuit_comparison import compared
 from .layer_results import LayerChecks, LayerResult
@@ -105,12 +100,8 @@ def _simulated(
     inputs = random_inputs(interface, frames, [checks.seed, 1 << 16])
     parts = list(_as_written(interface, inputs, samples))
     if checks.with_samples:
-        recorded = [
-            frames_of(port, quantized(port, x))
-            for port, x in zip(interface.inputs, samples, strict=True)
-        ]
-        count = max((len(x) for x in recorded), default=1)
-        recorded = [np.broadcast_to(x, (count, x.shape[1])) for x in recorded]
+        recorded = interface.frames(samples)
+        count = len(recorded[0]) if recorded else 1
         inputs = [np.concatenate(pair) for pair in zip(inputs, recorded, strict=True)]
         parts.append((slice(frames, frames + count), list(samples)))
     total = len(inputs[0])

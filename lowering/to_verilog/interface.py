@@ -162,6 +162,12 @@ class Interface:
         """The words of a frame of results."""
         return self.framing_out.words if self.framing_out else self.beats_out
 
+    def frames(self, inputs: Sequence[Array]) -> list[Array]:
+        """The program's inputs as int64 [frames, elements], as many frames of each."""
+        each = [frames_of(p, quantized(p, x)) for p, x in zip(self.inputs, inputs, strict=True)]
+        count = max((len(x) for x in each), default=1)
+        return [np.broadcast_to(x, (count, x.shape[1])) for x in each]
+
     def sent(self, inputs: Sequence[Array]) -> list[int]:
         """The words of frames that come in, from int64 [frames, elements], one array a port.
 

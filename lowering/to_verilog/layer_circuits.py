@@ -28,8 +28,9 @@ from .circuit.folding.measuring import conversion_pass
 from .circuit.structure import check_structure
 from .interface import Interface, Port, noted_interface, port_of
 from .layers import Layer, cut_layers
+from .options import VerilogOptions
 from .printer import check_printable, modules, verilog
-from .target import VerilogOptions, circuit_options, circuit_stage, integer_stages
+from .stages import circuit_options, circuit_stage, integer_stages
 
 
 @dataclass(frozen=True)

@@ -244,30 +244,21 @@ def _implementation(project: Project, device: Device) -> list[str]:
     """The rules that place and route."""
     if project.board is not None:
         return _to_bitstream(project, device)
-    name = project.name
-    flags = " ".join(device.flags)
-    netlist = f"{name}.json: {' '.join(project.sources)} synth.ys\n\t$(YOSYS) -q synth.ys"
-    phony = ".PHONY: implement"
-    if device.family == "ecp5":
-        return [
-            phony,
-            "NEXTPNR ?= nextpnr-ecp5",
-            netlist,
-            f"implement: {name}.json\n\t$(NEXTPNR) {flags} --json {name}.json "
-            f"--lpf constraints/{name}.lpf --lpf-allow-unconstrained --out-of-context "
-            f"--write {name}_routed.json --timing-allow-fail",
-        ]
-    if device.family == "ice40":
-        return [
-            phony,
-            "NEXTPNR ?= nextpnr-ice40",
-            netlist,
-            f"implement: {name}.json\n\t$(NEXTPNR) {flags} --json {name}.json "
-            f"--pcf constraints/{name}.pcf --pcf-allow-unconstrained --asc {name}.asc "
-            "--timing-allow-fail",
-            f"{name}.bin: implement\n\ticepack {name}.asc {name}.bin",
-        ]
-    return [phony, "implement:\n\tvivado -mode batch -source vivado.tcl"]
+    name, phony = project.name, ".PHONY: implement"
+    kind = {"ecp5": "lpf", "ice40": "pcf"}.get(device.family)
+    if kind is None:
+        return [phony, "implement:\n\tvivado -mode batch -source vivado.tcl"]
+    on_ice = device.family == "ice40"
+    result = f"--asc {name}.asc" if on_ice else f"--out-of-context --write {name}_routed.json"
+    return [
+        phony,
+        f"NEXTPNR ?= nextpnr-{device.family}",
+        f"{name}.json: {' '.join(project.sources)} synth.ys\n\t$(YOSYS) -q synth.ys",
+        f"implement: {name}.json\n\t$(NEXTPNR) {' '.join(device.flags)} --json {name}.json "
+        f"--{kind} constraints/{name}.{kind} --{kind}-allow-unconstrained {result} "
+        "--timing-allow-fail",
+        *([f"{name}.bin: implement\n\ticepack {name}.asc {name}.bin"] if on_ice else []),
+    ]
 
 
 def _to_bitstream(project: Project, device: Device) -> list[str]:

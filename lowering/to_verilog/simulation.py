@@ -19,7 +19,7 @@ from ...ir.errors import BackendError
 from ...runtime.verilog import simulate
 from ..artifact import Artifact
 from ..engine import ArtifactEngine
-from .interface import Interface, Record, dequantized, frames_of, quantized
+from .interface import Interface, Record, dequantized
 from .testbench import vector_files
 
 _LONG = 200_000
@@ -43,13 +43,7 @@ def run_verilog(
     """
     data = json.loads(artifact.text("report.json"))
     interface = Interface.from_dict(data)
-    integers = [
-        frames_of(port, quantized(port, x))
-        for port, x in zip(interface.inputs, inputs, strict=True)
-    ]
-    beats = max((len(x) for x in integers), default=1)
-    integers = [np.broadcast_to(x, (beats, x.shape[1])) for x in integers]
-    words = interface.sent(integers)
+    words = interface.sent(interface.frames(inputs))
     results = _results(artifact, interface, words, simulator)
     outputs = interface.taken(results[1])
     return results[0], received(interface, outputs, data["left_out"])

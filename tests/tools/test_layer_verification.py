@@ -19,7 +19,7 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.ir.trits import unpack_trits
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from triton_dsl.lowering.to_verilog.target import VerilogOptions
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.layer_results import Difference, LayerResult
 from triton_dsl.tools.layer_verification import (

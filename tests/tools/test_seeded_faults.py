@@ -29,7 +29,8 @@ from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import bit_width
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_verilog.circuit.memories import MEMORY
-from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
+from triton_dsl.lowering.to_verilog.target import VerilogTarget
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.layer_results import LayerChecks, LayerResult
 from triton_dsl.tools.whole_circuit import check_whole

@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.targets import read_options
-from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
+from triton_dsl.lowering.to_verilog.target import VerilogTarget
 
 from .images import ImageProgram
 from .test_verilog_target import network, random_values

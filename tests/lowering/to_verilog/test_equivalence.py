@@ -14,7 +14,7 @@ from xdsl.dialects import comb, seq
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from triton_dsl.lowering.to_verilog.target import VerilogOptions
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.tools.layer_proofs import Time, is_pipeline, prove_layer
 
 from .test_verilog_target import network, random_values

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
-from triton_dsl.lowering.to_verilog.target import VerilogOptions
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.runtime.verilog import run_tool
 from triton_dsl.runtime.verilog_properties import Outcome, prove_assertions
 from triton_dsl.tools.layer_proofs import prove_layer

@@ -20,7 +20,9 @@ from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_verilog.interface import noted_interface
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits
 from triton_dsl.lowering.to_verilog.layers import Layers, cut_layers
-from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget, integer_stages
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
+from triton_dsl.lowering.to_verilog.stages import integer_stages
+from triton_dsl.lowering.to_verilog.target import VerilogTarget
 
 from .images import ImageProgram
 from .test_verilog_target import by_numpy, network, random_inputs, random_values

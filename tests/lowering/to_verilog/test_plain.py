@@ -17,8 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.to_verilog.interface import Interface
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.lowering.to_verilog.plain import PlainForm, check_plain, plain_form
-from triton_dsl.lowering.to_verilog.target import VerilogOptions, golden, random_inputs
+from triton_dsl.lowering.to_verilog.vectors import golden, random_inputs
 from triton_dsl.runtime.verilog import simulate
 
 from .images import ImageProgram

@@ -25,7 +25,8 @@ from triton_dsl.ir.errors import VerifyError
 from triton_dsl.lowering.to_verilog.circuit.memories import MEMORY
 from triton_dsl.lowering.to_verilog.circuit.structure import check_structure
 from triton_dsl.lowering.to_verilog.interface import noted_interface
-from triton_dsl.lowering.to_verilog.target import VerilogOptions, VerilogTarget
+from triton_dsl.lowering.to_verilog.options import VerilogOptions
+from triton_dsl.lowering.to_verilog.target import VerilogTarget
 
 from .designs import DESIGNS, hardware
 

@@ -41,7 +41,7 @@ def beats_of_words(network: Network, framing: Framing, layout: Layout) -> tuple[
     (words,) = add(turns_stage(add.name("words_in"), network.layouts[0]), 0)
     words, marks = add(fork_stage(add.name("words"), network.layouts[words], [[0], [1]]), words)
     # Buffers of a bit on both sides keep the queue of marks out of the ready of words.
-    (marks,) = add(fifo_stage(add.name("marks_in"), network.layouts[marks], 2), marks)
+    (marks,) = add(turns_stage(add.name("marks_in"), network.layouts[marks]), marks)
     (marks,) = add(last_stage(add.name("mark"), network.layouts[marks]), marks)
     marks = network.fifo(add.name("marks"), marks)
     (marks,) = add(fifo_stage(add.name("marks_out"), network.layouts[marks], 2), marks)

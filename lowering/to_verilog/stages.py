@@ -1,0 +1,132 @@
+"""The stages from a program to a circuit, as the options of the target `verilog` say.
+
+Not here: the files that are made of it (`target`).
+"""
+
+from __future__ import annotations
+
+from ...ir.errors import OptionError
+from ...passes.quantize_activations.integer_pipeline import integer_pipeline
+from ..stages import Stage
+from .options import VerilogOptions, board_of, device_of, is_reloadable, tool_for
+
+_TRAINS = (
+    "lower-network,inline-spike-layers,hoist-synapses,lower-recurrent,expose-trains{options},"
+    "fold-constants,canonicalize,cse,dce"
+)
+"""What makes spiking programs ones on steps of truth values; others stay as they are."""
+
+
+def integer_stages(options: VerilogOptions, *, build: bool = False) -> list[Stage]:
+    """The stages that make integers of a program and choose the forms of its products.
+
+    Args:
+        options: of the target.
+        build: whether a circuit that is made for the choice stays.
+
+    Raises:
+        OptionError: options contradict each other, or the device is not known.
+    """
+    folding = _folding(options, circuit_options(options), build=build)
+    return [*before_folding(options), *([Stage("folding", folding)] if folding else [])]
+
+
+def circuit_stage(options: VerilogOptions) -> Stage:
+    """The stage that makes a circuit of a program of integers, or of one of its layers."""
+    circuit = f"keep-function=true {circuit_options(options)}"
+    return Stage("hardware", f"convert-ternary-to-hw{{{circuit}}}")
+
+
+def circuit_options(options: VerilogOptions) -> str:
+    """Options of `convert-ternary-to-hw`, as text."""
+    bits = "" if options.input_bits is None else f" input-bits={options.input_bits}"
+    clock = "" if options.clock is None else f" clock={options.clock}"
+    device = device_of(options)
+    grade = "" if device is None else f" device={device.grade}"
+    width = options.stream_width or (32 if options.ip else None)
+    if board_of(options) is not None:
+        width = 8
+    word = "" if width is None else f" stream-width={width}"
+    search = f"cost={options.cost} time-budget={options.time_budget}"
+    if options.max_depth is not None:
+        search += f" max-depth={options.max_depth}"
+    tool = tool_for(options)
+    plain = " plain-sums=true" if tool not in ("vivado", "yosys") else ""
+    return f"pipeline={options.pipeline} {search}{bits}{clock}{grade}{word}{plain}"
+
+
+def before_folding(options: VerilogOptions) -> list[Stage]:
+    steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
+    stated = "" if options.inputs is None else f'{{inputs="{options.inputs}"}}'
+    quantized = _quantization(options)
+    return [
+        Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
+        *([Stage("quantize", quantized)] if quantized else []),
+        Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
+        Stage("thresholds", f"streamline{stated},canonicalize,cse,dce"),
+        Stage("trains", _TRAINS.format(options=steps)),
+        Stage("integers", "expose-integers"),
+    ]
+
+
+def _quantization(options: VerilogOptions) -> str | None:
+    """The passes that make a float network one of integers; `None` without samples.
+
+    Raises:
+        OptionError: options of the quantisation are given without samples.
+    """
+    values = {
+        "bits": options.bits, "weight-bits": options.weight_bits, "observer": options.observer,
+        "precision": options.precision,
+    }  # fmt: skip
+    names = [name for name, value in values.items() if value is not None]
+    if options.calibration is None:
+        if names:
+            raise OptionError(
+                f"target 'verilog': the option '{names[0]}' belongs to 'calibration', which makes "
+                "a float network one of integers: give calibration=FILE"
+            )
+        return None
+    return integer_pipeline(
+        options.calibration,
+        bits=options.bits or 8,
+        weights=options.weight_bits or 8,
+        observer=options.observer or "minmax",
+        precision=options.precision or "",
+    )
+
+
+def _folding(options: VerilogOptions, circuit: str, *, build: bool) -> str | None:
+    """The pass that chooses forms of layers of circuits made so; `None` where all stay unrolled.
+
+    Raises:
+        OptionError: options contradict each other, or say no goal.
+    """
+    goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
+    goal_values = {name: value for name, value in goals.items() if value is not None}
+    if options.fold == "none" and (goal_values or options.folding):
+        raise OptionError(f"fold=none is given together with {', '.join(goal_values) or 'folding'}")
+    if options.fold == "auto" and not goal_values:
+        raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
+    asked = goal_values or options.folding or is_reloadable(options)
+    return choice(options, circuit, build=build) if asked else None
+
+
+def choice(options: VerilogOptions, circuit: str | None = None, *, build: bool = False) -> str:
+    """The pass with what the options say; by formulas alone where no circuit is made for it."""
+    goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
+    numbers = {name: value for name, value in goals.items() if value is not None}
+    if options.clock is not None:
+        numbers["clock"] = options.clock
+    words = [f"{name}={value}" for name, value in numbers.items()]
+    if options.input_bits is not None:
+        words.append(f"input-bits={options.input_bits}")
+    if options.folding:
+        words.append(f'folding="{options.folding}"')
+    if is_reloadable(options):
+        words.append(f'reloadable="{options.reloadable}"')
+    if circuit is not None and numbers:
+        words.append(f'circuit="{circuit}"')
+        if build:
+            words.append("build=true")
+    return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
