@@ -222,6 +222,9 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
     import torch
 
     name = getattr(module, "main_input_name", "")
+    taken = inspect.signature(module.forward).parameters
+    if hasattr(config, "vision_config") and "pixel_values" in taken:  # texts beside images
+        name, config = "pixel_values", config.vision_config
     if name.startswith("pixel_values"):
         size = getattr(config, "image_size", 0) or (
             224 if hasattr(config, "backbone_config") else 32
@@ -229,14 +232,13 @@ def inputs_of(module: Any, config: Any) -> dict[str, Any]:
         pair = tuple(size) if isinstance(size, (list, tuple)) else (size, size)
         frames = [config.num_frames] if hasattr(config, "num_frames") else []
         image = torch.randn(2, *frames, getattr(config, "num_channels", 3), *pair)
-        taken = inspect.signature(module.forward).parameters
         ids = {"input_ids": torch.randint(5, 60, (2, 8))} if "input_ids" in taken else {}
         return {**ids, name: image}
     ids = torch.randint(5, 60, (2, 8))
     inputs = {"input_ids": ids}
     if getattr(config, "is_encoder_decoder", False):
         inputs["decoder_input_ids"] = ids
-        if "attention_mask" in inspect.signature(module.forward).parameters:
+        if "attention_mask" in taken:
             inputs["attention_mask"] = torch.ones_like(ids)  # some make it from values otherwise
     return inputs
 
