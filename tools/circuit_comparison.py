@@ -19,8 +19,9 @@ from .layer_results import Difference
 _SHOWN = 4096
 """Numbers of a vector that are told, at most."""
 
-_ICARUS_CYCLES = 30_000
-"""Simulations of more cycles go to Verilator where it is installed: it is slow to begin."""
+_ICARUS_CYCLES, _ICARUS_BITS = 30_000, 2_000_000
+"""Simulations of more cycles, or of more bits that go in and come out, go to Verilator where it is
+installed: it is slow to begin."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def compared(
         interface,
         interface.sent(inputs),
         interface.given(expected),
-        simulator or _quickest(len(inputs[0]) * interface.interval),
+        simulator or _quickest(len(inputs[0]), interface),
     )
     complaint = run.complaints[0] if run.complaints else None
     if len(run.words) < wanted:
@@ -81,9 +82,12 @@ def compared(
     return Compared(run.engine, outputs, difference, complaint)
 
 
-def _quickest(cycles: int) -> str | None:
-    """The simulator for so many cycles; `None` for the usual one."""
-    return "verilator" if cycles > _ICARUS_CYCLES and which("verilator") else None
+def _quickest(frames: int, interface: Interface) -> str | None:
+    """The simulator for so many frames; `None` for the usual one."""
+    width, result = interface.input_width, interface.output_width
+    bits = frames * (interface.words_in * width + interface.words_out * result)
+    is_long = frames * interface.interval > _ICARUS_CYCLES or bits > _ICARUS_BITS
+    return "verilator" if is_long and which("verilator") else None
 
 
 def _difference(
