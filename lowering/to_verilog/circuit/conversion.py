@@ -26,7 +26,6 @@ from .stages.building import Bounds, Building, BuildOptions
 from .stages.partition import Partition, has_trains
 from .stages.parts import Part
 from .stages.products import WindowOp
-from .stages.splitting import split_convolutions
 from .stream import frame_stream_module, stream_module, word_stream_module
 
 _PIECE = 32
@@ -88,7 +87,6 @@ class Conversion:
     def convert(self) -> list[Operation]:
         """The modules: those of the stages, the network, the streams around it."""
         function, word = self.function, self.options.word
-        split_convolutions(function)
         _erase_unused(function)
         if word or _has_frames(function):
             check_frames(function)

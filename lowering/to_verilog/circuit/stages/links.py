@@ -104,7 +104,7 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
         comment = "FIFO of one beat"
         return body.stage(name, comment, (layout, layout), handshake, [count])
-    comment = f"FIFO of {depth} beats"
+    comment = "buffer of 2 beats" if depth == 2 else f"FIFO of {depth} beats"
     if depth == 2 or depth * bits <= FEW_BITS:
         count = LayerCount(name, comment, mux_bits=-(-depth // 2) * bits)
         handshake = _buffers(body, -(-depth // 2))

@@ -24,6 +24,9 @@ def split_convolutions(function: func.FuncOp) -> None:
 
 def _split(op: ternary.ConvOp | tensor.ConvOp) -> None:
     kind = tensor.ConvOp if isinstance(op, tensor.ConvOp) else ternary.ConvOp
+    bias = None if op.bias is None else literal_value(op.bias)
+    if op.bias is not None and bias is None:
+        return
     product = kind(
         op.input,
         op.weight,
@@ -33,10 +36,7 @@ def _split(op: ternary.ConvOp | tensor.ConvOp) -> None:
         groups=op.groups.value.data,
     )
     ops: list[InferredOp] = [product]
-    if op.bias is not None:
-        bias = literal_value(op.bias)
-        if bias is None:
-            return
+    if op.bias is not None and bias is not None:
         shape = (-1, *[1] * (tensor_type(product.result).get_num_dims() - 2))
         constant = dense_constant(bias.reshape(shape), tensor_type(op.bias).element_type)
         insert_before(op, constant)
@@ -44,6 +44,7 @@ def _split(op: ternary.ConvOp | tensor.ConvOp) -> None:
     if isinstance(op, ternary.ConvOp):
         ops += fused_steps(ops[-1].results[0], op, axis=1)
     if len(ops) == 1:
+        product.erase()  # or it would still be a user of the image
         note_weight(op, op)
         return
     for each in ops:
