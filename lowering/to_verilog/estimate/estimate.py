@@ -189,7 +189,8 @@ class _Count:
         for node, cut in self.cover.tables.items():
             if node in self.netlist.second:
                 continue
-            self.counts[groups[node]]["luts"] += self.family.tables[len(cut) - 1]
+            # A site of a row that is the same whatever comes in is a table too.
+            self.counts[groups[node]]["luts"] += self.family.tables[max(len(cut), 1) - 1]
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.
             inverted = literal & 1
