@@ -79,10 +79,10 @@ module {name}_tb;
           end
           earlier = cycle;
         end
-        $fdisplay(results, "%h", m_axis_tdata);
+        $fdisplay(results, "{digits}", {result});
         if (m_axis_tdata !== expected[received]) begin
           errors = errors + 1;
-          $display("beat %0d: got %h, expected %h", received, m_axis_tdata, expected[received]);
+          $display("beat %0d: got {digits}, expected {digits}", received, {result}, {wanted});
         end
         if (m_axis_tlast !== ({received_last})) begin
           errors = errors + 1;
@@ -113,6 +113,9 @@ endmodule
 _NO_LOAD = """,
     .load_data({}'d0), .load_valid(1'b0), .load_restart(1'b0), .load_ready(), .load_part()"""
 
+_SHOWN = 8192
+"""Bits that Verilator shows of one argument."""
+
 _STEADY = 4
 """So many frames without waiting, and those within the latency, show the interval."""
 
@@ -128,8 +131,14 @@ def testbench(interface: Interface, frames: int) -> str:
     late = max(1, interface.latency // interface.interval) if interface.staged else 1
     shown = max(1, free - late)
     keep = _keep_texts(interface.framing_out)
+    results, wanted = (
+        _parts(signal, interface.output_width) for signal in ("m_axis_tdata", "expected[received]")
+    )
     return TEMPLATE.format(
         **keep,
+        digits="%h" * len(results),
+        result=", ".join(results),
+        wanted=", ".join(wanted),
         load_ports=_NO_LOAD.format(interface.loads) if interface.loads else "",
         name=interface.name,
         frames=frames,
@@ -166,6 +175,14 @@ def _keep_texts(framing: Framing | None) -> dict[str, str]:
         end
 """,
     }
+
+
+def _parts(signal: str, width: int) -> list[str]:
+    """A signal in parts that are shown one after the other, the highest bits first."""
+    if width <= _SHOWN:
+        return [signal]
+    starts = reversed(range(0, width, _SHOWN))
+    return [f"{signal}[{min(start + _SHOWN, width) - 1}:{start}]" for start in starts]
 
 
 def memory(words: Sequence[int], bits: int) -> str:

@@ -260,6 +260,24 @@ def test_verilator_simulates_frames(require_tool: RequireTool, program: Program)
     assert np.array_equal(actual, run_module(module, [x])[0])
 
 
+@pytest.mark.parametrize("simulator", ["iverilog", "verilator"])
+def test_beats_wider_than_verilator_shows(
+    require_tool: RequireTool, program: Program, simulator: str
+) -> None:
+    require_tool(simulator, f"apt-get install {simulator}")
+    module = program(
+        """func.func @forward(%x: tensor<?x1300xi8>) -> tensor<?x1300xi8> {
+  %y = tensor.relu %x : (tensor<?x1300xi8>) -> tensor<?x1300xi8>
+  func.return %y : tensor<?x1300xi8>
+}""",
+        {},
+    )
+    x = np.random.default_rng(3).integers(-128, 128, (3, 1300)).astype(np.int8)
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    _, (actual,) = run_verilog(artifact, [x], simulator)
+    assert np.array_equal(actual, np.maximum(x, 0))
+
+
 def test_what_does_not_fit_frames_is_refused(program: Program) -> None:
     text = """func.func @forward(%x: tensor<2x1x3x3xi8>) -> tensor<2x1x2x2xi8> {
   %y = tensor.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 1, 1>,
