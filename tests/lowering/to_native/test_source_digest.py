@@ -45,6 +45,16 @@ def test_sources_that_change_while_code_of_them_runs_are_nobody_elses(
     assert len({source_digest.__wrapped__("a.py") for _ in range(3)}) == 1
 
 
+def test_files_of_another_clock_are_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.py").write_text("one")
+    monkeypatch.setattr(module, "_ROOT", tmp_path)
+    monkeypatch.setattr(module, "_STARTED", -1.0)
+    monkeypatch.setattr(module.time, "time", lambda: 0.0)
+    assert len({source_digest.__wrapped__("a.py") for _ in range(3)}) == 1
+
+
 def test_it_is_sha256_of_names_and_content() -> None:
     name = "runtime/native/processor.py"
     digest = hashlib.sha256(name.encode() + b"\0" + (ROOT / name).read_bytes() + b"\0").digest()
