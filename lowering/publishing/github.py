@@ -14,9 +14,10 @@ from ...ir.errors import BackendError, IntegrityError, OptionError
 from ...ir.extras import needed
 from ...ir.seal import check_file
 from ...ir.store import file_sha256
-from .sending import persistently, token_of, without
+from .sending import Service
 
 _API = "https://api.github.com"
+_GITHUB = Service("GitHub", "GITHUB_TOKEN")
 _CHUNK = 1 << 20
 _REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _TAG = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*")
@@ -62,7 +63,7 @@ def publish_to_github(
         raise OptionError(f"expected owner/name and a tag, got '{repo}' and '{tag}'")
     check_file(path)
     digest = f"sha256:{file_sha256(path)}"
-    secret = token_of(token, "GITHUB_TOKEN", "GitHub")
+    secret = _GITHUB.token(token)
     headers = {
         "Authorization": f"Bearer {secret}",
         "Accept": "application/vnd.github+json",
@@ -70,22 +71,16 @@ def publish_to_github(
     }
     made = {"tag_name": tag, "name": release_name or tag, "body": description}
     base = os.environ.get("GITHUB_API_URL", _API).rstrip("/")
-    try:
+
+    def publish() -> str:
         with httpx.Client(headers=headers, timeout=60.0) as client:
-            github = _GitHub(client, f"{base}/repos/{repo}")
-            return persistently(
-                lambda: github.publish(path, digest, made, replace),
-                lambda error: isinstance(error, httpx.TransportError | httpx.HTTPStatusError),
-                attempts,
-            )
-    except OptionError:
-        raise
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError) as error:
-        raise BackendError(f"GitHub and '{repo}': {without(secret, error)}") from None
+            return _Repository(client, f"{base}/repos/{repo}").publish(path, digest, made, replace)
+
+    return _GITHUB.asked(publish, repo, secret, attempts)
 
 
 @dataclass(frozen=True)
-class _GitHub:
+class _Repository:
     """The releases of one repository: a client of httpx with the token, and its address."""
 
     client: Any
@@ -134,14 +129,9 @@ class _GitHub:
     def _ask(self, method: str, address: str, *, missing_ok: bool = False, **more: Any) -> Any:
         response = self.client.request(method, address, **more)
         status = response.status_code
-        if status in (401, 403):
-            raise BackendError(
-                f"GitHub refuses the token (status {status}); see GITHUB_TOKEN, and what it may do"
-            )
         if status == 404 and missing_ok:
             return None
-        if status >= 500 or status == 429:
-            response.raise_for_status()  # trouble of the server's own, which may pass
-        if status >= 300:
+        if status not in (401, 403, 404, 429) and 300 <= status < 500:
             raise BackendError(f"{method} {address}: status {status}: {response.text[:300]}")
+        response.raise_for_status()
         return response.json() if response.content else None

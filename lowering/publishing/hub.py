@@ -7,12 +7,11 @@ again; what is loaded was checked and is compiled here. No pickle, no code of th
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import BackendError
 from ...ir.extras import needed
 from ..artifact import manifest_bytes
 from ..models import Model
@@ -20,10 +19,12 @@ from ..packages.archive import SUFFIX
 from ..packages.building import build_package
 from ..packages.package import Package, load_package
 from .card import model_card
-from .sending import persistently, token_of, without
+from .sending import Service
 
 if TYPE_CHECKING:
     from torch import nn
+
+_HUB = Service("the Hub", "HF_TOKEN")
 
 
 def push_to_hub(
@@ -57,7 +58,7 @@ def push_to_hub(
         TritonError: the model cannot be packaged.
     """
     library = needed("huggingface_hub", "huggingface_hub", "hub")
-    secret = token_of(token, "HF_TOKEN", "the Hugging Face Hub")
+    secret = _HUB.token(token)
     if isinstance(model, str | Path) and Path(model).suffix == ".tpk":
         model = load_package(model)
     if not isinstance(model, Package):
@@ -79,7 +80,7 @@ def push_to_hub(
         done = api.create_commit(repo_id, [*added, *removed], commit_message=commit_message)
         return str(done.commit_url)
 
-    return _asked(push, repo_id, secret, attempts)
+    return _HUB.asked(push, repo_id, secret, attempts)
 
 
 def load_from_hub(
@@ -99,41 +100,7 @@ def load_from_hub(
     """
     library = needed("huggingface_hub", "huggingface_hub", "hub")
     given = token or os.environ.get("HF_TOKEN")
-    secret = token_of(given, "HF_TOKEN", "the Hugging Face Hub") if given else ""
+    secret = _HUB.token(given) if given else ""
     api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
     download = partial(api.snapshot_download, repo_id, revision=revision)
-    return load_package(_asked(download, repo_id, secret, attempts)).torch_module()
-
-
-def _asked(action: Callable[[], str], repo_id: str, secret: str, attempts: int) -> str:
-    """What an action gives that asks the Hub; where it fails, why, without the token."""
-    try:
-        return persistently(action, _passes, attempts)
-    except Exception as error:  # of the library and of those below it
-        said = f"the Hub and '{repo_id}': {without(secret, _causes(error)[-1])}"
-        status = _status(error)
-        if status in (401, 403):
-            said = f"the Hub refuses the token for '{repo_id}' (status {status}); see HF_TOKEN"
-        elif status == 404:
-            said = f"the Hub has no '{repo_id}', or not for this token"
-        raise BackendError(said) from None
-
-
-def _causes(error: BaseException | None) -> list[BaseException]:
-    """An error and what led to it: the library tells of failed uploads by errors of its own."""
-    return [] if error is None else [error, *_causes(error.__cause__)]
-
-
-def _status(error: BaseException) -> int | None:
-    """The status that an answer had."""
-    responses: list[Any] = [getattr(cause, "response", None) for cause in _causes(error)]
-    return next((each.status_code for each in responses if each is not None), None)
-
-
-def _passes(error: Exception) -> bool:
-    """Whether a connection broke, or the server has trouble of its own."""
-    status = _status(error)
-    if status is not None:
-        return status >= 500 or status == 429
-    kinds = (kind for cause in _causes(error) for kind in type(cause).__mro__)
-    return any(kind is OSError or "httpx" in kind.__module__ for kind in kinds)
+    return load_package(_HUB.asked(download, repo_id, secret, attempts)).torch_module()
