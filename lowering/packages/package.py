@@ -7,10 +7,8 @@ the clear. Not here: making one (`building`).
 from __future__ import annotations
 
 import hashlib
-import io
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -35,21 +33,8 @@ KEY_FILE, PASSPHRASE = "TRITON_KEY_FILE", "TRITON_PASSPHRASE"
 """Variables of the environment that the key of an encrypted package is taken from."""
 
 
-@dataclass(frozen=True)
-class Package:
-    """A package that was checked: its files and its manifest."""
-
-    artifact: Artifact
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self.artifact.name
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What it says of itself."""
-        return self.artifact.manifest
+class Package(Artifact):
+    """A package that was checked, under the name of its model."""
 
     @property
     def targets(self) -> dict[str, Any]:
@@ -58,7 +43,8 @@ class Package:
 
     def table(self, part: str) -> dict[str, Any]:
         """A part of the manifest that says things by name: `source`, `versions`, `accuracy`, …"""
-        return self.manifest.get(part) or {}
+        said: Any = self.manifest.get(part)
+        return said or {}
 
     def target(self, folder: str) -> Artifact:
         """The artefact of a target.
@@ -71,7 +57,7 @@ class Package:
             raise OptionError(f"package '{self.name}' has no target '{folder}'; it has {there}")
         facts = dict(self.targets[folder])
         primary = facts.pop("primary", None)
-        parted = ((path.partition("/"), data) for path, data in self.artifact.files.items())
+        parted = ((path.partition("/"), data) for path, data in self.files.items())
         files = {name: data for (first, _, name), data in parted if name and first == folder}
         return Artifact(str(facts["name"]), files, facts, primary)
 
@@ -92,14 +78,14 @@ class Package:
             IntegrityError: the weights are not those that the program names.
         """
         file = f"{PROGRAM}.mlir"
-        if file not in self.artifact.files:
+        if file not in self.files:
             raise IntegrityError(f"package '{self.name}' holds no program")
-        text = self.artifact.files[file].decode("utf-8", "replace")
+        text = self.files[file].decode("utf-8", "replace")
         module = parse_module(text, f"{self.name}/{file}")
         attribute = module.attributes.get(STORE_ATTRIBUTE)
         reference = attribute.data.reference if isinstance(attribute, StoreAttr) else None
         if reference is not None:
-            data = self.artifact.files.get(reference.path, b"")
+            data = self.files.get(reference.path, b"")
             if hashlib.sha256(data).hexdigest() != reference.sha256:
                 raise IntegrityError(f"package '{self.name}': '{reference.path}' is another's")
             module.attributes[STORE_ATTRIBUTE] = StoreAttr(ParameterStore.of(parse_arrays(data)))
@@ -133,13 +119,12 @@ def load_package(path: str | Path, key: Key | None = None) -> Package:
         return read_package(file, what, key)
 
 
-def read_package(package: bytes | BinaryIO, what: str, key: Key | None = None) -> Package:
-    """Open a package in a file or in memory, named `what` in messages; see `load_package`."""
-    file = io.BytesIO(package) if isinstance(package, bytes) else package
+def read_package(file: BinaryIO, what: str, key: Key | None = None) -> Package:
+    """Open a package in an open file, named `what` in messages; see `load_package`."""
     is_secret = file.read(len(MAGIC)) == MAGIC
     file.seek(0)
-    content = decrypt(file, key or _environment_key(what), what) if is_secret else file.read()
-    return _package(from_archive(content, what), what)
+    parts = decrypt(file, key or _environment_key(what), what) if is_secret else [file.read()]
+    return _package(from_archive(b"".join(parts), what), what)
 
 
 def _package(artifact: Artifact, what: str) -> Package:
@@ -159,7 +144,7 @@ def _package(artifact: Artifact, what: str) -> Package:
         is_known = False
     if not is_known:
         raise IntegrityError(f"{what} is no package of a model, or one of a later form")
-    return Package(artifact)
+    return Package(**vars(artifact))
 
 
 def _environment_key(what: str) -> Key:

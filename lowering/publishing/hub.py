@@ -63,9 +63,9 @@ def push_to_hub(
         model = load_package(model)
     if not isinstance(model, Package):
         targets = packaging.pop("targets", ("pytorch", "onnx"))
-        model = Package(build_package(model, targets, **packaging))
+        model = Package(**vars(build_package(model, targets, **packaging)))
     contents = {
-        **model.artifact.files,
+        **model.files,
         f"{model.name}{SUFFIX}": manifest_bytes(model.manifest),
         "README.md": model_card(model, repo_id, tags).encode(),
     }

@@ -8,7 +8,6 @@ before: blocks can be neither changed nor exchanged, left out, nor taken from an
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import stat
@@ -88,19 +87,13 @@ def encrypt(content: bytes, key: Key) -> bytes:
     return b"".join(parts)
 
 
-def decrypt(content: bytes | BinaryIO, key: Key, what: str) -> bytes:
-    """What an encrypted file, named `what` in messages, holds: read block by block, in memory.
+def decrypt(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
+    """The blocks of an encrypted file, named `what` in messages, each when it is asked for.
 
     Raises:
         IntegrityError: another key, or a file that was changed.
         BackendError: the package `cryptography` is missing.
     """
-    file = io.BytesIO(content) if isinstance(content, bytes) else content
-    return b"".join(blocks(file, key, what))
-
-
-def blocks(file: BinaryIO, key: Key, what: str) -> Generator[bytes]:
-    """The blocks of an encrypted file, each when it is asked for; see `decrypt`."""
     keywrap, aead = _library()
     lines = file.readline(len(MAGIC)) + file.readline(4096)
     how, size = _header(lines, what)

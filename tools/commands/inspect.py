@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ...lowering.artifact import write_artifact
 from ...lowering.packages.package import load_package
 from ...runtime.security.encryption import key_from
@@ -20,7 +18,7 @@ def inspect(options: Inspect) -> None:
     key = None if options.key is None else key_from(options.key)
     package = load_package(options.file, key)
     if options.extract is not None:
-        write_artifact(package.artifact, Path(options.extract), manifest=True)
+        write_artifact(package, options.extract, manifest=True)
     if options.json:
         print_json(package.manifest)
         return

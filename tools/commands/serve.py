@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any, cast
 
@@ -195,7 +196,7 @@ def _name(file: Path) -> str:
 def deployer(options: Serve) -> Deploy:
     """What makes a model of the bytes of a package, for the targets of a command line."""
     return lambda name, content: _served(
-        name, read_package(content, f"model '{name}'").module(), options
+        name, read_package(BytesIO(content), f"model '{name}'").module(), options
     )
 
 

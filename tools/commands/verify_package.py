@@ -44,8 +44,8 @@ def verify_package(options: VerifyPackage) -> None:
 
 def _verified(file: Path, key: Key | None) -> str:
     if file.is_dir() or file.suffix == ".tpk":
-        artifact = from_folder(file) if file.is_dir() else load_package(file, key).artifact
-        return f"{len(artifact.files)} files are as its manifest says"
+        made = from_folder(file) if file.is_dir() else load_package(file, key)
+        return f"{len(made.files)} files are as its manifest says"
     if not file.is_file():
         raise IntegrityError(f"'{file}': no such file")
     if not check_file(file):

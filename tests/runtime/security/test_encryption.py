@@ -21,7 +21,7 @@ from triton_dsl import build_package, load_package
 from triton_dsl.ir.errors import BackendError, IntegrityError, OptionError
 from triton_dsl.lowering.packages.archive import to_archive
 from triton_dsl.runtime.security import encryption
-from triton_dsl.runtime.security.encryption import Key, blocks, decrypt, encrypt, key_from
+from triton_dsl.runtime.security.encryption import Key, decrypt, encrypt, key_from
 from triton_dsl.tools import cli
 
 MAGIC = b"triton-dsl encrypted 1\n"
@@ -91,6 +91,10 @@ def test_gcm_of_the_test_is_that_of_the_standard() -> None:
     assert sealed[-16:].hex() == "76fc6ece0f4e1768cddf8853bb2d551b"
 
 
+def opened(file: bytes, key: Key) -> bytes:
+    return b"".join(decrypt(io.BytesIO(file), key, "it"))
+
+
 @pytest.mark.parametrize("kind", ["key", "passphrase"])
 def test_openssl_reads_what_is_encrypted_here(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encryption, "BLOCK", 1000)
@@ -127,7 +131,7 @@ def test_what_openssl_encrypted_is_read_here(kind: str) -> None:
         bound = index.to_bytes(8, "big") + bytes([index == 2]) + lines
         file += gcm(data_key, index.to_bytes(12, "big"), part, bound, opened=False)
     key = Key(secret) if kind == "key" else Key(PASSPHRASE.encode(), is_passphrase=True)
-    assert decrypt(file, key, "it") == content
+    assert opened(file, key) == content
 
 
 def test_every_flipped_bit_and_every_moved_block_is_noticed(
@@ -141,7 +145,7 @@ def test_every_flipped_bit_and_every_moved_block_is_noticed(
         changed = bytearray(file)
         changed[bit // 8] ^= 1 << bit % 8
         try:
-            decrypt(bytes(changed), key, "it")
+            opened(bytes(changed), key)
         except IntegrityError:
             continue
         missed.append(bit)
@@ -158,24 +162,24 @@ def test_every_flipped_bit_and_every_moved_block_is_noticed(
         [],
     ):
         with pytest.raises(IntegrityError):
-            decrypt(lines + b"".join(wrong), key, "it")
+            opened(lines + b"".join(wrong), key)
     for size in (0, 5, 30, start - 1, start, len(file) - 1):
         with pytest.raises(IntegrityError):
-            decrypt(file[:size], key, "it")
+            opened(file[:size], key)
 
 
 @pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001, 2000])
 def test_any_length_comes_back(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encryption, "BLOCK", 1000)
     key, content = Key(os.urandom(32)), os.urandom(size)
-    assert decrypt(encrypt(content, key), key, "it") == content
+    assert opened(encrypt(content, key), key) == content
 
 
 def test_blocks_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encryption, "BLOCK", 1000)
     key = Key(os.urandom(32))
     file = io.BytesIO(encrypt(bytes(100_000), key))
-    first = next(blocks(file, key, "it"))
+    first = next(decrypt(file, key, "it"))
     assert len(first) == 1000 and file.tell() < 4000
 
 
@@ -184,11 +188,11 @@ def test_wrong_and_costly_keys_are_refused() -> None:
     file = encrypt(b"x", key)
     for other in (Key(os.urandom(32)), Key(b"pass", is_passphrase=True)):
         with pytest.raises(IntegrityError, match="another key"):
-            decrypt(file, other, "it")
+            opened(file, other)
     phrase = Key(b"pass", is_passphrase=True)
     costly = encrypt(b"x", phrase).replace(b'"n": 32768', b'"n": 1073741824')
     with pytest.raises(IntegrityError):
-        decrypt(costly, phrase, "it")
+        opened(costly, phrase)
     assert "pass" not in repr(phrase)
 
 
@@ -206,7 +210,7 @@ def test_heads_from_whoever_are_refused(old: str, new: str) -> None:
     file = encrypt(b"x", phrase)
     assert old.encode() in file
     with pytest.raises(IntegrityError):
-        decrypt(file.replace(old.encode(), new.encode(), 1), phrase, "it")
+        opened(file.replace(old.encode(), new.encode(), 1), phrase)
 
 
 def test_key_files(tmp_path: Path) -> None:

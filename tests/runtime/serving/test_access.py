@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import socket
@@ -321,7 +322,7 @@ def test_requests_are_for_what_their_address_says(
 
 def with_program(package: bytes, program: bytes) -> bytes:
     """A package whose program is other bytes, all hashes computed anew."""
-    artifact = read_package(package, "it").artifact
+    artifact = read_package(io.BytesIO(package), "it")
     facts = {name: value for name, value in artifact.manifest.items() if name != "files"}
     files = {**artifact.files, "program.mlir": program}
     return to_archive(Artifact(artifact.name, files).with_manifest(**facts))
