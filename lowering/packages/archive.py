@@ -7,12 +7,12 @@ bytes that writing gives, so that every flipped bit is noticed. Not here: what a
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import zipfile
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -71,8 +71,8 @@ def from_archive(content: bytes, what: str) -> Artifact:
     names = [name for name in files if name.endswith(SUFFIX) and "/" not in name]
     if len(names) != 1:
         raise IntegrityError(f"{what} is no package: it has no manifest, or several")
-    manifest = _manifest(names[0], files.pop(names[0]), f"the manifest of {what}")
-    artifact = _checked(manifest, files, what)
+    said = _said(names[0], files.pop(names[0]), f"the manifest of {what}")
+    artifact = _checked(said, files, what)
     if to_archive(artifact) != content:
         raise IntegrityError(f"{what} is not what was written: it has bytes that no package has")
     return artifact
@@ -88,13 +88,12 @@ def from_folder(folder: Path) -> Artifact:
     if len(manifests) != 1:
         raise IntegrityError(f"'{folder}' has {len(manifests)} files *{SUFFIX}, and needs one")
     with opened(manifests[0], _MOST_MANIFEST) as file:
-        manifest = _manifest(manifests[0].name, file.read(), f"'{manifests[0]}'")
-    files = dict.fromkeys(manifest["files"], b"")
-    _artifact(manifest, files, f"'{folder}'")  # checks the paths
+        said = _said(manifests[0].name, file.read(), f"'{manifests[0]}'")
+    files = dict(said.files)
     for name in files:
         with opened(folder / name) as file:
             files[name] = file.read()
-    return _checked(manifest, files, f"'{folder}'")
+    return _checked(said, files, f"'{folder}'")
 
 
 def opened(path: Path, most: int = MOST_BYTES) -> io.BufferedReader:
@@ -113,8 +112,8 @@ def opened(path: Path, most: int = MOST_BYTES) -> io.BufferedReader:
         raise IntegrityError(f"'{path}': {error.strerror}") from None
 
 
-def _manifest(name: str, content: bytes, what: str) -> dict[str, Any]:
-    """A manifest that has its name, its seal and the one form of it."""
+def _said(name: str, content: bytes, what: str) -> Artifact:
+    """The artefact of a manifest that has its name, its seal and its one form; files are empty."""
     if len(content) > _MOST_MANIFEST or not is_whole("manifest", content, what):
         raise IntegrityError(f"{what} is no manifest, or one without its SHA-256")
     try:
@@ -126,27 +125,23 @@ def _manifest(name: str, content: bytes, what: str) -> dict[str, Any]:
         raise IntegrityError(f"{what} names no files")
     if manifest_bytes(data) != content or name != f"{data.get('name')}{SUFFIX}":
         raise IntegrityError(f"{what} is not what was written")
-    return data
-
-
-def _artifact(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
+    files = dict.fromkeys(data["files"], b"")
     places = [str(place) for name in files for place in PurePosixPath(name).parents]
     taken = Counter(name.casefold() for name in (*files, *set(places)))
     if twice := [name for name, count in taken.items() if count > 1]:
         raise IntegrityError(f"{what} has files that are one on some disks: {sorted(twice)[:3]}")
     try:
-        return Artifact(str(manifest.get("name")), files, manifest)
+        return Artifact(str(data["name"]), files, data)
     except LoweringError as error:
         raise IntegrityError(f"{what}: {error}") from None
 
 
-def _checked(manifest: Mapping[str, Any], files: Mapping[str, bytes], what: str) -> Artifact:
+def _checked(said: Artifact, files: Mapping[str, bytes], what: str) -> Artifact:
     """The artefact of files that are those of a manifest."""
-    stated: dict[str, Any] = manifest["files"]
-    if strange := sorted(files.keys() ^ stated.keys()):
-        raise IntegrityError(f"{what}: its files are not those of its manifest: {strange}")
-    for name, content in files.items():
-        facts = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        if stated[name] != facts:
-            raise IntegrityError(f"{what}: '{name}' is not what the manifest says: {facts}")
-    return _artifact(manifest, files, what)
+    artifact = replace(said, files=files)
+    stated: Any = said.manifest["files"]
+    found: Any = artifact.with_manifest().manifest["files"]
+    wrong = [name for name in stated.keys() | found.keys() if stated.get(name) != found.get(name)]
+    if wrong:
+        raise IntegrityError(f"{what}: files are not those of its manifest: {sorted(wrong)[:3]}")
+    return artifact
