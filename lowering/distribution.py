@@ -57,9 +57,8 @@ def sweep(
     Raises:
         BackendError: Dask is missing, or its scheduler does not answer.
     """
-    return _spread(
-        partial(_tried, function), [(dict(each),) for each in settings], scheduler, retries
-    )
+    calls = [(function, dict(each)) for each in settings]
+    return _spread(_tried, calls, scheduler, retries)
 
 
 def count_right(

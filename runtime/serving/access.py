@@ -86,7 +86,7 @@ class Guard:
             return
         action, model = asked(scope["method"], scope["path"])
         client = str((scope.get("client") or ("",))[0])
-        user, status, text, wait = self._decide(scope, client, action, model)
+        user, answer = self._decide(scope, client, action, model)
         state = scope.setdefault("state", {})
         state[MAY] = partial(self._policy.may, user)
 
@@ -97,43 +97,39 @@ class Guard:
                 self._audit.add(**facts, model=named, status=message["status"])
             await send(message)
 
-        async def refuse(send: Send, status: int, text: str) -> None:
-            # What of the request's body was not read is not to be taken for the next request.
-            headers = {"connection": "close"}
-            if status == 401:
-                headers["www-authenticate"] = "Bearer"
-            if wait:
-                headers["retry-after"] = str(math.ceil(wait))
-            response = self._responses.JSONResponse({"error": text}, status, headers)
-            await response(scope, receive, send)
-
         try:
-            if status:
-                await refuse(noted, status, text)
-            else:
-                await self._app(scope, receive, noted)
+            await answer(scope, receive, noted)
         except OSError as error:  # of the log
-            await refuse(send, 503, f"the audit log cannot be written: {error.strerror or error}")
+            text = f"the audit log cannot be written: {error.strerror or error}"
+            await self._refusal(503, text)(scope, receive, send)
 
     def _decide(
         self, scope: Scope, client: str, action: str, model: str
-    ) -> tuple[str | None, int, str, float]:
-        """Who asks, and if they may not, the status, the reason, and seconds to wait."""
+    ) -> tuple[str | None, ASGIApp]:
+        """Who asks, and what answers."""
         if action == "health":
-            return None, 0, "", 0.0
-        peer = scope.get("state", {}).get(PEER)
-        token, is_token = _token(scope)
-        user = self._policy.user(peer, token) if is_token else None
+            return None, self._app
+        shown = _token(scope)
+        user = None if shown == "" else self._policy.user(scope.get("state", {}).get(PEER), shown)
         if user is None:
             if wait := self._strangers.wait(client, *_STRANGERS):
-                return None, 429, "too many requests that show nothing valid", wait
-            return None, 401, "a valid token or certificate is needed", 0.0
+                return None, self._refusal(429, "too many requests that show nothing valid", wait)
+            return None, self._refusal(401, "a valid token or certificate is needed")
         if wait := self._users.wait(user, *self._policy.rate(user)):
-            return user, 429, f"'{user}' asks too often", wait
+            return user, self._refusal(429, f"'{user}' asks too often", wait)
         if action not in ("server", "write") and not self._policy.may(user, action, model):
             what = f"{action} '{model}'" if model else action
-            return user, 403, f"'{user}' may not {what}", 0.0
-        return user, 0, "", 0.0
+            return user, self._refusal(403, f"'{user}' may not {what}")
+        return user, self._app
+
+    def _refusal(self, status: int, text: str, wait: float = 0.0) -> ASGIApp:
+        # What of the request's body was not read is not to be taken for the next request.
+        headers = {"connection": "close"}
+        if status == 401:
+            headers["www-authenticate"] = "Bearer"
+        if wait:
+            headers["retry-after"] = str(math.ceil(wait))
+        return self._responses.JSONResponse({"error": text}, status, headers)
 
 
 def asked(method: str, path: str) -> tuple[str, str]:
@@ -155,10 +151,10 @@ def allowed(scope: Scope, action: str, model: str) -> bool:
     return MAY not in state or state[MAY](action, model)
 
 
-def _token(scope: Scope) -> tuple[str | None, bool]:
-    """The token that a request shows, and whether what it shows is one, or nothing."""
+def _token(scope: Scope) -> str | None:
+    """The token that a request shows; an empty one where what it shows is none."""
     shown = [value for name, value in scope["headers"] if name == b"authorization"]
     if not shown:
-        return None, True
+        return None
     kind, _, token = shown[0].decode("latin-1").partition(" ")
-    return token.strip(), len(shown) == 1 and kind.lower() == "bearer" and bool(token.strip())
+    return token.strip() if len(shown) == 1 and kind.lower() == "bearer" else ""
