@@ -79,20 +79,22 @@ def build_package(
             files[f"source/{file.name}"] = file.read_bytes()
     if isinstance(weights, str | Path):
         source["weights_sha256"] = file_sha256(Path(weights))
-    made, accuracy = dict[str, Artifact](), dict[str, float]()
+    stated, accuracy = dict[str, dict[str, object]](), dict[str, float]()
     for target in targets:
         artifact = compile_to_target(module, target)
-        folder = _folder(parse_target_spec(target).name, made)
-        made[folder] = artifact
+        kind = folder = parse_target_spec(target).name
+        if before := sum(other.split("-")[0] == kind for other in stated):
+            folder = f"{kind}-{before + 1}"
+        # The package's own manifest lists the files.
+        facts = {key: value for key, value in artifact.manifest.items() if key != "files"}
+        stated[folder] = {**facts, "primary": artifact.primary}
         files.update({f"{folder}/{path}": data for path, data in artifact.files.items()})
         if samples is not None:
             accuracy[folder] = _accuracy(target, artifact, *samples)
-    stated = {folder: _facts(artifact) for folder, artifact in made.items()}
     files["provenance.json"] = _provenance(files, stated, source)
-    return Artifact(name, files).with_manifest(
-        format=FORMAT, name=name, versions=_versions(), license=license, card=card, source=source,
-        targets=stated, accuracy=accuracy,
-    )  # fmt: skip
+    about = {"name": name, "license": license, "card": card, "versions": _versions()}
+    found = {"source": source, "targets": stated, "accuracy": accuracy}
+    return Artifact(name, files).with_manifest(format=FORMAT, **about, **found)
 
 
 def is_name(name: object) -> bool:
@@ -105,18 +107,6 @@ def _name(model: Model, file: Path | None) -> str:
         return file.resolve().stem
     symbol = getattr(model, "sym_name", None)
     return symbol.data if symbol is not None else type(model).__name__
-
-
-def _folder(target: str, taken: Mapping[str, Artifact]) -> str:
-    """A name for a target's folder that no other has."""
-    number = sum(name.split("-")[0] == target for name in taken)
-    return f"{target}-{number + 1}" if number else target
-
-
-def _facts(artifact: Artifact) -> dict[str, object]:
-    """The manifest of a target's artefact, without its files, which the package's own lists."""
-    kept = {key: value for key, value in artifact.manifest.items() if key != "files"}
-    return {**kept, "primary": artifact.primary}
 
 
 def _accuracy(target: str, artifact: Artifact, inputs: Sequence[Array], labels: Array) -> float:
@@ -141,9 +131,10 @@ def _provenance(
         {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
         for name, content in sorted(files.items())
     ]
+    keys = {"sha256": source.get("file", ""), "weights_sha256": "weights"}
     made_from = [
         {"name": name, "digest": {"sha256": source[key]}}
-        for name, key in ((source.get("file", ""), "sha256"), ("weights", "weights_sha256"))
+        for key, name in keys.items()
         if key in source
     ]
     definition = {
