@@ -187,7 +187,7 @@ def _build(
     optimize: str,
     flash_start: int,
 ) -> None:
-    _copy(folder, "harness.c", "semihosting.h", "board.ld")
+    _copy(folder, "harness.c", "start.h", "board.ld")
     arguments = [*_places("const void *", "input", inputs), *_places("void *", "output", outputs)]
     size = [max(sum(port.bytes for port in ports), 1) for ports in (inputs, outputs)]
     sources = sorted(path.name for path in folder.glob("*.c") if path.name != "main.c")
@@ -210,7 +210,7 @@ def _verified(board: Board, folder: Path, boot: Flashing) -> list[str]:
     manifest, anchor = boot_manifest(image)
     for name, content in zip(("image", "manifest"), boot(image, manifest), strict=True):
         (folder / name).write_bytes(content)
-    _copy(folder, "boot.c", "boot.h", "bootloader.c", "semihosting.h")
+    _copy(folder, "boot.c", "boot.h", "bootloader.c", "start.h")
     defined = [
         *_placed(board, board.flash),
         f"-DANCHOR={','.join(map(str, anchor))}",

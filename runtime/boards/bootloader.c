@@ -2,9 +2,7 @@
    MANIFEST and the anchor, which is compiled in, say that it may. Both stand in flash, up to
    IMAGE_SIZE and MANIFEST_SIZE bytes; ANCHOR is a list of 32 bytes. */
 #include "boot.h"
-#include "semihosting.h"
-
-extern uint32_t stack_end[];
+#include "start.h"
 
 static const uint8_t anchor[32] = {ANCHOR};
 
@@ -26,10 +24,3 @@ __attribute__((used, noreturn)) void reset(void)
     for (;;) {
     }
 }
-
-#ifdef __riscv
-__asm__(".section .vectors, \"ax\"\n.globl entry\nentry: la sp, stack_end\nj reset\n");
-#else
-__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
-    stack_end, (const void *)reset};
-#endif

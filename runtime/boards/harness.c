@@ -3,12 +3,11 @@
    HEADER, which declares the function, CALL, which calls it for `input` and `output`, and INPUT and
    OUTPUT, the bytes of a sample. */
 #include HEADER
-#include "semihosting.h"
+#include "start.h"
 
 #include <stdint.h>
 
 extern uint32_t bss_start[], bss_end[], data_start[], data_end[], data_source[], stack_start[];
-extern uint32_t stack_end[];
 int main(void);
 
 static uintptr_t open_file(const char *name, uintptr_t mode, uintptr_t length)
@@ -110,10 +109,3 @@ __attribute__((used, noreturn, optimize("no-tree-loop-distribute-patterns"))) vo
     for (;;) {
     }
 }
-
-#ifdef __riscv
-__asm__(".section .vectors, \"ax\"\n.globl entry\nentry: la sp, stack_end\nj reset\n");
-#else
-__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
-    stack_end, (const void *)reset};
-#endif

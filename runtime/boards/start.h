@@ -1,7 +1,12 @@
-/* How a program asks the emulator that it runs under: a number of Arm's semihosting, and what it
-   takes. */
-#ifndef SEMIHOSTING_H
-#define SEMIHOSTING_H
+/* Where an emulated board starts, and how a program asks the emulator: a number of Arm's
+   semihosting, and what it takes. */
+#ifndef START_H
+#define START_H
+
+#include <stdint.h>
+
+extern uint32_t stack_end[];
+void reset(void);
 
 static int host(int operation, const void *argument)
 {
@@ -22,5 +27,12 @@ static int host(int operation, const void *argument)
     return r0;
 #endif
 }
+
+#ifdef __riscv
+__asm__(".section .vectors, \"ax\"\n.globl entry\nentry: la sp, stack_end\nj reset\n");
+#else
+__attribute__((section(".vectors"), used)) static const void *const vectors[] = {
+    stack_end, (const void *)reset};
+#endif
 
 #endif
