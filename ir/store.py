@@ -20,6 +20,7 @@ import numpy as np
 
 from .arrays import Array
 from .errors import ParameterError, first_line
+from .safe_read import accessing
 from .safe_write import PendingFiles
 from .seal import check_file
 
@@ -162,11 +163,8 @@ def file_sha256(path: Path) -> str:
     """
     import hashlib  # it loads OpenSSL
 
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise ParameterError(f"parameter file '{path}': {error.strerror}") from None
+    with accessing(f"parameter file '{path}'", ParameterError), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..dialects.registry import parse_module
 from ..ir.errors import SourceError
+from ..ir.safe_read import accessing
 from .frontends import STDIN
 from .weights import Weights, attach_weights
 
@@ -24,12 +25,8 @@ def import_mlir(path: Path, *, weights: Weights | None = None) -> ModuleOp:
         ParameterError: the weights do not fit.
     """
     is_stdin = str(path) == STDIN
-    try:
+    with accessing(str(path), SourceError):
         text = (sys.stdin.buffer.read() if is_stdin else path.read_bytes()).decode("utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: not UTF-8 text at byte {error.start}") from None
     module = parse_module(text, "<stdin>" if is_stdin else str(path))
     if weights is not None:
         attach_weights(module, weights)

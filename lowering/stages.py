@@ -17,11 +17,12 @@ from ..dialects.parameters import attach_store, parameter_keys, store_of
 from ..dialects.registry import triton_context
 from ..dialects.tensor.storage import STORE_ATTRIBUTE
 from ..dialects.verification import ChangeVerifier
-from ..ir.errors import OptionError, TritonError
+from ..ir.errors import TritonError
 from ..ir.instrument import Instrument, VerifyEach, run_passes
 from ..ir.pipeline import parse_pipeline
 from ..ir.printing import PrintOptions, module_text
 from ..ir.progress import tracked
+from ..ir.safe_read import accessing
 from ..ir.store import ParameterStore, StoreReference
 from ..passes.universe import everything
 
@@ -101,15 +102,13 @@ def located_text(module: ModuleOp) -> str:
 
 
 def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) -> None:
-    try:
+    with accessing(f"cannot write '{folder}'"):
         folder.mkdir(parents=True, exist_ok=True)
         reference = save_parameters(folder, [module for _, module in snapshots])
         for index, (name, module) in enumerate(snapshots):
             if reference is not None:
                 attach_store(module, ParameterStore(reference))
             (folder / f"{index:02}-{name}.mlir").write_text(located_text(module), encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"cannot write '{folder}': {error.strerror or error}") from None
 
 
 def save_parameters(folder: Path, modules: Sequence[ModuleOp]) -> StoreReference | None:

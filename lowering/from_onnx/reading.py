@@ -17,6 +17,7 @@ import numpy as np
 from ...ir.arrays import Array, Dtype
 from ...ir.errors import BackendError, SourceError
 from ...ir.extras import install
+from ...ir.safe_read import opened
 from .calls import AttributeValue
 from .formats import format_of
 
@@ -61,14 +62,8 @@ def read_model(source: ModelSource) -> tuple[ModelProto, str, Path | None]:
     if isinstance(source, bytes):
         return _parsed(source, "ONNX model"), "ONNX model", None
     path = Path(source)
-    try:
-        size = path.stat().st_size
-        if size >= FILE_LIMIT:
-            raise SourceError(f"{path}: {size} bytes are too many for an ONNX file")
-        data = path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from None
-    return _parsed(data, str(path)), str(path), path.parent
+    with opened(path, FILE_LIMIT, SourceError) as file:
+        return _parsed(file.read(), str(path)), str(path), path.parent
 
 
 def _parsed(data: bytes, where: str) -> ModelProto:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
+from ...ir.safe_read import opened
 from ..problems import ProblemError
 from ..to_tflite.flatbuffer import unpack_bits
 from ..to_tflite.graph import Element
@@ -195,14 +196,8 @@ def read_model(source: Path | str | bytes | bytearray, signature: str | None = N
     if isinstance(source, bytes | bytearray):
         return _Reader(bytes(source), "TFLite model", "").model(signature)
     path = Path(source)
-    try:
-        size = path.stat().st_size
-        if size >= FILE_LIMIT:
-            raise SourceError(f"{path}: {size} bytes are too many for a TFLite file")
-        data = path.read_bytes()
-    except OSError as error:
-        raise SourceError(f"{path}: {error.strerror}") from None
-    return _Reader(data, str(path), path.stem).model(signature)
+    with opened(path, FILE_LIMIT, SourceError) as file:
+        return _Reader(file.read(), str(path), path.stem).model(signature)
 
 
 class _Reader:

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ...ir.errors import IntegrityError, LoweringError, OptionError
+from ...ir.safe_read import opened
 from ...ir.seal import is_whole
 from ..artifact import Artifact, manifest_bytes
 
@@ -87,29 +88,13 @@ def from_folder(folder: Path) -> Artifact:
     manifests = sorted(folder.glob(f"*{SUFFIX}"))
     if len(manifests) != 1:
         raise IntegrityError(f"'{folder}' has {len(manifests)} files *{SUFFIX}, and needs one")
-    with opened(manifests[0], _MOST_MANIFEST) as file:
+    with opened(manifests[0], _MOST_MANIFEST, IntegrityError) as file:
         said = _said(manifests[0].name, file.read(), f"'{manifests[0]}'")
     files = dict(said.files)
     for name in files:
-        with opened(folder / name) as file:
+        with opened(folder / name, MOST_BYTES, IntegrityError) as file:
             files[name] = file.read()
     return _checked(said, files, f"'{folder}'")
-
-
-def opened(path: Path, most: int = MOST_BYTES) -> io.BufferedReader:
-    """A file of a package, or a package, to be read.
-
-    Raises:
-        IntegrityError: it cannot be read, is a device or a pipe, or is too large.
-    """
-    try:
-        if path.exists() and not path.is_file():
-            raise IntegrityError(f"'{path}' is no file")
-        if path.stat().st_size > most:
-            raise IntegrityError(f"'{path}' is larger than {most} bytes")
-        return path.open("rb")
-    except OSError as error:
-        raise IntegrityError(f"'{path}': {error.strerror}") from None
 
 
 def _said(name: str, content: bytes, what: str) -> Artifact:

@@ -16,13 +16,14 @@ from ...dialects.registry import parse_module
 from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from ...ir.arrays import Array
 from ...ir.errors import IntegrityError, OptionError
+from ...ir.safe_read import opened
 from ...ir.store import ParameterStore, parse_arrays
 from ...runtime.security.encryption import MAGIC, Key, decrypt, key_from
 from ..artifact import Artifact
 from ..engine import run_artifact
 from ..targets import compile_to_target
 from ..to_pytorch.load import load_module
-from .archive import from_archive, from_folder, opened
+from .archive import MOST_BYTES, from_archive, from_folder
 from .building import FORMAT, PROGRAM, is_name
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def load_package(path: str | Path, key: Key | None = None) -> Package:
     path, what = Path(path), f"'{path}'"
     if path.is_dir():
         return _package(from_folder(path), what)
-    with opened(path) as file:
+    with opened(path, MOST_BYTES, IntegrityError) as file:
         return read_package(file, what, key)
 
 

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 from ...ir.errors import IntegrityError, OptionError
 from ...ir.extras import needed
+from ...ir.safe_read import accessing
 
 MAGIC = b"triton-dsl encrypted 1\n"
 BLOCK = 1 << 20
@@ -48,10 +49,8 @@ def key_from(file: Path | None, passphrase: str | None = None) -> Key:
         if not passphrase:
             raise OptionError("a key file or a passphrase is needed")
         return Key(passphrase.encode(), is_passphrase=True)
-    try:
+    with accessing(f"key file '{file}'"):
         content, mode = file.read_bytes(), file.stat().st_mode
-    except OSError as error:
-        raise OptionError(f"key file '{file}': {error.strerror}") from None
     if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise OptionError(f"key file '{file}' is open to others: chmod 600 it")
     if len(content) != 32:

@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import BackendError, IntegrityError, OptionError
+from ...ir.errors import BackendError, IntegrityError
+from ...ir.safe_read import accessing
 
 START = "0" * 64
 """What stands before the first line."""
@@ -88,19 +89,16 @@ def read_audit(path: Path) -> tuple[int, str]:
         OptionError: no such file.
     """
     count, last = 0, START
-    try:
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    entry: Any = json.loads(line)
-                    del entry["sha256"]
-                    wanted, last = _line(last, entry)
-                    is_right = line == wanted and entry["n"] == count
-                except (ValueError, KeyError, TypeError, RecursionError):
-                    is_right = False
-                count += 1
-                if not is_right:
-                    raise IntegrityError(f"audit log '{path}': line {count} was changed")
-    except OSError as error:
-        raise OptionError(f"audit log '{path}': {error.strerror}") from None
+    with accessing(f"audit log '{path}'"), path.open("rb") as file:
+        for line in file:
+            try:
+                entry: Any = json.loads(line)
+                del entry["sha256"]
+                wanted, last = _line(last, entry)
+                is_right = line == wanted and entry["n"] == count
+            except (ValueError, KeyError, TypeError, RecursionError):
+                is_right = False
+            count += 1
+            if not is_right:
+                raise IntegrityError(f"audit log '{path}': line {count} was changed")
     return count, last

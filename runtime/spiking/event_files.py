@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ...ir.errors import BackendError, OptionError, SourceError
 from ...ir.extras import install
+from ...ir.safe_read import opened
 
 BYTE_LIMIT = 1 << 30
 """The most bytes of a file."""
@@ -91,11 +92,8 @@ def read_events(path: str | Path, *, camera: str | None = None) -> Recording:
         BackendError: the package that reads the format is missing.
     """
     path = Path(path)
-    if not path.is_file():
-        raise SourceError(f"{path}: no such file")
-    if path.stat().st_size > BYTE_LIMIT:
-        raise SourceError(f"{path}: larger than {BYTE_LIMIT} bytes; cut the recording")
-    content = path.read_bytes()
+    with opened(path, BYTE_LIMIT, SourceError) as file:
+        content = file.read()
     named = re.match(rb"#!AER-DAT(\d\.\d)\r?\n", content)
     match named[1].decode() if named else path.suffix:
         case "2.0":

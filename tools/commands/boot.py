@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...ir.errors import OptionError
+from ...ir.safe_read import accessing
 from ...ir.safe_write import PendingFiles
 from ...runtime.boards.boot import boot_manifest, boot_sources
 from .options.packages import Boot
@@ -16,10 +16,8 @@ def boot(options: Boot) -> None:
     Raises:
         OptionError: the image cannot be read, or is empty.
     """
-    try:
+    with accessing(f"image '{options.file}'"):
         image = options.file.read_bytes()
-    except OSError as error:
-        raise OptionError(f"image '{options.file}': {error.strerror}") from None
     manifest, anchor = boot_manifest(image, options.block)
     with PendingFiles() as pending:
         pending.add(options.output or Path(f"{options.file}.boot"), manifest)

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import OptionError, refuse
+from ...ir.errors import refuse
+from ...ir.safe_read import accessing
 from ...ir.safe_write import PendingFiles
 from ...ir.samples import read_samples
 from ...lowering.models import import_model
@@ -41,12 +42,13 @@ def package(options: Package) -> None:
         "a package is encrypted by --key or by --passphrase, not by both":
             options.key and options.passphrase,
     })  # fmt: skip
+    with accessing(f"card '{options.card}'"):
+        card = None if options.card is None else options.card.read_text(encoding="utf-8")
     with progress() as bar:
         bar.add_task(f"Packaging {file}", total=None)
         made = build_package(
             file, options.target or [], name=options.name, weights=options.weights,
-            license=options.license, samples=_samples(options),
-            card=None if options.card is None else _text(options.card),
+            license=options.license, samples=_samples(options), card=card,
         )  # fmt: skip
         content = to_archive(made)
         if options.key is not None or options.passphrase:
@@ -67,13 +69,6 @@ def package(options: Package) -> None:
         print_json({**said, "accuracy": made.manifest["accuracy"]})
     else:
         show(table(f"{file} → {output}, {len(content):,} bytes", ["file", "bytes"], rows))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise OptionError(f"card '{path}' cannot be read: {error}") from None
 
 
 def _samples(options: Package) -> Any:

@@ -246,7 +246,7 @@ def test_bytes_of_strangers(tmp_path: Path, name: str, data: Any) -> None:
 
 
 def test_arguments_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SourceError, match="no such file"):
+    with pytest.raises(SourceError, match="No such file"):
         read_events(tmp_path / "none.aedat")
     (tmp_path / "a.aedat").write_bytes(aedat2([(1, 2, 3, 1)], "Unknown"))
     with pytest.raises(OptionError, match="names no known camera"):
