@@ -24,6 +24,7 @@ HOST = "host"
 _V3 = "avx avx2 bmi2 f16c fma"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 _ICE_LAKE = f"{_V4} avx512vnni avx512vbmi gfni"
+_ARMV8 = "fp-armv8 neon"
 
 PROCESSORS: dict[str, dict[str, frozenset[str]]] = {
     architecture: {name: frozenset(features.split()) for name, features in rows.items()}
@@ -44,13 +45,13 @@ PROCESSORS: dict[str, dict[str, frozenset[str]]] = {
             "znver5": f"{_ICE_LAKE} avxvnni",
         },
         "aarch64": {
-            "generic": "neon",
-            "cortex-a53": "neon",
-            "cortex-a72": "neon",
-            "cortex-a76": "neon dotprod",
-            "neoverse-n1": "neon dotprod",
-            "neoverse-v1": "neon dotprod i8mm",
-            "apple-m1": "neon dotprod",
+            "generic": _ARMV8,
+            "cortex-a53": _ARMV8,
+            "cortex-a72": _ARMV8,
+            "cortex-a76": f"{_ARMV8} dotprod",
+            "neoverse-n1": f"{_ARMV8} dotprod",
+            "neoverse-v1": f"{_ARMV8} dotprod i8mm",
+            "apple-m1": f"{_ARMV8} dotprod",
         },
         "armv7": {
             "cortex-a7": "neon",

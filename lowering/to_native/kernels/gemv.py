@@ -18,11 +18,6 @@ from .code import Code, lanes
 from .recipes import Recipe
 from .scratch import Product
 
-FIELDS = (0x03, 0x0C, 0x30, -0x40)
-"""Masks of the four fields of a byte."""
-FIELDS_OF_FOUR = (0x03030303, 0x0C0C0C0C, 0x30303030, -0x3F3F3F40)
-"""The same for four bytes together."""
-
 
 def write_rows(code: Code, product: Product, *, stored: bool) -> None:
     """Results of every row of activations."""
@@ -70,7 +65,6 @@ def _products(
     """Lanes of partial sums of each row, Σ u·x."""
     width = recipe.width
     bytes_, total = vector(i8, width), vector(i32, recipe.lanes)
-    masks = [code.constant(mask, bytes_) for mask in FIELDS]
     ahead = code.mul(stride, len(pointers))
     zeros = [code.constant(0, total)] * (4 * len(pointers))
     with code.loop(0, stride, width, zeros) as group:
@@ -90,18 +84,10 @@ def _products(
             if stored:
                 packed = recipe.recode(code, packed)
             for p in range(4):
-                field = code.and_(packed, masks[p])
+                field = recipe.field(code, packed, p)
                 result[4 * r + p] = recipe.dot(code, result[4 * r + p], field, values[p])
         group.values = result
-    return [combine_fields(code, group.values[4 * r : 4 * r + 4]) for r in range(len(pointers))]
-
-
-def combine_fields(code: Code, sums: Sequence[SSAValue]) -> SSAValue:
-    """The sum of four accumulators, the p-th of which is a multiple of 4^p."""
-    total = sums[0]
-    for p in (1, 2, 3):
-        total = code.add(total, code.ashr(sums[p], 2 * p))
-    return total
+    return [recipe.joined_fields(code, group.values[4 * r : 4 * r + 4]) for r in range(len(pointers))]
 
 
 def sum_across(code: Code, values: Sequence[SSAValue]) -> SSAValue:

@@ -20,7 +20,6 @@ from xdsl.ir import SSAValue
 from ....runtime.native.abi.linear import PANEL
 from ..llvm.types import vector
 from .code import POINTER, Code, Index
-from .gemv import FIELDS_OF_FOUR
 from .recipes import Recipe
 
 MATRIX_TILE = "matrix_tile"
@@ -80,6 +79,7 @@ class _Tile:
 
     def __init__(self, code: Code, recipe: Recipe) -> None:
         self._code = code
+        self._recipe = recipe
         self._fours = vector(i32, recipe.lanes)
         self._weights, self._x, self._stride, self._raw, self._steps, self._rows = code.arguments
         self._codes = code.stack(_RING * _FIELDS * _TILE)
@@ -143,7 +143,7 @@ class _Tile:
         code.prefetch(code.at(source, _AHEAD))
         for field in range(_FIELDS):
             target = code.at(code.at(self._place(block), field * _TILE), i)
-            code.store(code.and_(packed, FIELDS_OF_FOUR[first + field]), target)
+            code.store(self._recipe.field(code, packed, first + field), target)
 
     def _meet(self, block: SSAValue) -> None:
         """Products of the 64 values of a block with the weights on the stack."""

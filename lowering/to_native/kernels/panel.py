@@ -22,7 +22,6 @@ from ....runtime.native.abi.linear import PANEL, STEP
 from ..llvm.types import vector
 from .code import POINTER, Code
 from .even_tiles import EvenTiles
-from .gemv import FIELDS_OF_FOUR
 from .matrix_tile import MATRIX_ROWS, MATRIX_TILE, write_matrix_tile, write_permission
 from .narrow_block import BLOCK_ROWS, LEAST_ROWS, NARROW_BLOCK, write_narrow_block
 from .narrow_tile import write_narrow_tile
@@ -128,7 +127,7 @@ def _sums(
         half = len(sums) // 2
         sums = [code.add(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
     fields = [first + k % tile.fields for k in range(count)]
-    return [code.ashr(s, 2 * p) if p else s for s, p in zip(sums, fields, strict=True)]
+    return [recipe.field_sum(code, s, p) for s, p in zip(sums, fields, strict=True)]
 
 
 def _step(
@@ -143,8 +142,7 @@ def _step(
     """`sums` with the products of four values of each row added."""
     fours = vector(i32, recipe.lanes)
     packed = code.load(weights, fours)
-    masks = FIELDS_OF_FOUR[first : first + tile.fields]
-    codes = [code.and_(packed, mask) for mask in masks]
+    codes = [recipe.field(code, packed, first + p) for p in range(tile.fields)]
     result: list[SSAValue] = []
     for m, line in enumerate(lines):
         values = code.splat(code.load(line, i32), recipe.lanes)

@@ -4,27 +4,29 @@ A recipe gives the width of a register, the sizes of the tiles that fit its regi
 instructions: the dot product of four bytes, and the recoding of stored trits. A new instruction set
 is a new line here. Not here: loops and layouts (`gemv`, `panel`, `activations`).
 
-Registers of bytes may come as bytes, or in fours as int32. All dot products take unsigned codes up
-to 2 · 64 and signed activations -128 … 127. They are exact: a sum of two products stays inside
-int16 (128 · -128 · 2 = -32768), a sum of four inside int32.
+Registers of bytes may come as bytes, or in fours as int32. Dot products take unsigned codes up to
+2 · 64, those of `signed` recipes up to 2 · 16, and signed activations -128 … 127. They are exact: a
+sum of two products stays inside int16 (128 · -128 · 2 = -32768), a sum of four inside int32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, i8, i16, i32
 from xdsl.ir import SSAValue
 
 from ....ir.errors import OptionError
-from ..llvm.types import vector
+from ..llvm.types import suffix, vector
 from .code import Code, lanes
 
 Dot = Callable[[Code, SSAValue, SSAValue, SSAValue], SSAValue]
 Pairs = Callable[[Code, SSAValue, SSAValue], SSAValue]
 Recode = Callable[[Code, SSAValue], SSAValue]
 
+FIELDS = (0x03, 0x0C, 0x30, -0x40)
+"""Masks of the four fields of a byte, each the code of a trit."""
 _ODD_BITS = 0x55
 
 
@@ -80,6 +82,56 @@ def pairs_256(code: Code, codes: SSAValue, values: SSAValue) -> SSAValue:
     return code.intrinsic("llvm.x86.avx2.pmadd.ub.sw", bytes_, vector(i16, 16))
 
 
+def pack_512(code: Code, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`vpackssdw` of AVX-512."""
+    return code.intrinsic("llvm.x86.avx512.packssdw.512", [a, b], vector(i16, 32))
+
+
+def pack_256(code: Code, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`vpackssdw` of AVX2."""
+    return code.intrinsic("llvm.x86.avx2.packssdw", [a, b], vector(i16, 16))
+
+
+def sdot_128(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """`sdot` of ARM's dot products on 16 bytes."""
+    bytes_ = [code.bits(register, vector(i8, 16)) for register in (codes, values)]
+    return code.intrinsic("llvm.aarch64.neon.sdot.v4i32.v16i8", [total, *bytes_], total.type)
+
+
+def smull_128(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
+    """`smull`, `smull2`, `addp` and `sadalp` of 64-bit ARM on 16 bytes.
+
+    A sum of two products has 16 bits, which two of -128 · -128 alone do not fit.
+    """
+    pairs = _products_in_pairs(code, codes, values, i8, i16)
+    fours = code.intrinsic("llvm.aarch64.neon.saddlp.v4i32.v8i16", [pairs], total.type)
+    return code.add(total, fours)
+
+
+def smull_words_128(code: Code, total: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """`smull`, `smull2` and `addp` of 64-bit ARM on 8 numbers of 16 bits."""
+    return code.add(total, _products_in_pairs(code, a, b, i16, i32))
+
+
+def _products_in_pairs(
+    code: Code, a: SSAValue, b: SSAValue, narrow: IntegerType, wide: IntegerType
+) -> SSAValue:
+    """Sums of two neighbouring products of two registers, of twice the bits."""
+    count = 64 // narrow.width.data
+    halves = [range(count), range(count, 2 * count)]
+    a, b = (code.bits(register, vector(narrow, 2 * count)) for register in (a, b))
+    kind = vector(wide, count)
+    both = [
+        code.intrinsic(
+            f"llvm.aarch64.neon.smull.{suffix(kind)}",
+            [code.shuffle(a, a, half), code.shuffle(b, b, half)],
+            kind,
+        )
+        for half in halves
+    ]
+    return code.intrinsic(f"llvm.aarch64.neon.addp.{suffix(kind)}", both, kind)
+
+
 def multiply_128(code: Code, total: SSAValue, codes: SSAValue, values: SSAValue) -> SSAValue:
     """Shifts and 16-bit products that every instruction set has, on 16 bytes."""
     halves = vector(i16, 8)
@@ -125,11 +177,16 @@ class Recipe:
         gemv_rows: rows of weights that one pass of the GEMV holds, four sums each.
         tile_rows: most rows of activations in a tile of the GEMM.
         sums: most sums that a tile of the GEMM holds in registers.
+        registers: of the processor, less those that `dot` takes for itself.
         matrices: whether AMX multiplies what has enough rows (`matrix_tile`).
         pairs: sums of two such products in each int16, where `dot` takes more than one
             multiplication (`narrow_tile`).
         words: total + Σ of two products of signed numbers of 16 bits, in each int32, if there is an
-            instruction for it.
+            instruction for it, or a few.
+        slow_words: how many times as long as `dot` that takes.
+        pack: two registers of int32 as one of numbers of 16 bits that hold them, half by half of
+            128 bits, where there is an instruction for it.
+        signed: whether `dot` multiplies signed by signed bytes.
     """
 
     name: str
@@ -140,14 +197,45 @@ class Recipe:
     gemv_rows: int
     tile_rows: int
     sums: int
+    registers: int = 16
     matrices: bool = False
     pairs: Pairs | None = None
     words: Dot | None = None
+    slow_words: int = 1
+    pack: Pairs | None = None
+    signed: bool = False
 
     @property
     def whole_bytes(self) -> bool:
-        """Whether `dot` is exact for all bytes, codes up to 255 too."""
+        """Whether `dot` is exact for all bytes, codes up to 255 too, or all that have a sign."""
         return self.words is not None and self.pairs is None
+
+    def field(self, code: Code, packed: SSAValue, number: int) -> SSAValue:
+        """The codes of a field of each byte, which count 2^`field_shift`-fold.
+
+        They are cut out by masks, without a shift, but for those that would be less than 0 so.
+        """
+        if not self.field_shift(number) and number:
+            moved = code.lshr(code.bits(packed, vector(i8, self.width)), 2 * number)
+            return code.bits(moved, packed.type)
+        mask = FIELDS[number] & 0xFF
+        return code.and_(packed, mask * (0x01010101 if lanes(packed.type) == self.lanes else 1))
+
+    def field_shift(self, number: int) -> int:
+        """By how many bits sums of a field are to be shifted back in the end."""
+        return 0 if self.signed and FIELDS[number] < 0 else 2 * number
+
+    def joined_fields(self, code: Code, sums: Sequence[SSAValue]) -> SSAValue:
+        """The sum of what the four fields of bytes sum up to."""
+        total = sums[0]
+        for number in (1, 2, 3):
+            total = code.add(total, self.field_sum(code, sums[number], number))
+        return total
+
+    def field_sum(self, code: Code, total: SSAValue, number: int) -> SSAValue:
+        """What the products of a field sum up to, of which `total` is a multiple."""
+        shift = self.field_shift(number)
+        return code.ashr(total, shift) if shift else total
 
     @property
     def lanes(self) -> int:
@@ -160,41 +248,42 @@ class Recipe:
         return 1 << (self.sums.bit_length() - 1)
 
 
-def _recipe(
-    name: str,
-    features: str,
-    width: int,
-    dot: Dot,
-    recode: Recode,
-    gemv_rows: int,
-    tile_rows: int,
-    sums: int,
-    *,
-    matrices: bool = False,
-    pairs: Pairs | None = None,
-    words: Dot | None = None,
-) -> Recipe:
-    needed = frozenset(features.split())
-    sizes = gemv_rows, tile_rows, sums
-    return Recipe(name, needed, width, dot, recode, *sizes, matrices, pairs, words)
-
-
 _AVX512 = "avx avx2 avx512f avx512bw avx512vl avx512dq avx512vnni"
 _GFNI = f"{_AVX512} gfni avx512vbmi"
 _AMX = f"{_GFNI} amx-tile amx-int8"
+_NEON = "fp-armv8 neon"
+"""Those of 64-bit ARM; on 32 bits instructions have other names."""
+
+
+def _wide(name: str, features: str, recode: Recode, *, matrices: bool = False) -> Recipe:
+    """A recipe of AVX-512 with VNNI."""
+    words, pack = vnni_words_512, pack_512
+    needed = frozenset(features.split())
+    sizes = 4, 6, 24, 32
+    return Recipe(
+        name, needed, 64, vnni_512, recode, *sizes, matrices, words=words, pack=pack
+    )
+
 
 RECIPES: tuple[Recipe, ...] = (
-    _recipe(
-        "amx", _AMX, 64, vnni_512, recode_affine, 4, 6, 24, matrices=True, words=vnni_words_512
+    _wide("amx", _AMX, recode_affine, matrices=True),
+    _wide("avx512vnni-gfni", _GFNI, recode_affine),
+    _wide("avx512vnni", _AVX512, recode_bits),
+    Recipe(
+        "avxvnni",
+        frozenset({"avx", "avx2", "avxvnni"}),
+        32,
+        vnni_256,
+        recode_bits,
+        2,
+        4,
+        8,
+        words=vnni_words_256,
+        pack=pack_256,
     ),
-    _recipe("avx512vnni-gfni", _GFNI, 64, vnni_512, recode_affine, 4, 6, 24, words=vnni_words_512),
-    _recipe("avx512vnni", _AVX512, 64, vnni_512, recode_bits, 4, 6, 24, words=vnni_words_512),
-    _recipe(
-        "avxvnni", "avx avx2 avxvnni", 32, vnni_256, recode_bits, 2, 4, 8, words=vnni_words_256
-    ),
-    _recipe(
+    Recipe(
         "avx2",
-        "avx avx2",
+        frozenset({"avx", "avx2"}),
         32,
         multiply_add_256,
         recode_bits,
@@ -203,8 +292,36 @@ RECIPES: tuple[Recipe, ...] = (
         8,
         pairs=pairs_256,
         words=multiply_words_256,
+        pack=pack_256,
     ),
-    _recipe("generic", "", 16, multiply_128, recode_bits, 1, 4, 4),
+    Recipe(
+        "neon-dotprod",
+        frozenset({*_NEON.split(), "dotprod"}),
+        16,
+        sdot_128,
+        recode_bits,
+        4,
+        6,
+        24,
+        registers=32,
+        words=smull_words_128,
+        slow_words=4,
+        signed=True,
+    ),
+    Recipe(
+        "neon",
+        frozenset(_NEON.split()),
+        16,
+        smull_128,
+        recode_bits,
+        4,
+        6,
+        24,
+        registers=28,
+        words=smull_words_128,
+        signed=True,
+    ),
+    Recipe("generic", frozenset(), 16, multiply_128, recode_bits, 1, 4, 4),
 )
 """Best first; the last runs everywhere."""
 

@@ -140,7 +140,9 @@ def _eights(code: Code, recipe: Recipe, blocks: _Sums, x: SSAValue) -> list[list
         for n, block in enumerate(blocks):
             values = code.load(code.at(block, 2 + place), bytes_)
             for d, digit in enumerate(digits):
-                if recipe.whole_bytes:
+                if recipe.signed:
+                    sums[n][d] = dot(code, sums[n][d], values, digit)
+                elif recipe.whole_bytes:
                     start = code.load(code.at(x, BLOCKS["Q8_0"].sums + 32 * d + place), total)
                     found = dot(code, start, code.xor(values, -128), digit)
                     sums[n][d] = code.add(sums[n][d], found)
@@ -202,7 +204,7 @@ def _codes(code: Code, block: SSAValue, pieces: _Pieces) -> list[SSAValue]:
 
 def _offset(code: Code, recipe: Recipe, scales: SSAValue, sums: SSAValue) -> SSAValue:
     """32 times the sum of 16 scales times as many sums, over some lanes."""
-    if recipe.words is None:
+    if recipe.pack is None:
         wide = vector(i32, 16)
         products = code.mul(code.resize(scales, wide), code.resize(sums, wide))
     else:
@@ -218,14 +220,12 @@ def _offset(code: Code, recipe: Recipe, scales: SSAValue, sums: SSAValue) -> SSA
 
 def _scaled(code: Code, recipe: Recipe, total: SSAValue, found: _Sums, scales: _Sums) -> SSAValue:
     """A total with sums of two chunks added, times their scales."""
-    if recipe.words is None:
+    if recipe.words is None or recipe.pack is None:
         for sum_, scale in zip(found, scales, strict=True):
             total = code.add(total, code.mul(sum_, scale))
         return total
-    name = "avx512.packssdw.512" if recipe.width == 64 else "avx2.packssdw"
     # Sums of four products fit in 16 bits.
-    words = code.intrinsic(f"llvm.x86.{name}", found, vector(i16, recipe.width // 2))
-    return recipe.words(code, total, words, scales[0])
+    return recipe.words(code, total, recipe.pack(code, *found), scales[0])
 
 
 def _pieces(width: int) -> list[_Pieces]:
@@ -242,7 +242,7 @@ def _scale_lanes(
     order that sums are packed in."""
     starts = [(half, first + n) for half, first, count in pieces for n in range(0, count, 16)]
     which = [[8 * half + 2 * k + first // 16 for half, first in starts] for k in pair]
-    if recipe.words is None:
+    if recipe.pack is None:
         wide = vector(i32, recipe.lanes)
         lanes_ = [[n for n in places for _ in range(4)] for places in which]
         return [code.resize(code.shuffle(scales, scales, places), wide) for places in lanes_]

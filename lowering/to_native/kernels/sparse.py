@@ -18,9 +18,8 @@ from xdsl.ir import SSAValue
 from ....runtime.native.abi.linear import GROUP, PANEL, RAW_ROWS, STEP
 from ..llvm.types import vector
 from .code import POINTER, Code
-from .gemv import FIELDS_OF_FOUR
 from .narrow_tile import SPAN, Sums
-from .recipes import Recipe
+from .recipes import FIELDS, Recipe
 from .scratch import Product
 
 _ONES = 0x01010101
@@ -35,7 +34,7 @@ def _tile_name(rows: int) -> str:
 
 def _most_rows(recipe: Recipe) -> int:
     """Rows of activations in the highest tile: four sums for each."""
-    return max(1, min(RAW_ROWS, recipe.sums // len(FIELDS_OF_FOUR)))
+    return max(1, min(RAW_ROWS, recipe.sums // len(FIELDS)))
 
 
 def write_sparse_tiles(recipe: Recipe) -> list[llvm.FuncOp]:
@@ -56,7 +55,7 @@ class _Tile:
 
     @property
     def at_once(self) -> int:
-        return max(1, self.recipe.chains // (len(FIELDS_OF_FOUR) * self.rows))
+        return max(1, self.recipe.chains // (len(FIELDS) * self.rows))
 
     def write(self) -> llvm.FuncOp:
         """The function."""
@@ -90,7 +89,7 @@ class _Tile:
         Where `met` is given also Σ x of each row.
         """
         weights, offsets, blocks, lines = operands
-        recipe, fields, ones = self.recipe, len(FIELDS_OF_FOUR), bool(met)
+        recipe, fields, ones = self.recipe, len(FIELDS), bool(met)
         fours = vector(i32, recipe.lanes)
         count = self.rows * self.at_once * fields
         bases: list[SSAValue] = []
@@ -122,7 +121,7 @@ class _Tile:
                 code.prefetch(code.at(here, _AHEAD))
                 if sums is None:
                     packed = code.load(here, fours)
-                    codes = [code.and_(packed, mask) for mask in FIELDS_OF_FOUR]
+                    codes = [recipe.field(code, packed, p) for p in range(fields)]
                 else:
                     codes = sums.fields(code.load(here, sums.halves))
                 for m, value in enumerate(values):
@@ -144,8 +143,7 @@ class _Tile:
                 block.values = [code.add(total, sums.wide(part)) for total, part in both]
         apart = fields if sums is None else 2
         results = [
-            code.ashr(s, 2 * (k % apart)) if k % apart else s
-            for k, s in enumerate(block.values[:count])
+            recipe.field_sum(code, s, k % apart) for k, s in enumerate(block.values[:count])
         ]
         return results, list(block.values[count:])
 
@@ -164,7 +162,7 @@ class _Tile:
         at: SSAValue,
     ) -> None:
         """Keep raw results of the registers that `_part` took."""
-        fields = len(FIELDS_OF_FOUR)
+        fields = len(FIELDS)
         for j in range(self.at_once):
             panel, within = self._place(code, at, j)
             lane = code.add(panel, code.lshr(within, 2))

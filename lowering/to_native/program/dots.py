@@ -31,7 +31,7 @@ from .program import Program
 from .schedule import Part, Schedule
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep
-from .views import UI8, Buffer, has_no_sign
+from .views import UI8, Buffer
 
 _LEAST_OUTPUTS, _LEAST_TERMS, _MOST_LANES = 4, 4, 64
 WORDS = 2
@@ -112,10 +112,12 @@ def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
         for step in program.steps
         if isinstance(step, NestStep) and (terms := _terms(step, known)) is not None
     }
-    _fit_images(program, found, known)
+    in_bytes = _fit_images(program, found, known)
     program.steps[:] = [
-        _step(program, step, found[step])
-        if isinstance(step, NestStep) and step in found and _fits(step, found[step])
+        _step(program, step, found[step], 4 if _image(step, found[step]) in in_bytes else WORDS)
+        if isinstance(step, NestStep)
+        and step in found
+        and (not found[step].by_lanes or _image(step, found[step]) in in_bytes)
         else step
         for step in program.steps
     ]
@@ -170,11 +172,9 @@ def _row(nest: Nest, x: Access, outs: int) -> int | None:
     )
 
 
-def _fits(step: NestStep, terms: _Terms) -> bool:
-    """Whether the image of terms stands as their products need it."""
+def _image(step: NestStep, terms: _Terms) -> Buffer:
     assert step.given is not None
-    element = step.given.reads[terms.image].view.element
-    return has_no_sign(element) or not terms.by_lanes
+    return step.given.reads[terms.image].view.buffer
 
 
 def factors_of(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
@@ -228,26 +228,38 @@ def _merged(taps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 def _fit_images(
     program: Program, found: Mapping[NestStep, _Terms], known: Mapping[Buffer, Interval]
-) -> None:
-    """Let images stand in bytes without a sign where all their products can take them, else in 16
-    bits where some take these."""
+) -> set[Buffer]:
+    """Let images stand in bytes as products take them where all of theirs can, else in 16 bits
+    where some take these.
+
+    Returns:
+        Those in bytes.
+    """
     images: dict[Buffer, bool] = {}
     words: set[Buffer] = set()
+    signed = program.recipe.signed
     for step, terms in found.items():
-        assert step.given is not None
-        buffer = step.given.reads[terms.image].view.buffer
+        buffer = _image(step, terms)
         low, high = known[buffer]
-        bytes_ = _are_bytes(terms.values) and high - min(low, 0) <= _MOST_BYTE
+        # Two products of -128 and -128 do not fit in 16 bits.
+        bytes_ = _are_bytes(terms.values) and not (signed and terms.values.min() == -128)
+        bytes_ = bytes_ and high - min(low, 0) <= _MOST_BYTE
         pairs = _pairs(program.recipe, terms.values)
         exact = program.recipe.whole_bytes or pairs >= (_fours(terms) if terms.by_lanes else 1)
         images[buffer] = images.get(buffer, True) and bytes_ and exact
         if not terms.by_lanes:
             words.add(buffer)
     for buffer, in_bytes in images.items():
-        if in_bytes:
-            buffer.element, buffer.low = UI8, min(known[buffer][0], 0)
+        low, high = known[buffer]
+        if in_bytes and signed:
+            buffer.element, buffer.low = i8, min(low, 0) + 128
+            if -128 <= low <= high <= 127:
+                buffer.low = 0
+        elif in_bytes:
+            buffer.element, buffer.low = UI8, min(low, 0)
         elif buffer in words:
             buffer.element = i16
+    return {buffer for buffer, in_bytes in images.items() if in_bytes}
 
 
 def _pairs(recipe: Recipe, values: Array) -> int:
@@ -268,13 +280,12 @@ def _are_bytes(values: Array) -> bool:
     return bool(values.min() >= -128 and values.max() <= 127)
 
 
-def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
-    """The step in the place of a nest."""
+def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotStep:
+    """The step in the place of a nest, by products of `group` neighbours at once."""
     assert step.given is not None
     nest, recipe = simplified(step.given), program.recipe
     x, write = nest.reads[terms.image], nest.writes[0]
     buffer = x.view.buffer
-    group = 4 if has_no_sign(buffer.element) else WORDS
     keep = [d for d, parallel in enumerate(nest.parallel) if parallel]
     outs = keep.index(terms.outs)
     rows = _row(nest, x, terms.outs)
@@ -286,7 +297,7 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
         packed, lanes = lane_weights(terms.values, taps, recipe.lanes)
         taps = [(len(lanes), 0)]
     else:
-        narrow = group == 4 and not recipe.whole_bytes
+        narrow = group > WORDS and not recipe.whole_bytes
         tile = best_tile(recipe, along, count, spare=narrow)
         packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
         taps[-1] = (-(-taps[-1][0] // group), group)
@@ -331,7 +342,7 @@ def _step(program: Program, step: NestStep, terms: _Terms) -> DotStep:
         parts = ("outer", "rows", "columns")
     plan = Schedule(outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), parts)
     starts = body.args[2] if buffer.low else None
-    most = _pairs(recipe, terms.values) if group == 4 else 0
+    most = _pairs(recipe, terms.values) if group > WORDS else 0
     dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most, tuple(lanes))
     result = DotStep(own, plan, step.given, dots)
     result.location = step.location
@@ -386,7 +397,7 @@ def best_tile(
         outs: outputs.
         spare: whether products stand in a register of their own before they are added.
     """
-    vectors, registers = -(-outs // recipe.lanes), 32 if recipe.width == 64 else 16
+    vectors = -(-outs // recipe.lanes)
 
     def cost(tile: tuple[int, int]) -> float:
         rows, columns = tile
@@ -404,6 +415,6 @@ def best_tile(
         (rows, columns)
         for columns in range(1, min(vectors, _MOST_COLUMNS) + 1)
         for rows in range(1, _MOST_ROWS + 1)
-        if rows * columns + columns + 1 + spare <= registers
+        if rows * columns + columns + 1 + spare <= recipe.registers
     ]
     return min(tiles, key=lambda tile: (cost(tile), tile))

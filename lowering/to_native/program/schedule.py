@@ -26,9 +26,8 @@ _ASSUMED = 2
 """Iterations of a loop over the batch that a choice counts on."""
 _CHAINS = 4
 """Vectors that a sum along a loop is spread over."""
-_TILES = {64: (24, 4), 32: (12, 2)}
+_TILES = {64: (24, 4), 32: (12, 2), 16: (8, 2)}
 """By the bytes of a vector, the sums that a tile may hold in registers, and in how many columns."""
-_SMALLEST_TILE = (8, 2)
 _NEAR = 256 << 10
 """Bytes of weights that stay in a near cache while rows of results meet them one by one."""
 
@@ -153,7 +152,7 @@ def _estimated(
 
 def _tile(nest: Nest, vector: int, rows: int | None, recipe: Recipe) -> tuple[int, int]:
     """Rows and columns of a tile, so that little is left over."""
-    sums, most = _TILES.get(recipe.width, _SMALLEST_TILE)
+    sums, most = _TILES[64 if recipe.registers > 16 else recipe.width]
     if unrolled(nest):
         sums, most = _SHORT_TILE, 1
     size = nest.sizes[vector].number

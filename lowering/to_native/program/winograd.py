@@ -165,12 +165,12 @@ def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
     if conv.form.element != f32:
         # One instruction for four products of bytes, or two of 16 bits.
         direct = 9 * rows * columns * -(-channels // 4) * vectors
-        once = conv.form.places * -(-channels // WORDS) * vectors
+        once = conv.form.places * -(-channels // WORDS) * vectors * program.recipe.slow_words
         near = conv.form.places * WORDS * channels * outs <= _NEAR
         read = _READ if near else _READ_FAR
         return once * (tiles + read) + tiles * moved * _WHOLE_CHANGES < _LEFT * direct
     direct = 9 * rows * columns * channels * vectors
-    each = _CHANGES if program.recipe.width == 64 else _MORE_CHANGES
+    each = _CHANGES if program.recipe.registers > 16 else _MORE_CHANGES
     cost = tiles * (conv.form.places * channels * vectors + moved * each)
     if nest.reads[conv.weights].view.element != f32 and not _keeps(program, nest, conv):
         cost += _MADE * channels * vectors
