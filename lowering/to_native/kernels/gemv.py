@@ -87,7 +87,9 @@ def _products(
                 field = recipe.field(code, packed, p)
                 result[4 * r + p] = recipe.dot(code, result[4 * r + p], field, values[p])
         group.values = result
-    return [recipe.joined_fields(code, group.values[4 * r : 4 * r + 4]) for r in range(len(pointers))]
+    return [
+        recipe.joined_fields(code, group.values[4 * r : 4 * r + 4]) for r in range(len(pointers))
+    ]
 
 
 def sum_across(code: Code, values: Sequence[SSAValue]) -> SSAValue:

@@ -183,6 +183,7 @@ class Recipe:
             multiplication (`narrow_tile`).
         words: total + Σ of two products of signed numbers of 16 bits, in each int32, if there is an
             instruction for it, or a few.
+        factors: groups of factors of a sum that are loaded together, and spread one by one.
         slow_words: how many times as long as `dot` that takes.
         pack: two registers of int32 as one of numbers of 16 bits that hold them, half by half of
             128 bits, where there is an instruction for it.
@@ -201,6 +202,7 @@ class Recipe:
     matrices: bool = False
     pairs: Pairs | None = None
     words: Dot | None = None
+    factors: int = 1
     slow_words: int = 1
     pack: Pairs | None = None
     signed: bool = False
@@ -260,9 +262,7 @@ def _wide(name: str, features: str, recode: Recode, *, matrices: bool = False) -
     words, pack = vnni_words_512, pack_512
     needed = frozenset(features.split())
     sizes = 4, 6, 24, 32
-    return Recipe(
-        name, needed, 64, vnni_512, recode, *sizes, matrices, words=words, pack=pack
-    )
+    return Recipe(name, needed, 64, vnni_512, recode, *sizes, matrices, words=words, pack=pack)
 
 
 RECIPES: tuple[Recipe, ...] = (
@@ -305,6 +305,7 @@ RECIPES: tuple[Recipe, ...] = (
         24,
         registers=32,
         words=smull_words_128,
+        factors=4,
         slow_words=4,
         signed=True,
     ),
@@ -319,6 +320,7 @@ RECIPES: tuple[Recipe, ...] = (
         24,
         registers=28,
         words=smull_words_128,
+        factors=4,
         signed=True,
     ),
     Recipe("generic", frozenset(), 16, multiply_128, recode_bits, 1, 4, 4),

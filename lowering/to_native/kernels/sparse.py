@@ -142,9 +142,7 @@ class _Tile:
                 both = zip(block.values, inner.values, strict=True)
                 block.values = [code.add(total, sums.wide(part)) for total, part in both]
         apart = fields if sums is None else 2
-        results = [
-            recipe.field_sum(code, s, k % apart) for k, s in enumerate(block.values[:count])
-        ]
+        results = [recipe.field_sum(code, s, k % apart) for k, s in enumerate(block.values[:count])]
         return results, list(block.values[count:])
 
     def _place(self, code: Code, at: SSAValue, j: int) -> tuple[SSAValue, SSAValue]:

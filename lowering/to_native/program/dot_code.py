@@ -19,7 +19,7 @@ from .dots import DotStep
 from .loops import Bounds, LoopWriter
 from .nests import Access
 from .views import View, stored
-from .writer import Writer
+from .writer import Writer, wide_type
 
 _BYTES = 4
 """Products that an instruction adds where factors are bytes."""
@@ -151,15 +151,27 @@ class DotWriter(LoopWriter):
         weights: SSAValue,
         sums: Sequence[SSAValue],
     ) -> tuple[list[SSAValue], SSAValue]:
-        """Some turns of a loop."""
+        """Some turns of a loop, of the innermost several at once where factors come so."""
         if len(turns) == 1 and not turns.start:
             return self._taps(depth + 1, places, weights, sums)
-        with self.writer.loop(turns.start, turns.stop, 1, [*sums, weights]) as turn:
-            *so_far, at = turn.values
-            here = self._further(places, self.writer.mul(turn.index, self._dots.taps[depth][1]))
-            results, at = self._taps(depth + 1, here, at, so_far)
-            turn.values = [*results, at]
-        *results, at = turn.values
+        last = depth == len(self._dots.taps) - 1
+        each = self._recipe.factors if last else 1
+        middle = turns.stop - len(turns) % each
+        values = [*sums, weights]
+        for start, stop, count in (turns.start, middle, each), (middle, turns.stop, 1):
+            if start == stop:
+                continue
+            with self.writer.loop(start, stop, count, values) as turn:
+                *so_far, at = turn.values
+                here = self._further(places, self.writer.mul(turn.index, self._dots.taps[depth][1]))
+                results, at = (
+                    self._products(here, at, so_far, count)
+                    if last
+                    else self._taps(depth + 1, here, at, so_far)
+                )
+                turn.values = [*results, at]
+            values = list(turn.values)
+        *results, at = values
         return results, at
 
     def _in_shorts(
@@ -188,18 +200,32 @@ class DotWriter(LoopWriter):
         return [self.writer.at(place, distance, kind) for place in places]
 
     def _products(
-        self, places: Sequence[SSAValue], weights: SSAValue, sums: Sequence[SSAValue]
+        self,
+        places: Sequence[SSAValue],
+        weights: SSAValue,
+        sums: Sequence[SSAValue],
+        count: int = 1,
     ) -> tuple[list[SSAValue], SSAValue]:
-        """One group of products more for all sums."""
+        """So many groups of products more for all sums."""
         writer, lanes, group = self.writer, self.plan.lanes, self._dots.group
-        columns = range(len(self.pieces))
-        known = [self._weights(weights, c) for c in columns]
-        rest, results = iter(sums), list[SSAValue]()
-        for place in places:
-            factors = writer.splat(writer.load(place, i32), lanes)
-            results += [self._added(next(rest), factors, values) for values in known]
         kind = self.nest.reads[self._dots.weights].view.element
-        return results, writer.at(weights, self.plan.columns * lanes * group, kind)
+        columns = range(len(self.pieces))
+        groups = [
+            writer.load(place, wide_type(i32, None if count == 1 else count)) for place in places
+        ]
+        results = list(sums)
+        for n in range(count):
+            known = [self._weights(weights, c) for c in columns]
+            rest, results = iter(results), list[SSAValue]()
+            for values_of_place in groups:
+                factors = (
+                    writer.splat(values_of_place, lanes)
+                    if count == 1
+                    else writer.shuffle(values_of_place, values_of_place, [n] * lanes)
+                )
+                results += [self._added(next(rest), factors, values) for values in known]
+            weights = writer.at(weights, self.plan.columns * lanes * group, kind)
+        return results, weights
 
     def _added(self, total: SSAValue, factors: SSAValue, values: SSAValue) -> SSAValue:
         """A sum and a group of products."""

@@ -415,6 +415,7 @@ def best_tile(
         (rows, columns)
         for columns in range(1, min(vectors, _MOST_COLUMNS) + 1)
         for rows in range(1, _MOST_ROWS + 1)
-        if rows * columns + columns + 1 + spare <= recipe.registers
+        if rows * columns + columns + (rows if recipe.factors > 1 else 1) + spare
+        <= recipe.registers
     ]
     return min(tiles, key=lambda tile: (cost(tile), tile))
