@@ -72,7 +72,8 @@ def test_the_recipes_of_known_processors() -> None:
         for rows in PROCESSORS.values()
         for cpu, features in rows.items()
     }
-    assert chosen["x86-64"] == chosen["cortex-a53"] == "generic"
+    assert chosen["x86-64"] == chosen["cortex-a7"] == "generic"
+    assert chosen["cortex-a53"] == "neon" and chosen["cortex-a76"] == "neon-dotprod"
     assert chosen["x86-64-v3"] == "avx2" and chosen["znver4"] == "avx512vnni-gfni"
     assert chosen["cascadelake"] == "avx512vnni" and chosen["alderlake"] == "avxvnni"
 
@@ -189,7 +190,7 @@ def test_stages_name_the_recipe_where_it_is_chosen() -> None:
         return next(s.pipeline for s in NativeTarget().stages(options) if s.name == "memory")
 
     assert "recipe" not in memory(NativeOptions())
-    assert "recipe=generic " in memory(NativeOptions(triple="aarch64-linux-gnu"))
+    assert "recipe=neon " in memory(NativeOptions(triple="aarch64-linux-gnu"))
     assert "recipe=avx2 precision=dynamic-int8" in memory(
         NativeOptions(cpu="x86-64-v3", precision="dynamic-int8")
     )

@@ -296,6 +296,16 @@ def test_objects_have_the_instructions_of_their_recipe_and_no_others(
     assert any(name.startswith("v") for name in found.names) == ("avx" in features)
 
 
+@pytest.mark.parametrize("target", [t for t in EVERY if "aarch64" in str(t)], ids=named)
+def test_objects_for_arm_have_dot_products_where_the_processor_has(target: Target) -> None:
+    code = compiled(target.architecture, target.cpu).files["model.o"]
+    words = np.frombuffer(code[: len(code) // 4 * 4], "<u4")
+    # SDOT (vector) and SDOT (by element) of the Arm Architecture Reference Manual.
+    dots = (words & 0xFFE0FC00 == 0x4E809400) | (words & 0xFFC0F400 == 0x4F80E000)
+    has = "dotprod" in machine_of(LINUX[target.architecture], target.cpu).features
+    assert (dots.sum() > 50) == has and (has or dots.sum() < 3)
+
+
 def test_the_emulator_stops_at_what_a_processor_lacks(c_caller: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match=r"llegal|signal 4"):
         c_caller(emulated=("x86_64", "Nehalem"))(compiled("x86_64", "haswell"), inputs(), BATCH)

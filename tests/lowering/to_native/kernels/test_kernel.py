@@ -159,6 +159,8 @@ def test_the_generic_recipe_is_for_every_processor(
         ("avx512vnni", "cascadelake", "vpdpbusd"),
         ("avxvnni", "alderlake", "vpdpbusd"),
         ("avx2", "haswell", "vpmaddubsw"),
+        ("neon-dotprod", "cortex-a76", "sdot"),
+        ("neon", "cortex-a53", "sadalp"),
         ("generic", "x86-64", "pmullw"),
     ],
 )
@@ -166,7 +168,8 @@ def test_a_recipe_needs_no_more_than_it_says(recipe: str, processor: str, instru
     from llvmlite import binding
     from xdsl.backend.llvm.convert import convert_module
 
-    triple = "x86_64-unknown-linux-gnu"
+    architecture = "aarch64" if recipe.startswith("neon") else "x86_64"
+    triple = f"{architecture}-unknown-linux-gnu"
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     chosen = next(one for one in RECIPES if one.name == recipe)

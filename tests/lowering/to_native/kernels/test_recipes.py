@@ -20,6 +20,9 @@ AVX512 = {*AVX2, "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512vnni"}
         # An instruction set without what it stands on is no use.
         (AVX512 - {"avx2"}, "generic"),
         ({"avx2", "avxvnni"}, "generic"),
+        ({"fp-armv8", "neon", "dotprod", "i8mm"}, "neon-dotprod"),
+        ({"fp-armv8", "neon"}, "neon"),
+        # On 32 bits.
         ({"neon"}, "generic"),
         (set[str](), "generic"),
     ],
