@@ -17,10 +17,10 @@ from ...ir.arrays import Array
 from ...ir.errors import SourceError
 from ...ir.identifiers import identifier
 from ...ir.settings import Settings
-from .decoder import PROJECTIONS, Activation, Decoder, Kind
+from .decoder import OPTIONS, PROJECTIONS, Activation, Decoder
 from .embeddings import Embeddings
 from .model_file import ModelFile
-from .projections import dense_columns, packed_columns, recognized, rounded, unpacked_bitnet
+from .projections import dense_columns, packed_columns, rounded, unpacked_bitnet
 from .rotary import frequencies
 
 _ACTIVATIONS: Mapping[str, Activation] = {
@@ -103,7 +103,6 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
     if embeddings.features != features:
         config.refuse(f"token embeddings have {embeddings.features} values, expected {features}")
     form = _form(file)
-    first = "layers.0.self_attn"
     return (
         Decoder(
             name=identifier(file.name or "model").capitalize(),
@@ -115,12 +114,8 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
             head_dim=head_dim,
             windows=_windows(config),
             activation=activation,
-            kind=_KINDS[form],
-            bias=f"{first}.q_proj.bias" in file,
-            out_bias=f"{first}.o_proj.bias" in file,
-            mlp_bias="layers.0.mlp.up_proj.bias" in file,
-            head_norm=f"{first}.q_norm.weight" in file,
-            sub_norm=f"{first}.attn_sub_norm.weight" in file,
+            kind=form if form in ("ternary", "dense") else "bitnet",
+            options=[name for name, parts in OPTIONS.items() if f"layers.0.{parts[0]}" in file],
             eps=config.number("rms_norm_eps", 1e-6, (1e-12, 1)),
             frequencies=angles,
             attention_scaling=scaling,
@@ -160,19 +155,12 @@ def _windows(config: Settings) -> tuple[int, ...]:
     return tuple(size if k == "sliding_attention" else 0 for k in cast("list[str]", kinds))
 
 
-_Form = Literal["packed", "packed-inverse", "online", "scaled", "trits", "dense"]
+_Form = Literal["packed", "packed-inverse", "online", "scaled", "ternary", "dense"]
 """How the matrices of blocks are held: BitNet's bytes, with the scale to multiply by or to divide
 by; as floats that training rounds, or that are trits with one scale; trits with a scale for each
 output, for activations that are not rounded; floats."""
 
-_KINDS: Mapping[_Form, Kind] = {
-    "packed": "bitnet",
-    "packed-inverse": "bitnet",
-    "online": "bitnet",
-    "scaled": "bitnet",
-    "trits": "ternary",
-    "dense": "dense",
-}
+_PACKED = ("packed", "packed-inverse")
 
 
 def _form(file: ModelFile) -> _Form:
@@ -181,10 +169,9 @@ def _form(file: ModelFile) -> _Form:
     method = settings.values.get("quant_method")
     if method not in (None, "bitnet"):
         settings.refuse(f"weights quantised by {repr(method)} are not read; 'bitnet' is")
-    name = f"layers.0.{PROJECTIONS[0]}.weight"
+    name = f"layers.0.{next(iter(PROJECTIONS))}.weight"
     if method is None:
-        found = file.trits(name) or recognized(file.read(name), file.what)
-        return "dense" if found is None else "trits"
+        return "dense" if file.trits(name) is None else "ternary"
     if settings.flag("use_rms_norm"):
         settings.refuse("'use_rms_norm' of the quantisation is not supported")
     mode = settings.values.get("quantization_mode")
@@ -209,21 +196,14 @@ def _weights(
             )
         yield "lm_head.weight", head
     yield "norm.weight", _vector(file, "norm.weight")
+    vectors = ["input_layernorm.weight", "post_attention_layernorm.weight"]
+    vectors += [part for option in decoder.options for part in OPTIONS[option]]
     for i in range(decoder.layers):
-        attention, mlp = f"layers.{i}.self_attn", f"layers.{i}.mlp"
-        yield f"{attention}.rotary_emb.inv_freq", decoder.frequencies
-        norms = [f"layers.{i}.input_layernorm", f"layers.{i}.post_attention_layernorm"]
-        if decoder.head_norm:
-            norms += [f"{attention}.q_norm", f"{attention}.k_norm"]
-        if decoder.sub_norm:
-            norms += [f"{attention}.attn_sub_norm", f"{mlp}.ffn_sub_norm"]
-        for norm in norms:
-            yield f"{norm}.weight", _vector(file, f"{norm}.weight")
-        biases = (decoder.bias,) * 3 + (decoder.out_bias,) + (decoder.mlp_bias,) * 3
-        for name, bias in zip(PROJECTIONS, biases, strict=True):
+        yield f"layers.{i}.self_attn.rotary_emb.inv_freq", decoder.frequencies
+        for name in vectors:
+            yield f"layers.{i}.{name}", _vector(file, f"layers.{i}.{name}")
+        for name in PROJECTIONS:
             yield from _projection(file, f"layers.{i}.{name}", form)
-            if bias:
-                yield f"layers.{i}.{name}.bias", _vector(file, f"layers.{i}.{name}.bias")
     rest = sorted(name for name in file.unread if not name.endswith(_DERIVED))
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -238,13 +218,10 @@ _DERIVED = ("rotary_emb.inv_freq", ".lm_head.weight")
 
 def _check_shapes(decoder: Decoder, form: _Form, file: ModelFile) -> None:
     """Refuse matrices that are not what the configuration says, before anything hangs on it."""
-    features, hidden = decoder.features, decoder.hidden
-    queries, keys = decoder.heads * decoder.head_dim, decoder.groups * decoder.head_dim
-    shapes = ((queries, features), *2 * ((keys, features),), (features, queries))
-    shapes += (*2 * ((hidden, features),), (features, hidden))
-    parts = 4 if form in ("packed", "packed-inverse") else 1
+    parts = 4 if form in _PACKED else 1
     for i in range(decoder.layers):
-        for name, (outs, ins) in zip(PROJECTIONS, shapes, strict=True):
+        for name, sides in PROJECTIONS.items():
+            outs, ins = (int(getattr(decoder, side)) for side in sides)
             own = file.own(f"layers.{i}.{name}.weight")
             found = [*file.shape(own)] if own in file.places else None
             if found is not None and found != [outs // parts, ins]:
@@ -253,30 +230,25 @@ def _check_shapes(decoder: Decoder, form: _Form, file: ModelFile) -> None:
 
 def _projection(file: ModelFile, name: str, form: _Form) -> Iterator[tuple[str, Array]]:
     """The entries of one linear layer but for its bias."""
-    key = f"{name}.weight"
-    match form:
-        case "dense":
-            yield key, dense_columns(file.read(key), name)
-            return
-        case "trits" | "scaled":
-            found = file.trits(key) or recognized(file.read(key), name)
-            if found is None:
-                raise SourceError(
-                    f"{file.what}: '{name}' is dense where the first layer holds trits"
-                )
-            trits, scale = found
-            if form == "scaled" and (scale != scale[0]).any():
-                raise SourceError(f"{file.what}: '{name}' has several scales, where BitNet has one")
-            scale = scale[:1] if form == "scaled" else scale
-        case "online":
-            trits, mean = rounded(file.read(key), name)
-            scale = np.array([mean], np.float32)
-        case "packed" | "packed-inverse":
-            trits = unpacked_bitnet(file.read(key), name)
-            scale = file.read(f"{name}.weight_scale").astype(np.float32).reshape(1)
-            scale = scale if form == "packed" else 1 / scale
+    key, scale_key = f"{name}.weight", f"{name}.weight_scale"
+    if form == "dense":
+        yield key, dense_columns(file.read(key), name)
+        return
+    if form == "online":
+        trits, scale = rounded(file.read(key), name)
+    elif form in _PACKED:
+        trits, scale = unpacked_bitnet(file.read(key), name), _vector(file, scale_key).reshape(1)
+        scale = scale if form == "packed" else 1 / scale
+    else:
+        found = file.trits(key)
+        if found is None:
+            raise SourceError(f"{file.what}: '{name}' is dense where the first layer holds trits")
+        trits, scale = found
+        if form == "scaled" and (scale != scale[0]).any():
+            raise SourceError(f"{file.what}: '{name}' has several scales, where BitNet has one")
+        scale = scale[:1] if form == "scaled" else scale
     yield key, trits
-    yield f"{name}.weight_scale", scale
+    yield scale_key, scale
 
 
 def _vector(file: ModelFile, name: str) -> Array:

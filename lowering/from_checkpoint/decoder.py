@@ -5,6 +5,7 @@ Not here: how each kind of file says it (`folder`, `gguf_file`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,16 +16,27 @@ Kind = Literal["bitnet", "ternary", "dense"]
 
 Activation = Literal["silu", "relu2", "gelu"]
 
-PROJECTIONS = (
-    "self_attn.q_proj",
-    "self_attn.k_proj",
-    "self_attn.v_proj",
-    "self_attn.o_proj",
-    "mlp.gate_proj",
-    "mlp.up_proj",
-    "mlp.down_proj",
-)
-"""The linear layers of a block, as the standard layers and Hugging Face call them."""
+PROJECTIONS = {
+    "self_attn.q_proj": ("queries", "features"),
+    "self_attn.k_proj": ("keys", "features"),
+    "self_attn.v_proj": ("keys", "features"),
+    "self_attn.o_proj": ("features", "queries"),
+    "mlp.gate_proj": ("hidden", "features"),
+    "mlp.up_proj": ("hidden", "features"),
+    "mlp.down_proj": ("features", "hidden"),
+}
+"""The linear layers of a block, as the standard layers and Hugging Face call them, and what of a
+decoder says how many values come out and go in."""
+
+OPTIONS = {
+    "bias": ("self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"),
+    "out_bias": ("self_attn.o_proj.bias",),
+    "mlp_bias": ("mlp.gate_proj.bias", "mlp.up_proj.bias", "mlp.down_proj.bias"),
+    "head_norm": ("self_attn.q_norm.weight", "self_attn.k_norm.weight"),
+    "sub_norm": ("self_attn.attn_sub_norm.weight", "mlp.ffn_sub_norm.weight"),
+}
+"""The vectors of a block that some models have, by the option of `DecoderBlock` that says so.
+Heads are normalised in Qwen3, what goes into the last projections of both parts in BitNet 2B4T."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +50,7 @@ class Decoder:
         windows: of each block how many tokens it sees, 0 for all; as many as there are blocks.
         activation: of the feed-forward part.
         kind: of the linear layers of blocks.
-        bias, out_bias, mlp_bias: of query, key and value; of the projection behind attention; of
-            the feed-forward part.
-        head_norm, sub_norm: normalisation of heads as in Qwen3; before the last projections of
-            both parts as in BitNet b1.58 2B4T.
+        options: those of `OPTIONS` that it has.
         eps: of all normalisations.
         frequencies: float32 [head_dim / 2], see `rotary`.
         attention_scaling: factor of cosines and sines.
@@ -59,11 +68,7 @@ class Decoder:
     windows: tuple[int, ...]
     activation: Activation
     kind: Kind
-    bias: bool
-    out_bias: bool
-    mlp_bias: bool
-    head_norm: bool
-    sub_norm: bool
+    options: Collection[str]
     eps: float
     frequencies: Array
     attention_scaling: float
@@ -74,3 +79,13 @@ class Decoder:
     def layers(self) -> int:
         """The number of blocks."""
         return len(self.windows)
+
+    @property
+    def queries(self) -> int:
+        """The values of all query heads of a token."""
+        return self.heads * self.head_dim
+
+    @property
+    def keys(self) -> int:
+        """The values of all key heads of a token."""
+        return self.groups * self.head_dim

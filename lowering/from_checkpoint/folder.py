@@ -25,6 +25,9 @@ from .text_facts import text_facts
 
 CONFIG = "config.json"
 
+_ABOUT_TEXT = ("tokenizer_config.json", CONFIG, "generation_config.json")
+"""What the later ones say holds."""
+
 _LARGEST_CONFIG = 1 << 24
 _OTHER_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.gguf")
 
@@ -41,24 +44,20 @@ class Folder(ModelFile):
     def facts(self) -> TextFacts:
         """See `ModelFile`."""
 
-        def known(name: str) -> dict[str, Any]:
-            return read_json(self.path / name) if (self.path / name).is_file() else {}
-
-        config, chat = known(CONFIG), known("tokenizer_config.json")
-        ends = (known("generation_config.json").get("eos_token_id"), config.get("eos_token_id"))
-        template: Any = chat.get("chat_template")
-        if isinstance(template, list):
+        found: dict[str, Any] = {}
+        for file in map(self.path.joinpath, _ABOUT_TEXT):
+            values = read_json(file) if file.is_file() else {}
+            found |= {name: value for name, value in values.items() if value is not None}
+        if isinstance(template := found.get("chat_template"), list):
             # Several, by name: of chats, of chats with tools, …
             entries: list[Any] = [e for e in cast("list[Any]", template) if isinstance(e, dict)]
-            template = {e.get("name"): e.get("template") for e in entries}.get("default")
+            found["chat_template"] = {e.get("name"): e.get("template") for e in entries}.get(
+                "default"
+            )
         alone = self.path / "chat_template.jinja"
-        return text_facts(
-            next((end for end in ends if end is not None), None),
-            read_text(alone) if alone.is_file() else template,
-            {name: chat.get(name) for name in ("bos_token", "eos_token", "unk_token", "pad_token")},
-            config.get("max_position_embeddings"),
-            self.what,
-        )
+        if alone.is_file():
+            found["chat_template"] = read_text(alone)
+        return text_facts(found, self.what)
 
     def tokenizer(self) -> Tokenizer:
         """See `ModelFile`."""

@@ -9,24 +9,25 @@ here: the tokenizer that the file holds (`gguf_tokenizer`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from reprlib import repr
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError, SourceError
-from ...ir.extras import needed
 from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
 from ...runtime.language_model import TextFacts
+from ...runtime.native.abi.row_products import RowKind
 from .embeddings import Embeddings
-from .gguf_header import Header, Place, Texts, read_header
+from .gguf_header import Header, Place, read_header
 from .gguf_tokenizer import gguf_tokenizer
-from .gguf_trits import TERNARY, floats_of, trits_of
+from .gguf_trits import TERNARY, decoded, ternary_blocks, trits_of, type_name
 from .model_file import ModelFile
 from .text_facts import text_facts
 
@@ -52,6 +53,7 @@ _METADATA = {
     "attention.sliding_window": "sliding_window",
     "rope.freq_base": "rope_theta",
     "rope.dimension_count": "rotary_dim",
+    "context_length": "max_position_embeddings",
 }
 """Names of numbers behind that of the architecture, and of Hugging Face."""
 
@@ -79,9 +81,6 @@ _FLOATS: Mapping[str, Any] = {"F32": np.float32, "F16": np.float16, "BF16": ml_d
 _KEPT = ("Q8_0", "Q6_K")
 """Types of embeddings that stay as they are."""
 
-_ROWS = 4096
-"""So many rows become floats at a time."""
-
 
 class GgufFile(ModelFile):
     """A file of which one tensor at a time is in memory."""
@@ -90,31 +89,20 @@ class GgufFile(ModelFile):
     def _header(self) -> Header:
         return read_header(self.path)
 
-    @cached_property
-    def _package(self) -> Any:
-        return needed("gguf", "gguf", "language")
-
     @property
     def facts(self) -> TextFacts:
         """See `ModelFile`."""
-        fields, special = self._header.fields, dict[str, object]()
-        listed = fields.get("tokenizer.ggml.tokens")
-        words = listed.texts() if isinstance(listed, Texts) else []
+        fields, words = self._header.fields, self._header.lists.get("tokenizer.ggml.tokens", ())
+        found = {"chat_template": fields.get("tokenizer.chat_template")}
         for name, word in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
-            token = fields.get(f"tokenizer.ggml.{name}_token_id")
+            token = found[f"{word}_token_id"] = fields.get(f"tokenizer.ggml.{name}_token_id")
             if isinstance(token, int) and 0 <= token < len(words):
-                special[f"{word}_token"] = words[token]
-        return text_facts(
-            fields.get("tokenizer.ggml.eos_token_id"),
-            fields.get("tokenizer.chat_template"),
-            special,
-            fields.get(f"{self._architecture}.context_length"),
-            self.what,
-        )
+                found[f"{word}_token"] = words[token]
+        return text_facts({**self.config.values, **found}, self.what)
 
     def tokenizer(self) -> Tokenizer:
         """See `ModelFile`."""
-        return gguf_tokenizer(self._header.fields, self.what)
+        return gguf_tokenizer(self._header, self.what)
 
     @property
     def _architecture(self) -> str:
@@ -124,13 +112,12 @@ class GgufFile(ModelFile):
     def config(self) -> Settings:
         """See `ModelFile`: the metadata."""
         fields, own = self._header.fields, self._architecture
+        settings = Settings({}, f"{self.what}: ")
         if "rope_freqs.weight" in self.places:
-            raise SourceError(f"{self.what}: frequencies with factors ('rope_freqs') are not read")
+            settings.refuse("frequencies with factors ('rope_freqs') are not read")
         if own not in _MODELS:
-            raise SourceError(
-                f"{self.what}: models of architecture {repr(own)} are not read; known are "
-                f"{', '.join(_MODELS)}"
-            )
+            known = ", ".join(_MODELS)
+            settings.refuse(f"models of architecture {repr(own)} are not read; known are {known}")
         model, activation = _MODELS[own]
         config: dict[str, Any] = {"model_type": model, "hidden_act": activation}
         config |= {word: fields.get(f"{own}.{name}") for name, word in _METADATA.items()}
@@ -139,37 +126,16 @@ class GgufFile(ModelFile):
             config["quantization_config"] = bitnet
         kind = fields.get(f"{own}.rope.scaling.type", "none")
         factor = fields.get(f"{own}.rope.scaling.factor")
-        settings = Settings(config, f"{self.what}: ")
         if kind == "linear" and factor not in (None, 1.0, 0.0):
             config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
         elif kind not in ("none", "linear"):
             settings.refuse(f"rotary embedding scaled by '{kind}' is not read from GGUF files")
-        return settings
+        return replace(settings, values=config)
 
     @cached_property
     def places(self) -> Mapping[str, Place]:
         """See `ModelFile`."""
-        header = self._header
-        for own, place in header.places.items():
-            if place.start + self._size(own, place) > header.size:
-                raise SourceError(f"{self.what} ends within tensor '{own}': it is damaged")
-        return header.places
-
-    def _size(self, own: str, place: Place) -> int:
-        """Bytes of a tensor."""
-        known, values = TERNARY.get(place.kind), place.shape[-1]
-        if known is not None:
-            whole, size = values % known.values == 0, known.size(place.shape)
-        elif place.kind in self._package.GGML_QUANT_SIZES:
-            block, bytes_ = self._package.GGML_QUANT_SIZES[place.kind]
-            whole, size = values % block == 0, prod(place.shape) // block * bytes_
-        else:
-            raise SourceError(
-                f"{self.what}: tensor '{own}' is of type {place.kind}, which is not known"
-            )
-        if not whole:
-            raise SourceError(f"{self.what}: rows of tensor '{own}' are no whole blocks: damaged")
-        return size
+        return self._header.places
 
     def own(self, name: str) -> str:
         """See `ModelFile`; a name that has no other stays."""
@@ -193,31 +159,26 @@ class GgufFile(ModelFile):
         """See `ModelFile`; codes that no trit has are refused."""
         own = self.found(name)
         place = self.places[own]
-        ternary, rows = TERNARY.get(place.kind), place.shape[0]
-        if ternary is None or len(place.shape) != 2:
-            return None
-        found = trits_of(ternary, self._bytes(own), rows, f"{self.what}: tensor '{own}'")
-        if found is None:
-            return None
-        trits, scales = found
-        factor = self._factor(own)
-        scales = scales if factor is None else scales * factor.reshape(-1)
-        return (self._unpaired(own, trits), self._unpaired(own, scales)) if scales.all() else None
+        if place.kind in TERNARY and len(place.shape) == 2:
+            what = f"{self.what}: tensor '{own}'"
+            found = trits_of(place.kind, self._bytes(own), place.shape[0], what)
+            factor = self._factor(own)
+            if found is not None:
+                trits, scales = found
+                scales = scales if factor is None else scales * factor.reshape(-1)
+                if scales.all():
+                    return self._unpaired(own, trits), self._unpaired(own, scales)
+        return super().trits(name)
 
     def embeddings(self, name: str) -> Embeddings:
         """See `ModelFile`."""
         own = self.found(name)
-        kind, shape = self._kind(own), self.places[own].shape
-        if len(shape) != 2 or kind not in _KEPT or self._factor(own) is not None:
-            return super().embeddings(name)
-        rows = self._bytes(own).reshape(shape[0], -1)
-        return Embeddings(kind, shape[1], rows, partial(self._decoded, own))
-
-    def _kind(self, own: str) -> str:
-        """The name of a type, as the package has it."""
         place = self.places[own]
-        ternary = TERNARY.get(place.kind)
-        return ternary.name if ternary else self._package.GGMLQuantizationType(place.kind).name
+        kind = type_name(place.kind)
+        if len(place.shape) != 2 or kind not in _KEPT or self._factor(own) is not None:
+            return super().embeddings(name)
+        rows = self._bytes(own).reshape(place.shape[0], -1)
+        return Embeddings(cast("RowKind", kind), place.shape[1], rows, partial(decoded, place.kind))
 
     def _factor(self, own: str) -> Array | None:
         """What a tensor is multiplied by."""
@@ -228,37 +189,29 @@ class GgufFile(ModelFile):
 
     def _bytes(self, own: str) -> Array:
         place = self.places[own]
-        size = self._size(own, place)
         try:
-            content = np.fromfile(self.path, np.uint8, size, offset=place.start)
+            content = np.fromfile(self.path, np.uint8, place.size, offset=place.start)
         except OSError as error:
             raise SourceError(f"{self.what}: {error.strerror}") from None
-        if content.size != size:
+        if content.size != place.size:
             raise SourceError(f"{self.what} ends within tensor '{own}'")
         return content
 
     def _floats(self, own: str) -> Array:
-        place, kind, content = self.places[own], self._kind(own), self._bytes(own)
-        rows = prod(place.shape[:-1])
+        place, content = self.places[own], self._bytes(own)
+        kind, rows = type_name(place.kind), prod(place.shape[:-1])
         if place.kind in TERNARY:
-            return floats_of(TERNARY[place.kind], content, rows).reshape(place.shape)
+            trits, scales = ternary_blocks(place.kind, content, rows)
+            with np.errstate(invalid="ignore"):
+                return (trits * scales).reshape(place.shape)
         if kind in _FLOATS:
             return content.view(_FLOATS[kind]).reshape(place.shape)
         try:
-            return self._decoded(own, content.reshape(rows, -1)).reshape(place.shape)
+            return decoded(place.kind, content.reshape(rows, -1)).reshape(place.shape)
         except (NotImplementedError, ValueError, IndexError) as error:
             raise ParameterError(
                 f"{self.what}: tensor '{own}' of type {kind} cannot be read: {error}"
             ) from None
-
-    def _decoded(self, own: str, rows: Array) -> Array:
-        """What blocks of a tensor stand for, a part at a time."""
-        kind = self._package.GGMLQuantizationType(self.places[own].kind)
-        values = np.empty((len(rows), self.places[own].shape[-1]), np.float32)
-        with np.errstate(all="ignore"):
-            for n in range(0, len(rows), _ROWS):
-                values[n : n + _ROWS] = self._package.quants.dequantize(rows[n : n + _ROWS], kind)
-        return values
 
     def _unpaired(self, own: str, values: Array) -> Array:
         """Rows of queries and keys with halves of each head in place of its pairs."""

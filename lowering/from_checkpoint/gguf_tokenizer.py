@@ -16,7 +16,7 @@ from ...ir.arrays import Array
 from ...ir.errors import SourceError
 from ...ir.extras import needed
 from ...runtime.generation import Tokenizer
-from .gguf_header import Texts
+from .gguf_header import Header
 
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{}|"
@@ -35,8 +35,8 @@ _CONTROL, _GIVEN = 3, 4
 """Types of tokens: those that are no text, and those that are never split."""
 
 
-def gguf_tokenizer(fields: Mapping[str, object], what: str) -> Tokenizer:
-    """The tokenizer of the metadata of a file.
+def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
+    """The tokenizer of a file.
 
     Raises:
         SourceError: there is none, or one of a kind that is not read.
@@ -44,22 +44,21 @@ def gguf_tokenizer(fields: Mapping[str, object], what: str) -> Tokenizer:
     """
 
     def found(name: str) -> Any:
-        return fields.get(f"tokenizer.ggml.{name}")
+        return header.fields.get(f"tokenizer.ggml.{name}")
 
-    model, pre = found("model"), found("pre")
-    tokens, merges, types = found("tokens"), found("merges"), found("token_type")
+    model, pre, types = map(found, ("model", "pre", "token_type"))
+    words, merges = (header.lists.get(f"tokenizer.ggml.{name}") for name in ("tokens", "merges"))
     hint = "give its tokenizer.json by --tokenizer"
-    if not isinstance(tokens, Texts):
+    if words is None:
         raise SourceError(f"{what} holds no tokenizer: {hint}")
-    if model != "gpt2" or pre not in _SPLITS or not isinstance(merges, Texts):
+    if model != "gpt2" or pre not in _SPLITS or merges is None:
         kind = f"{repr(model)}, {repr(pre)}"
         raise SourceError(f"{what} holds a tokenizer of the kind {kind}, which is not read: {hint}")
-    words = tokens.texts()
     kinds: Array = np.ones(len(words), np.int32) if types is None else np.atleast_1d(types)
     vocabulary = {word: n for n, word in enumerate(words)}
     if len(kinds) != len(words) or len(vocabulary) != len(words):
         raise SourceError(f"{what} is damaged: its tokens are not all different, or have no types")
-    pairs = [tuple(merge.split(" ")) for merge in merges.texts()]
+    pairs = [tuple(merge.split(" ")) for merge in merges]
     if any(len(pair) != 2 or not {*pair, "".join(pair)} <= vocabulary.keys() for pair in pairs):
         raise SourceError(f"{what} is damaged: it joins tokens that it does not have")
     package, split = needed("tokenizers", "tokenizers", "language"), _SPLITS[str(pre)]

@@ -1,58 +1,88 @@
 """Blocks of GGUF files that hold trits: TQ1_0, TQ2_0, and I2_S of bitnet.cpp.
 
-Layouts are those of `quantize_row_tq1_0_ref` and `quantize_row_tq2_0_ref` of ggml, which have a
-float16 scale for 256 values, and of `quantize_i2_s` of bitnet.cpp for x86, which has one scale
-behind all values. Not here: blocks of other types (the package `gguf`).
+The first two have a float16 scale for 256 values. The package `gguf` gives floats alone: of blocks
+whose scale is 1 these are trits, which takes three times as long as shifting the bits of TQ2_0 and
+of I2_S. That is the one of `quantize_i2_s` of bitnet.cpp for x86, with one scale behind all values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from math import prod
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
+from ...ir.extras import needed
 
-_BLOCK, _I2_BLOCK = 256, 128
-_TAIL = 32
-"""Bytes behind the trits of I2_S, the first of which are the scale."""
+_TQ2_0, _I2_S = 35, 36
+TERNARY = {34: "TQ1_0", _TQ2_0: "TQ2_0", _I2_S: "I2_S"}
+"""By the numbers of types."""
+
+_ROWS = 4096
+"""So many rows become floats at a time."""
 
 
-class Blocks(NamedTuple):
-    """A type of blocks.
+def block_size(kind: int) -> tuple[int, int, int]:
+    """Values and bytes of a block, and the bytes behind all blocks; zeros if it is not known."""
+    if kind == _I2_S:
+        return 128, 32, 32
+    return (*_package().GGML_QUANT_SIZES.get(kind, (0, 0)), 0)
 
-    Attributes:
-        name: of the type.
-        values, bytes: of a block.
-        tail: bytes behind all blocks of a tensor.
-        read: of the bytes of a tensor and the number of its rows, codes that are trit + 1, and
-            scales that broadcast to them, both [rows, blocks, values].
+
+def type_name(kind: int) -> str:
+    """The name of a type that is known."""
+    return TERNARY.get(kind) or _package().GGMLQuantizationType(kind).name
+
+
+def decoded(kind: int, rows: Array, element: Any = np.float32) -> Array:
+    """What rows of blocks stand for by the package, a part at a time.
+
+    Raises:
+        NotImplementedError, ValueError, IndexError: of the package, for what it cannot read.
     """
-
-    name: str
-    values: int
-    bytes: int
-    tail: int
-    read: Callable[[Array, int], tuple[Array, Array]]
-
-    def size(self, shape: Sequence[int]) -> int:
-        """Bytes of a tensor."""
-        return prod(shape) // self.values * self.bytes + self.tail
+    values, size, _ = block_size(kind)
+    result = np.empty((len(rows), rows.shape[1] // size * values), element)
+    type = _package().GGMLQuantizationType(kind)
+    with np.errstate(all="ignore"):
+        for n in range(0, len(rows), _ROWS):
+            result[n : n + _ROWS] = _package().quants.dequantize(rows[n : n + _ROWS], type)
+    return result
 
 
-def trits_of(blocks: Blocks, content: Array, rows: int, what: str) -> tuple[Array, Array] | None:
+def ternary_blocks(kind: int, content: Array, rows: int) -> tuple[Array, Array]:
+    """Trits int8 [rows, blocks, values], 2 where a code is none, and scales that broadcast."""
+    values, size, more = block_size(kind)
+    blocks = content[: content.size - more].reshape(rows, -1, size)
+    if kind == _I2_S:
+        scales = content[-more : 4 - more].copy().view(np.float32).reshape(1, 1, 1)
+    else:
+        scales = blocks[:, :, -2:].copy().view(np.float16).astype(np.float32)
+    if kind in _SHIFTS:
+        codes = blocks[:, :, : values // 4].reshape(rows, -1, 1, 32) >> _SHIFTS[kind] & 3
+        trits = codes.view(np.int8) - np.int8(1)
+    else:
+        blocks[:, :, -2:] = np.array([1], np.float16).view(np.uint8)
+        trits = decoded(kind, blocks.reshape(rows, -1), np.int8)
+    return trits.reshape(rows, -1, values), scales
+
+
+_SHIFTS = {
+    _TQ2_0: np.array([[0], [2], [4], [6]], np.uint8),
+    _I2_S: np.array([[6], [4], [2], [0]], np.uint8),
+}
+"""Where the bits of the trit are that is so many times 32 behind that of the first."""
+
+
+def trits_of(kind: int, content: Array, rows: int, what: str) -> tuple[Array, Array] | None:
     """Trits int8 [rows, values] and the scale of each row, float32; `None` if a row has several.
 
     Raises:
         SourceError: codes that no trit has.
     """
-    codes, scales = blocks.read(content, rows)
-    if codes.max() > 2:
+    trits, scales = ternary_blocks(kind, content, rows)
+    if trits.max() > 1:
         raise SourceError(f"{what} is damaged: a trit has the code 3")
-    trits = codes.view(np.int8) - np.int8(1)
     each: Array = scales.max(axis=(1, 2))
     same = (scales == each[:, None, None]) | ~trits.any(axis=2, keepdims=True)
     if not same.all() or not np.isfinite(each).all():
@@ -60,56 +90,5 @@ def trits_of(blocks: Blocks, content: Array, rows: int, what: str) -> tuple[Arra
     return trits.reshape(rows, -1), np.broadcast_to(each, rows).astype(np.float32)
 
 
-def floats_of(blocks: Blocks, content: Array, rows: int) -> Array:
-    """What blocks stand for, float32 [rows, values]."""
-    codes, scales = blocks.read(content, rows)
-    with np.errstate(invalid="ignore"):
-        return ((codes.astype(np.float32) - 1) * scales).reshape(rows, -1)
-
-
-def _scales(blocks: Array) -> Array:
-    return np.ascontiguousarray(blocks[:, :, -2:]).view(np.float16).astype(np.float32)
-
-
-def _tq2(content: Array, rows: int) -> tuple[Array, Array]:
-    blocks = content.reshape(rows, -1, 66)
-    codes = np.empty((rows, blocks.shape[1], 2, 4, 32), np.uint8)
-    halves = blocks[:, :, :64].reshape(rows, -1, 2, 32)
-    for place in range(4):
-        codes[:, :, :, place] = halves >> 2 * place & 3
-    return codes.reshape(rows, -1, _BLOCK), _scales(blocks)
-
-
-def _tq1(content: Array, rows: int) -> tuple[Array, Array]:
-    blocks = content.reshape(rows, -1, 54)
-    codes = np.empty((rows, blocks.shape[1], _BLOCK), np.uint8)
-    for first, end, start, count in ((0, 32, 0, 5), (32, 48, 160, 5), (48, 52, 240, 4)):
-        width = end - first
-        for digit in range(count):
-            place = start + digit * width
-            codes[:, :, place : place + width] = _DIGITS[digit][blocks[:, :, first:end]]
-    return codes, _scales(blocks)
-
-
-_DIGITS = [
-    ((np.arange(256, dtype=np.uint16) * 3**digit % 256) * 3 >> 8).astype(np.uint8)
-    for digit in range(5)
-]
-"""Of a byte that stands for the fraction of five digits in base 3."""
-
-
-def _i2(content: Array, rows: int) -> tuple[Array, Array]:
-    bytes_ = content[:-_TAIL].reshape(-1, 1, 32)
-    codes = np.empty((len(bytes_), 4, 32), np.uint8)
-    for place in range(4):
-        codes[:, place] = bytes_[:, 0] >> 6 - 2 * place & 3
-    scale = content[-_TAIL : 4 - _TAIL].copy().view(np.float32).reshape(1, 1, 1)
-    return codes.reshape(rows, -1, _I2_BLOCK), scale
-
-
-TERNARY: Mapping[int, Blocks] = {
-    34: Blocks("TQ1_0", _BLOCK, 54, 0, _tq1),
-    35: Blocks("TQ2_0", _BLOCK, 66, 0, _tq2),
-    36: Blocks("I2_S", _I2_BLOCK, 32, _TAIL, _i2),
-}
-"""By the numbers of types."""
+def _package() -> Any:
+    return needed("gguf", "gguf", "language")

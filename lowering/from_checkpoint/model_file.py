@@ -17,6 +17,7 @@ from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
 from ...runtime.language_model import TextFacts
 from .embeddings import Embeddings
+from .projections import recognized
 
 
 class ModelFile(ABC):
@@ -89,7 +90,7 @@ class ModelFile(ABC):
 
     def trits(self, name: str) -> tuple[Array, Array] | None:
         """Trits int8 [outs, ins] and a scale for each output, float32; `None` for other tensors."""
-        return None
+        return recognized(self.read(name), f"{self.what}: '{name}'")
 
     def embeddings(self, name: str) -> Embeddings:
         """A matrix that `read` would give, as it is held."""

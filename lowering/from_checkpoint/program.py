@@ -11,14 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from .decoder import Decoder
+from .decoder import OPTIONS, Decoder
 
 _SIZES = ("features", "hidden", "heads", "groups", "head_dim")
-_OPTIONS = (
-    *("activation", "kind", "bias", "out_bias", "mlp_bias", "head_norm", "sub_norm"),
-    *("eps", "attention_scaling"),
-)
-"""What `DecoderBlock` of the standard layers takes."""
+_NAMED = ("activation", "kind", "eps", "attention_scaling")
+"""What `DecoderBlock` of the standard layers takes, besides `OPTIONS`."""
 
 
 def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
@@ -87,11 +84,13 @@ def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
 
     return (
         text("before", "places", f"Tensor<int64>[{tokens}]"),
-        text("behind", "means", f"Tensor[1, {tokens}, {decoder.heads * decoder.head_dim}]"),
+        text("behind", "means", f"Tensor[1, {tokens}, {decoder.queries}]"),
     )
 
 
 def _block(decoder: Decoder, window: int) -> str:
     sizes = [str(getattr(decoder, name)) for name in _SIZES]
-    options = [f"{name}={json.dumps(getattr(decoder, name))}" for name in _OPTIONS]
-    return f"DecoderBlock({', '.join([*sizes, *options, f'window={window}'])})"
+    named: dict[str, object] = {name: getattr(decoder, name) for name in _NAMED}
+    named |= {name: name in decoder.options for name in OPTIONS} | {"window": window}
+    options = [f"{name}={json.dumps(value)}" for name, value in named.items()]
+    return f"DecoderBlock({', '.join(sizes + options)})"

@@ -36,15 +36,16 @@ def unpacked_bitnet(packed: Array, what: str) -> Array:
     return codes.astype(np.int8) - np.int8(1)
 
 
-def rounded(weight: Array, what: str) -> tuple[Array, float]:
-    """Trits [outs, ins] and their scale as training rounds them: round(w / mean |w|), mean |w|.
+def rounded(weight: Array, what: str) -> tuple[Array, Array]:
+    """Trits [outs, ins] and their scale [1] as training rounds them: round(w / mean |w|), mean |w|.
 
     Ma et al. 2024, eq. 1 to 3; a mean below 1e-5 counts as that.
     """
     values = _floats(weight, what)
     mean = np.float32(max(np.abs(values).mean(dtype=np.float64), 1e-5))
     factor = np.float32(1) / mean
-    return np.clip(np.rint(values * factor), -1, 1).astype(np.int8), float(np.float32(1) / factor)
+    trits = np.clip(np.rint(values * factor), -1, 1).astype(np.int8)
+    return trits, np.array([1 / factor], np.float32)
 
 
 def recognized(weight: Array, what: str) -> tuple[Array, Array] | None:

@@ -7,41 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from reprlib import repr
-from typing import cast
+from typing import Any, cast
 
-from ...ir.errors import SourceError
 from ...ir.settings import Settings
 from ...runtime.language_model import TextFacts
 
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
 
-def text_facts(
-    ends: object, template: object, special: Mapping[str, object], context: object, what: str
-) -> TextFacts:
-    """The facts out of values as files have them.
 
-    Args:
-        ends: a token, a list of them, or `None`.
-        template: a text, or `None`.
-        special: texts, objects with a text `content`, or `None`.
-        context: a number, or `None`.
-        what: the file, for errors.
+def text_facts(values: Mapping[str, Any], what: str) -> TextFacts:
+    """The facts out of values in the words of Hugging Face's files, where a token may be an object.
 
     Raises:
-        SourceError: one is something else.
+        SourceError: one is something else; `what` names the file.
     """
-    listed: list[object] = cast("list[object]", ends) if isinstance(ends, list) else [ends]
-    tokens = [t for t in listed if isinstance(t, int) and not isinstance(t, bool)]
-    if ends is not None and len(tokens) != len(listed):
-        raise SourceError(f"{what}: 'eos_token_id' is {repr(listed)}, expected numbers of tokens")
+    given = Settings(values, f"{what}: ")
+    ends = values.get("eos_token_id")
+    listed = cast("list[int]", ends if isinstance(ends, list) else [ends])
+    if ends is not None and any(type(token) is not int for token in listed):
+        given.refuse(f"'eos_token_id' is {repr(listed)}, expected numbers of tokens")
+    template = values.get("chat_template")
     if not isinstance(template, str | None):
-        raise SourceError(f"{what}: the chat template is no text")
+        given.refuse("the chat template is no text")
     words: dict[str, str] = {}
-    for name, value in special.items():
-        text = cast("dict[str, object]", value).get("content") if isinstance(value, dict) else value
+    for name in _SPECIAL:
+        value = values.get(name)
+        text = cast("dict[str, Any]", value).get("content") if isinstance(value, dict) else value
         if isinstance(text, str):
             words[name] = text
         elif text is not None:
-            raise SourceError(f"{what}: '{name}' is {repr(text)}, expected a text")
-    known = Settings({"context": context}, f"{what}: ")
-    length = None if context is None else known.whole("context")
-    return TextFacts(frozenset(tokens), template, words, length)
+            given.refuse(f"'{name}' is {repr(text)}, expected a text")
+    name = "max_position_embeddings"
+    length = None if values.get(name) is None else given.whole(name)
+    return TextFacts(frozenset(listed if ends is not None else ()), template, words, length)

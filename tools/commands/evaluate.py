@@ -4,69 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import typer
 
+from ...ir.arrays import Array
 from ...ir.errors import OptionError, SourceError
 from ...lowering.generation import open_session, open_tokenizer
 from ...runtime.generation import choices
-from ...runtime.perplexity import Foretold, Perplexity, foretold
+from ...runtime.perplexity import Perplexity, foretold
 from ...runtime.session import Session
 from ..console import note, print_json, progress, show, table, warn
 from .options.language import Evaluate
 
 _START = 16
 """Tokens of the text that both engines continue."""
-
-
-@dataclass
-class _Agreement:
-    """How far two engines agree on the same text.
-
-    Attributes:
-        largest, total: difference of two logits, and the sum of all.
-        same: tokens of which both find the same the likeliest.
-        greedy: how many tokens both choose alike, one after the other, until they part.
-        margin: of the engine by which the others are judged, between its choice and the other's
-            where they part.
-    """
-
-    largest: float = 0.0
-    total: float = 0.0
-    same: int = 0
-    greedy: int = 0
-    margin: float | None = None
-
-    def add(self, ours: Foretold, theirs: Foretold) -> None:
-        difference = np.abs(ours.logits - theirs.logits)
-        # NaN is no agreement, and `max` would lose it.
-        self.largest = float(np.max([self.largest, float(difference.max())]))
-        self.total += float(difference.mean(-1, dtype=np.float64).sum())
-        self.same += int((ours.logits.argmax(-1) == theirs.logits.argmax(-1)).sum())
-
-    def follow(self, ours: Session, theirs: Session, start: Sequence[int], count: int) -> None:
-        """Let both continue a text, until they part or so many tokens are the same."""
-        ours.reset()
-        theirs.reset()
-        pairs = zip(choices(ours, start, count), choices(theirs, start, count), strict=True)
-        for mine, (token, logits) in pairs:
-            if mine.token != token:
-                self.margin = float(logits[token] - logits[mine.token])
-                return
-            self.greedy += 1
-
-    def facts(self, options: Evaluate, scored: int) -> dict[str, Any]:
-        same = self.greedy == options.max_tokens
-        return {
-            "largest_difference": self.largest,
-            "mean_difference": self.total / scored,
-            "same_choice": self.same / scored,
-            "greedy": {"same": self.greedy, "of": options.max_tokens, "margin": self.margin},
-            "agrees": same and self.largest <= options.tolerance,
-        }
 
 
 def evaluate(options: Evaluate) -> None:
@@ -79,10 +32,10 @@ def evaluate(options: Evaluate) -> None:
     tokens, length = _tokens(options)
     window = min(options.window, len(tokens))
     stride = min(options.stride, window - 1)
-    if options.against is not None and options.against == options.engine:
+    if options.against == options.engine:
         raise OptionError(f"--against {options.against} is the engine itself: name another")
-    sessions: list[Session] = []
-    agreement = _Agreement()
+    sessions, apart = list[Session](), list[Sequence[float]]()
+    greedy: dict[str, int | float | None] = {}
     with progress() as bar:
         for engine in filter(None, (options.engine, options.against)):
             task = bar.add_task(f"Opening {options.model} on {engine}", total=None)
@@ -93,14 +46,13 @@ def evaluate(options: Evaluate) -> None:
         for parts in zip(*(foretold(s, tokens, window, stride) for s in sessions), strict=True):
             for score, part in zip(scores, parts, strict=True):
                 score.add(part)
-            if len(parts) == 2:
-                agreement.add(*parts)
+            apart += [_apart(*(part.logits for part in parts))] if len(parts) == 2 else []
             said = f"Scoring: perplexity {scores[0].value:.4g}"
             bar.update(task, completed=scores[0].tokens, description=said)
         if len(sessions) == 2:
             bar.update(task, description="Continuing the text")
-            agreement.follow(sessions[0], sessions[1], tokens[:_START], options.max_tokens)
-    reports = [
+            greedy = _followed(sessions[0], sessions[1], tokens[:_START], options.max_tokens)
+    reports: list[dict[str, Any]] = [
         {
             "engine": session.name,
             "perplexity": score.value,
@@ -110,8 +62,7 @@ def evaluate(options: Evaluate) -> None:
         }
         for session, score in zip(sessions, scores, strict=True)
     ]
-    facts: dict[str, Any] = {
-        **reports[0],
+    facts = reports[0] | {
         "tokens": len(tokens),
         "scored": scores[0].tokens,
         "bytes": length,
@@ -119,8 +70,17 @@ def evaluate(options: Evaluate) -> None:
         "stride": stride,
         "seconds": time.perf_counter() - started,
     }
-    if len(reports) == 2:
-        facts |= {"against": reports[1], **agreement.facts(options, scores[0].tokens)}
+    if apart:
+        # NaN is no agreement, and stays the largest here.
+        largest, mean, same = np.max(apart, 0)[0], *(np.sum(apart, 0)[1:] / scores[0].tokens)
+        facts |= {
+            "against": reports[1],
+            "largest_difference": float(largest),
+            "mean_difference": float(mean),
+            "same_choice": float(same),
+            "greedy": greedy,
+            "agrees": greedy["margin"] is None and bool(largest <= options.tolerance),
+        }
     if options.json:
         print_json(facts)
     else:
@@ -129,6 +89,27 @@ def evaluate(options: Evaluate) -> None:
         more = "logits differ by more than --tolerance allows, or other tokens are chosen"
         warn("triton", f"the engines do not agree: {more}")
         raise typer.Exit(1)
+
+
+def _apart(ours: Array, theirs: Array) -> tuple[float, float, float]:
+    """Of logits: the largest difference, the sum of each token's mean, how many choose the same."""
+    difference = np.abs(ours - theirs)
+    same = ours.argmax(-1) == theirs.argmax(-1)
+    return difference.max(), difference.mean(-1, dtype=np.float64).sum(), same.sum()
+
+
+def _followed(
+    ours: Session, theirs: Session, start: Sequence[int], count: int
+) -> dict[str, int | float | None]:
+    """How many tokens both choose alike behind a text, and theirs between the choices that part."""
+    ours.reset()
+    theirs.reset()
+    pairs = zip(choices(ours, start, count), choices(theirs, start, count), strict=True)
+    for same, (mine, (token, logits)) in enumerate(pairs):
+        if mine.token != token:
+            margin = float(logits[token] - logits[mine.token])
+            return {"same": same, "of": count, "margin": margin}
+    return {"same": count, "of": count, "margin": None}
 
 
 def _tokens(options: Evaluate) -> tuple[list[int], int]:

@@ -51,7 +51,7 @@ def test_all_that_a_folder_says(tmp_path: Path) -> None:
         ("generation_config.json", {"eos_token_id": [True]}, "expected numbers of tokens"),
         ("tokenizer_config.json", {"chat_template": 3}, "chat template is no text"),
         ("tokenizer_config.json", {"bos_token": [1]}, "'bos_token' is"),
-        ("config.json", {"max_position_embeddings": -1}, "'context' is -1"),
+        ("config.json", {"max_position_embeddings": -1}, "'max_position_embeddings' is -1"),
     ],
 )
 def test_what_is_something_else(file: str, content: Any, words: str, tmp_path: Path) -> None:
