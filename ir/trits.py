@@ -70,7 +70,7 @@ def unpack_trits(packed: NDArray[np.uint8], shape: Sequence[int]) -> NDArray[np.
             f"got {packed.dtype}[{packed.size}]"
         )
     count, flat = prod(shape), packed.reshape(-1)
-    trits = np.take(_TRITS, flat, axis=0).reshape(-1)
+    trits = np.take(QUADS, flat, axis=0).reshape(-1)
     reserved = _RESERVED[flat]
     if reserved.any():
         byte = int(np.argmax(reserved))
@@ -84,8 +84,8 @@ def unpack_trits(packed: NDArray[np.uint8], shape: Sequence[int]) -> NDArray[np.
 _NONE = 2
 """What stands for the reserved code while trits are unpacked."""
 
-_TRITS = np.array([0, 1, -1, _NONE], np.int8)[np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3]
-"""The four trits of each byte."""
+QUADS = np.array([0, 1, -1, _NONE], np.int8)[np.arange(256)[:, None] >> np.arange(0, 8, 2) & 3]
+"""The four trits of each byte; 2 for the reserved code."""
 
-_RESERVED = (_TRITS == _NONE).any(axis=1)
+_RESERVED = (QUADS == _NONE).any(axis=1)
 """Whether a byte has a reserved code."""

@@ -16,11 +16,12 @@ from .integer import FLOAT_EXACT, exact_product
 from .narrow import dynamic_product
 from .onnx_writer import Rule, Writer, result_of
 from .shape import arange
+from .tables import table_product
 
 
 def matmul(e: Writer, op: tensor.MatmulOp) -> None:
     """MatMul; integers wrap around in their own type."""
-    product = dynamic_product(e, op.lhs, op.rhs)
+    product = dynamic_product(e, op.lhs, op.rhs) or table_product(e, op.lhs, op.rhs)
     if product is not None:
         e.bind(op.result, product)
         return

@@ -22,6 +22,7 @@ from .graph import (
     Port,
     element_of_array,
 )
+from .onnx_writer import TRITS, TRITS_OF_BYTES
 from .threefry import threefry_nodes
 
 if TYPE_CHECKING:
@@ -248,11 +249,9 @@ def _attribute(name: str, value: AttributeValue) -> onnx.AttributeProto:
 def _function(name: str, opset: int) -> onnx.FunctionProto:
     """A model-local function.
 
-    `ternary.unpack(packed){shape, count, to}`: trits, four to a byte, as numbers of type `to`.
-    A code fills bits 2i (the trit is 1) and 2i + 1 (it is -1) of a byte: shifting left brings the
-    bit to the top, shifting right by 7 leaves it alone. (BitwiseAnd would need opset 18.) They
-    are float32 in between: float16 has no Sub kernel, and would be unpacked in each run.
-    `ternary.matmul(x, packed){shape, count, to}`: the product of x with such a matrix.
+    `ternary.unpack(packed){shape, to}`: trits, four to a byte, as numbers of type `to`, by a table
+    of the bytes: ONNX Runtime keeps all that it computes on the way until the file is loaded.
+    `ternary.matmul(x, packed){shape, to}`: the product of x with such a matrix.
     `spike.threefry(t, j){key}`: random words, see `threefry`.
     """
     from onnx import AttributeProto, TensorProto, helper
@@ -261,7 +260,7 @@ def _function(name: str, opset: int) -> onnx.FunctionProto:
         return byte_functions.function(name, opset)
     make = helper.make_node
     ints, integer = AttributeProto.INTS, AttributeProto.INT
-    attributes = ["shape", "count", "to"]
+    attributes = ["shape", "to"]
 
     def from_attribute(
         op_type: str, inputs: Sequence[str], out: str, name: str, of: str
@@ -270,15 +269,6 @@ def _function(name: str, opset: int) -> onnx.FunctionProto:
         kind = integer if of == "to" else ints
         node.attribute.append(AttributeProto(name=name, ref_attr_name=of, type=kind))
         return node
-
-    def stored(out: str, values: Sequence[int], kind: int) -> onnx.NodeProto:
-        array = np.array(values, np.uint8 if kind == TensorProto.UINT8 else np.int64)
-        value = TensorProto()
-        _fill(value, out, array)
-        return make("Constant", [], [out], value=value)
-
-    def shift(x: str, by: str, out: str, direction: str) -> onnx.NodeProto:
-        return make("BitShift", [x, by], [out], direction=direction)
 
     if name == "spike.threefry":
         nodes, attributes = threefry_nodes(require_onnx()), ["key"]
@@ -293,27 +283,14 @@ def _function(name: str, opset: int) -> onnx.FunctionProto:
         nodes = [call, make("MatMul", ["x", "weight"], ["y"])]
         inputs, outputs = ["x", "packed"], ["y"]
     else:
-        u8, i64 = TensorProto.UINT8, TensorProto.INT64
+        table = TensorProto()
+        _fill(table, TRITS, TRITS_OF_BYTES)
         nodes = [
-            stored("plus_shifts", [7, 5, 3, 1], u8),
-            stored("minus_shifts", [6, 4, 2, 0], u8),
-            stored("seven", [7], u8),
-            stored("column", [-1, 1], i64),
-            stored("flat", [-1], i64),
-            stored("start", [0], i64),
-            from_attribute("Constant", [], "end", "value_ints", "count"),
+            make("Constant", [], ["table"], value=table),
             from_attribute("Constant", [], "dims", "value_ints", "shape"),
-            make("Reshape", ["packed", "column"], ["bytes"]),
-            shift("bytes", "plus_shifts", "plus_top", "LEFT"),
-            shift("plus_top", "seven", "plus_bit", "RIGHT"),
-            shift("bytes", "minus_shifts", "minus_top", "LEFT"),
-            shift("minus_top", "seven", "minus_bit", "RIGHT"),
-            make("Cast", ["plus_bit"], ["plus"], to=TensorProto.FLOAT),
-            make("Cast", ["minus_bit"], ["minus"], to=TensorProto.FLOAT),
-            make("Sub", ["plus", "minus"], ["quads"]),
-            make("Reshape", ["quads", "flat"], ["padded"]),
-            make("Slice", ["padded", "start", "end"], ["all"]),
-            make("Reshape", ["all", "dims"], ["numbers"]),
+            make("Cast", ["packed"], ["places"], to=TensorProto.INT32),
+            make("Gather", ["table", "places"], ["quads"]),
+            make("Reshape", ["quads", "dims"], ["numbers"]),
             from_attribute("Cast", ["numbers"], "trits", "to", "to"),
         ]
         inputs, outputs = ["packed"], ["trits"]

@@ -27,7 +27,7 @@ from ...dialects.parameters import (
 from ...dialects.shapes import DYNAMIC, Shape, axes_behind
 from ...dialects.spike.types import TrainType, dense_type
 from ...dialects.ternary.types import is_trit
-from ...ir.trits import pack_trits
+from ...ir.trits import QUADS, pack_trits
 from ...passes.analysis.magnitude import Magnitudes
 from ...passes.calibration.ranges import Range, recorded_range
 from ..emission import Inexpressible
@@ -36,6 +36,11 @@ from .kernels import compute_type
 
 FUNCTION_OPSET = 15
 """Model-local functions need IR version 8, which came with opset 15."""
+
+
+TRITS = "trits_of_bytes"
+"""The name of a table of the four trits of each byte, and the table; the reserved code gives 0."""
+TRITS_OF_BYTES = np.where(abs(QUADS) == 1, QUADS, np.int8(0))
 
 
 NARROWED = 256
@@ -237,33 +242,23 @@ class Writer:
 
     def unpack(self, packed: str, shape: Shape, element: Element) -> str:
         """Packed bytes as numbers of `element`, by a model-local function where there are some."""
+        count = int(np.prod(shape, dtype=np.int64))
+        if count % 4:
+            every = self.unpack(packed, (count + -count % 4,), element)
+            return self.reshape(self.slice_axes(every, [0], [count], [0], [1]), shape)
         if self.opset < FUNCTION_OPSET:
-            return self._unpack_nodes(packed, shape, element)
+            table = self.constant(TRITS_OF_BYTES, TRITS)
+            places = self.cast(packed, Element.INT32)
+            quads = self.node("Gather", [table, places], Element.INT8, axis=0)
+            return self.cast(self.reshape(quads, shape), element)
         return self.graph.add_node(
             "ternary.unpack",
             [packed],
             [element],
             [f"{packed}.{element.name.lower()}"],
-            unpack_attributes(shape, element),
+            {"shape": list(shape), "to": int(element)},
             DOMAIN,
         )[0]
-
-    def _unpack_nodes(self, packed: str, shape: Shape, element: Element) -> str:
-        # A code fills bits 2i and 2i + 1: shifting left, then right by 7 leaves one bit. In float32
-        # until the end: what has no kernel of its own, ONNX Runtime does not fold when it loads.
-        rows = self.reshape(packed, [-1, 1])
-        bits: list[str] = []
-        for shifts in ([7, 5, 3, 1], [6, 4, 2, 0]):
-            left = self.constant(np.array(shifts, np.uint8), "shifts")
-            last = self.constant(np.array([7], np.uint8), "seven")
-            top = self.node("BitShift", [rows, left], Element.UINT8, direction="LEFT")
-            bit = self.node("BitShift", [top, last], Element.UINT8, direction="RIGHT")
-            bits.append(self.cast(bit, Element.FLOAT))
-        trits = self.reshape(self.apply("Sub", bits), [-1])
-        count = int(np.prod(shape, dtype=np.int64))
-        if count % 4:
-            trits = self.slice_axes(trits, [0], [count], [0], [1])
-        return self.cast(self.reshape(trits, shape), element)
 
     def rounded(self, name: str) -> tuple[str, str, str]:
         """Floats as UINT8, with their scale and zero point of this run; once for each tensor."""
@@ -507,12 +502,6 @@ class Writer:
             return self.node("Shape", [name], Element.INT64, start=axis, end=axis + 1)
         shape = self.node("Shape", [name], Element.INT64)
         return self.node("Gather", [shape, self.indices([axis], "axes")], Element.INT64, axis=0)
-
-
-def unpack_attributes(shape: Shape, element: Element) -> dict[str, AttributeValue]:
-    """The attributes of a call of `ternary.unpack` or `ternary.matmul`."""
-    count = int(np.prod(shape, dtype=np.int64))
-    return {"shape": list(shape), "count": [count], "to": int(element)}
 
 
 def _narrowed(array: Array) -> Array:

@@ -20,6 +20,7 @@ from ..from_onnx import from_onnx
 from ..targets import compile_to_target
 from .engine import EXACT_BYTES, saturates
 from .model import IR_VERSIONS, require_onnx
+from .onnx_writer import TRITS
 
 Level = Literal["basic", "extended", "all"]
 
@@ -131,8 +132,8 @@ def _stored_bytes(source: Path) -> int:
 
 def _holds_trits(source: Path) -> bool:
     model = require_onnx().load(source, load_external_data=False)
-    unpacked = any(node.op_type == "BitShift" for node in model.graph.node)
-    return unpacked or any(function.name.startswith("ternary.") for function in model.functions)
+    inline = any(stored.name == TRITS for stored in model.graph.initializer)
+    return inline or any(function.name.startswith("ternary.") for function in model.functions)
 
 
 def _compare(before: Path, after: Path) -> None:

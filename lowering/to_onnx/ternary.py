@@ -22,7 +22,7 @@ from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
 from .linear import fails_when_empty, window_attributes
 from .narrow import dynamic_trits, scaled_trits
-from .onnx_writer import FUNCTION_OPSET, Inexpressible, Rule, Writer, unpack_attributes
+from .onnx_writer import FUNCTION_OPSET, Inexpressible, Rule, Writer
 from .quantization import Rescaling, constant_of, count_thresholds, rescale
 from .reduction import reduce_axes
 
@@ -98,9 +98,9 @@ def _matrix_product(e: Writer, input: SSAValue, weight: SSAValue, shape: Shape) 
 def _float_product(e: Writer, x: str, weight: SSAValue, shape: Shape) -> str:
     """x · W in the type of x, by a model-local function where there are some."""
     element, packed = e.element(x), e.packed(weight)
-    if packed is None or e.in_body or e.opset < FUNCTION_OPSET:
+    if packed is None or e.in_body or e.opset < FUNCTION_OPSET or prod(shape) % 4:
         return e.apply("MatMul", [x, _trits(e, weight, shape, element)])
-    attributes = unpack_attributes(shape, element)
+    attributes = {"shape": list(shape), "to": int(element)}
     return e.call(DOMAIN, "ternary.matmul", [x, packed], element, attributes)
 
 
