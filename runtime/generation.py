@@ -51,30 +51,27 @@ class Sampling:
         Args:
             logits: [vocabulary].
         """
-        result = np.zeros(len(logits))
         if self.temperature == 0:
-            result[int(np.argmax(logits))] = 1.0
-            return result
+            return np.eye(1, len(logits), int(np.argmax(logits)))[0]
         with np.errstate(over="ignore"):
             scaled = (logits.astype(np.float64) - float(logits.max())) / self.temperature
         weights = np.exp(scaled)
-        kept = np.arange(len(weights))
-        if 0 < self.top_k < len(weights):
-            kept = np.flatnonzero(scaled >= np.partition(scaled, -self.top_k)[-self.top_k])
-            # Of equal ones the first are drawn from.
-            kept = kept[np.argsort(-scaled[kept], kind="stable")[: self.top_k]]
-        shares = weights[kept] / weights[kept].sum()
-        if self.top_p < 1:
+        if self.top_k or self.top_p < 1:
+            count = min(self.top_k or len(weights), len(weights))
+            likeliest = np.partition(weights, -count)[-count:]
+            total = likeliest.sum()
             # Tokens below an equal share of what is left out are left out, and need no order.
-            likely = shares >= (1 - self.top_p) / len(shares) / 2
-            kept, shares = kept[likely], shares[likely]
-            order = np.lexsort((kept, -shares))
-            kept, shares = kept[order], shares[order]
-            # The token with which the sum reaches top_p still counts.
-            count = int(np.sum(np.cumsum(shares) - shares < self.top_p))
-            kept, shares = kept[:count], shares[:count]
-        result[kept] = shares / shares.sum()
-        return result
+            least = max(likeliest[0], total * (1 - self.top_p) / count / 2)
+            kept = np.flatnonzero(weights >= least)
+            # Of equal ones the first are drawn from.
+            kept = kept[np.argsort(-scaled[kept], kind="stable")][:count]
+            if self.top_p < 1:
+                # The token with which the sum reaches top_p still counts.
+                before = np.cumsum(weights[kept]) - weights[kept]
+                kept = kept[before < self.top_p * total]
+            left, weights = weights[kept], np.zeros(len(weights))
+            weights[kept] = left
+        return weights / weights.sum()
 
     def choose(self, logits: Array, draw: np.random.Generator) -> int:
         """A token.

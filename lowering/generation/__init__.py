@@ -42,8 +42,8 @@ def open_session(model: str | Path, engine: str = "native") -> Session:
 
 def _session(checkpoint: Checkpoint, engine: str) -> Session:
     where = _SESSIONS.get(engine.partition("{")[0].strip(), _OTHER)
-    open_on: Callable[[Checkpoint, str], Session] = resolve_name(f"{__package__}.{where}.of")
-    return open_on(checkpoint, engine)
+    kind: Callable[[Checkpoint, str], Session] = resolve_name(f"{__package__}.{where}")
+    return kind(checkpoint, engine)
 
 
 def open_language_model(

@@ -10,31 +10,73 @@ import hashlib
 import json
 import sys
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from ...ir.errors import BackendError, LoweringError, OptionError
+from ...ir.arrays import Array
+from ...ir.errors import BackendError, LoweringError, OptionError, ParameterError
 from ...ir.progress import doing
 from ...runtime.native.abi.attention import Heads
+from ...runtime.native.abi.layouts import weights_in
+from ...runtime.native.abi.linear import Layout
 from ...runtime.native.abi.row_products import RowKind
 from ...runtime.native.jit import kept
+from ...runtime.native.memory import Arena
+from ...runtime.native.program import NativeProgram, load_program
 from ...runtime.outside import called
 from ..to_native.source_digest import PROGRAM, source_digest
 
+Step = Callable[..., Sequence[Array]]
+"""The results of a program with the weights of a layer, for its other inputs."""
 
-class Part(NamedTuple):
+
+@dataclass
+class Part:
     """A program without weights.
 
     Attributes:
         content: see `to_native.callables.program_content`.
         shapes: of its matrices of trits, [ins, outs].
         names: of its other parameters, which are its last arguments.
+        program: once it is loaded.
     """
 
     content: bytes
     shapes: Mapping[str, Sequence[int]]
     names: Sequence[str]
+    program: NativeProgram | None = None
+
+    def step(
+        self, weights: Mapping[str, Array], held: dict[str, Array], arena: Arena, threads: int
+    ) -> Step:
+        """The program with the weights of a layer.
+
+        Args:
+            weights: by their names in the block, trits as int8 [outs, ins].
+            held: what programs hold of these weights, for all programs of the layer.
+            arena: where it stands.
+            threads: most that run it.
+        """
+
+        def hold(name: str) -> Array:
+            if name not in held:
+                key, layout = name.rsplit(":", 1)
+                trits, shape = weights[key], self.shapes[key][::-1]
+                if list(trits.shape) != list(shape):
+                    raise ParameterError(
+                        f"'{key}' has the shape {list(trits.shape)}, expected {list(shape)}"
+                    )
+                held[name] = arena.hold(weights_in(cast("Layout", layout), trits))
+            return held[name]
+
+        if self.program is None:
+            self.program = load_program(self.content, threads=threads, held=hold)
+        else:
+            self.program = self.program.holding(hold)
+        program, given = self.program, [weights[name] for name in self.names]
+        return lambda *inputs: program.run([*inputs, *given])
 
 
 class NativeCode(NamedTuple):

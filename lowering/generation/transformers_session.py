@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from inspect import signature
 from pkgutil import resolve_name
-from typing import Any, Self
+from typing import Any
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, SourceError
@@ -22,26 +22,15 @@ class TransformersSession(Session):
     """Runs `AutoModelForCausalLM` on this processor.
 
     Args:
-        checkpoint: its sizes; its weights are not read.
-        model: of `transformers`.
+        checkpoint: its sizes and path; its weights are not read.
+        target: `transformers`.
+
+    Raises:
+        BackendError: the package, or one that it needs for this model, is missing.
+        SourceError: it does not read the files.
     """
 
-    def __init__(self, checkpoint: Checkpoint, model: Any) -> None:
-        version = resolve_name("transformers:__version__")
-        super().__init__(checkpoint.decoder.vocabulary, f"transformers {version}")
-        self._model = model
-        parameters = signature(model.forward).parameters
-        self._word = "cache" if "cache" in parameters else "past_key_values"  # before 5.20
-        self._empty()
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint, target: str) -> Self:
-        """A session that was told nothing; `target` is `transformers`.
-
-        Raises:
-            BackendError: the package, or one that it needs for this model, is missing.
-            SourceError: it does not read the files.
-        """
+    def __init__(self, checkpoint: Checkpoint, target: str) -> None:
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
                 raise BackendError(f"{package} is missing: pip install {package} accelerate")
@@ -56,12 +45,16 @@ class TransformersSession(Session):
         options |= {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True}
         try:
             with _as_written():
-                model = load(path.parent if one_file else path, **options).eval()
+                self._model: Any = load(path.parent if one_file else path, **options).eval()
         except ImportError as error:
             raise BackendError(f"transformers cannot read '{path}': {error}") from None
         except Exception as error:  # it has no type of its own for what it refuses
             raise SourceError(f"transformers does not read '{path}': {error}") from None
-        return cls(checkpoint, model)
+        version = resolve_name("transformers:__version__")
+        super().__init__(checkpoint.decoder.vocabulary, f"{target} {version}")
+        parameters = signature(self._model.forward).parameters
+        self._word = "cache" if "cache" in parameters else "past_key_values"  # before 5.20
+        self._empty()
 
     def _told(self, tokens: Array, count: int) -> Array:
         import torch
