@@ -61,12 +61,13 @@ def pack_trits(program: Program) -> None:
     readers: dict[Buffer, list[NestStep]] = {}
     other: set[Buffer] = set()
     for step in program.steps:
-        buffers = {view.buffer for view in step.reads if _are_trits(view.buffer)}
+        # In the order of the step: a set of these has another in every process.
+        buffers = dict.fromkeys(view.buffer for view in step.reads if _are_trits(view.buffer))
         if isinstance(step, NestStep):
             for buffer in buffers:
                 readers.setdefault(buffer, []).append(step)
         else:
-            other |= buffers
+            other.update(buffers)
         if isinstance(step, LoopStep):
             other |= {view.buffer for inner in step.repeated for view in inner.reads}
     steps: list[Step] = []

@@ -19,6 +19,7 @@ from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
+from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.runtime.native.processor import host_features
@@ -163,6 +164,14 @@ def test_windows_that_the_first_call_transforms(recipe: str) -> None:
         x = np.random.default_rng(seed).normal(size=(2, 24, 7, 9)).astype(np.float32)
         _near(kept(x), _conv(x, w, padding=1))
         _near(anew(x), _conv(x, w, padding=1))
+
+
+def test_windows_come_in_one_order() -> None:
+    # Nine of them are read by one step; an order by their addresses would be another each time.
+    texts = [
+        compile_to_target(_module(TILED, {"w": _trits(50, 24, 3, 3)}), "native") for _ in "123"
+    ]
+    assert texts[0].files == texts[1].files == texts[2].files
 
 
 @pytest.mark.parametrize(("text", "shape"), [(WIDE, (600, 512, 1, 1)), (TILED, (50, 24, 3, 3))])
