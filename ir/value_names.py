@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
+from xdsl.ir import Attribute, BlockArgument
 
 NAME_ATTRIBUTE = "tensor.name"
 """Of an argument or result: what the source calls it."""
@@ -26,6 +27,16 @@ def result_names(function: func.FuncOp) -> list[str]:
         _named(attribute) or (f"y{index}" if index else "y")
         for index, attribute in enumerate(_dictionaries(function.res_attrs, count))
     ]
+
+
+def added_argument(
+    function: func.FuncOp, type: Attribute, name: str, attribute: str = NAME_ATTRIBUTE
+) -> BlockArgument:
+    """A new last argument that bears a name; the type of the function is left as it is."""
+    block, known = function.body.block, function.arg_attrs
+    names = [DictionaryAttr({}) for _ in block.args] if known is None else list(known)
+    function.arg_attrs = ArrayAttr([*names, DictionaryAttr({attribute: StringAttr(name)})])
+    return block.insert_arg(type, len(block.args))
 
 
 def _dictionaries(

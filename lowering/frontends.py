@@ -52,7 +52,7 @@ class FrontEnd:
 IR = FrontEnd(f"{__package__}.from_mlir:import_mlir", frozenset({"weights"}))
 """Textual IR: the front end of `.mlir` files and of standard input."""
 
-FOLDER = FrontEnd(f"{__package__}.from_checkpoint.modules:import_checkpoint")
+FOLDER = FrontEnd(f"{__package__}.from_checkpoint:import_checkpoint")
 """The front end of folders: language models in the form of Hugging Face."""
 
 BUILT_IN = {
@@ -61,7 +61,7 @@ BUILT_IN = {
         frozenset({"layer", "weights", "trainable"}),
         reads_text=True,
     ),
-    ".gguf": FrontEnd(f"{__package__}.from_checkpoint.modules:import_checkpoint"),
+    ".gguf": FrontEnd(f"{__package__}.from_checkpoint:import_checkpoint"),
     ".mlir": IR,
     ".nir": FrontEnd(
         f"{__package__}.from_nir:import_nir",

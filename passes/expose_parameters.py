@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor
 from ..ir.interpreter import entry_function
-from ..ir.value_names import NAME_ATTRIBUTE
+from ..ir.value_names import added_argument
 from .analysis.replacement import erase
 
 
@@ -33,16 +33,11 @@ class ExposeParametersPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")
-        block = function.body.block
-        known = function.arg_attrs
-        names = [DictionaryAttr({})] * len(function.args) if known is None else list(known)
-        found = [inner for inner in function.walk() if isinstance(inner, tensor.ParameterOp)]
-        for parameter in found:
-            argument = block.insert_arg(parameter.result.type, len(block.args))
-            argument.name_hint, argument.location = parameter.result.name_hint, parameter.location
-            names.append(DictionaryAttr({NAME_ATTRIBUTE: StringAttr(parameter.key.data)}))
-            parameter.result.replace_all_uses_with(argument)
-            erase(parameter)
-        if found:
-            function.arg_attrs = ArrayAttr(names)
-            function.update_function_type()
+        for parameter in list(function.walk()):
+            if isinstance(parameter, tensor.ParameterOp):
+                value = parameter.result
+                argument = added_argument(function, value.type, parameter.key.data)
+                argument.name_hint, argument.location = value.name_hint, parameter.location
+                value.replace_all_uses_with(argument)
+                erase(parameter)
+        function.update_function_type()

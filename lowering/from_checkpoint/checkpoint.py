@@ -17,10 +17,11 @@ from ...ir.arrays import Array
 from ...ir.errors import SourceError
 from ...ir.identifiers import identifier
 from ...ir.settings import Settings
+from ...ir.trits import pack_trits
 from .decoder import OPTIONS, PROJECTIONS, Activation, Decoder
 from .embeddings import Embeddings
 from .model_file import ModelFile
-from .projections import dense_columns, packed_columns, rounded, unpacked_bitnet
+from .projections import dense_columns, rounded, unpacked_bitnet
 from .rotary import frequencies
 
 _ACTIVATIONS: Mapping[str, Activation] = {
@@ -61,7 +62,7 @@ class Checkpoint(NamedTuple):
             if isinstance(value, Embeddings):
                 state[name] = value.floats().astype(element, copy=False)
             else:
-                state[name] = packed_columns(value) if value.dtype == np.int8 else value
+                state[name] = pack_trits(value.T) if value.dtype == np.int8 else value
         return state
 
 
@@ -95,7 +96,7 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
     turned = config.whole("rotary_dim", head_dim)
     if turned != head_dim:
         config.refuse(f"rotary embedding of {turned} of {head_dim} values of a head")
-    angles, scaling = _rotary(config, head_dim)
+    angles, scaling = frequencies(head_dim, config)
     embeddings = file.embeddings("embed_tokens.weight")
     element = embeddings.element
     if element not in _ELEMENTS:
@@ -125,14 +126,6 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
         form,
         embeddings,
     )
-
-
-def _rotary(config: Settings, head_dim: int) -> tuple[Array, float]:
-    """Frequencies, of old configurations and those of Transformers 5."""
-    name = "rope_parameters" if config.values.get("rope_parameters") else "rope_scaling"
-    scaling = config.part(name)
-    base = scaling if "rope_theta" in scaling.values else config
-    return frequencies(head_dim, base.number("rope_theta", 10000.0), scaling)
 
 
 def _windows(config: Settings) -> tuple[int, ...]:

@@ -18,10 +18,8 @@ from ...ir.errors import SourceError
 from ...ir.settings import Settings
 from ...ir.store import open_tensors, read_tensor
 from ...runtime.generation import Tokenizer
-from ...runtime.language_model import TextFacts
 from .embeddings import Embeddings
 from .model_file import ModelFile
-from .text_facts import text_facts
 
 CONFIG = "config.json"
 
@@ -41,7 +39,7 @@ class Folder(ModelFile):
         return Settings(read_json(self.path / CONFIG), f"'{self.path / CONFIG}': ")
 
     @property
-    def facts(self) -> TextFacts:
+    def about_text(self) -> Mapping[str, Any]:
         """See `ModelFile`."""
 
         found: dict[str, Any] = {}
@@ -57,7 +55,7 @@ class Folder(ModelFile):
         alone = self.path / "chat_template.jinja"
         if alone.is_file():
             found["chat_template"] = read_text(alone)
-        return text_facts(found, self.what)
+        return found
 
     def tokenizer(self) -> Tokenizer:
         """See `ModelFile`."""

@@ -20,16 +20,15 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError, SourceError
+from ...ir.extras import needed
 from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
-from ...runtime.language_model import TextFacts
 from ...runtime.native.abi.row_products import RowKind
 from .embeddings import Embeddings
 from .gguf_header import Header, Place, read_header
 from .gguf_tokenizer import gguf_tokenizer
 from .gguf_trits import TERNARY, decoded, ternary_blocks, trits_of, type_name
 from .model_file import ModelFile
-from .text_facts import text_facts
 
 _MODELS: Mapping[str, tuple[str, str]] = {
     "llama": ("llama", "silu"),
@@ -57,26 +56,6 @@ _METADATA = {
 }
 """Names of numbers behind that of the architecture, and of Hugging Face."""
 
-_NAMES = {
-    "embed_tokens": "token_embd",
-    "norm": "output_norm",
-    "lm_head": "output",
-    "self_attn.q_proj": "attn_q",
-    "self_attn.k_proj": "attn_k",
-    "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output",
-    "self_attn.q_norm": "attn_q_norm",
-    "self_attn.k_norm": "attn_k_norm",
-    "self_attn.attn_sub_norm": "attn_sub_norm",
-    "mlp.gate_proj": "ffn_gate",
-    "mlp.up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down",
-    "mlp.ffn_sub_norm": "ffn_sub_norm",
-    "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}
-"""Names of tensors in Hugging Face's checkpoints and in GGUF files."""
-
 _FLOATS: Mapping[str, Any] = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
 _KEPT = ("Q8_0", "Q6_K")
 """Types of embeddings that stay as they are."""
@@ -90,7 +69,7 @@ class GgufFile(ModelFile):
         return read_header(self.path)
 
     @property
-    def facts(self) -> TextFacts:
+    def about_text(self) -> Mapping[str, Any]:
         """See `ModelFile`."""
         fields, words = self._header.fields, self._header.lists.get("tokenizer.ggml.tokens", ())
         found = {"chat_template": fields.get("tokenizer.chat_template")}
@@ -98,7 +77,7 @@ class GgufFile(ModelFile):
             token = found[f"{word}_token_id"] = fields.get(f"tokenizer.ggml.{name}_token_id")
             if isinstance(token, int) and 0 <= token < len(words):
                 found[f"{word}_token"] = words[token]
-        return text_facts({**self.config.values, **found}, self.what)
+        return {**self.config.values, **found}
 
     def tokenizer(self) -> Tokenizer:
         """See `ModelFile`."""
@@ -137,14 +116,18 @@ class GgufFile(ModelFile):
         """See `ModelFile`."""
         return self._header.places
 
+    @cached_property
+    def _names(self) -> Any:
+        package = needed("gguf", "gguf", "language")
+        return package.get_tensor_name_map(package.MODEL_ARCH.QWEN3, 1)
+
     def own(self, name: str) -> str:
-        """See `ModelFile`; a name that has no other stays."""
-        layer, rest = "", name
-        if name.startswith("layers."):
-            _, number, rest = name.split(".", 2)
-            layer = f"blk.{number}."
-        stem, _, end = rest.rpartition(".")
-        return f"{layer}{_NAMES.get(stem, stem)}.{end}"
+        """See `ModelFile`: as in Qwen3, which lacks BitNet's norms alone; they keep their names."""
+        number = name.split(".")[1] if name.startswith("layers.") else "0"
+        stem, _, end = name.replace(f"layers.{number}.", "layers.0.", 1).rpartition(".")
+        found = self._names.get_name(f"model.{stem}") or self._names.get_name(stem)
+        known = found or f"blk.0.{stem.rpartition('.')[2]}"
+        return f"{known.replace('blk.0.', f'blk.{number}.')}.{end}"
 
     def shape(self, own: str) -> Sequence[int]:
         """See `ModelFile`."""

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...ir.arrays import Array
 from ...ir.errors import SourceError
 from .gguf_trits import block_size
 
@@ -87,6 +86,7 @@ class _Reader:
 
     def __init__(self, content: mmap.mmap, what: str) -> None:
         self.content, self.what, self.place = content, what, 4
+        self.fields, self.lists = dict[str, object](), dict[str, Sequence[str]]()
 
     def damaged(self, how: str) -> NoReturn:
         raise SourceError(f"{self.what} is damaged: {how}")
@@ -98,21 +98,16 @@ class _Reader:
         if version not in _VERSIONS:
             raise SourceError(f"{self.what} is a GGUF file of version {version}; 2 and 3 are read")
         count, described = self.numbers("QQ")
-        fields, lists = dict[str, object](), dict[str, Sequence[str]]()
         for _ in range(described):
             name = self.name()
-            value = self.value(name)
-            if isinstance(value, tuple):
-                lists[name] = value
-            else:
-                fields[name] = value
+            self.fields[name] = self.value(name)
         found: dict[str, Place] = {}
         for _ in range(count):
             name = self.name()
             if name in found:
                 self.damaged(f"it holds '{name}' twice")
             found[name] = self.tensor(name)
-        alignment = fields.get("general.alignment", _ALIGNMENT)
+        alignment = self.fields.get("general.alignment", _ALIGNMENT)
         if not isinstance(alignment, int) or not 0 < alignment <= 1 << 20:
             self.damaged(f"tensors are aligned to {alignment!r}")
         start = -(-self.place // alignment) * alignment
@@ -120,7 +115,7 @@ class _Reader:
         for name, place in places.items():
             if place.start + place.size > len(self.content):
                 self.damaged(f"it ends within tensor '{name}'")
-        return Header(fields, lists, places)
+        return Header(self.fields, self.lists, places)
 
     def tensor(self, name: str) -> Place:
         """The entry of a tensor behind its name; the start is where tensors begin."""
@@ -137,8 +132,8 @@ class _Reader:
             self.damaged(f"rows of tensor '{name}' are no whole blocks")
         return Place(tuple(shape[::-1]), kind, start, prod(shape) // values * size + more)
 
-    def value(self, name: str) -> int | float | str | tuple[str, ...] | Array | None:
-        """A value of metadata; `None` for a list of numbers that nobody asks for."""
+    def value(self, name: str) -> object:
+        """A value of metadata; `None` for lists of texts, and of numbers that nobody asks for."""
         (kind,) = self.numbers("I")
         if kind == _TEXT:
             return self.text()
@@ -148,7 +143,8 @@ class _Reader:
             self.damaged(f"'{name}' is of type {kind}")
         kind, count = self.numbers("IQ")
         if kind == _TEXT:
-            return tuple(self.text() for _ in range(count))
+            self.lists[name] = [self.text() for _ in range(count)]
+            return None
         if kind not in _NUMBERS:
             self.damaged(f"'{name}' is a list of type {kind}")
         content = self.skip(count * struct.calcsize(f"<{_NUMBERS[kind]}"))

@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from reprlib import repr
+from typing import Any, cast
 
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError, SourceError
@@ -18,6 +19,8 @@ from ...runtime.generation import Tokenizer
 from ...runtime.language_model import TextFacts
 from .embeddings import Embeddings
 from .projections import recognized
+
+_SPECIAL = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 
 class ModelFile(ABC):
@@ -44,8 +47,11 @@ class ModelFile(ABC):
 
     @property
     @abstractmethod
-    def facts(self) -> TextFacts:
-        """What it says about text."""
+    def about_text(self) -> Mapping[str, Any]:
+        """What it says about text, in the words of Hugging Face's files; a token may be an object.
+
+        `eos_token_id` is a token or a list of them.
+        """
 
     @abstractmethod
     def tokenizer(self) -> Tokenizer:
@@ -67,6 +73,32 @@ class ModelFile(ABC):
     @abstractmethod
     def values(self, own: str) -> Array:
         """A tensor by its own name, as floats but for types that NumPy has."""
+
+    @property
+    def facts(self) -> TextFacts:
+        """What it says about text besides its tokenizer."""
+        values = self.about_text
+        given = Settings(values, f"{self.what}: ")
+        ends = values.get("eos_token_id")
+        listed = cast("list[int]", ends if isinstance(ends, list) else [ends])
+        if ends is not None and any(type(token) is not int for token in listed):
+            given.refuse(f"'eos_token_id' is {repr(listed)}, expected numbers of tokens")
+        template = values.get("chat_template")
+        if not isinstance(template, str | None):
+            given.refuse("the chat template is no text")
+        words: dict[str, str] = {}
+        for name in _SPECIAL:
+            value = values.get(name)
+            text = (
+                cast("dict[str, Any]", value).get("content") if isinstance(value, dict) else value
+            )
+            if isinstance(text, str):
+                words[name] = text
+            elif text is not None:
+                given.refuse(f"'{name}' is {repr(text)}, expected a text")
+        name = "max_position_embeddings"
+        length = None if values.get(name) is None else given.whole(name)
+        return TextFacts(frozenset(listed if ends is not None else ()), template, words, length)
 
     @property
     def unread(self) -> set[str]:

@@ -72,19 +72,25 @@ def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
         tokens: how many come together.
     """
 
-    def text(call: str, name: str, type: str) -> str:
+    def text(given: str, result: str) -> str:
         return f"""layer Block {{
     let block = {_block(decoder, 0)}
 
-    fn forward(x: Tensor[1, {tokens}, {decoder.features}], {name}: {type}) {{
-        return block.{call}(x, {name})
+    fn forward(x: Tensor[1, {tokens}, {decoder.features}], {given}) {{
+        return {result}
     }}
 }}
 """
 
     return (
-        text("before", "places", f"Tensor<int64>[{tokens}]"),
-        text("behind", "means", f"Tensor[1, {tokens}, {decoder.queries}]"),
+        text(
+            f"places: Tensor<int64>[{tokens}]",
+            "block.self_attn.projected(block.input_layernorm(x), places)",
+        ),
+        text(
+            f"means: Tensor[1, {tokens}, {decoder.queries}]",
+            "block.fed(x + block.self_attn.joined(means))",
+        ),
     )
 
 

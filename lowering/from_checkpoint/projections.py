@@ -1,4 +1,4 @@
-"""Matrices of linear layers, [outs, ins] in files, as packed trits [ins, outs] and scales.
+"""Matrices of linear layers as files hold them, [outs, ins]: their trits and scales.
 
 Four forms of a ternary matrix: bytes of Hugging Face's BitNet, floats that training rounds as
 BitNet b1.58 does (`absmean`), floats that are trits times a scale, and codes of GGUF files. One
@@ -11,11 +11,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
-from ...ir.trits import pack_trits
 from ..ternary_weights import recognize
-
-_BIASED = np.array([2, 0, 1, 3], np.uint8)
-"""From trit + 1 to the code of `ir.trits`; 3 is no trit."""
 
 
 def unpacked_bitnet(packed: Array, what: str) -> Array:
@@ -55,16 +51,6 @@ def recognized(weight: Array, what: str) -> tuple[Array, Array] | None:
         return None
     scale = np.float32(1) if found.scale is None else found.scale
     return found.trits, np.broadcast_to(scale, len(weight)).astype(np.float32)
-
-
-def packed_columns(trits: Array) -> Array:
-    """Trits int8 [outs, ins] as the packed form of [ins, outs] (`ir.trits`)."""
-    outs = len(trits)
-    if outs % 4:
-        return pack_trits(trits.T)
-    codes = _BIASED[trits.view(np.uint8) + np.uint8(1)]
-    quads = codes[0::4] | codes[1::4] << 2 | codes[2::4] << 4 | codes[3::4] << 6
-    return np.ascontiguousarray(quads.T).reshape(-1)
 
 
 def dense_columns(weight: Array, what: str) -> Array:

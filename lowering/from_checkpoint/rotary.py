@@ -9,7 +9,6 @@ and sines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from reprlib import repr
 
 import numpy as np
@@ -18,52 +17,52 @@ from ...ir.arrays import Array
 from ...ir.settings import Settings
 
 
-def frequencies(head_dim: int, base: float, scaling: Settings) -> tuple[Array, float]:
+def frequencies(head_dim: int, config: Settings) -> tuple[Array, float]:
     """The frequencies, float32 [head_dim / 2], and the factor of cosines and sines.
 
     Args:
         head_dim: even.
-        base: θ.
-        scaling: in the words of `rope_parameters` of Hugging Face's configurations.
+        config: in the words of Hugging Face's, old ones or those of Transformers 5.
 
     Raises:
         SourceError: a scaling that is not known, or broken numbers.
     """
+    is_old = not config.values.get("rope_parameters")
+    scaling = config.part("rope_scaling" if is_old else "rope_parameters")
+    stated = scaling if "rope_theta" in scaling.values else config
+    base = stated.number("rope_theta", 10000.0)
     if base <= 1:
         scaling.refuse(f"'rope_theta' is {base}, expected a number above 1")
     plain = 1.0 / base ** (np.arange(0, head_dim, 2, dtype=np.float64) / head_dim)
-    kind = scaling.values.get("rope_type", scaling.values.get("type", "default"))
-    scale = _SCALINGS.get(kind) if isinstance(kind, str) else None
-    if scale is None:
-        scaling.refuse(f"rotary embedding of type {repr(kind)}; known are {', '.join(_SCALINGS)}")
     if scaling.number("partial_rotary_factor", 1.0) != 1.0:
         scaling.refuse("rotary embedding of a part of each head is not supported")
-    scaled, factor = scale(plain, base, scaling)
-    return scaled.astype(np.float32), factor
+    factor = 1.0
+    match scaling.values.get("rope_type", scaling.values.get("type", "default")):
+        case "default":
+            pass
+        case "linear":
+            plain = plain / scaling.number("factor")
+        case "llama3":
+            plain = _llama3(plain, scaling)
+        case "yarn":
+            plain, factor = _yarn(plain, base, scaling)
+        case kind:
+            known = "default, linear, llama3, yarn"
+            scaling.refuse(f"rotary embedding of type {repr(kind)}; known are {known}")
+    return plain.astype(np.float32), factor
 
 
-_Scaled = tuple[Array, float]
-
-
-def _default(plain: Array, base: float, scaling: Settings) -> _Scaled:
-    return plain, 1.0
-
-
-def _linear(plain: Array, base: float, scaling: Settings) -> _Scaled:
-    return plain / scaling.number("factor"), 1.0
-
-
-def _llama3(plain: Array, base: float, scaling: Settings) -> _Scaled:
+def _llama3(plain: Array, scaling: Settings) -> Array:
     names = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     factor, low, high, context = map(scaling.number, names)
     if high <= low:
         scaling.refuse(f"high_freq_factor {high} must be above low_freq_factor {low}")
     turns = context * plain / (2 * math.pi)
     share = np.clip((turns - low) / (high - low), 0, 1)
-    return plain * (share + (1 - share) / factor), 1.0
+    return plain * (share + (1 - share) / factor)
 
 
-def _yarn(plain: Array, base: float, scaling: Settings) -> _Scaled:
+def _yarn(plain: Array, base: float, scaling: Settings) -> tuple[Array, float]:
     factor, context = map(scaling.number, ("factor", "original_max_position_embeddings"))
     fast, slow = scaling.number("beta_fast", 32.0), scaling.number("beta_slow", 1.0)
     count = 2 * plain.size
@@ -92,11 +91,3 @@ def _yarn_scale(scaling: Settings, factor: float) -> float:
     if not m or not of_all:
         return scale(1.0)
     return scale(scaling.number("mscale")) / scale(scaling.number("mscale_all_dim"))
-
-
-_SCALINGS: dict[str, Callable[[Array, float, Settings], _Scaled]] = {
-    "default": _default,
-    "linear": _linear,
-    "llama3": _llama3,
-    "yarn": _yarn,
-}

@@ -14,9 +14,8 @@ import torch
 from xdsl.ir import Operation
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.lowering.from_checkpoint import open_model
+from triton_dsl.lowering.from_checkpoint import import_checkpoint, open_model
 from triton_dsl.lowering.from_checkpoint.checkpoint import read_checkpoint
-from triton_dsl.lowering.from_checkpoint.modules import import_checkpoint
 from triton_dsl.lowering.generation import open_tokenizer
 from triton_dsl.runtime import generate
 from triton_dsl.targets import open_session

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DictionaryAttr,
     ModuleOp,
     StringAttr,
@@ -18,6 +17,7 @@ from xdsl.rewriter import Rewriter
 from ....dialects.inference import tensor_type
 from ....dialects.parameters import constant_value
 from ....dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
+from ....ir.value_names import added_argument
 from ....passes.analysis.compile_time import Literal, ParameterOp
 from .linalg_builder import LinalgBuilder
 
@@ -84,18 +84,9 @@ class ParameterArguments:
         """The argument that stands for the parameter, added when first asked for."""
         key = op.key.data
         if key not in self._arguments:
-            function = self.function
-            attributes = function.arg_attrs
-            names = (
-                list(attributes.data)
-                if attributes is not None
-                else [DictionaryAttr({}) for _ in function.args]
-            )
-            block = function.body.block
-            argument = block.insert_arg(lowered_type(op.result.type), len(block.args))
+            type = lowered_type(op.result.type)
+            argument = added_argument(self.function, type, key, ARGUMENT_ATTRIBUTE)
             argument.name_hint = op.result.name_hint
-            names.append(DictionaryAttr({ARGUMENT_ATTRIBUTE: StringAttr(key)}))
-            function.arg_attrs = ArrayAttr(names)
             self._arguments[key] = argument
         return self._arguments[key]
 
