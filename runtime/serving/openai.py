@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import secrets
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from itertools import groupby
 from typing import Any, cast
 
 from ...ir.errors import OptionError
@@ -70,17 +72,14 @@ def read_text_request(
 
 
 def _chat(fields: Mapping[str, Any], model: LanguageModel) -> list[int]:
-    messages = fields.get("messages")
+    messages: Any = fields.get("messages")
     if not isinstance(messages, list) or not messages:
         raise OptionError("the request has no list 'messages'")
     read: list[Mapping[str, Any]] = []
     for message in cast("list[Any]", messages):
-        if not isinstance(message, dict):
-            raise OptionError("a message is no JSON object")
-        known = cast("Mapping[str, Any]", message)
-        if not isinstance(known.get("role"), str):
-            raise OptionError("a message has no 'role'")
-        read.append({**known, "content": _content(known.get("content"))})
+        if not isinstance(message, dict) or not isinstance(message.get("role"), str):
+            raise OptionError("a message is a JSON object with a 'role'")
+        read.append({**message, "content": _content(message.get("content"))})
     return model.prompt(read)
 
 
@@ -88,34 +87,26 @@ def _content(content: Any) -> str:
     """The text of a message: one, or parts of the type `text`."""
     if isinstance(content, str):
         return content
-    parts: list[Any] = cast("list[Any]", content) if isinstance(content, list) else [None]
-    texts = [
-        cast("dict[str, Any]", part).get("text")
-        for part in parts
-        if isinstance(part, dict) and cast("dict[str, Any]", part).get("type") == "text"
-    ]
-    if len(texts) != len(parts) or not all(isinstance(text, str) for text in texts):
-        raise OptionError("the content of a message is a text, or parts of the type 'text'")
-    return "".join(cast("list[str]", texts))
+    with suppress(KeyError, TypeError):
+        if all(part["type"] == "text" for part in content):
+            return "".join(part["text"] for part in content)
+    raise OptionError("the content of a message is a text, or parts of the type 'text'")
 
 
 def _prompts(fields: Mapping[str, Any], model: LanguageModel) -> list[list[int]]:
     """A text, several, the tokens of one, or those of several."""
     prompt: Any = fields.get("prompt")
-    one = not isinstance(prompt, list) or _are_tokens(cast("Any", prompt))
-    listed: list[Any] = [prompt] if one else list(cast("list[Any]", prompt))
-    prompts: list[list[int]] = []
-    for given in listed:
-        if isinstance(given, str):
-            prompts.append(model.prompt(given))
-        elif given and _are_tokens(given):
-            model.session.check(given)
-            prompts.append(cast("list[int]", given))
-        else:
-            raise OptionError("'prompt' is a text, tokens, or a list of such")
-    if not prompts:
-        raise OptionError("the request has no 'prompt'")
-    return prompts
+    several = isinstance(prompt, list) and not _are_tokens(prompt)
+    return [_prompt(each, model) for each in cast("list[Any]", prompt if several else [prompt])]
+
+
+def _prompt(given: Any, model: LanguageModel) -> list[int]:
+    if isinstance(given, str):
+        return model.prompt(given)
+    if not given or not _are_tokens(given):
+        raise OptionError("'prompt' is a text, tokens, or a list of such")
+    model.session.check(given)
+    return given
 
 
 def _are_tokens(given: Any) -> bool:
@@ -148,18 +139,6 @@ def _stops(given: Settings) -> list[str]:
     return words
 
 
-@dataclass
-class _Text:
-    """A text so far, with an entry in the form of chats for each token that has log-probabilities.
-
-    An entry's `place` is where its token begins.
-    """
-
-    said: str = ""
-    logs: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    finish: str | None = None
-
-
 class Answer:
     """The answer to a request, whole or piece by piece.
 
@@ -167,76 +146,87 @@ class Answer:
         request: that is answered.
         model: its name.
         tokenizer: of the model.
-        created: seconds of Unix.
     """
 
-    def __init__(
-        self, request: TextRequest, model: str, tokenizer: Tokenizer, created: int
-    ) -> None:
+    def __init__(self, request: TextRequest, model: str, tokenizer: Tokenizer) -> None:
         self._request, self._tokenizer = request, tokenizer
         chat = request.chat
         kind = "chat.completion" if chat else "text_completion"
         self._head: dict[str, Any] = {
             "id": f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(12)}",
             "object": f"{kind}.chunk" if chat and request.stream else kind,
-            "created": created,
+            "created": int(time.time()),
             "model": model,
         }
-        self._texts = [_Text() for _ in range(request.count * len(request.prompts))]
-        self._tokens = 0
+        self._pieces: list[Piece] = []
 
-    def begin(self) -> list[bytes]:
+    def begin(self) -> bytes:
         """What a stream begins with."""
-        texts = range(len(self._texts) if self._request.chat else 0)
+        texts = self._request.count if self._request.chat else 0
         start = {"delta": {"role": "assistant", "content": ""}}
-        return [self._event([self._choice(n, start, None, None)]) for n in texts]
+        return b"".join(self.event([self._choice([Piece(n, "", 0)], start)]) for n in range(texts))
 
-    def take(self, piece: Piece) -> list[bytes]:
+    def take(self, piece: Piece) -> bytes:
         """What a stream sends of a piece; it counts for a whole answer too."""
-        text, new = self._texts[piece.index], piece.text
-        logs = self._logs_of(piece.chosen, len(text.said))
-        text.said += new
-        text.logs += logs
-        text.finish = piece.finish
-        self._tokens += piece.tokens
-        if not self._request.stream or not (new or piece.finish or logs):
-            return []
-        shown = {"delta": {"content": new} if new else {}} if self._request.chat else {"text": new}
-        return [self._event([self._choice(piece.index, shown, logs or None, piece.finish)])]
+        self._pieces.append(piece)
+        if not (piece.text or piece.finish or piece.chosen):
+            return b""
+        content = {"content": piece.text} if piece.text else {}
+        return self.event([self._choice([piece], {"delta": content})])
 
-    def end(self) -> list[bytes]:
+    def end(self) -> bytes:
         """What a stream ends with."""
-        last = [self._event([], usage=self._usage())] if self._request.usage else []
-        return [*last, b"data: [DONE]\n\n"]
+        last = self.event([], usage=self._usage()) if self._request.usage else b""
+        return last + b"data: [DONE]\n\n"
 
     def whole(self) -> dict[str, Any]:
         """The answer at once."""
         choices: list[dict[str, Any]] = []
-        for index, text in enumerate(self._texts):
-            message = {"role": "assistant", "content": text.said, "refusal": None}
-            shown = {"message": message} if self._request.chat else {"text": text.said}
-            logs = None if self._request.likeliest is None else text.logs
-            choices.append(self._choice(index, shown, logs, text.finish))
+        for _, group in groupby(self._pieces, key=lambda piece: piece.index):
+            pieces = list(group)
+            said = "".join(piece.text for piece in pieces)
+            message = {"role": "assistant", "content": said, "refusal": None}
+            choices.append(self._choice(pieces, {"message": message}))
         return {**self._head, "choices": choices, "usage": self._usage()}
 
-    def _event(self, choices: Sequence[Mapping[str, Any]], **more: Any) -> bytes:
+    def event(self, choices: Sequence[Mapping[str, Any]], **more: Any) -> bytes:
+        """An event of a stream."""
         text = json.dumps({**self._head, "choices": choices, **more}, ensure_ascii=False)
         return f"data: {text}\n\n".encode()
 
     def _usage(self) -> dict[str, int]:
         prompt = sum(map(len, self._request.prompts))
+        tokens = sum(piece.tokens for piece in self._pieces)
         return {
             "prompt_tokens": prompt,
-            "completion_tokens": self._tokens,
-            "total_tokens": prompt + self._tokens,
+            "completion_tokens": tokens,
+            "total_tokens": prompt + tokens,
         }
 
-    def _logs_of(self, chosen: Sequence[Likely], place: int) -> list[dict[str, Any]]:
-        """The entry of a token, if it has any."""
-        if not chosen:
-            return []
-        first, *others = map(self._named, chosen)
-        return [{**first, "top_logprobs": others, "place": place}]
+    def _choice(self, pieces: Sequence[Piece], of_chat: Mapping[str, Any]) -> dict[str, Any]:
+        """Pieces of a text, which stand in a chat as they are given."""
+        said = {"text": "".join(piece.text for piece in pieces)}
+        return {
+            "index": pieces[0].index,
+            **(of_chat if self._request.chat else said),
+            "logprobs": self._logs([piece for piece in pieces if piece.chosen]),
+            "finish_reason": pieces[-1].finish,
+        }
+
+    def _logs(self, pieces: Sequence[Piece]) -> dict[str, Any] | None:
+        rows = [[self._named(likely) for likely in piece.chosen] for piece in pieces]
+        if not rows:
+            return None
+        if self._request.chat:
+            entries = [{**first, "top_logprobs": others} for first, *others in rows]
+            return {"content": entries, "refusal": None}
+        top = [{entry["token"]: entry["logprob"] for entry in others} for _, *others in rows]
+        return {
+            "tokens": [first["token"] for first, *_ in rows],
+            "token_logprobs": [first["logprob"] for first, *_ in rows],
+            "top_logprobs": top if self._request.likeliest else None,
+            "text_offset": [piece.place for piece in pieces],
+        }
 
     def _named(self, likely: Likely) -> dict[str, Any]:
         name = self._tokenizer.piece(likely.token)
@@ -244,24 +234,3 @@ class Answer:
         # A token that is a part of a character has bytes that its text does not tell.
         told = None if "\ufffd" in name else [*name.encode()]
         return {"token": name, "logprob": log, "bytes": told}
-
-    def _choice(
-        self,
-        index: int,
-        shown: Mapping[str, Any],
-        logs: Sequence[dict[str, Any]] | None,
-        finish: str | None,
-    ) -> dict[str, Any]:
-        told: dict[str, Any] | None = None
-        if logs is not None and self._request.chat:
-            kept = [{k: v for k, v in entry.items() if k != "place"} for entry in logs]
-            told = {"content": kept, "refusal": None}
-        elif logs is not None:
-            top = [{t["token"]: t["logprob"] for t in entry["top_logprobs"]} for entry in logs]
-            told = {
-                "tokens": [entry["token"] for entry in logs],
-                "token_logprobs": [entry["logprob"] for entry in logs],
-                "top_logprobs": top if self._request.likeliest else None,
-                "text_offset": [entry["place"] for entry in logs],
-            }
-        return {"index": index, **shown, "logprobs": told, "finish_reason": finish}

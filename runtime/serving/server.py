@@ -18,7 +18,8 @@ from ...ir.version import __version__
 from .batching import Busy, Limits
 from .models import Served
 from .protocol import HEADER, Request, answer, describe
-from .text_routes import ServedText, add_text_routes
+from .text_routes import add_text_routes
+from .writing import ServedText
 
 MOST_BYTES = 64 << 20
 """The longest body that a request may have."""
@@ -129,7 +130,7 @@ def application(
 
     @app.get("/v2/health/ready")
     async def all_ready() -> Any:
-        loaded = [model.batcher for model in served.values()] + [text.writer for text in texts]
+        loaded = [model.batcher for model in served.values()] + [text.model for text in texts]
         is_ready = all(each is not None for each in loaded)
         return fastapi.responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 

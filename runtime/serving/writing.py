@@ -8,7 +8,7 @@ what requests look like (`openai`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -69,6 +69,7 @@ class Piece:
         index: of the text.
         text: which may be none.
         tokens: 1, or 0 at the end of a text.
+        place: in the text where it begins.
         chosen: the token with its log-probability, then the likeliest, where they are wanted.
         finish: `stop` or `length` at the end of a text.
     """
@@ -76,6 +77,7 @@ class Piece:
     index: int
     text: str
     tokens: int
+    place: int = 0
     chosen: Sequence[Likely] = ()
     finish: str | None = None
 
@@ -89,31 +91,23 @@ class StopWords:
 
     Args:
         words: none of them empty.
+
+    Attributes:
+        held: what is held back.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._words = words
-        self._held = ""
+        self._words, self.held = words, ""
 
     def take(self, text: str) -> tuple[str, bool]:
         """What may be shown once this text has come, and whether a word was found behind it."""
-        self._held += text
-        places = [place for word in self._words if (place := self._held.find(word)) >= 0]
-        if places:
-            return self._held[: min(places)], True
-        open_ends = (
-            size
-            for word in self._words
-            for size in range(1, len(word))
-            if self._held.endswith(word[:size])
-        )
-        shown = len(self._held) - max(open_ends, default=0)
-        text, self._held = self._held[:shown], self._held[shown:]
-        return text, False
-
-    def rest(self) -> str:
-        """What was held back, when no more comes."""
-        return self._held
+        whole, words = self.held + text, self._words
+        places = [place for word in words if (place := whole.find(word)) >= 0]
+        # Else what begins no word is shown.
+        ends = (n for n in range(len(whole)) if any(word.startswith(whole[n:]) for word in words))
+        end = min(places) if places else next(ends, len(whole))
+        shown, self.held = whole[:end], whole[end:]
+        return shown, bool(places)
 
 
 def write(model: LanguageModel, session: Session, asked: TextRequest) -> Iterator[Piece | None]:
@@ -127,17 +121,19 @@ def write(model: LanguageModel, session: Session, asked: TextRequest) -> Iterato
             yield None
         words, text_of = StopWords(asked.stop), model.tokenizer.text_after(prompt)
         sampling = replace(asked.sampling, seed=asked.sampling.seed + index)
+        place = 0
         for token, logits in choices(session, rest, asked.most, sampling):
             if token in model.facts.ends:
-                yield Piece(index, words.rest(), 1, finish="stop")
+                yield Piece(index, words.held, 1, place, finish="stop")
                 break
             text, found = words.take(text_of(token))
             chosen = () if asked.likeliest is None else likely(token, logits, asked.likeliest)
-            yield Piece(index, text, 1, chosen, "stop" if found else None)
+            yield Piece(index, text, 1, place, chosen, "stop" if found else None)
             if found:
                 break
+            place += len(text)
         else:
-            yield Piece(index, words.rest(), 0, finish="length")
+            yield Piece(index, words.held, 0, place, finish="length")
 
 
 def likely(token: int, logits: Array, count: int) -> list[Likely]:
@@ -147,21 +143,35 @@ def likely(token: int, logits: Array, count: int) -> list[Likely]:
     return [Likely(int(n), float(found[n])) for n in (token, *order)]
 
 
-class Writer:
-    """Writes texts for requests: one turn of each after the other, in one thread.
+class ServedText:
+    """A language model under its name, which writes one turn of each text after the other.
 
     Args:
-        model: what writes.
+        name: in requests.
+        loader: of the model.
         texts: requests that are answered at once; the texts of one come one after the other.
-        waiting: requests that may wait.
+
+    Attributes:
+        model: what writes; `None` before it is ready.
+        problem: why it could not be loaded.
     """
 
-    def __init__(self, model: LanguageModel, texts: int, waiting: int) -> None:
-        self.model = model
-        self._texts, self._most_waiting, self._waiting = texts, waiting, 0
-        self._places = asyncio.Semaphore(texts)
+    def __init__(self, name: str, loader: Callable[[], LanguageModel], texts: int = 4) -> None:
+        self.name, self._loader, self.texts = name, loader, texts
+        self.model: LanguageModel | None = None
+        self.problem: str | None = None
+        self._waiting, self._places = 0, asyncio.Semaphore(texts)
         self._thread = ThreadPoolExecutor(1, "triton-write")
-        self._free = [model.session, *(model.session.another() for _ in range(texts - 1))]
+
+    async def load(self, waiting: int) -> None:
+        """Load the model, in a thread; so many requests may wait."""
+        try:
+            model = await asyncio.to_thread(self._loader)
+        except Exception as error:  # whatever it is, other models are to answer
+            self.problem = str(error) or type(error).__name__
+            return
+        self._free = [model.session, *(model.session.another() for _ in range(self.texts - 1))]
+        self._most_waiting, self.model = waiting, model
 
     async def pieces(self, asked: TextRequest) -> AsyncGenerator[Piece]:
         """The pieces of the texts, as they come; who reads no further closes this.
@@ -180,6 +190,7 @@ class Writer:
         # The session that was told most of the prompt; of equal ones, that which rests longest.
         session = max(self._free, key=lambda session: session.shared(asked.prompts[0]))
         self._free.remove(session)
+        assert self.model is not None
         turns, loop = write(self.model, session, asked), asyncio.get_running_loop()
         try:
             while (turn := await loop.run_in_executor(self._thread, next, turns, _END)) is not _END:
@@ -191,6 +202,6 @@ class Writer:
 
     async def close(self) -> None:
         """Answer what waits, and stop."""
-        while self._waiting or len(self._free) < self._texts:
+        while self.model and (self._waiting or len(self._free) < self.texts):
             await asyncio.sleep(0.005)
         self._thread.shutdown()

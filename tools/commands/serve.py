@@ -44,7 +44,7 @@ from ...runtime.serving.policy import read_policy
 from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
 from ...runtime.serving.supervisor import supervise
-from ...runtime.serving.text_routes import ServedText
+from ...runtime.serving.writing import ServedText
 from ..console import note
 from ..draws import ORDINARY, draw
 from .options.runs import Serve

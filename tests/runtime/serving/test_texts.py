@@ -31,8 +31,7 @@ from triton_dsl.runtime.serving.audit import AuditLog, read_audit
 from triton_dsl.runtime.serving.batching import Limits
 from triton_dsl.runtime.serving.openai import read_text_request
 from triton_dsl.runtime.serving.policy import read_policy
-from triton_dsl.runtime.serving.text_routes import ServedText
-from triton_dsl.runtime.serving.writing import StopWords
+from triton_dsl.runtime.serving.writing import ServedText, StopWords
 from triton_dsl.runtime.session import Session
 from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import served_models, served_texts
@@ -220,7 +219,7 @@ def test_stop_words_are_found_where_they_begin(pieces: list[str], words: list[st
             assert shown == told[: min(places)]
             return
         assert told.startswith(shown)
-    assert shown + held.rest() == told
+    assert shown + held.held == told
 
 
 def test_several_are_written_at_once(tokenizer: Tokenizer) -> None:
