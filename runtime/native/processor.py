@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from threading import Lock
 from types import ModuleType
 
 from ...ir.errors import BackendError
 from ...ir.extras import install
 
+CPUINFO = Path("/proc/cpuinfo")
+"""Where Linux tells what its processors have."""
 LLVM_LOCK = Lock()
 """Held around what parses, compiles or loads: modules of LLVM share one context."""
 
@@ -72,11 +75,27 @@ def host_processor() -> Processor:
     features = frozenset(
         name for name, present in reported.items() if present and not name.startswith(absent)
     )
+    triple: str = binding.get_process_triple()
+    if triple.startswith(("aarch64", "arm64")):
+        features |= _arm_features()
     if not features:
         return Processor(_LEAST, features, features)
-    is_x86 = binding.get_process_triple().startswith(("x86_64", "amd64", "i"))
+    is_x86 = triple.startswith(("x86_64", "amd64", "i"))
     name: str = binding.get_host_cpu_name() if is_x86 else _LEAST
     return Processor(name, features, frozenset(reported) - features)
+
+
+def _arm_features() -> frozenset[str]:
+    """What LLVM does not report of a 64-bit ARM: dot products, which every Mac has."""
+    if sys.platform == "darwin":
+        return frozenset({"fp-armv8", "neon", "dotprod"})
+    try:
+        lines = CPUINFO.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return frozenset()
+    # Processors of one system may differ, and a thread goes from one to another.
+    told = [line.split() for line in lines if line.startswith("Features")]
+    return frozenset({"dotprod"} if told and all("asimddp" in row for row in told) else ())
 
 
 _LEAST = "generic"

@@ -23,6 +23,8 @@ from .writer import Writer, wide_type
 
 _BYTES = 4
 """Products that an instruction adds where factors are bytes."""
+_SHORT, _MOST_UNROLLED = 32, 600
+"""Groups of products of a short sum, and ops behind those of a tile that are written out."""
 
 
 class DotWriter(LoopWriter):
@@ -41,6 +43,12 @@ class DotWriter(LoopWriter):
         assert step.dots is not None
         self._dots = step.dots
         self._recipe = recipe
+
+    @property
+    def most_unrolled(self) -> int:
+        """More where sums are short: to wait on the stack takes as long as some products."""
+        short = prod(count for count, _ in self._dots.taps) <= _SHORT
+        return _MOST_UNROLLED if short else super().most_unrolled
 
     def _load_all(self, value: SSAValue, a: Access) -> None:
         """Factors are read in the innermost loop alone."""

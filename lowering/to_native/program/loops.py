@@ -451,10 +451,15 @@ class LoopWriter:
         for a, values in zip(self.nest.writes, results, strict=True):
             if behind is None:
                 self._put(a, values)
-            elif len(values) * len(behind.body.ops) <= _MOST_UNROLLED:
+            elif len(values) * len(behind.body.ops) <= self.most_unrolled:
                 self._put(a, self._followed(behind, values))
             else:
                 self._follow_in_turn(a, behind, values)
+
+    @property
+    def most_unrolled(self) -> int:
+        """Ops behind the sums of a tile that are written one after the other."""
+        return _MOST_UNROLLED
 
     def _put(self, a: Access, values: Mapping[tuple[int, int], SSAValue]) -> None:
         vector = self.plan.vector

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.machine import PROCESSORS, host_machine, machine_of
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
+from triton_dsl.runtime.native import processor
 from triton_dsl.runtime.native.processor import (
     Processor,
     host_features,
@@ -166,6 +168,43 @@ def test_the_matrix_unit_is_asked_of_linux_alone(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(sys, "platform", "win32")
     host = host_processor.__wrapped__()
     assert host.features == {"avx2"} and host.lacks == {"avx512f", "amx-tile", "amx-int8"}
+
+
+@pytest.mark.parametrize(
+    ("cpuinfo", "recipe"),
+    [
+        # A Neoverse N1, as Linux tells it.
+        (["fp asimd evtstrm aes crc32 atomics asimdhp cpuid asimdrdm lrcpc asimddp ssbs"] * 2,
+         "neon-dotprod"),
+        (["fp asimd evtstrm aes pmull sha1 sha2 crc32 cpuid"], "neon"),
+        (["fp asimd asimddp", "fp asimd"], "neon"),
+        ([], "neon"),
+    ],
+)  # fmt: skip
+def test_linux_tells_of_dot_products(
+    cpuinfo: list[str], recipe: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # What LLVM 22 reports of such a processor.
+    reported = {"fp-armv8": True, "neon": True, "crc": True, "lse": True, "sve": False}
+    binding = llvm_binding()
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: reported)
+    monkeypatch.setattr(binding, "get_process_triple", lambda: "aarch64-unknown-linux-gnu")
+    monkeypatch.setattr(sys, "platform", "linux")
+    lines = [f"processor : {n}\nFeatures : {row}\n" for n, row in enumerate(cpuinfo)]
+    (tmp_path / "cpuinfo").write_text("".join(lines))
+    monkeypatch.setattr(processor, "CPUINFO", tmp_path / "cpuinfo")
+    host = host_processor.__wrapped__()
+    assert host.cpu == "generic" and best_recipe(host.features).name == recipe
+    assert host.lacks == {"sve"}
+
+
+def test_macs_have_dot_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    binding = llvm_binding()
+    monkeypatch.setattr(binding, "get_host_cpu_features", dict[str, bool])
+    monkeypatch.setattr(binding, "get_process_triple", lambda: "arm64-apple-darwin24.0.0")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    host = host_processor.__wrapped__()
+    assert host.cpu == "generic" and best_recipe(host.features).name == "neon-dotprod"
 
 
 @pytest.mark.parametrize(
