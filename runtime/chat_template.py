@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from ..ir.errors import BackendError, OptionError
-from ..ir.extras import install
+from ..ir.errors import OptionError
+from ..ir.extras import needed
 
 MOST = 1 << 24
 """Characters that a template may have, or write."""
@@ -37,10 +37,7 @@ def chat_text(template: str, special: Mapping[str, str], messages: Sequence[Mess
         OptionError: the template refuses the chat, is broken, or goes beyond its limits.
         BackendError: the package jinja2 is missing.
     """
-    try:
-        import jinja2
-    except ModuleNotFoundError:
-        raise BackendError(f"chats need the package jinja2: {install('language')}") from None
+    refusals = needed("jinja2", "jinja2", "language").TemplateError
     if len(template) > MOST:
         raise OptionError(f"the chat template is longer than {MOST} characters")
     parts: list[str] = []
@@ -52,7 +49,7 @@ def chat_text(template: str, special: Mapping[str, str], messages: Sequence[Mess
             left -= len(part)
             if left < 0:
                 raise OptionError(f"the chat is longer than {MOST} characters")
-    except jinja2.TemplateError as error:
+    except refusals as error:
         raise OptionError(f"the model's chat template refuses this chat: {error}") from None
     except OptionError:
         raise

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import OptionError, SourceError, first_line
+from ..ir.errors import OptionError, SourceError, first_line, refuse
 from ..ir.extras import needed
 from .session import Session
 
@@ -36,14 +36,13 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < float("inf"):
-            raise OptionError(f"temperature must be a number of at least 0, got {self.temperature}")
-        if self.top_k < 0:
-            raise OptionError(f"top_k must be at least 0, got {self.top_k}")
-        if self.seed < 0:
-            raise OptionError(f"seed must be at least 0, got {self.seed}")
-        if not 0 < self.top_p <= 1:
-            raise OptionError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+        refuse({
+            f"temperature must be a number of at least 0, got {self.temperature}":
+                not 0 <= self.temperature < float("inf"),
+            f"top_k must be at least 0, got {self.top_k}": self.top_k < 0,
+            f"seed must be at least 0, got {self.seed}": self.seed < 0,
+            f"top_p must be above 0 and at most 1, got {self.top_p}": not 0 < self.top_p <= 1,
+        })  # fmt: skip
 
     def probabilities(self, logits: Array) -> Array:
         """What each token is drawn with, float64 [vocabulary].

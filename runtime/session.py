@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
+from itertools import takewhile
 from typing import Self
 
 import numpy as np
@@ -90,8 +91,7 @@ class Session(ABC):
     def shared(self, tokens: Sequence[int]) -> int:
         """How many of the first of these, but for the last, it was told at first."""
         pairs = zip(self._tokens, tokens[:-1], strict=False)
-        same = min(len(self._tokens), len(tokens) - 1)
-        return next((n for n, (a, b) in enumerate(pairs) if a != b), same)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
     def keep(self, tokens: Sequence[int]) -> int:
         """Forget all tokens that are not the beginning of these, and the last of these.

@@ -13,7 +13,7 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, LoweringError, OptionError, ParameterError
@@ -79,24 +79,9 @@ class Part:
         return lambda *inputs: program.run([*inputs, *given])
 
 
-class NativeCode(NamedTuple):
-    """What became of it.
-
-    Attributes:
-        recipe: the instruction set.
-        parts: one for each text.
-        attention, rows: objects with the code of `Attention` and of `RowProduct`.
-    """
-
-    recipe: str
-    parts: Sequence[Part]
-    attention: bytes
-    rows: bytes
-
-
 def native_code(
     target: str, texts: Sequence[str], heads: Heads, rows: RowKind, *, together: bool
-) -> NativeCode:
+) -> tuple[str, Sequence[Part], bytes, bytes]:
     """The code, from disk where it was compiled before.
 
     Args:
@@ -105,6 +90,10 @@ def native_code(
         heads: of the attention.
         rows: what the output head holds.
         together: whether several threads are to share a token out.
+
+    Returns:
+        The instruction set, a part for each text, objects with the code of `Attention` and of
+        `RowProduct`.
 
     Raises:
         OptionError: options that the target has not, or not for this processor.
@@ -118,8 +107,7 @@ def native_code(
     key = f"{source} {version('xdsl')} {asked}"
     found = json.loads(kept(key, lambda: _compiled(request, source).encode()))
     parts = [Part(b64decode(p["content"]), p["shapes"], p["names"]) for p in found["parts"]]
-    attention, rows_of = (b64decode(found[name]) for name in ("attention", "rows"))
-    return NativeCode(found["recipe"], parts, attention, rows_of)
+    return found["recipe"], parts, b64decode(found["attention"]), b64decode(found["rows"])
 
 
 def _compiled(request: str, source: str) -> str:

@@ -58,19 +58,21 @@ class NativeSession(Session):
         output: Embeddings = rest.get("lm_head.weight", self._embeddings)
         heads = Heads(decoder.heads, decoder.groups, decoder.head_dim)
         texts = [text for count in _COUNTS for text in block_texts(decoder, count)]
-        code = native_code(target, texts, heads, output.kind, together=threads > 1)
-        super().__init__(decoder.vocabulary, f"native ({code.recipe})")
+        recipe, parts, attention, rows = native_code(
+            target, texts, heads, output.kind, together=threads > 1
+        )
+        super().__init__(decoder.vocabulary, f"native ({recipe})")
         arena, self._layers = Arena(), list[_Layer]()
         for _, entries in groups:
             weights: dict[str, Any] = {f"block.{_NAME.findall(k)[0][1]}": v for k, v in entries}
             held = dict[str, Array]()
-            steps = [part.step(weights, held, arena, threads) for part in code.parts]
+            steps = [part.step(weights, held, arena, threads) for part in parts]
             self._layers.append({n: steps[2 * i : 2 * i + 2] for i, n in enumerate(_COUNTS)})
             del weights
             trim_heap()
-        self._attention = Attention(Library(code.attention), heads, threads)
-        rows = Library(code.rows)
-        self._head = RowProduct(rows, output.kind, output.rows, output.features, threads)
+        self._attention = Attention(Library(attention), heads, threads)
+        code = Library(rows)
+        self._head = RowProduct(code, output.kind, output.rows, output.features, threads)
         if threads > 1:
             team_of(processors)
         leave_compiler()

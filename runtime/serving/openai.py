@@ -18,7 +18,7 @@ from ...ir.errors import OptionError
 from ...ir.settings import Settings
 from ..generation import Sampling, Tokenizer
 from ..language_model import LanguageModel
-from .writing import Likely, Piece, TextRequest
+from .writing import Piece, TextRequest
 
 _OPEN = 1 << 20
 """Tokens that a text may have where the model does not say its context."""
@@ -87,9 +87,10 @@ def _content(content: Any) -> str:
     """The text of a message: one, or parts of the type `text`."""
     if isinstance(content, str):
         return content
+    parts = cast("list[Any]", content if isinstance(content, list) else [None])
     with suppress(KeyError, TypeError):
-        if all(part["type"] == "text" for part in content):
-            return "".join(part["text"] for part in content)
+        if all(part["type"] == "text" for part in parts):
+            return "".join(part["text"] for part in parts)
     raise OptionError("the content of a message is a text, or parts of the type 'text'")
 
 
@@ -164,7 +165,7 @@ class Answer:
         """What a stream begins with."""
         texts = self._request.count if self._request.chat else 0
         start = {"delta": {"role": "assistant", "content": ""}}
-        return b"".join(self.event([self._choice([Piece(n, "", 0)], start)]) for n in range(texts))
+        return b"".join(self._event([self._choice([Piece(n, "")], start)]) for n in range(texts))
 
     def take(self, piece: Piece) -> bytes:
         """What a stream sends of a piece; it counts for a whole answer too."""
@@ -172,11 +173,11 @@ class Answer:
         if not (piece.text or piece.finish or piece.chosen):
             return b""
         content = {"content": piece.text} if piece.text else {}
-        return self.event([self._choice([piece], {"delta": content})])
+        return self._event([self._choice([piece], {"delta": content})])
 
     def end(self) -> bytes:
         """What a stream ends with."""
-        last = self.event([], usage=self._usage()) if self._request.usage else b""
+        last = self._event([], usage=self._usage()) if self._request.usage else b""
         return last + b"data: [DONE]\n\n"
 
     def whole(self) -> dict[str, Any]:
@@ -189,14 +190,13 @@ class Answer:
             choices.append(self._choice(pieces, {"message": message}))
         return {**self._head, "choices": choices, "usage": self._usage()}
 
-    def event(self, choices: Sequence[Mapping[str, Any]], **more: Any) -> bytes:
-        """An event of a stream."""
+    def _event(self, choices: Sequence[Mapping[str, Any]], **more: Any) -> bytes:
         text = json.dumps({**self._head, "choices": choices, **more}, ensure_ascii=False)
         return f"data: {text}\n\n".encode()
 
     def _usage(self) -> dict[str, int]:
         prompt = sum(map(len, self._request.prompts))
-        tokens = sum(piece.tokens for piece in self._pieces)
+        tokens = sum(piece.finish != "length" for piece in self._pieces)
         return {
             "prompt_tokens": prompt,
             "completion_tokens": tokens,
@@ -214,7 +214,7 @@ class Answer:
         }
 
     def _logs(self, pieces: Sequence[Piece]) -> dict[str, Any] | None:
-        rows = [[self._named(likely) for likely in piece.chosen] for piece in pieces]
+        rows = [[self._named(*likely) for likely in piece.chosen] for piece in pieces]
         if not rows:
             return None
         if self._request.chat:
@@ -228,9 +228,8 @@ class Answer:
             "text_offset": [piece.place for piece in pieces],
         }
 
-    def _named(self, likely: Likely) -> dict[str, Any]:
-        name = self._tokenizer.piece(likely.token)
-        log = max(likely.log_probability, -9999.0)
+    def _named(self, token: int, log_probability: float) -> dict[str, Any]:
+        name = self._tokenizer.piece(token)
         # A token that is a part of a character has bytes that its text does not tell.
         told = None if "\ufffd" in name else [*name.encode()]
-        return {"token": name, "logprob": log, "bytes": told}
+        return {"token": name, "logprob": max(log_probability, -9999.0), "bytes": told}

@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -54,21 +53,13 @@ class TextRequest:
     usage: bool
 
 
-class Likely(NamedTuple):
-    """A token and its log-probability."""
-
-    token: int
-    log_probability: float
-
-
 @dataclass(frozen=True)
 class Piece:
-    """What one turn gave.
+    """What one turn gave: that of a token, or what is left at a text's full length.
 
     Attributes:
         index: of the text.
         text: which may be none.
-        tokens: 1, or 0 at the end of a text.
         place: in the text where it begins.
         chosen: the token with its log-probability, then the likeliest, where they are wanted.
         finish: `stop` or `length` at the end of a text.
@@ -76,13 +67,12 @@ class Piece:
 
     index: int
     text: str
-    tokens: int
     place: int = 0
-    chosen: Sequence[Likely] = ()
+    chosen: Sequence[tuple[int, float]] = ()
     finish: str | None = None
 
 
-_END = Piece(-1, "", 0)
+_END = Piece(-1, "")
 """Comes after all others."""
 
 
@@ -124,23 +114,23 @@ def write(model: LanguageModel, session: Session, asked: TextRequest) -> Iterato
         place = 0
         for token, logits in choices(session, rest, asked.most, sampling):
             if token in model.facts.ends:
-                yield Piece(index, words.held, 1, place, finish="stop")
+                yield Piece(index, words.held, place, finish="stop")
                 break
             text, found = words.take(text_of(token))
             chosen = () if asked.likeliest is None else likely(token, logits, asked.likeliest)
-            yield Piece(index, text, 1, place, chosen, "stop" if found else None)
+            yield Piece(index, text, place, chosen, "stop" if found else None)
             if found:
                 break
             place += len(text)
         else:
-            yield Piece(index, words.held, 0, place, finish="length")
+            yield Piece(index, words.held, place, finish="length")
 
 
-def likely(token: int, logits: Array, count: int) -> list[Likely]:
+def likely(token: int, logits: Array, count: int) -> list[tuple[int, float]]:
     """A token with its log-probability, and so many of the likeliest with theirs, in order."""
     found = log_probabilities(logits)
     order = np.argsort(-found, kind="stable")[:count]
-    return [Likely(int(n), float(found[n])) for n in (token, *order)]
+    return [(int(n), float(found[n])) for n in (token, *order)]
 
 
 class ServedText:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, f32, i64
@@ -37,9 +37,21 @@ _LINE = 64
 """Bytes that memory gives at once."""
 
 
-def attention_module(recipe: Recipe, heads: Heads) -> ModuleOp:
+class _Thing(NamedTuple):
+    """A token of a group: where its queries begin, its scores, and the places that it sees."""
+
+    number: SSAValue
+    group: SSAValue
+    vectors: SSAValue
+    line: SSAValue
+    low: SSAValue
+    high: SSAValue
+
+
+def attention_module(recipe: Recipe, sizes: Heads) -> ModuleOp:
     """The function `ATTENTION`, and what it calls for each number of heads that go together."""
-    per, size = heads.heads // heads.groups, heads.head_dim
+    heads, groups, size = sizes
+    per = heads // groups
     counts = {min(HEADS, per - first) for first in range(0, per, HEADS)}
     writers = _write_scores, _write_means
     ones = [write(recipe, size, count) for write in writers for count in sorted(counts)]
@@ -51,93 +63,62 @@ def attention_module(recipe: Recipe, heads: Heads) -> ModuleOp:
     start, tokens, window, pieces = (code.load(code.at(memory, 8 * n), i64) for n in range(4, 8))
     rows = code.mul(code.add(pieces, 1), PIECE)
     lines = code.at(scratch, code.mul(member, code.mul(rows, TOGETHER * per)), f32)
+
+    def lowest(high: SSAValue) -> SSAValue:
+        return code.maximum(code.sub(high, window), 0)
+
+    def held(piece: SSAValue, group: SSAValue, part: int) -> SSAValue:
+        return code.at(piece, code.mul(code.add(group, part * groups), PIECE * size), f32)
+
     with code.each(first, end, TOGETHER) as begin:
         stop = code.minimum(code.add(begin, TOGETHER), end)
-        walk = _Walk(code, heads, table, lines, rows, start, tokens, window, begin, stop)
-        walk.meet(_SCORES, 0, queries)
-        with walk.things() as thing:
+
+        @contextmanager
+        def things() -> Generator[_Thing]:
+            """Loops over those from `begin` to `stop`."""
+            with code.each(begin, stop) as n:
+                group = code.udiv(n, tokens)
+                token = code.sub(n, code.mul(group, tokens))
+                head = code.add(code.mul(token, heads), code.mul(group, per))
+                room = code.mul(code.sub(n, begin), code.mul(rows, per))
+                high = code.add(code.add(start, token), 1)
+                line = code.at(lines, room, f32)
+                yield _Thing(n, group, code.mul(head, size), line, lowest(high), high)
+
+        def meet(name: str, part: int, vectors: SSAValue) -> None:
+            """Calls a function for each piece that one of them sees, each of them, some heads."""
+            first, end = lowest(code.add(start, 1)), code.add(start, tokens)
+            last = code.udiv(code.sub(end, 1), PIECE)
+            with code.each(code.and_(first, -PIECE), end, PIECE) as place:
+                number = code.udiv(place, PIECE)
+                piece, following = (
+                    code.load(code.at(table, n, i64), POINTER)
+                    for n in (number, code.minimum(code.add(number, 1), last))
+                )
+                with things() as thing:
+                    after = code.add(thing.number, 1)
+                    more = code.icmp("slt", after, stop)
+                    group = code.udiv(code.select(more, after, begin), tokens)
+                    those = (
+                        held(piece, thing.group, part),
+                        held(code.select(more, piece, following), group, part),
+                    )
+                    low = code.maximum(code.sub(thing.low, place), 0)
+                    high = code.minimum(code.sub(thing.high, place), PIECE)
+                    for head in range(0, per, HEADS):
+                        chosen = code.at(vectors, code.add(thing.vectors, head * size), f32)
+                        line = code.at(thing.line, code.add(code.mul(rows, head), place), f32)
+                        called = name.format(min(HEADS, per - head))
+                        code.call(called, chosen, *those, line, rows, low, high)
+
+        meet(_SCORES, 0, queries)
+        with things() as thing:
             with code.each(0, per) as head:
                 line = code.at(thing.line, code.mul(rows, head), f32)
                 code.call(_SHARES, line, thing.low, thing.high)
             code.clear(code.at(results, thing.vectors, f32), 4 * per * size)
-        walk.meet(_MEANS, 1, results)
+        meet(_MEANS, 1, results)
     return ModuleOp([*ones, _write_shares(recipe), code.finish()])
-
-
-@dataclass(frozen=True)
-class _Thing:
-    """A token of a group: where its queries begin, its scores, and the places that it sees."""
-
-    number: SSAValue
-    group: SSAValue
-    vectors: SSAValue
-    line: SSAValue
-    low: SSAValue
-    high: SSAValue
-
-
-@dataclass(frozen=True)
-class _Walk:
-    """Writes how the things from `begin` to `stop` go through a cache."""
-
-    code: Code
-    heads: Heads
-    table: SSAValue
-    lines: SSAValue
-    rows: SSAValue
-    start: SSAValue
-    tokens: SSAValue
-    window: SSAValue
-    begin: SSAValue
-    stop: SSAValue
-
-    @contextmanager
-    def things(self) -> Generator[_Thing]:
-        """Loops over them."""
-        code, (heads, groups, size) = self.code, self.heads
-        per = heads // groups
-        with code.each(self.begin, self.stop) as n:
-            group = self._group(n)
-            token = code.sub(n, code.mul(group, self.tokens))
-            head = code.add(code.mul(token, heads), code.mul(group, per))
-            room = code.mul(code.sub(n, self.begin), code.mul(self.rows, per))
-            high = code.add(code.add(self.start, token), 1)
-            line = code.at(self.lines, room, f32)
-            yield _Thing(n, group, code.mul(head, size), line, self._low(high), high)
-
-    def meet(self, name: str, part: int, vectors: SSAValue) -> None:
-        """Calls a function for each piece that one of them sees, each of them, and some heads."""
-        code, (heads, groups, size) = self.code, self.heads
-        first, end = self._low(code.add(self.start, 1)), code.add(self.start, self.tokens)
-        per, last = heads // groups, code.udiv(code.sub(end, 1), PIECE)
-
-        def held(piece: SSAValue, group: SSAValue) -> SSAValue:
-            return code.at(piece, code.mul(code.add(group, part * groups), PIECE * size), f32)
-
-        with code.each(code.and_(first, -PIECE), end, PIECE) as place:
-            number = code.udiv(place, PIECE)
-            piece, following = (
-                code.load(code.at(self.table, n, i64), POINTER)
-                for n in (number, code.minimum(code.add(number, 1), last))
-            )
-            with self.things() as thing:
-                after = code.add(thing.number, 1)
-                more = code.icmp("slt", after, self.stop)
-                group = self._group(code.select(more, after, self.begin))
-                those = held(piece, thing.group), held(code.select(more, piece, following), group)
-                low = code.maximum(code.sub(thing.low, place), 0)
-                high = code.minimum(code.sub(thing.high, place), PIECE)
-                for head in range(0, per, HEADS):
-                    chosen = code.at(vectors, code.add(thing.vectors, head * size), f32)
-                    line = code.at(thing.line, code.add(code.mul(self.rows, head), place), f32)
-                    called = name.format(min(HEADS, per - head))
-                    code.call(called, chosen, *those, line, self.rows, low, high)
-
-    def _group(self, number: SSAValue) -> SSAValue:
-        return self.code.udiv(number, self.tokens)
-
-    def _low(self, high: SSAValue) -> SSAValue:
-        return self.code.maximum(self.code.sub(high, self.window), 0)
 
 
 def _write_scores(recipe: Recipe, size: int, count: int) -> llvm.FuncOp:
