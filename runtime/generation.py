@@ -170,27 +170,20 @@ class Tokenizer:
         Raises:
             OptionError: the text cannot be written in UTF-8.
         """
-        return list(self._encoded(text, special=special).ids)
+        return self.measured(text, special=special)[0]
 
-    def measured(self, text: str) -> tuple[list[int], list[int]]:
-        """The tokens of a text, and where each ends in it, in characters."""
-        encoding = self._encoded(text)
-        return list(encoding.ids), [end for _, end in encoding.offsets]
-
-    def _encoded(self, text: str, *, special: bool = True) -> Any:
+    def measured(self, text: str, *, special: bool = True) -> tuple[list[int], list[int]]:
+        """The tokens of a text, see `encode`, and where each ends in it, in characters."""
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise OptionError(f"the text is not of Unicode's characters: {error}") from None
-        return self._tokenizer.encode(text, add_special_tokens=special)
+        encoding = self._tokenizer.encode(text, add_special_tokens=special)
+        return list(encoding.ids), [end for _, end in encoding.offsets]
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens, without special ones."""
-        return str(self._tokenizer.decode(list(tokens)))
-
-    def piece(self, token: int) -> str:
-        """The text of one token alone, special ones as they are called."""
-        return str(self._tokenizer.decode([token], skip_special_tokens=False))
+    def decode(self, tokens: Sequence[int], *, special: bool = False) -> str:
+        """The text of tokens, without special ones or with them as they are called."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=not special))
 
     def text_after(self, prompt: Sequence[int]) -> Callable[[int], str]:
         """What gives, for each token behind a prompt, the text that it completes; none is ''."""

@@ -87,7 +87,7 @@ class Batcher:
             Exception: whatever the model raises.
         """
         if len(self._jobs) >= self.limits.waiting:
-            raise Busy
+            raise Busy(f"{self.limits.waiting} requests wait; ask again later")
         loop = asyncio.get_running_loop()
         job = _Job(inputs, samples, loop.create_future(), loop.time())
         self._jobs.append(job)

@@ -229,7 +229,7 @@ class Answer:
         }
 
     def _named(self, token: int, log_probability: float) -> dict[str, Any]:
-        name = self._tokenizer.piece(token)
+        name = self._tokenizer.decode([token], special=True)
         # A token that is a part of a character has bytes that its text does not tell.
         told = None if "\ufffd" in name else [*name.encode()]
         return {"token": name, "logprob": max(log_probability, -9999.0), "bytes": told}

@@ -17,6 +17,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
+from .batching import Busy
 from .signature import Signature
 
 HEADER = "Inference-Header-Content-Length"
@@ -28,6 +29,19 @@ DATATYPES: Mapping[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16),
 }
 NAMES = {dtype: name for name, dtype in DATATYPES.items()}
+
+
+def status_of(error: Exception) -> tuple[int, str]:
+    """The status with which a request is answered that ended so, and what is said.
+
+    Args:
+        error: FastAPI's `HTTPException`, or whatever a request or an engine raises.
+    """
+    told = vars(error)
+    if {"status_code", "detail"} <= told.keys():
+        return told["status_code"], str(told["detail"])
+    status = 400 if isinstance(error, OptionError) else 429 if isinstance(error, Busy) else 500
+    return status, str(error) or type(error).__name__
 
 
 class Request:

@@ -15,9 +15,9 @@ from typing import Any
 from ...ir.errors import OptionError, TritonError
 from ...ir.extras import needed
 from ...ir.version import __version__
-from .batching import Busy, Limits
+from .batching import Limits
 from .models import Served
-from .protocol import HEADER, Request, answer, describe
+from .protocol import HEADER, Request, answer, describe, status_of
 from .text_routes import add_text_routes
 from .writing import ServedText
 
@@ -202,12 +202,8 @@ def application(
                 return refused(503, f"model '{model.name}' is not there any more")
             asked = Request(body, None if header is None else _length(header), loaded.signature)
             results = await batcher.submit(asked.inputs, asked.samples)
-        except OptionError as error:
-            return refused(400, str(error))
-        except Busy:
-            return refused(429, f"{limits.waiting} requests wait; ask again later")
         except Exception as error:  # whatever an engine raises
-            return refused(500, str(error) or type(error).__name__)
+            return refused(*status_of(error))
         content, length = answer(model.name, asked, loaded.signature, results)
         if length is None:
             return fastapi.Response(content, media_type="application/json")

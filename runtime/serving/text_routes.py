@@ -8,11 +8,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import Any
 
-from ...ir.errors import OptionError
 from .access import MODEL, allowed
-from .batching import Busy
 from .openai import Answer, read_text_request
-from .protocol import read_object
+from .protocol import read_object, status_of
 from .writing import Piece, ServedText
 
 _CODES = {403: "not_allowed", 404: "model_not_found", 429: "rate_limit"}
@@ -65,14 +63,8 @@ def add_text_routes(
         start, state = time.perf_counter(), request.scope.setdefault("state", {})
         try:
             response = await written(request, state, chat)
-        except fastapi.HTTPException as error:
-            response = refused(error.status_code, str(error.detail))
-        except OptionError as error:
-            response = refused(400, str(error))
-        except Busy:
-            response = refused(429, "too many requests wait; ask again later")
         except Exception as error:  # whatever an engine raises
-            response = refused(500, str(error) or type(error).__name__)
+            response = refused(*status_of(error))
         note(state.get(MODEL, ""), response.status_code, time.perf_counter() - start)
         return response
 

@@ -171,7 +171,7 @@ class ServedText:
             Exception: whatever the model raises.
         """
         if self._waiting >= self._most_waiting:
-            raise Busy
+            raise Busy(f"{self._most_waiting} requests wait; ask again later")
         self._waiting += 1
         try:
             await self._places.acquire()
