@@ -104,28 +104,25 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
     if embeddings.features != features:
         config.refuse(f"token embeddings have {embeddings.features} values, expected {features}")
     form = _form(file)
-    return (
-        Decoder(
-            name=identifier(file.name or "model").capitalize(),
-            vocabulary=len(embeddings.rows),
-            features=features,
-            hidden=config.whole("intermediate_size"),
-            heads=heads,
-            groups=groups,
-            head_dim=head_dim,
-            windows=_windows(config),
-            activation=activation,
-            kind=form if form in ("ternary", "dense") else "bitnet",
-            options=[name for name, parts in OPTIONS.items() if f"layers.0.{parts[0]}" in file],
-            eps=config.number("rms_norm_eps", 1e-6, (1e-12, 1)),
-            frequencies=angles,
-            attention_scaling=scaling,
-            element=element.name,
-            tied="lm_head.weight" not in file,
-        ),
-        form,
-        embeddings,
+    decoder = Decoder(
+        name=identifier(file.name or "model").capitalize(),
+        vocabulary=len(embeddings.rows),
+        features=features,
+        hidden=config.whole("intermediate_size"),
+        heads=heads,
+        groups=groups,
+        head_dim=head_dim,
+        windows=_windows(config),
+        activation=activation,
+        kind=form if form in ("ternary", "dense") else "bitnet",
+        options=[name for name, parts in OPTIONS.items() if f"layers.0.{parts[0]}" in file],
+        eps=config.number("rms_norm_eps", 1e-6, (1e-12, 1)),
+        frequencies=angles,
+        attention_scaling=scaling,
+        element=element.name,
+        tied="lm_head.weight" not in file,
     )
+    return decoder, form, embeddings
 
 
 def _windows(config: Settings) -> tuple[int, ...]:
@@ -211,10 +208,12 @@ _DERIVED = ("rotary_emb.inv_freq", ".lm_head.weight")
 
 def _check_shapes(decoder: Decoder, form: _Form, file: ModelFile) -> None:
     """Refuse matrices that are not what the configuration says, before anything hangs on it."""
-    parts = 4 if form in _PACKED else 1
+    parts, sizes = 4 if form in _PACKED else 1, {"features": decoder.features}
+    sizes |= {"hidden": decoder.hidden, "queries": decoder.heads * decoder.head_dim}
+    sizes["keys"] = decoder.groups * decoder.head_dim
     for i in range(decoder.layers):
         for name, sides in PROJECTIONS.items():
-            outs, ins = (int(getattr(decoder, side)) for side in sides)
+            outs, ins = (sizes[side] for side in sides)
             own = file.own(f"layers.{i}.{name}.weight")
             found = [*file.shape(own)] if own in file.places else None
             if found is not None and found != [outs // parts, ins]:

@@ -26,7 +26,7 @@ PROJECTIONS = {
     "mlp.down_proj": ("features", "hidden"),
 }
 """The linear layers of a block, as the standard layers and Hugging Face call them, and what of a
-decoder says how many values come out and go in."""
+decoder they give and take: `queries` and `keys` are the values of all heads."""
 
 OPTIONS = {
     "bias": ("self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"),
@@ -79,13 +79,3 @@ class Decoder:
     def layers(self) -> int:
         """The number of blocks."""
         return len(self.windows)
-
-    @property
-    def queries(self) -> int:
-        """The values of all query heads of a token."""
-        return self.heads * self.head_dim
-
-    @property
-    def keys(self) -> int:
-        """The values of all key heads of a token."""
-        return self.groups * self.head_dim

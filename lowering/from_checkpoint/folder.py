@@ -41,7 +41,6 @@ class Folder(ModelFile):
     @property
     def about_text(self) -> Mapping[str, Any]:
         """See `ModelFile`."""
-
         found: dict[str, Any] = {}
         for file in map(self.path.joinpath, _ABOUT_TEXT):
             values = read_json(file) if file.is_file() else {}
@@ -49,9 +48,8 @@ class Folder(ModelFile):
         if isinstance(template := found.get("chat_template"), list):
             # Several, by name: of chats, of chats with tools, …
             entries: list[Any] = [e for e in cast("list[Any]", template) if isinstance(e, dict)]
-            found["chat_template"] = {e.get("name"): e.get("template") for e in entries}.get(
-                "default"
-            )
+            several = {entry.get("name"): entry.get("template") for entry in entries}
+            found["chat_template"] = several.get("default")
         alone = self.path / "chat_template.jinja"
         if alone.is_file():
             found["chat_template"] = read_text(alone)

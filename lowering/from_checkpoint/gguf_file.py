@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from reprlib import repr
-from typing import Any, cast
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -25,21 +25,23 @@ from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
 from ...runtime.native.abi.row_products import RowKind
 from .embeddings import Embeddings
-from .gguf_header import Header, Place, read_header
+from .gguf_header import Header, Place
 from .gguf_tokenizer import gguf_tokenizer
 from .gguf_trits import TERNARY, decoded, ternary_blocks, trits_of, type_name
 from .model_file import ModelFile
 
-_MODELS: Mapping[str, tuple[str, str]] = {
-    "llama": ("llama", "silu"),
-    "qwen2": ("qwen2", "silu"),
-    "qwen3": ("qwen3", "silu"),
-    "bitnet": ("bitnet", "silu"),
-    "bitnet-b1.58": ("bitnet", "relu2"),
-    "bitnet-25": ("bitnet", "relu2"),
+_BITNET = {
+    "model_type": "bitnet",
+    "hidden_act": "relu2",
+    "quantization_config": {"quant_method": "bitnet", "quantization_mode": "scaled"},
 }
-"""The model type and activation of each architecture; those of `bitnet` with two names more are
-the ones of bitnet.cpp."""
+_MODELS: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"model_type": name, "hidden_act": "silu"} for name in ("llama", "qwen2", "qwen3")},
+    "bitnet": {**_BITNET, "hidden_act": "silu"},
+    "bitnet-b1.58": _BITNET,
+    "bitnet-25": _BITNET,
+}
+"""What each architecture says; the last two are the ones of bitnet.cpp."""
 
 _METADATA = {
     "embedding_length": "hidden_size",
@@ -56,8 +58,8 @@ _METADATA = {
 }
 """Names of numbers behind that of the architecture, and of Hugging Face."""
 
-_FLOATS: Mapping[str, Any] = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
-_KEPT = ("Q8_0", "Q6_K")
+_FLOATS: Mapping[int, Any] = {0: np.float32, 1: np.float16, 30: ml_dtypes.bfloat16}
+_KEPT: Mapping[int, RowKind] = {8: "Q8_0", 14: "Q6_K"}
 """Types of embeddings that stay as they are."""
 
 
@@ -66,7 +68,7 @@ class GgufFile(ModelFile):
 
     @cached_property
     def _header(self) -> Header:
-        return read_header(self.path)
+        return Header(self.path)
 
     @property
     def about_text(self) -> Mapping[str, Any]:
@@ -97,12 +99,8 @@ class GgufFile(ModelFile):
         if own not in _MODELS:
             known = ", ".join(_MODELS)
             settings.refuse(f"models of architecture {repr(own)} are not read; known are {known}")
-        model, activation = _MODELS[own]
-        config: dict[str, Any] = {"model_type": model, "hidden_act": activation}
-        config |= {word: fields.get(f"{own}.{name}") for name, word in _METADATA.items()}
-        if model == "bitnet":
-            bitnet = {"quant_method": "bitnet", "quantization_mode": "scaled"}
-            config["quantization_config"] = bitnet
+        config = {word: fields.get(f"{own}.{name}") for name, word in _METADATA.items()}
+        config |= _MODELS[own]
         kind = fields.get(f"{own}.rope.scaling.type", "none")
         factor = fields.get(f"{own}.rope.scaling.factor")
         if kind == "linear" and factor not in (None, 1.0, 0.0):
@@ -157,11 +155,11 @@ class GgufFile(ModelFile):
         """See `ModelFile`."""
         own = self.found(name)
         place = self.places[own]
-        kind = type_name(place.kind)
-        if len(place.shape) != 2 or kind not in _KEPT or self._factor(own) is not None:
+        kind = _KEPT.get(place.kind)
+        if len(place.shape) != 2 or kind is None or self._factor(own) is not None:
             return super().embeddings(name)
         rows = self._bytes(own).reshape(place.shape[0], -1)
-        return Embeddings(cast("RowKind", kind), place.shape[1], rows, partial(decoded, place.kind))
+        return Embeddings(kind, place.shape[1], rows, partial(decoded, place.kind))
 
     def _factor(self, own: str) -> Array | None:
         """What a tensor is multiplied by."""
@@ -182,19 +180,18 @@ class GgufFile(ModelFile):
 
     def _floats(self, own: str) -> Array:
         place, content = self.places[own], self._bytes(own)
-        kind, rows = type_name(place.kind), prod(place.shape[:-1])
+        rows = prod(place.shape[:-1])
         if place.kind in TERNARY:
             trits, scales = ternary_blocks(place.kind, content, rows)
             with np.errstate(invalid="ignore"):
                 return (trits * scales).reshape(place.shape)
-        if kind in _FLOATS:
-            return content.view(_FLOATS[kind]).reshape(place.shape)
+        if place.kind in _FLOATS:
+            return content.view(_FLOATS[place.kind]).reshape(place.shape)
         try:
             return decoded(place.kind, content.reshape(rows, -1)).reshape(place.shape)
         except (NotImplementedError, ValueError, IndexError) as error:
-            raise ParameterError(
-                f"{self.what}: tensor '{own}' of type {kind} cannot be read: {error}"
-            ) from None
+            what = f"{self.what}: tensor '{own}' of type {type_name(place.kind)}"
+            raise ParameterError(f"{what} cannot be read: {error}") from None
 
     def _unpaired(self, own: str, values: Array) -> Array:
         """Rows of queries and keys with halves of each head in place of its pairs."""

@@ -63,7 +63,8 @@ def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
         raise SourceError(f"{what} is damaged: it joins tokens that it does not have")
     package, split = needed("tokenizers", "tokenizers", "language"), _SPLITS[str(pre)]
     is_llama = split == _SPLITS["llama-bpe"]
-    bos, begins = found("bos_token_id"), found("add_bos_token")
+    bos = found("bos_token_id")
+    begins = header.fields.get("tokenizer.ggml.add_bos_token", is_llama) is True
     try:
         # Llama 3 takes whole words that it has, however they would be joined.
         made = package.Tokenizer(package.models.BPE(vocabulary, pairs, ignore_merges=is_llama))
@@ -80,11 +81,7 @@ def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
         made.pre_tokenizer, made.decoder = before, package.decoders.ByteLevel()
         if pre == "qwen2":
             made.normalizer = package.normalizers.NFC()
-        if (
-            (is_llama if begins is None else begins is True)
-            and isinstance(bos, int)
-            and bos < len(words)
-        ):
+        if begins and isinstance(bos, int) and bos < len(words):
             pieces = [words[bos], "$A"]
             made.post_processor = package.processors.TemplateProcessing(
                 pieces, [*pieces, "$B:1"], [(words[bos], bos)]

@@ -16,8 +16,8 @@ from ...ir.errors import SourceError
 from ...ir.extras import needed
 
 _TQ2_0, _I2_S = 35, 36
-TERNARY = {34: "TQ1_0", _TQ2_0: "TQ2_0", _I2_S: "I2_S"}
-"""By the numbers of types."""
+TERNARY = (34, _TQ2_0, _I2_S)
+"""Numbers of their types."""
 
 _ROWS = 4096
 """So many rows become floats at a time."""
@@ -31,8 +31,8 @@ def block_size(kind: int) -> tuple[int, int, int]:
 
 
 def type_name(kind: int) -> str:
-    """The name of a type that is known."""
-    return TERNARY.get(kind) or _package().GGMLQuantizationType(kind).name
+    """The name of a type that the package knows."""
+    return _package().GGMLQuantizationType(kind).name
 
 
 def decoded(kind: int, rows: Array, element: Any = np.float32) -> Array:

@@ -88,10 +88,9 @@ class ModelFile(ABC):
             given.refuse("the chat template is no text")
         words: dict[str, str] = {}
         for name in _SPECIAL:
-            value = values.get(name)
-            text = (
-                cast("dict[str, Any]", value).get("content") if isinstance(value, dict) else value
-            )
+            text = values.get(name)
+            if isinstance(text, dict):
+                text = cast("dict[str, Any]", text).get("content")
             if isinstance(text, str):
                 words[name] = text
             elif text is not None:

@@ -88,7 +88,7 @@ def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
             "block.self_attn.projected(block.input_layernorm(x), places)",
         ),
         text(
-            f"means: Tensor[1, {tokens}, {decoder.queries}]",
+            f"means: Tensor[1, {tokens}, {decoder.heads * decoder.head_dim}]",
             "block.fed(x + block.self_attn.joined(means))",
         ),
     )

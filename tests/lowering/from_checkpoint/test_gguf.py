@@ -14,7 +14,7 @@ import pytest
 from triton_dsl.dialects import ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import ParameterError, SourceError, TritonError
-from triton_dsl.lowering.from_checkpoint.gguf_header import read_header
+from triton_dsl.lowering.from_checkpoint.gguf_header import Header
 from triton_dsl.lowering.generation import open_session
 from triton_dsl.lowering.models import import_model
 from triton_dsl.runtime.generation import generate
@@ -327,7 +327,7 @@ def test_a_trit_that_is_none(tmp_path: Path) -> None:
     types = {"_proj.weight": gguf.GGMLQuantizationType.TQ2_0}
     path = write(tmp_path / "model.gguf", WIDE, wide_tensors(), types)
     content = bytearray(path.read_bytes())
-    place = read_header(path).places["blk.0.ffn_up.weight"]
+    place = Header(path).places["blk.0.ffn_up.weight"]
     content[place.start + 17] = 0xFF
     path.write_bytes(content)
     with pytest.raises(SourceError, match=r"'blk.0.ffn_up.weight' is damaged: a trit has the code"):
