@@ -243,6 +243,9 @@ class DotWriter(LoopWriter):
             return self.writer.add(total, recipe.pairs(self.writer, factors, values))
         dot = recipe.dot if self._dots.group == _BYTES else recipe.words
         assert dot is not None
+        if recipe.signed:
+            # ARM takes a lane of its last operand for all.
+            factors, values = values, factors
         return dot(self.writer, total, factors, values)
 
     def _weights(self, weights: SSAValue, c: int) -> SSAValue:
