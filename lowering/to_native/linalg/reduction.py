@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import (
     DenseIntElementsAttr,
     TensorType,
     i1,
+    i32,
     i64,
 )
 from xdsl.dialects.linalg import ops as linalg
@@ -174,35 +175,39 @@ def minimum(builder: LinalgBuilder, x: SSAValue) -> Step:
 
 
 def argmax(builder: LinalgBuilder, op: tensor.ArgmaxOp, x: SSAValue) -> SSAValue:
-    """`tensor.argmax`: the first maximum; NaN counts as greater than all numbers."""
+    """`tensor.argmax`: the first maximum; NaN counts as greater than all numbers.
+
+    The least place of what equals the maximum: unlike places carried along with a maximum, both are
+    reductions whose order does not matter, and so run in vectors.
+    """
     count = rank(x)
     axis = op.axis.value.data % count
-    sizes = builder.sizes(x)
-    remaining = [a for a in range(count) if a != axis]
-    every = dims(count)
-    inits = [
-        builder.fill([sizes[a] for a in remaining], ends(builder, x)[0], element(x)),
-        builder.fill([sizes[a] for a in remaining], 0, i64),
-    ]
+    sizes, every = builder.sizes(x), dims(count)
+    remaining = [every[a] for a in range(count) if a != axis]
+    most = builder.reduce(x, [axis], maximum(builder, x), ends(builder, x)[0])
     unsigned = is_unsigned(builder, x)
+    last = integer_range(32, unsigned=False)[1]
+    place = i32 if isinstance(size := sizes[axis], int) and size <= last else i64
+    last = last if place == i32 else integer_range(64, unsigned=False)[1]
 
-    def body(s: Scalars, a: SSAValue, most: SSAValue, where: SSAValue) -> list[SSAValue]:
-        better = s.compare("gt", a, most, unsigned=unsigned)
+    def body(s: Scalars, a: SSAValue, most: SSAValue, first: SSAValue) -> list[SSAValue]:
+        found = s.compare("ge", a, most, unsigned=unsigned)
         if isinstance(a.type, AnyFloat):
-            first_nan = s.both(s.is_nan(a), s.logical_not(s.is_nan(most)))
-            better = s.either(better, first_nan)
-        here = s.convert(s.index(axis), i64)
-        return [s.select(better, a, most), s.select(better, here, where)]
+            # The maximum is NaN where an element is.
+            found = s.either(found, s.is_nan(a))
+        here = s.convert(s.index(axis), place)
+        return [s.minimum(first, s.select(found, here, s.constant(last, place)))]
 
-    _, result = builder.generic(
-        [(x, every)],
-        [(init, [every[a] for a in remaining]) for init in inits],
+    (result,) = builder.generic(
+        [(x, every), (most, remaining)],
+        [(builder.fill(builder.sizes(most), last, place), remaining)],
         [REDUCTION if a == axis else PARALLEL for a in range(count)],
         body,
     )
+    result = builder.map([result], lambda s, a: s.convert(a, i64), i64)
     if not op.keepdims.value.data:
         return result
-    return reshape(builder, result, [1 if a == axis else size for a, size in enumerate(sizes)])
+    return reshape(builder, result, [1 if a == axis else n for a, n in enumerate(sizes)])
 
 
 def cumulative(builder: LinalgBuilder, op: tensor.CumulativeOp, x: SSAValue) -> SSAValue:

@@ -1,6 +1,6 @@
 """Reductions whose order does not matter: the op that adds one more value, and its neutral element.
 
-Not here: reductions that must go in order, such as the place of a maximum (`loops` runs them one by
+Not here: reductions that must go in order, such as sums up to each place (`loops` runs them one by
 one).
 """
 

@@ -40,6 +40,7 @@ CASES: dict[str, tuple[Callable[..., Operation], str]] = {
     "cumsum_i8": (tensor.CumsumOp, "tensor<3x?xi8>"),
     "cumprod": (lambda x: tensor.CumprodOp(x, 1), "tensor<2x?x3xf32>"),
     "argmax_first": (lambda x: tensor.ArgmaxOp(x, 0, keepdims=True), "tensor<?x5xf32>"),
+    "argmax_wide": (tensor.ArgmaxOp, "tensor<?x83xf32>"),
     "argmax_i8": (tensor.ArgmaxOp, "tensor<?x500xi8>"),
     "argmax_i1": (tensor.ArgmaxOp, "tensor<?x3xi1>"),
     "max_pool": (lambda x: tensor.MaxPoolOp(x, [2, 3]), IMAGE),
@@ -95,6 +96,16 @@ def test_reductions(compiled: Any, name: str) -> None:
 def test_argmax_takes_the_first(compiled: Any, numbers: list[float]) -> None:
     (index,) = compiled.check("argmax", [np.array([numbers], np.float32)])
     assert index.tolist() == [int(np.argmax(numbers))]
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 4.0, -np.inf])
+def test_argmax_takes_the_first_of_many(compiled: Any, odd: float) -> None:
+    """Twice in every row, at places of all lanes of a vector and of what is left of one."""
+    x = np.random.default_rng(3).integers(-3, 4, (83, 83)).astype(np.float32)
+    for row in range(83):
+        x[row, [row, row * 31 % 83]] = odd
+    (index,) = compiled.check("argmax_wide", [x])
+    np.testing.assert_array_equal(index, np.argmax(x, axis=1))
 
 
 def test_pads_never_win(compiled: Any) -> None:
