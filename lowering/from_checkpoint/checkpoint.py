@@ -14,11 +14,11 @@ import ml_dtypes
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import SourceError
+from ...ir.errors import ParameterError, SourceError
 from ...ir.identifiers import identifier
 from ...ir.settings import Settings
 from ...ir.trits import pack_trits
-from .decoder import OPTIONS, PROJECTIONS, Activation, Decoder
+from .decoder import OPTIONS, PROJECTIONS, VECTORS, Activation, Decoder
 from .embeddings import Embeddings
 from .model_file import ModelFile
 from .projections import dense_columns, rounded, unpacked_bitnet
@@ -185,13 +185,13 @@ def _weights(
                 f"{file.what}: 'lm_head.weight' has not the shape of the token embeddings"
             )
         yield "lm_head.weight", head
-    yield "norm.weight", _vector(file, "norm.weight")
-    vectors = ["input_layernorm.weight", "post_attention_layernorm.weight"]
-    vectors += [part for option in decoder.options for part in OPTIONS[option]]
+    yield "norm.weight", _vector(file, "norm.weight", decoder.features)
+    lacking = {part for name in OPTIONS.keys() - decoder.options for part in OPTIONS[name]}
+    vectors = {part: decoder.sizes[size] for part, size in VECTORS.items() if part not in lacking}
     for i in range(decoder.layers):
         yield f"layers.{i}.self_attn.rotary_emb.inv_freq", decoder.frequencies
-        for name in vectors:
-            yield f"layers.{i}.{name}", _vector(file, f"layers.{i}.{name}")
+        for name, size in vectors.items():
+            yield f"layers.{i}.{name}", _vector(file, f"layers.{i}.{name}", size)
         for name in PROJECTIONS:
             yield from _projection(file, f"layers.{i}.{name}", form)
     rest = sorted(name for name in file.unread if not name.endswith(_DERIVED))
@@ -208,9 +208,7 @@ _DERIVED = ("rotary_emb.inv_freq", ".lm_head.weight")
 
 def _check_shapes(decoder: Decoder, form: _Form, file: ModelFile) -> None:
     """Refuse matrices that are not what the configuration says, before anything hangs on it."""
-    parts, sizes = 4 if form in _PACKED else 1, {"features": decoder.features}
-    sizes |= {"hidden": decoder.hidden, "queries": decoder.heads * decoder.head_dim}
-    sizes["keys"] = decoder.groups * decoder.head_dim
+    parts, sizes = 4 if form in _PACKED else 1, decoder.sizes
     for i in range(decoder.layers):
         for name, sides in PROJECTIONS.items():
             outs, ins = (sizes[side] for side in sides)
@@ -229,7 +227,7 @@ def _projection(file: ModelFile, name: str, form: _Form) -> Iterator[tuple[str, 
     if form == "online":
         trits, scale = rounded(file.read(key), name)
     elif form in _PACKED:
-        trits, scale = unpacked_bitnet(file.read(key), name), _vector(file, scale_key).reshape(1)
+        trits, scale = unpacked_bitnet(file.read(key), name), _vector(file, scale_key, 1)
         scale = scale if form == "packed" else 1 / scale
     else:
         found = file.trits(key)
@@ -243,5 +241,9 @@ def _projection(file: ModelFile, name: str, form: _Form) -> Iterator[tuple[str, 
     yield scale_key, scale
 
 
-def _vector(file: ModelFile, name: str) -> Array:
-    return file.read(name).astype(np.float32)
+def _vector(file: ModelFile, name: str, size: int) -> Array:
+    values = file.read(name)
+    if values.shape != (size,) and (size > 1 or values.shape != ()):
+        found = f"{values.dtype}{[*values.shape]}"
+        raise ParameterError(f"{file.what}: '{name}': expected float32[{size}], got {found}")
+    return values.astype(np.float32).reshape(size)

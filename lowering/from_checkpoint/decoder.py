@@ -25,8 +25,19 @@ PROJECTIONS = {
     "mlp.up_proj": ("hidden", "features"),
     "mlp.down_proj": ("features", "hidden"),
 }
-"""The linear layers of a block, as the standard layers and Hugging Face call them, and what of a
-decoder they give and take: `queries` and `keys` are the values of all heads."""
+"""The linear layers of a block, as the standard layers and Hugging Face call them, and which of a
+decoder's `sizes` they give and take."""
+
+VECTORS = {
+    "input_layernorm.weight": "features",
+    "post_attention_layernorm.weight": "features",
+    "self_attn.q_norm.weight": "head_dim",
+    "self_attn.k_norm.weight": "head_dim",
+    "self_attn.attn_sub_norm.weight": "queries",
+    "mlp.ffn_sub_norm.weight": "hidden",
+    **{f"{name}.bias": outs for name, (outs, _) in PROJECTIONS.items()},
+}
+"""The vectors of a block, and which of the `sizes` they have."""
 
 OPTIONS = {
     "bias": ("self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"),
@@ -35,8 +46,8 @@ OPTIONS = {
     "head_norm": ("self_attn.q_norm.weight", "self_attn.k_norm.weight"),
     "sub_norm": ("self_attn.attn_sub_norm.weight", "mlp.ffn_sub_norm.weight"),
 }
-"""The vectors of a block that some models have, by the option of `DecoderBlock` that says so.
-Heads are normalised in Qwen3, what goes into the last projections of both parts in BitNet 2B4T."""
+"""The vectors that some models have alone, by the option of `DecoderBlock` that says so. Heads are
+normalised in Qwen3, what goes into the last projections of both parts in BitNet 2B4T."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,3 +90,9 @@ class Decoder:
     def layers(self) -> int:
         """The number of blocks."""
         return len(self.windows)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """By the words of `PROJECTIONS` and `VECTORS`; queries and keys are of all heads."""
+        sizes = {"features": self.features, "hidden": self.hidden, "head_dim": self.head_dim}
+        return sizes | {"queries": self.heads * self.head_dim, "keys": self.groups * self.head_dim}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from triton_dsl.dialects import ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import ParameterError, SourceError, TritonError
 from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_checkpoint import open_model
+from triton_dsl.lowering.from_checkpoint.checkpoint import read_checkpoint
 from triton_dsl.lowering.models import import_model
 
 from .checkpoints import FEATURES, GROUPS, HEADS, KINDS, config_of, tokens, write_folder
@@ -135,10 +138,25 @@ def test_tensors_that_are_missing_or_too_many(tmp_path: Path) -> None:
     safetensors.numpy.save_file({**tensors, "model.lora.weight": np.ones(3, np.float32)}, file)
     with pytest.raises(SourceError, match=r"tensors without a meaning: model.lora.weight"):
         import_model(tmp_path)
-    tensors["model.norm.weight"] = np.ones(7, np.float32)
-    safetensors.numpy.save_file(tensors, file)
-    with pytest.raises(ParameterError, match=r"'norm.weight': expected float32\[24\]"):
-        import_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "words"),
+    [
+        ("norm.weight", np.ones(7, np.float32), "expected float32[24], got float32[7]"),
+        ("layers.1.mlp.ffn_sub_norm.weight", np.ones((2, 20), np.float16), "got float16[2, 20]"),
+        ("layers.0.mlp.up_proj.weight_scale", np.ones(2, np.float32), "expected float32[1]"),
+        ("layers.0.mlp.up_proj.weight_scale", np.ones(0, np.float32), "expected float32[1]"),
+    ],
+)
+def test_vectors_of_another_size(name: str, values: np.ndarray, words: str, tmp_path: Path) -> None:
+    file = write_folder("bitnet-packed", tmp_path) / "model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    assert f"model.{name}" in tensors
+    safetensors.numpy.save_file({**tensors, f"model.{name}": values}, file)
+    message = re.escape(f"'{name}': ") + ".*" + re.escape(words)
+    with pytest.raises(ParameterError, match=message):
+        list(read_checkpoint(open_model(tmp_path)).weights)
 
 
 def test_a_trit_that_is_none(tmp_path: Path) -> None:
