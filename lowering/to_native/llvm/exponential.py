@@ -53,10 +53,17 @@ def exp_within(e: LlvmBuilder, x: SSAValue, rest: SSAValue | None = None) -> SSA
     return scaled(e, _near_zero(e, reduced), n)
 
 
-def normal_exp(e: LlvmBuilder, x: SSAValue) -> SSAValue:
-    """e^x of f32 or f64, for x where it is a normal number."""
-    reduced, n = _reduced(e, x, None)
-    return e.fmul(_near_zero(e, reduced), power_of_two(e, n, x.type))
+def one_more_than_exp(e: LlvmBuilder, x: SSAValue) -> SSAValue:
+    """e^x + 1 of f32 or f64, for x from 0 to where e^x is a normal number, within a few units.
+
+    Errors of e^x are worth less the larger it is: one step brings the argument near zero, and all
+    sums are fused.
+    """
+    form = format_of(x.type)
+    whole, n = near_integer(e, x, 1 / math.log(2))
+    reduced = e.fmuladd(whole, -math.log(2), x)
+    power = e.polynomial(reduced, (1.0, 1.0, *(_SINGLE if form.type == f32 else _DOUBLE)))
+    return e.fmuladd(power, power_of_two(e, n, x.type), e.constant(1.0, x.type))
 
 
 def exp2(e: LlvmBuilder, x: SSAValue) -> SSAValue:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
-from .exponential import normal_exp
+from .exponential import one_more_than_exp
 from .floating import at_most, below, format_of
 from .llvm_builder import LlvmBuilder
 
@@ -48,6 +48,6 @@ def tanh(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     series = e.polynomial(square, _SINGLE if form.type == f32 else _DOUBLE)
     near = e.fmuladd(e.fmul(square, size), series, size)
     limited = at_most(e, size, _ONE_FROM[form.type == f32])
-    power = normal_exp(e, e.fadd(limited, limited))
-    far = e.fsub(e.constant(1.0, x.type), e.fdiv(e.constant(2.0, x.type), e.fadd(power, 1.0)))
+    power = one_more_than_exp(e, e.fadd(limited, limited))
+    far = e.fsub(e.constant(1.0, x.type), e.fdiv(e.constant(2.0, x.type), power))
     return e.copysign(e.select(below(e, size, _SMALL), near, far), x)
