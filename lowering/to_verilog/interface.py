@@ -110,7 +110,6 @@ class Interface:
         word: bits of a word of the streams; 0 where a word is a beat.
         inputs: in `s_axis_tdata`, the first in the lowest bits.
         outputs: in `m_axis_tdata`.
-        layers: what each layer became, see `LayerCount`.
         loads: bits of a piece of weights that are loaded; 0 where none are.
     """
 
@@ -124,7 +123,6 @@ class Interface:
     word: int
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    layers: tuple[Record, ...]
     loads: int = 0
 
     @property
@@ -232,7 +230,6 @@ _INTERFACE = {
     "staged": "staged",
     "pipeline": "pipeline",
     "word": "stream_width",
-    "layers": "layers",
     "loads": "load_bits",
 }
 """The same of an interface, but for its ports."""

@@ -6,40 +6,50 @@ Not here: the estimate itself (`to_verilog.estimate`).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
+from xdsl.dialects import comb, hw, seq
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from ...dialects.shapes import bit_width
+from .circuit.circuit import COMMENT
 from .estimate.devices import Device, needs
-from .estimate.elaborate import Part
+from .estimate.elaborate import Part, parts_of
 from .estimate.estimate import Estimate, Resources
 from .interface import Interface, Record
 
-COUNTS = (
-    "adders",
-    "adder_bits",
-    "comparators",
-    "comparator_bits",
-    "mux_bits",
-    "compressor_bits",
-)
+COUNTS = ("adders", "adder_bits", "comparators", "comparator_bits", "mux_bits")
+"""What is counted of the ops of each layer; a register that waits is no selection."""
 
 SIZES = ("luts", "shift_luts", "memory_luts", "flip_flops", "carries", "block_memories")
 """What is told of each layer; the total has the rest of `Resources` too."""
 
 
 def report(
-    interface: Interface, estimated: Estimate, device: Device | None, clock: float | None = None
+    interface: Interface,
+    hardware: Sequence[Operation],
+    estimated: Estimate,
+    device: Device | None,
+    clock: float | None = None,
 ) -> Record:
     """The interface, sums over the layers, and the estimated size and speed.
 
+    What stands between layers, in a module by itself, is a row among them; all of a module of one
+    layer is that layer.
+
     Args:
         interface: of the circuit.
-        found: its estimate, for the family of the device.
+        hardware: its modules.
+        estimated: its estimate, for the family of the device.
         device: that it was made for, if any.
         clock: in MHz, that was asked for.
     """
-    layers = [_layer(dict(layer), estimated) for layer in interface.layers]
-    named = {f"{layer['name']}: {layer['source']}" for layer in interface.layers}
-    rest = {part: size for part, size in estimated.parts.items() if part.layer not in named}
+    titles, counts = _counted(interface.name, hardware)
+    found = [_layer(title, counts[title], titles, estimated) for title in counts]
+    layers = [layer for layer in found if any(layer[name] for name in (*COUNTS, *SIZES))]
+    rest = [size for part, size in estimated.parts.items() if part not in titles]
     return {
         **interface.to_dict(),
         "layers": layers,
@@ -55,17 +65,59 @@ def report(
             "clock_reached": clock is None or estimated.frequency >= clock or not estimated.period,
         },
         "modules": {name: _size(size, SIZES) for name, size in estimated.modules().items()},
-        "control": _size(sum(rest.values(), Resources()), SIZES),
+        "control": _size(sum(rest, Resources()), SIZES),
         "device": None if device is None else _device(device, estimated.total),
     }
 
 
-def _layer(layer: Record, estimated: Estimate) -> Record:
-    comment = f"{layer['name']}: {layer['source']}"
-    size = sum((s for part, s in estimated.parts.items() if part.layer == comment), Resources())
-    times = [time for part, time in estimated.periods.items() if part.layer == comment]
+def _counted(
+    top: str, hardware: Sequence[Operation]
+) -> tuple[dict[Part, str], dict[str, Counter[str]]]:
+    """The name and the op of each part, in words, and what each of those has."""
+    titles: dict[Part, str] = {}
+    counts: dict[str, Counter[str]] = {}
+    for module in hardware:
+        if not isinstance(module, hw.HWModuleOp):
+            continue
+        name, comment = module.sym_name.data, module.attributes.get(COMMENT)
+        ops = list(parts_of(module))
+        layers = {part.layer for _, part in ops if part.layer}
+        if not layers and name != top and isinstance(comment, StringAttr):
+            layers = {f"{name}: {comment.data}"}
+        own = layers.pop() if len(layers) == 1 else ""
+        for op, part in ops:
+            title = part.layer or own
+            if title:
+                titles[part] = title
+                counts.setdefault(title, Counter()).update(_counts(op))
+    return titles, counts
+
+
+def _counts(op: Operation) -> dict[str, int]:
+    match op:
+        case comb.AddOp() | comb.SubOp():
+            return {"adders": 1, "adder_bits": bit_width(op.result.type) or 1}
+        case comb.ICmpOp():
+            return {"comparators": 1, "comparator_bits": bit_width(op.lhs.type) or 1}
+        case comb.MuxOp():
+            register = op.false_value.owner
+            if isinstance(register, seq.CompRegOp) and register.input is op.result:
+                return {}
+            return {"mux_bits": bit_width(op.result.type) or 1}
+        case _:
+            return {}
+
+
+def _layer(
+    title: str, counts: Counter[str], titles: Mapping[Part, str], estimated: Estimate
+) -> Record:
+    name, _, source = title.partition(": ")
+    size = sum((s for part, s in estimated.parts.items() if titles.get(part) == title), Resources())
+    times = [time for part, time in estimated.periods.items() if titles.get(part) == title]
     period = max(times, default=0.0)
-    return layer | _size(size, SIZES) | {"clock_mhz": round(1e3 / period) if period else None}
+    clock = round(1e3 / period) if period else None
+    sizes = {name: counts[name] for name in COUNTS} | _size(size, SIZES)
+    return {"name": name, "source": source, **sizes, "clock_mhz": clock}
 
 
 def _size(size: Resources, names: tuple[str, ...]) -> dict[str, int]:

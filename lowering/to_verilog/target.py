@@ -122,7 +122,7 @@ class VerilogTarget(Target[VerilogOptions]):
         in_tables, tool = size.family.distributed_bits > 0, tool_for(options)
         texts = {m.sym_name.data: verilog(m, tool, memory_in_tables=in_tables) for m in hardware}
         folding = noted_folding(module)
-        data = report(interface, size, device, options.clock)
+        data = report(interface, hardware, size, device, options.clock)
         data |= {"folding": folding, "left_out": left_out(module)}
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())

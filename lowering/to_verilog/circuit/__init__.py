@@ -30,7 +30,7 @@ from .framing import STREAM_WIDTHS
 from .liveness import live
 from .module_names import without_copies
 from .pacing import DEVICE, Pacing
-from .ports import INTERFACE, layer_attribute, numbers
+from .ports import INTERFACE, numbers
 from .stages.building import BuildOptions
 
 __all__ = ["INTERFACE", "LOADS", "ConvertTernaryToHwPass"]
@@ -143,7 +143,6 @@ class ConvertTernaryToHwPass(ModulePass):
                 "pipeline": IntegerAttr(self.pipeline, i64),
                 "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
                 "outputs": ArrayAttr([port.to_attribute() for port in conversion.outputs]),
-                "layers": ArrayAttr([layer_attribute(layer) for layer in conversion.layers]),
             }
         )
 

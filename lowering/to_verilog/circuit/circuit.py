@@ -39,37 +39,6 @@ class Search:
 
 
 @dataclass
-class LayerCount:
-    """What one layer of the program became.
-
-    Attributes:
-        name: what the program calls it.
-        source: the op, its place and its sizes, in words.
-        adders: additions and subtractions of two values, comparisons not among them.
-        adder_bits: the sum of their widths.
-        comparators: comparisons with constants or of two values.
-        comparator_bits: the sum of their widths.
-        mux_bits: selected bits.
-        compressor_bits: outputs of compressors, each a function of up to six bits.
-        row_sites: look-up tables of rows before carry chains.
-        register_bits: flip-flops.
-        memory_bits: words of memories.
-    """
-
-    name: str
-    source: str
-    adders: int = 0
-    adder_bits: int = 0
-    comparators: int = 0
-    comparator_bits: int = 0
-    mux_bits: int = 0
-    compressor_bits: int = 0
-    row_sites: int = 0
-    register_bits: int = 0
-    memory_bits: int = 0
-
-
-@dataclass
 class Circuit:
     """Ops of `hw`, `comb` and `seq` at the end of a block.
 
@@ -86,24 +55,19 @@ class Circuit:
     enable: SSAValue
     pacing: Pacing
     search: Search = field(default_factory=Search)
-    layers: list[LayerCount] = field(default_factory=list[LayerCount])
     _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _delayed: dict[SSAValue, list[SSAValue]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _bits: dict[tuple[SSAValue, int, bool], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _names: Counter[str] = field(default_factory=Counter[str], init=False)
     _origins: dict[SSAValue, tuple[SSAValue, int]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+    _layer: str = field(default="", init=False)
     _comment: str | None = field(default=None, init=False)
     _element: int | None = field(default=None, init=False)
 
-    @property
-    def layer(self) -> LayerCount:
-        """The layer that is being written."""
-        return self.layers[-1]
-
     def begin(self, name: str, source: str) -> None:
         """Start another layer of the program; names of values start with `name`."""
-        self.layers.append(LayerCount(name, source))
+        self._layer = name
         self._comment = f"{name}: {source}"
 
     def put(self, op: Operation, name: str | None = None) -> SSAValue:
@@ -128,7 +92,7 @@ class Circuit:
 
     def name(self, kind: str) -> str:
         """The name of another value of that kind: `fc1_acc_12` for element 12 of the layer."""
-        base = f"{self.layer.name}_{kind}"
+        base = f"{self._layer}_{kind}"
         if self._element is not None:
             base += f"_{self._element}"
         number = self._names[base]
@@ -162,7 +126,6 @@ class Circuit:
             source = self._without_reset(first) if late else chain[-1]
             chain.append(self.register(source, name))
             self._origins[chain[-1]] = (first, len(chain) - 1)
-            self.layer.register_bits += wire.width
         return Wire(chain[delay], wire.low, wire.high, cycle)
 
     def register(self, value: SSAValue, name: str | None) -> SSAValue:
@@ -260,8 +223,6 @@ class Circuit:
             value = self._chained(operands, sign, width, name)
         else:
             value = self.put(ops.alike(comb.AddOp if sign > 0 else comb.SubOp, operands), name)
-        self.layer.adders += 1
-        self.layer.adder_bits += width
         return self.made(value, low, high, [a, b], cost)
 
     def _chained(
@@ -303,8 +264,6 @@ class Circuit:
         for a comparison, and what makes the bits may become part of the table.
         """
         width = wire.width
-        self.layer.comparators += 1
-        self.layer.comparator_bits += width
         if not wire.low < number <= wire.high:
             return self.constant(int(number <= wire.low), 1)
         reached: SSAValue | None = None
@@ -324,8 +283,6 @@ class Circuit:
     def _comparison(
         self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
     ) -> SSAValue:
-        self.layer.comparators += 1
-        self.layer.comparator_bits += width
         signed = predicate if predicate == "eq" else f"{'s' if low < 0 else 'u'}{predicate}"
         return self.put(comb.ICmpOp(a, b, signed), self.name("is"))
 
@@ -348,7 +305,6 @@ class Circuit:
         value = self.put(
             ops.mux(condition.value, self.bits(yes, width), self.bits(no, width)), name
         )
-        self.layer.mux_bits += width
         return self.made(value, *bounds, [condition, yes, no], cost)
 
     def joined(self, top: Wire, low: Wire, width: int, name: str) -> Wire:

@@ -105,7 +105,6 @@ class ColumnSums:
         """A sum that is part of the look-up tables that follow, in the same cycle."""
         cycle = self.circuit.slot(self.start, 0, 0)
         wires = [self._bit(bit, cycle) for bit in _Pool(plane.plus, plane.minus).any(plane.bits)]
-        self.circuit.layer.compressor_bits += plane.bits.bit_length()
         name = self.circuit.name("acc")
         value = self.circuit.concatenated(
             self._counted(wires), plane.bits.bit_length(), name if plane.bits > 1 else None
@@ -173,7 +172,6 @@ class ColumnSums:
         name = circuit.name("acc" if stage == self.stages else "count")
         if plan.kind == "table":
             wires = [self._bit(bit, cycle) for bit in bits.any(plan.count)]
-            circuit.layer.compressor_bits += plan.width
             value = circuit.concatenated(self._counted(wires), plan.width, name)
             return circuit.made(value, 0, plan.count, wires, self.cost)
         assert plan.number is not None
@@ -185,7 +183,6 @@ class ColumnSums:
         else:
             wires = [self._bit(bit, cycle) for bit in bits.any(plan.counted)]
             second = self._counted(wires)
-        circuit.layer.compressor_bits += plan.row_luts
         value = circuit.row(number.value, second, [wire.value for wire in carry], plan.width, name)
         return circuit.made(value, 0, plan.count, [number, *wires, *carry], self.cost)
 
@@ -226,13 +223,6 @@ def compressed_sum(circuit: Circuit, plus: Sequence[Wire], minus: Sequence[Wire]
         return Signal.constant(0)
     plane = Plane(0, tuple(map(Bit, plus)), tuple(map(Bit, minus)))
     return ColumnSums(circuit, [[plane]], exact=False).total([plane])
-
-
-def luts_of(count: int) -> int:
-    """The look-up tables, of six inputs, that count so many bits."""
-    planner = Planner()
-    plan = planner.plan(count, planner.together([count])) if count else None
-    return 0 if plan is None else plan.luts
 
 
 class _Pool:

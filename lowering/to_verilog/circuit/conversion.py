@@ -15,7 +15,6 @@ from xdsl.ir import Operation, SSAValue
 
 from ....dialects.inference import tensor_type
 from ....ir.errors import OptionError
-from .circuit import LayerCount
 from .evaluation import LayerNames
 from .folding.forms import has_form
 from .loading import Loads
@@ -52,7 +51,6 @@ class Conversion:
 
     inputs: list[Port]
     outputs: list[Port]
-    layers: Sequence[LayerCount]
     latency: int
     interval: int
     beats: tuple[int, int]
@@ -124,7 +122,7 @@ class Conversion:
             self.modules.new(f"{self.name}_core"),
         )
         self.outputs = [replace(p, bounds=core.outputs[p.name].bounds) for p in self.outputs]
-        self.layers, self.latency, self.interval = core.layers, core.latency, 1
+        self.latency, self.interval = core.latency, 1
         return [core.module, stream_module(self.name, core, self.inputs)]
 
     def _network(
@@ -141,7 +139,6 @@ class Conversion:
             axes = tuple(axis + rank for axis in last.spatial)
             outputs.append(replace(result_port(self.function, index, value, ends), axes=axes))
         self.inputs, self.outputs = _distinct(ports, outputs, set())
-        self.layers = list(network.layers)
         self.latency, self.interval = network.schedule.latency, network.schedule.interval
         channels, inner = (network.input, network.output), network.modules[-1].sym_name.data
         if building.framings:

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import IntegerType, StringAttr, i1
 from xdsl.ir import Block, TypeAttribute
 
 from .arithmetic import end_of, packed, plain, unpacked
-from .circuit import COMMENT, Circuit, LayerCount, Search
+from .circuit import COMMENT, Circuit, Search
 from .modules import hw_module
 from .pacing import Pacing
 from .signals import Signal
@@ -29,13 +29,11 @@ class Core:
         module: with the ports `clock` and `enable`, then what comes in; and what goes out.
         outputs: what each output carries, by name.
         latency: cycles from what comes in to what goes out.
-        layers: what it is made of.
     """
 
     module: hw.HWModuleOp
     outputs: Mapping[str, Layout]
     latency: int
-    layers: Sequence[LayerCount]
 
 
 class Pipeline:
@@ -71,7 +69,6 @@ class Pipeline:
         for (port, layout), bus in zip(inputs.items(), buses, strict=True):
             self.circuit.begin(port, self._end("input", port))
             self.elements.append(unpacked(self.circuit, bus, layout.bounds, port, layout.level))
-        self.circuit.layers.clear()
 
     def _end(self, side: str, port: str) -> str:
         return f"{side} of {self.stage}" if self.stage else f"{side} {port}"
@@ -95,9 +92,4 @@ class Pipeline:
         types = [(port, IntegerType(layout.width)) for port, layout in layouts.items()]
         module = hw_module(self.name, (self._ports, types), circuit.block)
         module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
-        layers = [
-            layer
-            for layer in circuit.layers
-            if layer.name not in outputs or layer.adders or layer.register_bits
-        ]
-        return Core(module, layouts, latency, layers)
+        return Core(module, layouts, latency)

@@ -23,7 +23,6 @@ from ....passes.adder_graph.graph import width_of
 from ....passes.adder_graph.optimize_adder_graph import input_range
 from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.quantize_activations.expose_integers import QUANTIZED
-from .circuit import LayerCount
 from .evaluation import identifier
 
 NAME = "tensor.name"
@@ -179,13 +178,3 @@ def stream_width(bits: int) -> int:
 def numbers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:
     """Integers as an attribute."""
     return ArrayAttr([IntegerAttr(value, i64) for value in values])
-
-
-def layer_attribute(layer: LayerCount) -> DictionaryAttr:
-    """What a layer became, as an attribute."""
-    return DictionaryAttr(
-        {
-            name: StringAttr(value) if isinstance(value, str) else IntegerAttr(value, i64)
-            for name, value in vars(layer).items()
-        }
-    )

@@ -7,7 +7,7 @@ here: what a single op becomes (`gates`), memories (`storage`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from xdsl.dialects import comb, hw, seq
@@ -37,6 +37,16 @@ class Part:
 
     module: str
     layer: str
+
+
+def parts_of(module: hw.HWModuleOp) -> Iterator[tuple[Operation, Part]]:
+    """The ops of a module, each with the part that it belongs to."""
+    part = Part(module.sym_name.data, "")
+    for op in module.body.block.ops:
+        comment = op.attributes.get(COMMENT)
+        if isinstance(comment, StringAttr):
+            part = Part(part.module, comment.data)
+        yield op, part
 
 
 @dataclass
@@ -143,15 +153,8 @@ class _Elaborator:
         return _Scope(module, self.groups[module], parent, instance)
 
     def _layers(self, module: hw.HWModuleOp) -> dict[Operation, int]:
-        name = module.sym_name.data
-        group = self._group(Part(name, ""))
-        groups: dict[Operation, int] = {}
-        for op in module.body.block.ops:
-            comment = op.attributes.get(COMMENT)
-            if isinstance(comment, StringAttr):
-                group = self._group(Part(name, comment.data))
-            groups[op] = group
-        return groups
+        self._group(Part(module.sym_name.data, ""))
+        return {op: self._group(part) for op, part in parts_of(module)}
 
     def _group(self, part: Part) -> int:
         if part not in self.part_of:

@@ -148,8 +148,6 @@ def _next_rest(body: SteppedBody, rest: Wire, divisor: Wire, place: int) -> Wire
     parts = [body.extract(total, 1, width)]
     if place:
         parts = [circuit.extract(rest.value, 0, place), *parts]
-    circuit.layer.adders += 1
-    circuit.layer.adder_bits += width
     ends = low << place, (high << place) + (1 << place) - 1
     return circuit.made(body.joined(parts), *ends, [rest, divisor], cost)
 

@@ -208,7 +208,6 @@ class SteppedBody(StageBody):
             read = [*unknown, *read]
         else:
             memory = Memory.rom(words, width, style)
-        self.circuit.layer.memory_bits += memory.depth * memory.width
         self.memories[memory.symbol] = memory
         word = self.memory(memory, name, read)
         if self._loadable:
@@ -306,5 +305,4 @@ class SteppedBody(StageBody):
     ) -> Stage:
         """The stage, with the memories that it uses."""
         parts = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
-        layers, loads = [self.circuit.layer], self._load()
-        return self.stage(self.name, self.source, channels, handshake, layers, parts, loads)
+        return self.stage(self.name, self.source, channels, handshake, parts, self._load())

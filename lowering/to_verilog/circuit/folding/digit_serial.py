@@ -162,15 +162,13 @@ class _Writer:
 
     def _sum(self, a: Wire, b: Wire, sign: int, name: str) -> Wire:
         """a ± b, a cycle later; the carry waits for the next digit."""
-        body, circuit, digit = self.body, self.circuit, self.serial.digit
+        body, circuit = self.body, self.circuit
         cycle = max(a.cycle, b.cycle)
         a, b = circuit.at(a, cycle), circuit.at(b, cycle)
         carry = self._remembered(f"{name}_carry", int(sign < 0), cycle)
         other = b.value if sign > 0 else body.inverse(b.value)
         total, after = self._added(a.value, other, carry)
         body.drive(carry, after, body.enable)
-        circuit.layer.adders += 1
-        circuit.layer.adder_bits += digit
         return self._wire(body.register(total, body.enable, name), cycle + 1)
 
     def _remembered(self, name: str, first: int, cycle: int) -> SSAValue:
@@ -265,6 +263,4 @@ class _Writer:
             before = body.any_of(so_far, body.compare(self.index.value, "eq", 0))
         same = body.all_of(body.compare(digit, "eq", other), before)
         body.drive(so_far, body.any_of(body.compare(digit, "ugt", other), same), body.enable)
-        self.circuit.layer.comparators += 1
-        self.circuit.layer.comparator_bits += bits
         return so_far

@@ -216,7 +216,6 @@ class _Writer:
             value = self._bit_cell(wire, weights.value, index)
         else:
             value = self._trit_cell(wire, weights.value, index)
-        circuit.layer.mux_bits += wire.width
         return circuit.made(value, 0, wire.high, [wire, weights], own)
 
     def _trit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
@@ -287,8 +286,6 @@ class _Writer:
             before_it = total if lower is None else self._doubled(total, lower, phase, bits)
             before = body.select(phase.first.value, start, before_it)
         body.drive(total, circuit.put(ops.alike(comb.AddOp, [before, value])), body.enable)
-        circuit.layer.adders += 1
-        circuit.layer.adder_bits += bits
         sums = total if bits == width else circuit.extract(total, 0, width)
         return Wire(sums, *self.product.sums, wire.cycle + 1)
 

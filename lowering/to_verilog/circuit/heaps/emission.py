@@ -69,7 +69,6 @@ class _Emission:
         op = RowOp(inputs, carry, row.tables, row.direct, row.linked)
         name = circuit.name("row")
         value = circuit.put(op, name)
-        circuit.layer.row_sites += row.sites
         given = {net: place for net, place in row.gives() if net in self.last}
         for net, place in given.items():
             self.first[net], self.places[net] = cycle, [(value, place)]
@@ -87,7 +86,6 @@ class _Emission:
         """Keep bits for another cycle."""
         circuit = self.circuit
         value = circuit.register(self._picked([self.places[net][-1] for net in nets]), name)
-        circuit.layer.register_bits += len(nets)
         for place, net in enumerate(nets):
             self.places[net].append((value, place))
         assert isinstance(value.owner, Operation)

@@ -15,10 +15,9 @@ What a channel carries is a `Layout` (`stage`): the elements of a beat, with the
 beats of a frame. A beat of an image is one position with all its channels, positions in row-major
 order; a beat of a vector is all of it.
 
-To write a kind of stage: make its module with a `StageBody` (`body`), count what it is made of as
-`LayerCount`s, and return both as a `Stage`. `network` connects stages. How a stage moves beats is
-read off its module (`handshake`): latency, initiation interval and the depths of FIFOs follow from
-that (`schedule`).
+To write a kind of stage: make its module with a `StageBody` (`body`), which makes it a `Stage`.
+`network` connects stages. How a stage moves beats is read off its module (`handshake`): latency,
+initiation interval and the depths of FIFOs follow from that (`schedule`).
 
 `window` makes windows of an image with line buffers, `arithmetic` puts handshakes around a circuit,
 `frames` collects positions or adds them up, `links` has joins, forks and FIFOs.

@@ -31,4 +31,4 @@ def arithmetic_stage(name: str, core: Core, input: Layout) -> Stage:
     (y,) = body.instance(symbol, "core", operands, [("y", output.width)])
     comment = f"Handshake around {symbol}: a beat every cycle, its result {core.latency} later"
     handshake = advance, y, valid
-    return body.stage(name, comment, (input, output), handshake, core.layers, [core.module])
+    return body.stage(name, comment, (input, output), handshake, [core.module])

@@ -13,7 +13,7 @@ from .....dialects.shapes import bit_width
 from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
 from .. import ops
-from ..circuit import COMMENT, LayerCount, named
+from ..circuit import COMMENT, named
 from ..memories import Memory
 from ..modules import hw_module
 from .stage import AnyModule, Layout, Stage
@@ -61,7 +61,6 @@ class ModuleBody:
         block: where the ops go.
         clock: of all registers.
         reset: 1 in the cycles in which the registers with a first value take it.
-        register_bits: of all registers so far.
     """
 
     clock: SSAValue
@@ -69,7 +68,6 @@ class ModuleBody:
 
     def __init__(self, inputs: Sequence[TypeAttribute]) -> None:
         self.block = Block(arg_types=inputs)
-        self.register_bits = 0
         self._constants: dict[tuple[int, int], SSAValue] = {}
         self._states: dict[SSAValue, seq.CompRegOp] = {}
 
@@ -164,7 +162,6 @@ class ModuleBody:
         unknown = self.constant(0, bits)
         op = ops.register(unknown, self.clock, restart)
         self._states[op.data] = op
-        self.register_bits += bits
         return named(op.data, name)
 
     def drive(self, state: SSAValue, value: SSAValue, enable: SSAValue | None = None) -> None:
@@ -277,7 +274,6 @@ class StageBody(ModuleBody):
         comment: str,
         channels: tuple[Layout, Layout],
         handshake: tuple[SSAValue, SSAValue, SSAValue],
-        layers: Sequence[LayerCount],
         parts: Sequence[AnyModule] = (),
         loads: Sequence[Memory] = (),
     ) -> Stage:
@@ -288,17 +284,13 @@ class StageBody(ModuleBody):
             comment: what the module does, in one line.
             channels: what comes in and goes out.
             handshake: in_ready, out_data, out_valid.
-            layers: what it is made of; the last one gets the registers of the body.
             parts: the modules that it uses.
             loads: see `Stage`.
         """
         ready, data, valid = handshake
         input, output = channels
         module = self.finish(name, comment, [ready], [data], [valid])
-        if layers:
-            layers[-1].register_bits += self.register_bits
-        made_of = tuple(parts), tuple(layers), tuple(loads)
-        return Stage(name, module, (input,), (output,), *made_of)
+        return Stage(name, module, (input,), (output,), tuple(parts), tuple(loads))
 
     def finish(
         self,

@@ -77,7 +77,7 @@ def credit_stage(name: str, core: Core, input: Layout, interval: int, *, selecte
         body.drive(own, body.any_of(still, body.all_of(fewer, moved, body.inverse(leaves))))
     comment = f"{symbol} without waiting: at most {credits} beats at once"
     handshake = room, data, valid
-    return body.stage(name, comment, (input, output), handshake, core.layers, parts)
+    return body.stage(name, comment, (input, output), handshake, parts)
 
 
 def _spaced(

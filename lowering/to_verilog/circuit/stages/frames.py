@@ -12,7 +12,6 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
-from ..circuit import LayerCount
 from .body import StageBody
 from .stage import Layout, Stage
 
@@ -29,9 +28,8 @@ def gather_stage(name: str, input: Layout) -> Stage:
     for place, value in zip(places, [*places[1:], body.in_data[0]], strict=True):
         body.drive(place, value, moved)
     comment = f"Gathers the {count} positions of a frame"
-    layer = LayerCount(name, f"gather {count} positions")
     handshake = ready, body.joined(places), valid
-    return body.stage(name, comment, (input, output), handshake, [layer])
+    return body.stage(name, comment, (input, output), handshake)
 
 
 def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
@@ -73,9 +71,8 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
         body.drive(place, moved, body.any_of(loads, sent))
     body.drive(valid, body.select(ready, body.in_valid[0], valid))
     comment = f"Scatters a frame to {count} positions"
-    layer = LayerCount(name, f"scatter {count} positions", mux_bits=count * output.width)
     handshake = ready, places[0], valid
-    return body.stage(name, comment, (input, output), handshake, [layer])
+    return body.stage(name, comment, (input, output), handshake)
 
 
 def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -107,13 +104,8 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
         )
         sums.append(total)
     comment = f"The {kind} of {count} positions, channel by channel"
-    layer = LayerCount(name, f"{kind} of {count} positions", mux_bits=output.width)
-    if kind == "sum":
-        layer.adders, layer.adder_bits = len(sums), output.width
-    else:
-        layer.comparators, layer.comparator_bits = len(sums), output.width
     handshake = ready, body.joined(sums), valid
-    return body.stage(name, comment, (input, output), handshake, [layer])
+    return body.stage(name, comment, (input, output), handshake)
 
 
 def _combined(

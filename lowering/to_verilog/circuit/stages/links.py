@@ -13,7 +13,6 @@ from dataclasses import replace
 from xdsl.ir import SSAValue
 
 from .....dialects.shapes import bit_width
-from ..circuit import LayerCount
 from ..memories import Memory
 from .body import StageBody, clog2
 from .stage import AnyModule, Layout, Stage
@@ -69,8 +68,7 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
         for places in outputs
     ]
     module = body.finish(name, f"Fork: each beat to {len(outputs)} channels", [every], data, valids)
-    count = LayerCount(name, "fork", register_bits=body.register_bits)
-    return Stage(name, module, (input,), tuple(layouts), layers=(count,))
+    return Stage(name, module, (input,), tuple(layouts))
 
 
 def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]]:
@@ -101,20 +99,13 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         moved = body.all_of(body.in_valid[0], ready, name="moved")
         data = body.register(body.in_data[0], moved, "first")
         body.drive(valid, body.select(free, moved, valid))
-        count, handshake = LayerCount(name, "FIFO of 1 beat"), (ready, data, valid)
-        comment = "FIFO of one beat"
-        return body.stage(name, comment, (layout, layout), handshake, [count])
+        return body.stage(name, "FIFO of one beat", (layout, layout), (ready, data, valid))
     comment = "buffer of 2 beats" if depth == 2 else f"FIFO of {depth} beats"
     if depth == 2 or depth * bits <= FEW_BITS:
-        count = LayerCount(name, comment, mux_bits=-(-depth // 2) * bits)
         handshake = _buffers(body, -(-depth // 2))
-        return body.stage(name, comment, (layout, layout), handshake, [count])
+        return body.stage(name, comment, (layout, layout), handshake)
     ready, data, valid, parts = queued(body, depth, body.in_data[0], body.in_valid[0])
-    count, handshake = (
-        LayerCount(name, comment, memory_bits=(depth - 1) * bits),
-        (ready, data, valid),
-    )
-    return body.stage(name, comment, (layout, layout), handshake, [count], parts)
+    return body.stage(name, comment, (layout, layout), (ready, data, valid), parts)
 
 
 def queued(
@@ -210,9 +201,8 @@ def turns_stage(name: str, layout: Layout) -> Stage:
     body.drive(room, following)
     body.drive(full, body.inverse(following))
     comment = "Two registers that take beats in turn"
-    count = LayerCount(name, "2 registers in turn", mux_bits=bits)
     handshake = body.inverse(full), data, valid
-    return body.stage(name, comment, (layout, layout), handshake, [count])
+    return body.stage(name, comment, (layout, layout), handshake)
 
 
 def in_turns(

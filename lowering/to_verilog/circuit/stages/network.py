@@ -15,7 +15,6 @@ from functools import cache
 from xdsl.ir import Operation, SSAValue
 
 from .....ir.errors import LoweringError
-from ..circuit import LayerCount
 from ..memories import Memory
 from ..module_names import ModuleNames
 from ..pacing import Pacing
@@ -63,7 +62,6 @@ class BuiltNetwork:
         modules: those of the stages and all their parts, equal memories as often as there are
             users; the last one is the network, a stage too.
         schedule: its latency and interval.
-        layers: what its stages are made of.
         input: what comes in.
         output: what goes out.
         loads: the memories whose words come in by ports, see `Stage`.
@@ -71,7 +69,6 @@ class BuiltNetwork:
 
     modules: tuple[AnyModule, ...]
     schedule: Schedule
-    layers: tuple[LayerCount, ...]
     input: Layout
     output: Layout
     loads: tuple[Memory, ...]
@@ -244,10 +241,9 @@ class Network:
         stages = [place.stage for place in places if place.stage]
         parts = [module for stage in stages for module in (*stage.parts, stage.module)]
         module = self._module(places, source, sink)
-        layers = tuple(layer for stage in stages for layer in stage.layers)
         ends = self.layouts[source], self.layouts[sink]
         loads = tuple(memory for stage in stages for memory in stage.loads)
-        return BuiltNetwork((*parts, module), timetable, layers, *ends, loads)
+        return BuiltNetwork((*parts, module), timetable, *ends, loads)
 
     def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
         body = StageBody([self.layouts[source].width], [self.layouts[sink].width])

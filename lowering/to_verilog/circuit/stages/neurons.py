@@ -97,7 +97,6 @@ class Neurons:
                 if bounds[0] != bounds[1]:
                     width = width_of(*bounds)
                     self.body.drive(register, self.bits(state, width), moved)
-                    self.circuit.layer.mux_bits += width
             spikes.append(fired)
             registers.append([register for register, _ in held])
         return spikes, registers
@@ -290,7 +289,7 @@ def neuron_stage(
     comment = f"{len(rules)} neurons; a step of {input.beats} a cycle"
     channels = input, Layout(tuple(spike.bounds for spike in fired), input.beats)
     handshake = ready, spikes, valid
-    return body.stage(name, comment, channels, handshake, neurons.circuit.layers)
+    return body.stage(name, comment, channels, handshake)
 
 
 def membrane_stage(
@@ -319,4 +318,4 @@ def membrane_stage(
     what = "potentials" if rules[0].states[state] == "v" else f"states {rules[0].states[state]}"
     comment = f"The {what} of {len(rules)} neurons after {steps} steps"
     handshake = ready, body.joined([held[state] for held in registers]), valid
-    return body.stage(name, comment, (input, output), handshake, neurons.circuit.layers)
+    return body.stage(name, comment, (input, output), handshake)

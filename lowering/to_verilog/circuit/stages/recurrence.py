@@ -105,8 +105,7 @@ def scan_stage(
         start = sum(map(len, places))
         places.append(list(range(start, start + signals.size)))
     handshake = writer.ready, data, writer.valid
-    layers = writer.circuit.layers
-    return body.stage(name, comment, (input, output), handshake, layers), places
+    return body.stage(name, comment, (input, output), handshake), places
 
 
 class _Loop:

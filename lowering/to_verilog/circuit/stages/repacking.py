@@ -13,7 +13,6 @@ from xdsl.ir import SSAValue
 
 from .....dialects.shapes import bit_width
 from .. import ops
-from ..circuit import LayerCount
 from .body import Counter, StageBody
 from .links import in_turns
 from .stage import Layout, Stage
@@ -101,7 +100,7 @@ def collect_stage(
     if count == 1:
         data = body.extract(value, 0, width)
         handshake = body.out_ready[0], data, body.in_valid[0]
-        return body.stage(name, f"{bits} bits as a beat", (input, output), handshake, [])
+        return body.stage(name, f"{bits} bits as a beat", (input, output), handshake)
     valid, ready, moved = body.taking()
     at = _Places(body, count, input.beats)
     parts: list[SSAValue] = []
@@ -113,8 +112,8 @@ def collect_stage(
     at.step(moved)
     body.drive(valid, body.all_of(moved, at.last), ready)
     comment = f"{count} beats of {bits} bits side by side"
-    layer, handshake = LayerCount(name, f"{count} in one"), (ready, body.joined(parts), valid)
-    return body.stage(name, comment, (input, output), handshake, [layer])
+    handshake = ready, body.joined(parts), valid
+    return body.stage(name, comment, (input, output), handshake)
 
 
 def _either(body: StageBody, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
@@ -176,5 +175,4 @@ def spread_stage(
     body.drive(full, body.inverse(is_free))
     body.drive(steps, body.any_of(is_free, has_room))
     comment = f"A beat as {count} of {bits} bits, one after another"
-    layer = LayerCount(name, f"a beat as {count}", mux_bits=count * bits)
-    return body.stage(name, comment, (input, output), (ready, data, out_valid), [layer])
+    return body.stage(name, comment, (input, output), (ready, data, out_valid))

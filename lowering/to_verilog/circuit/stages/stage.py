@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 
 from xdsl.dialects import hw
 
 from .....passes.adder_graph.graph import width_of
-from ..circuit import LayerCount
 from ..memories import Memory
 from .handshake import Handshake
 
@@ -59,7 +58,6 @@ class Stage:
         outputs: what its outputs carry.
         parts: modules that `module` instantiates: arithmetic, memories. Equal names are equal
             modules.
-        layers: what it is made of, by layer of the program.
         loads: the memories whose words come in by the ports `load_enable` (a bit for each),
             `load_address` and `load_data`, which have no word to wait for.
     """
@@ -69,7 +67,6 @@ class Stage:
     inputs: tuple[Layout, ...]
     outputs: tuple[Layout, ...]
     parts: tuple[AnyModule, ...] = ()
-    layers: tuple[LayerCount, ...] = field(default=())
     loads: tuple[Memory, ...] = ()
 
     @cached_property

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from ..circuit import LayerCount
 from .body import StageBody
 from .stage import Layout, Stage
 
@@ -56,13 +55,8 @@ def delay_stage(
     body.drive(data, body.joined(parts), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"Delays of up to {max(delays, default=0)} of {steps} steps"
-    count = LayerCount(
-        layer,
-        f"delay of up to {max(delays, default=0)} steps",
-        mux_bits=sum(d * w for d, w in zip(delays, output.widths, strict=True)),
-    )
     handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), handshake, [count])
+    return body.stage(name, comment, (input, output), handshake)
 
 
 def last_stage(name: str, input: Layout) -> Stage:
@@ -74,9 +68,9 @@ def last_stage(name: str, input: Layout) -> Stage:
     _, last = body.counter(steps, moved, "step")
     data = body.register(body.in_data[0], moved, "data")
     body.drive(valid, body.all_of(moved, last), ready)
-    comment, count = f"The last of {steps} beats", LayerCount(name, f"last of {steps} steps")
+    comment = f"The last of {steps} beats"
     handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), handshake, [count])
+    return body.stage(name, comment, (input, output), handshake)
 
 
 def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
@@ -90,6 +84,6 @@ def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
     moved = body.all_of(ready, body.in_valid[0], name="moved")
     data = body.register(body.in_data[0], moved, "data")
     body.drive(valid, body.select(ready, body.in_valid[0], valid))
-    comment, count = f"The same beat {steps} times", LayerCount(name, f"{steps} times the same")
+    comment = f"The same beat {steps} times"
     handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), handshake, [count])
+    return body.stage(name, comment, (input, output), handshake)

@@ -85,7 +85,6 @@ def image_neuron_stage(
         with neurons.circuit.element(index):
             fired, after = neurons.step(rule, ranges, states, current)
         following += [neurons.bits(s, w) for s, w in zip(after, own, strict=True) if w]
-        neurons.circuit.layer.mux_bits += sum(own)
         spikes.append(fired)
     if following:
         potentials_at.write(body.joined(following))
@@ -94,13 +93,9 @@ def image_neuron_stage(
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
     channels = input, Layout(tuple(spike.bounds for spike in spikes), input.beats)
-    neurons.circuit.layer.memory_bits += positions * sum(widths)
-    parts, layers = (
-        [memory.declaration() for memory in potentials_at.memories],
-        neurons.circuit.layers,
-    )
+    parts = [memory.declaration() for memory in potentials_at.memories]
     handshake = ready, data, valid
-    return body.stage(name, comment, channels, handshake, layers, parts)
+    return body.stage(name, comment, channels, handshake, parts)
 
 
 class _Kept:

@@ -18,7 +18,6 @@ from itertools import product
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
-from ..circuit import LayerCount
 from ..memories import Memory
 from ..pacing import Pacing
 from .body import Counter, StageBody, clog2
@@ -62,15 +61,9 @@ def window_stage(
     writer = _Window(shape, input, output, padding, early=pacing.clock is not None)
     handshake = writer.handshake()
     kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
-    count = LayerCount(
-        name,
-        f"{kernel} windows of {size} positions, {len(input.bounds)} channels",
-        mux_bits=writer.mux_bits,
-        memory_bits=sum(m.depth * m.width for m in writer.memories),
-    )
     parts = [memory.declaration() for memory in dict.fromkeys(writer.memories)]
     comment = f"{kernel} windows of frames of {size} positions, by line buffers"
-    return writer.body.stage(name, comment, (input, output), handshake, [count], parts)
+    return writer.body.stage(name, comment, (input, output), handshake, parts)
 
 
 class _Window:
@@ -90,7 +83,6 @@ class _Window:
         self.early = early
         self.body = StageBody([input.width], [output.width])
         self.memories: list[Memory] = []
-        self.mux_bits = 0
         self.line_slots = shape.dilation[0] * shape.raster[1]
         self.at: Counter | None = None
         self.y, self.x = map(self._counting, shape.raster, "yx")
@@ -276,7 +268,6 @@ class _Window:
         for pad, width in pads:
             number |= (pad % (1 << width)) << place
             place += width
-        self.mux_bits += place
         return body.select(condition, resized, body.constant(number, place))
 
     def _resized(self, pixel: SSAValue, bounds: Sequence[Pair]) -> SSAValue:

@@ -13,7 +13,6 @@ from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
 from .. import ops
-from ..circuit import LayerCount
 from ..framing import Framing
 from .body import StageBody
 from .links import fifo_stage, fork_stage, turns_stage
@@ -118,8 +117,7 @@ def _mark_stage(name: str, input: Layout) -> Stage:
     readies = goes, body.all_of(body.out_ready[0], last, has_block)
     comment = f"Marks the last of {input.beats} blocks of a frame as its sender did"
     module = body.finish(name, comment, readies, [data], [body.all_of(has_block, may)])
-    count = LayerCount(name, "marks of packets", register_bits=body.register_bits)
-    return Stage(name, module, (input, Layout(((0, 1),))), (output,), layers=(count,))
+    return Stage(name, module, (input, Layout(((0, 1),))), (output,))
 
 
 def _marked_words(name: str, input: Layout, framing: Framing, order: Sequence[int]) -> Stage:

@@ -14,10 +14,10 @@ from triton_dsl.lowering.to_verilog.circuit.arithmetic import at_least
 from triton_dsl.lowering.to_verilog.circuit.compressors import (
     ColumnSums,
     compressed_sum,
-    luts_of,
     planes,
 )
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
+from triton_dsl.lowering.to_verilog.circuit.popcounts import Planner
 from triton_dsl.passes.adder_graph.graph import width_of
 
 BOUNDS = [(0, 1), (0, 3), (-1, 1), (-2, 1), (0, 2)]
@@ -107,4 +107,6 @@ def test_one_sum(bench: Bench, plus: int, minus: int) -> None:
 
 
 def test_look_up_tables_of_one_sum() -> None:
-    assert [luts_of(count) for count in (0, 1, 7, 13)] == [0, 0, 3, 6]
+    planner = Planner()
+    plans = [planner.plan(count, planner.together([count])) for count in (1, 7, 13)]
+    assert [plan.luts for plan in plans if plan is not None] == [0, 3, 6]
