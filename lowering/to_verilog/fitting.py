@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...ir.errors import OptionError
-from .circuit.folding.rom_styles import LUTS_OF_A_BLOCK
+from .circuit.areas import LUTS_OF_A_BLOCK
 from .estimate.devices import Device, needs
 from .estimate.estimate import Estimate
 from .folding import ProductForm

@@ -19,15 +19,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from .areas import LUT_PER_PASSED_CARRY, LUT_PER_REGISTER
+
 COUNTED = 5
 """The bits whose count is part of a row: with the number's own bit they are six inputs."""
-
-THROUGH = 0.5
-"""What a bit of a carry chain costs that only passes a carry on: a look-up table on the device,
-and none in the count of Yosys."""
-
-REGISTER = 0.25
-"""What a register costs, in look-up tables."""
 
 EXHAUSTIVE = 40
 """Up to so many bits every way to divide them between two numbers is tried."""
@@ -129,7 +124,7 @@ class Planner:
     def _ways(self, count: int, stages: int) -> Iterator[Plan]:
         if count <= self.inputs:
             width = count.bit_length()
-            yield Plan("table", count, stages, width * (1 + REGISTER))
+            yield Plan("table", count, stages, width * (1 + LUT_PER_REGISTER))
         if self.inputs <= COUNTED:
             for first in _divisions(count):
                 if first < count - 1:
@@ -160,7 +155,8 @@ class Planner:
             wide, narrow = narrow, wide
         width = count.bit_length()
         if self.inputs > COUNTED:
-            return narrow + THROUGH * (wide - narrow) + REGISTER * width
+            passed = LUT_PER_PASSED_CARRY * (wide - narrow)
+            return narrow + passed + LUT_PER_REGISTER * width
         return width
 
 

@@ -18,20 +18,18 @@ from numpy.typing import NDArray
 from ....passes.adder_graph import InputRange, optimize_integers
 from ....passes.adder_graph.graph import AdderGraph, width_of
 from ....passes.adder_graph.integers import common_shifts, digit_planes
+from .areas import LUT_PER_ADDER_BIT, LUT_PER_REGISTER
 from .arithmetic import add, scaled
 from .circuit import Circuit, Search
 from .compressors import ColumnSums, Plane, planes
 from .heaps.emission import rows_of_plan
-from .heaps.plan import REGISTER, HeapPlan, Input, heap_plan, is_worth_planning
+from .heaps.plan import HeapPlan, Input, heap_plan, is_worth_planning
 from .heaps.summing import NoSumError
 from .retiming import Step, calm_cycles
 from .signals import Signal, Wire
 
 WIDEST_COUNTED = 2
 """The most bits of a number that is summed bit by bit."""
-
-LUT_PER_ADDER_BIT = 0.85
-"""Measured with Yosys (synth_xilinx) on shared graphs of adders with a register a level."""
 
 SURE = 0.85
 """A form that takes less than this share of shared adders, by a sample of them, is taken without a
@@ -159,7 +157,7 @@ def _planned(
         totals = rows_of_plan(circuit, plan, wires)
         return [totals[place].plus(o) for place, o in zip(order, offsets, strict=True)]
 
-    return _Form(plan.cost, LUT_PER_ADDER_BIT + REGISTER, sums)
+    return _Form(plan.cost, LUT_PER_ADDER_BIT + LUT_PER_REGISTER, sums)
 
 
 @lru_cache(maxsize=8)

@@ -16,7 +16,6 @@ from .costs import Cost, folded_cost, serial_cost, unrolled_cost
 from .digit_serial import serial_width
 from .forms import Folded, Form, Serial, Unrolled
 from .product import FoldedProduct, Folding, Product, is_legal, legal_foldings
-from .rom_styles import LUTS_OF_A_BLOCK
 
 _DIGITS = (1, 2)
 """Bits of digits that are looked at: sums of more are carry chains, as unrolled ones are."""
@@ -35,11 +34,6 @@ class Choice:
     form: Form
     cycles: int
     cost: Cost
-
-    @property
-    def area(self) -> int:
-        """LUTs, with memories counted as those that a device has for each."""
-        return self.cost.luts + LUTS_OF_A_BLOCK * self.cost.blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +103,10 @@ class FoldableLayer:
                 for simd in _least(k)
                 if pe * simd < k * n
             ]
-        candidates.sort(key=lambda c: (c.cycles, c.area, c.cost.flip_flops))
+        candidates.sort(key=lambda c: (c.cycles, c.cost.area, c.cost.flip_flops))
         best: list[Choice] = []
         for choice in candidates:
-            if not best or choice.area < best[-1].area:
+            if not best or choice.cost.area < best[-1].cost.area:
                 best.append(choice)
         return best
 
@@ -246,4 +240,4 @@ class _Search:
 
 def area_of(choices: Sequence[Choice]) -> int:
     """LUTs of all of them, by the formulas."""
-    return sum(choice.area for choice in choices)
+    return sum(choice.cost.area for choice in choices)

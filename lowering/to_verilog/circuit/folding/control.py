@@ -17,13 +17,13 @@ from xdsl.ir import Operation, SSAValue
 from .....dialects.shapes import bit_width
 from .....passes.adder_graph.graph import width_of
 from .. import ops
+from ..areas import rom_style
 from ..circuit import Circuit
 from ..memories import Memory, Style
 from ..pacing import Pacing
 from ..signals import Wire
 from ..stages.body import StageBody, clog2, load_sizes
 from ..stages.stage import Layout, Stage
-from .rom_styles import rom_style
 
 
 @dataclass(frozen=True)

@@ -1,28 +1,21 @@
 """What each form of a product takes, by closed formulas: for a search over thousands of them.
 
-LUTs of six inputs, as Yosys maps to UltraScale+; `to_verilog.estimate` counts a finished circuit
-more exactly. Not here: the choice.
+`to_verilog.estimate` counts a finished circuit more exactly. Not here: the choice, and what a bit
+of an adder or of a memory takes (`circuit.areas`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import e, log2
 
 import numpy as np
 
 from .....passes.adder_graph.graph import width_of
 from .....passes.adder_graph.integers import digit_planes
+from ..areas import LUT_PER_ADDER_BIT, LUT_PER_COUNTED_BIT, Cost, rom_cost
 from .channel_functions import Bounded, Staircase
 from .division import Division
 from .product import Array, FoldedProduct, Product
-from .rom_styles import LUTS_OF_A_BLOCK, rom_blocks, rom_luts, rom_style
-
-LUT_PER_ADDER_BIT = 0.85
-"""Of shared graphs of adders with a register a level."""
-
-LUT_PER_COUNTED_BIT = 0.66
-"""Of sums of single bits."""
 
 ADDERS_PER_DIGIT = 0.52
 """Of a signed digit that is not 0, in products with integers whose sums are shared: from 0.50 to
@@ -34,35 +27,6 @@ become in ordinary arithmetic."""
 
 _CONTROL = 12
 """LUTs of the flags of a stage."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What hardware takes.
-
-    Attributes:
-        luts: look-up tables.
-        flip_flops: bits of registers.
-        blocks: memories of 18 Kbit.
-    """
-
-    luts: int = 0
-    flip_flops: int = 0
-    blocks: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.luts + other.luts,
-            self.flip_flops + other.flip_flops,
-            self.blocks + other.blocks,
-        )
-
-
-def rom_cost(depth: int, width: int) -> Cost:
-    """What a ROM takes, of what it is best made of."""
-    if rom_style(depth, width) == "block":
-        return Cost(0, 0, rom_blocks(depth, width))
-    return Cost(rom_luts(depth, width), width if depth > 1 else 0)
 
 
 def folded_cost(folded: FoldedProduct, *, keep_beat: bool = True) -> Cost:
@@ -137,7 +101,7 @@ def _searched(folded: FoldedProduct) -> Cost:
     assert isinstance(function, Staircase)
     total = Cost()
     for place in range(function.steps.bit_length()):
-        total += _times(rom_cost(folded.folds[1] << place, width), pe)
+        total += rom_cost(folded.folds[1] << place, width) * pe
         total += Cost(pe * width, pe * (width + place) if place else 0)
     return total
 
@@ -152,17 +116,9 @@ def _divided(folded: FoldedProduct) -> Cost | None:
     adders = places * width - places * (places - 1) // 2
     words = rom_cost(folded.folds[1], divisor + width)
     each = words + Cost(adders, adders + places * divisor)
-    total = _times(each, folded.folding.pe)
+    total = each * folded.folding.pe
     searched = _searched(folded)
-    return total if _area(total) < _area(searched) else None
-
-
-def _area(cost: Cost) -> int:
-    return cost.luts + LUTS_OF_A_BLOCK * cost.blocks
-
-
-def _times(cost: Cost, count: int) -> Cost:
-    return Cost(cost.luts * count, cost.flip_flops * count, cost.blocks * count)
+    return total if total.area < searched.area else None
 
 
 def _graph_sizes(product: Product) -> tuple[int, int]:

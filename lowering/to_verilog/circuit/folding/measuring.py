@@ -7,7 +7,7 @@ which forms are tried (`reaching`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.context import Context
@@ -17,8 +17,8 @@ from .....ir.pipeline import parse_pipeline
 from ...estimate.estimate import estimate
 from ...estimate.families import FAMILIES
 from .. import ConvertTernaryToHwPass
+from ..areas import Cost
 from ..ports import INTERFACE
-from .rom_styles import LUTS_OF_A_BLOCK
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,11 @@ class Measured:
 
     Attributes:
         interval: cycles from frame to frame, exactly.
-        luts: look-up tables of all of it, by the estimate; 0 where nobody asks.
-        blocks: memories of 18 Kbit; likewise.
+        cost: of all of it, by the estimate; nothing where nobody asks.
     """
 
     interval: int
-    luts: int = 0
-    blocks: int = 0
-
-    @property
-    def area(self) -> int:
-        """LUTs, with memories counted as those that a device has for each."""
-        return self.luts + LUTS_OF_A_BLOCK * self.blocks
+    cost: Cost = field(default_factory=Cost)
 
 
 def conversion_pass(options: str) -> ConvertTernaryToHwPass:
@@ -75,4 +68,5 @@ def measured(
         return Measured(interval.value.data)
     family = next(family for family in FAMILIES if conversion.device.startswith(family))
     total = estimate(module, family, name.data, conversion.device).total
-    return Measured(interval.value.data, total.luts, total.block_memories)
+    cost = Cost(total.luts, total.flip_flops, total.block_memories)
+    return Measured(interval.value.data, cost)

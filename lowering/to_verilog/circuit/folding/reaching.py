@@ -59,11 +59,11 @@ class _Reaching:
         if cycles is None or quickest[1].interval <= cycles:
             return quickest
         smallest = self._paced()
-        if smallest[1].area <= self.goal.luts:
+        if smallest[1].cost.area <= self.goal.luts:
             return smallest
         raise OptionError(
             f"lut-budget={self.goal.luts:,} allows {self.goal.rate(quickest[1].interval)} at "
-            f"best; {self.goal.rate(cycles)} take {smallest[1].area:,} LUTs"
+            f"best; {self.goal.rate(cycles)} take {smallest[1].cost.area:,} LUTs"
         )
 
     def _chosen(self, cycles: int | None, luts: int | None) -> list[Choice]:
@@ -116,15 +116,16 @@ class _Reaching:
                 break
             seen.add(forms)
             circuit = self._measured(choices)
-            if circuit.area <= luts and (best is None or _better(circuit, best[1])):
+            if circuit.cost.area <= luts and (best is None or _better(circuit, best[1])):
                 best = choices, circuit
-            budget = luts - circuit.area + area_of(choices)
+            budget = luts - circuit.cost.area + area_of(choices)
         if best is None:
             circuit = self._measured(smallest)
-            if circuit.area > luts:
+            if circuit.cost.area > luts:
                 raise OptionError(
-                    f"lut-budget={luts:,} is too small: the circuit takes {circuit.area:,} LUTs "
-                    f"at least, folded to {self.goal.rate(circuit.interval)}"
+                    f"lut-budget={luts:,} is too small: the circuit takes "
+                    f"{circuit.cost.area:,} LUTs at least, folded to "
+                    f"{self.goal.rate(circuit.interval)}"
                 )
             best = smallest, circuit
         return best
@@ -134,4 +135,4 @@ _FOREVER = 1 << 62
 
 
 def _better(one: Measured, other: Measured) -> bool:
-    return (one.interval, one.area) < (other.interval, other.area)
+    return (one.interval, one.cost.area) < (other.interval, other.cost.area)

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 
 from .....dialects.fabric import INPUTS
 from .....passes.adder_graph.graph import width_of
+from ..areas import LUT_PER_REGISTER
 from ..retiming import Step, calm_cycles
 from .rows import FALSE_NET, TRUE_NET, Nets, Row
 from .sharing import Heights, Sharing, is_pair
 from .summing import Heap, NoSumError, Sum, Try, joined, negated, paired, squeezed, waiting
 from .triples import shared_triples
-
-REGISTER = 0.25
-"""What a register costs, in look-up tables."""
 
 TRIES = 24
 """Ways to sum each output, where there are few bits."""
@@ -122,7 +120,7 @@ class HeapPlan:
     @property
     def cost(self) -> float:
         """In look-up tables, with the registers."""
-        return self.sites + REGISTER * self.registers
+        return self.sites + LUT_PER_REGISTER * self.registers
 
     @cached_property
     def registers(self) -> int:
@@ -344,11 +342,11 @@ def _ending(end: int, options: Sequence[Sequence[Sum]]) -> tuple[float, int, lis
     """About what the cheapest sums of at most so many levels cost, the levels, and the sums."""
     chosen = [min((o for o in sums if o.level <= end), key=_cost) for sums in options]
     waiting = sum((end - each.level) * len(each.word) for each in chosen)
-    return sum(map(_cost, chosen)) + REGISTER * waiting, end, chosen
+    return sum(map(_cost, chosen)) + LUT_PER_REGISTER * waiting, end, chosen
 
 
 def _cost(sum: Sum) -> float:
-    return sum.sites + REGISTER * sum.waiting
+    return sum.sites + LUT_PER_REGISTER * sum.waiting
 
 
 def _heap_of(given: Input, nets: Sequence[int]) -> tuple[Heap, int]:

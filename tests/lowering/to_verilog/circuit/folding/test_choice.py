@@ -61,7 +61,7 @@ def pace(choices: list[Choice]) -> int:
 
 
 def area(choices: list[Choice]) -> int:
-    return sum(choice.area for choice in choices)
+    return sum(choice.cost.area for choice in choices)
 
 
 def assert_legal(layer: FoldableLayer, choice: Choice) -> None:
@@ -97,7 +97,9 @@ def test_a_pace_is_kept_with_the_least_area(network: list[FoldableLayer], cycles
         assert_legal(each, choice)
         assert choice.cycles <= cycles
         others = (each.choice(Folded(Folding(pe, simd))) for pe, simd in _some(each.product))
-        assert all(choice.area <= other.area for other in others if other.cycles <= cycles)
+        assert all(
+            choice.cost.area <= other.cost.area for other in others if other.cycles <= cycles
+        )
     assert area(chosen(network, {}, Goal(2 * cycles))) <= area(found)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.lowering.to_verilog.circuit.areas import Cost
 from triton_dsl.lowering.to_verilog.circuit.folding.choice import Choice, Goal, area_of, chosen
 from triton_dsl.lowering.to_verilog.circuit.folding.measuring import Measured
 from triton_dsl.lowering.to_verilog.circuit.folding.reaching import Build, reached
@@ -25,7 +26,7 @@ def circuits(slower: float, rest: int, larger: float) -> Build:
 
     def build(choices: Sequence[Choice]) -> Measured:
         cycles = max(choice.cycles for choice in choices)
-        return Measured(int(cycles * slower), int(area_of(choices) * larger) + rest, 0)
+        return Measured(int(cycles * slower), Cost(int(area_of(choices) * larger) + rest))
 
     return build
 
@@ -42,14 +43,14 @@ def test_a_pace_is_reached(cycles: int, slower: float, rest: int, larger: float)
 @given(st.integers(1500, 20_000), st.floats(1, 2), st.integers(0, 900), st.floats(0.6, 1.3))
 def test_a_budget_is_kept(luts: int, slower: float, rest: int, larger: float) -> None:
     build = circuits(slower, rest, larger)
-    smallest = build(chosen(LAYERS, {}, Goal(10**9))).area
+    smallest = build(chosen(LAYERS, {}, Goal(10**9))).cost.area
     if smallest > luts:
         message = f"lut-budget={luts:,} is too small: the circuit takes {smallest:,} LUTs at least"
         with pytest.raises(OptionError, match=message):
             reached(LAYERS, {}, Goal(luts=luts), build)
         return
     _, circuit = reached(LAYERS, {}, Goal(luts=luts), build)
-    assert circuit.area <= luts
+    assert circuit.cost.area <= luts
 
 
 def test_a_budget_is_used() -> None:
@@ -61,7 +62,7 @@ def test_a_budget_is_used() -> None:
 
 def test_what_is_out_of_reach_is_told_with_numbers() -> None:
     def stuck(choices: Sequence[Choice]) -> Measured:
-        return Measured(784, 100 + area_of(choices), 0)
+        return Measured(784, Cost(100 + area_of(choices)))
 
     with pytest.raises(
         OptionError, match="may take 500 cycles, and the circuit takes 784, because"
@@ -75,14 +76,14 @@ def test_what_is_out_of_reach_is_told_with_numbers() -> None:
         reached(LAYERS, {}, Goal(cycles, 1500), build)
     rate = f"{100e6 / best.interval:,.0f} frames/s at 100 MHz"
     assert f"lut-budget=1,500 allows {rate} at best" in str(caught.value)
-    assert f"take {smallest.area:,} LUTs" in str(caught.value)
+    assert f"take {smallest.cost.area:,} LUTs" in str(caught.value)
 
 
 def test_a_program_without_products_reaches_what_it_takes() -> None:
     def alone(choices: Sequence[Choice]) -> Measured:
         assert not choices
-        return Measured(49, 300, 0)
+        return Measured(49, Cost(300))
 
-    assert reached([], {}, Goal(49, 300), alone) == ([], Measured(49, 300, 0))
+    assert reached([], {}, Goal(49, 300), alone) == ([], Measured(49, Cost(300)))
     with pytest.raises(OptionError, match="may take 48 cycles, and the circuit takes 49"):
         reached([], {}, Goal(48), alone)
