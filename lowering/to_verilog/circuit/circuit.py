@@ -242,7 +242,7 @@ class Circuit:
         width = width_of(low, high)
         cost = self.pacing.comparison(width, 2)
         a, b = self.together([a, b], cost)
-        value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low, width)
+        value = self._comparison(self.bits(a, width), self.bits(b, width), predicate, low)
         return self.made(value, 0, 1, [a, b], cost)
 
     def compared_with(self, wire: Wire, number: int, predicate: str) -> Wire:
@@ -256,7 +256,7 @@ class Circuit:
                 value = self.bit(value, 0, inverted=True)
         else:
             bound = self.constant(number, width)
-            value = self._comparison(wire.value, bound, predicate, wire.low, width)
+            value = self._comparison(wire.value, bound, predicate, wire.low)
         return self.made(value, 0, 1, [wire], cost)
 
     def _reached(self, wire: Wire, number: int) -> SSAValue:
@@ -280,9 +280,7 @@ class Circuit:
         assert reached is not None
         return reached
 
-    def _comparison(
-        self, a: SSAValue, b: SSAValue, predicate: str, low: int, width: int
-    ) -> SSAValue:
+    def _comparison(self, a: SSAValue, b: SSAValue, predicate: str, low: int) -> SSAValue:
         signed = predicate if predicate == "eq" else f"{'s' if low < 0 else 'u'}{predicate}"
         return self.put(comb.ICmpOp(a, b, signed), self.name("is"))
 

@@ -268,6 +268,20 @@ class StageBody(ModuleBody):
         ready = self.any_of(self.inverse(valid), self.out_ready[0], name="free")
         return valid, ready, self.all_of(ready, self.in_valid[0], name="moved")
 
+    def giving(self, count: int, name: str) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
+        """The handshake of so many beats for each that comes, counted by a counter of that name.
+
+        Returns:
+            valid; ready; a beat comes; one goes.
+        """
+        valid = self.state(1, "valid", 0)
+        sent = self.all_of(valid, self.out_ready[0], name="sent")
+        _, last = self.counter(count, sent, name)
+        ready = self.any_of(self.inverse(valid), self.all_of(sent, last), name="free")
+        comes = self.all_of(ready, self.in_valid[0], name="moved")
+        self.drive(valid, self.select(ready, self.in_valid[0], valid))
+        return valid, ready, comes, sent
+
     def stage(
         self,
         name: str,

@@ -294,7 +294,7 @@ class Building:
                     stage = image_neuron_stage(name, layer, source, layout, places, rules, steps)
             case spike.DelayOp():
                 name = self._unique(f"{layer}_delay")
-                stage = delay_stage(name, layer, layout, places, _delays(op))
+                stage = delay_stage(name, layout, places, _delays(op))
             case spike.EncodeOp():
                 assert op.timesteps is not None
                 name, own = self._unique(f"{layer}_repeat"), places

@@ -59,17 +59,11 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
         )
         for position in positions
     ]
-    valid = body.state(1, "valid", 0)
-    sent = body.all_of(valid, body.out_ready[0], name="sent")
-    _, last = body.counter(count, sent, "position")
-    ends = body.all_of(sent, last)
-    ready = body.any_of(body.inverse(valid), ends, name="free")
-    loads = body.all_of(ready, body.in_valid[0], name="loads")
+    valid, ready, loads, sent = body.giving(count, "position")
     places = [body.state(output.width, f"pixel_{index}") for index in range(count)]
     for index, place in enumerate(places):
         moved = body.select(loads, words[index], places[min(index + 1, count - 1)])
         body.drive(place, moved, body.any_of(loads, sent))
-    body.drive(valid, body.select(ready, body.in_valid[0], valid))
     comment = f"Scatters a frame to {count} positions"
     handshake = ready, places[0], valid
     return body.stage(name, comment, (input, output), handshake)

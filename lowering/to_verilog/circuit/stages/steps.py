@@ -13,14 +13,11 @@ from .body import StageBody
 from .stage import Layout, Stage
 
 
-def delay_stage(
-    name: str, layer: str, input: Layout, places: Sequence[int], delays: Sequence[int]
-) -> Stage:
+def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequence[int]) -> Stage:
     """Each element so many steps late, and 0 in the first steps of a frame.
 
     Args:
         name: of the stage.
-        layer: the layer of the program.
         input: what comes in.
         places: the elements that are wanted, in order.
         delays: of each of them.
@@ -77,13 +74,8 @@ def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
     """A frame of one beat, so many times."""
     output = Layout(input.bounds, steps)
     body = StageBody([input.width], [output.width])
-    valid = body.state(1, "valid", 0)
-    sent = body.all_of(valid, body.out_ready[0], name="sent")
-    _, last = body.counter(steps, sent, "step")
-    ready = body.any_of(body.inverse(valid), body.all_of(sent, last), name="free")
-    moved = body.all_of(ready, body.in_valid[0], name="moved")
+    valid, ready, moved, _ = body.giving(steps, "step")
     data = body.register(body.in_data[0], moved, "data")
-    body.drive(valid, body.select(ready, body.in_valid[0], valid))
     comment = f"The same beat {steps} times"
     handshake = ready, data, valid
     return body.stage(name, comment, (input, output), handshake)
