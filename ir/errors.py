@@ -123,11 +123,10 @@ class OptionError(TritonError, ValueError):
     exit_code = 2
 
 
-def refuse(reasons: Mapping[str, object]) -> None:
-    """Raise an `OptionError` with the first of the reasons that holds."""
-    for reason, holds in reasons.items():
-        if holds:
-            raise OptionError(reason)
+def refuse(wrong: object, reason: str) -> None:
+    """Raise an `OptionError` for that reason where something is wrong."""
+    if wrong:
+        raise OptionError(reason)
 
 
 def did_you_mean(name: str, candidates: Mapping[str, object] | Sequence[str]) -> str:

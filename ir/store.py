@@ -224,17 +224,14 @@ def parse_arrays(data: bytes) -> dict[str, Array]:
     """
     import safetensors
 
-    parse = cast(
-        Callable[[bytes], list[tuple[str, dict[str, Any]]]],
-        safetensors.deserialize,  # pyright: ignore[reportUnknownMemberType]
-    )
+    library: Any = safetensors
     arrays: dict[str, Array] = {}
     try:
-        for name, entry in parse(data):
+        for name, entry in library.deserialize(data):
             flat = np.frombuffer(entry["data"], _numpy_type(entry["dtype"]))
             arrays[name] = flat.reshape(entry["shape"])
             arrays[name].flags.writeable = False
-    except (safetensors.SafetensorError, TypeError, ValueError) as error:
+    except (library.SafetensorError, TypeError, ValueError) as error:
         raise ParameterError(f"the weights are not safetensors: {first_line(error)}") from None
     return arrays
 

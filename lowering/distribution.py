@@ -8,7 +8,6 @@ lost is no loss: what it had is done again by another. Not here: training on man
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import BackendError, OptionError
+from ..ir.errors import BackendError, refuse
 from ..ir.extras import needed
 from .engine import engine_of
 from .models import import_model
@@ -86,11 +85,9 @@ def count_right(
         OptionError: inputs and labels of different lengths.
         TritonError: the program cannot be read or compiled.
     """
-    if len(inputs) != len(labels) or rows < 1:
-        raise OptionError(
-            f"expected as many inputs as labels, in parts from 1 row; got {len(inputs)} and "
-            f"{len(labels)} in parts of {rows}"
-        )
+    said = "expected as many inputs as labels, in parts from 1 row; got "
+    is_wrong = len(inputs) != len(labels) or rows < 1
+    refuse(is_wrong, f"{said}{len(inputs)} and {len(labels)} in parts of {rows}")
     count = partial(_right, str(file), target, weights and str(weights))
     starts = range(0, len(inputs), rows)
     parts = [(inputs[start : start + rows], labels[start : start + rows]) for start in starts]
@@ -120,11 +117,10 @@ def _spread(
         client = dask.Client(scheduler, set_as_default=False, timeout="10s")
     except (OSError, TimeoutError, ValueError) as error:
         raise BackendError(f"Dask's scheduler {scheduler!r} does not answer: {error}") from None
-    with closing(client):
+    with client:
         # A function of the same arguments may still be asked anew: it may draw random numbers.
         futures = [client.submit(function, *call, retries=retries, pure=False) for call in calls]
         try:
-            results: list[Any] = client.gather(futures)
+            return client.gather(futures)
         except dask.KilledWorker as error:
             raise BackendError(f"machines were lost more than {retries} times: {error}") from None
-        return results

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ...ir.errors import IntegrityError, LoweringError, OptionError
+from ...ir.errors import IntegrityError, LoweringError, OptionError, refuse
 from ...ir.safe_read import opened
 from ...ir.seal import is_whole
 from ..artifact import Artifact, manifest_bytes
@@ -37,8 +37,7 @@ def to_archive(artifact: Artifact) -> bytes:
     """
     buffer = io.BytesIO()
     manifest = {f"{artifact.name}{SUFFIX}": manifest_bytes(artifact.manifest)}
-    if len(artifact.files) >= MOST_FILES:
-        raise OptionError(f"a package holds less than {MOST_FILES} files")
+    refuse(len(artifact.files) >= MOST_FILES, f"a package holds less than {MOST_FILES} files")
     try:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
             for name, content in [*manifest.items(), *sorted(artifact.files.items())]:
@@ -60,13 +59,10 @@ def from_archive(content: bytes, what: str) -> Artifact:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = archive.infolist()
             if len(entries) > MOST_FILES:
-                raise IntegrityError(f"{what} holds more than {MOST_FILES} files")
-            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in entries)
-            if packed or sum(entry.file_size for entry in entries) > len(content):
-                raise IntegrityError(f"{what} is compressed, which no package is")
+                raise ValueError(f"it holds more than {MOST_FILES} files")
+            if sum(entry.file_size for entry in entries) > len(content):
+                raise ValueError("it is compressed")
             files = {entry.filename: archive.read(entry) for entry in entries}
-    except IntegrityError:
-        raise
     except Exception as error:  # zipfile has many, and no base of them
         raise IntegrityError(f"{what} is no package: {error or type(error).__name__}") from None
     names = [name for name in files if name.endswith(SUFFIX) and "/" not in name]

@@ -12,11 +12,12 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import refuse
 from ...ir.store import file_sha256
 from ..artifact import Artifact
 from ..engine import run_artifact
@@ -66,8 +67,7 @@ def build_package(
         model, weights=weights, example_inputs=example_inputs, input_shape=input_shape
     )
     name = name or _name(model, file)
-    if not is_name(name):
-        raise OptionError(f"a package cannot be named {name!r}")
+    refuse(not is_name(name), f"a package cannot be named {name!r}")
     files, source = dict[str, bytes](), dict[str, str]()
     with TemporaryDirectory() as folder:
         save_module(module, Path(folder, f"{PROGRAM}.mlir"))
@@ -111,15 +111,13 @@ def _name(model: Model, file: Path | None) -> str:
 
 def _accuracy(target: str, artifact: Artifact, inputs: Sequence[Array], labels: Array) -> float:
     scores = run_artifact(target, artifact, inputs)[1][0]
-    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-        raise OptionError(f"labels {list(labels.shape)} do not fit results {list(scores.shape)}")
+    is_wrong = scores.ndim != 2 or labels.shape != scores.shape[:1]
+    refuse(is_wrong, f"labels {list(labels.shape)} do not fit results {list(scores.shape)}")
     return float(np.count_nonzero(scores.argmax(axis=1) == labels) / len(labels))
 
 
 def _provenance(
-    files: Mapping[str, bytes],
-    targets: Mapping[str, Mapping[str, object]],
-    source: Mapping[str, str],
+    files: Mapping[str, bytes], targets: Mapping[str, Any], source: Mapping[str, str]
 ) -> bytes:
     """How files came about: an in-toto statement with the predicate of SLSA, both version 1.
 
@@ -133,9 +131,7 @@ def _provenance(
     ]
     keys = {"sha256": source.get("file", ""), "weights_sha256": "weights"}
     made_from = [
-        {"name": name, "digest": {"sha256": source[key]}}
-        for key, name in keys.items()
-        if key in source
+        {"name": keys[key], "digest": {"sha256": source[key]}} for key in keys if key in source
     ]
     definition = {
         "buildType": "urn:triton-dsl:package:1",

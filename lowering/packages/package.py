@@ -40,12 +40,12 @@ class Package(Artifact):
     @property
     def targets(self) -> dict[str, Any]:
         """What the manifest says of each target, by folder."""
-        return self.table("targets")
+        return self.tables("targets")[0]
 
-    def table(self, part: str) -> dict[str, Any]:
-        """A part of the manifest that says things by name: `source`, `versions`, `accuracy`, …"""
-        said: Any = self.manifest.get(part)
-        return said or {}
+    def tables(self, *parts: str) -> list[dict[str, Any]]:
+        """Parts of the manifest that say things by name: `source`, `versions`, `accuracy`, …"""
+        said: Any = self.manifest
+        return [said.get(part) or {} for part in parts]
 
     def target(self, folder: str) -> Artifact:
         """The artefact of a target.

@@ -16,15 +16,10 @@ def model_card(package: Package, repo_id: str, tags: Sequence[str] = ()) -> str:
     """A page in Markdown with the metadata that the Hub reads, the tag `triton-dsl` among it."""
     from huggingface_hub import ModelCardData
 
-    license = package.manifest.get("license")
-    data = ModelCardData(
-        license=None if license is None else str(license).lower(),
-        library_name=_LIBRARY,
-        tags=list(dict.fromkeys((_LIBRARY, *tags))),
-    )
-    source, accuracy, versions, files = map(
-        package.table, ("source", "accuracy", "versions", "files")
-    )
+    license = str(package.manifest.get("license") or "").lower() or None
+    named = [*dict.fromkeys((_LIBRARY, *tags))]
+    data = ModelCardData(license=license, library_name=_LIBRARY, tags=named)
+    source, accuracy, versions, files = package.tables("source", "accuracy", "versions", "files")
 
     def size(start: str) -> str:
         return f"{sum(facts['bytes'] for name, facts in files.items() if name.startswith(start)):,}"

@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
-from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import BackendError, IntegrityError, OptionError
+from ...ir.errors import IntegrityError, refuse
 from ...ir.extras import needed
 from ...ir.seal import check_file
 from ...ir.store import file_sha256
-from .sending import Service
+from .sending import asked, token_of
 
 _API = "https://api.github.com"
-_GITHUB = Service("GitHub", "GITHUB_TOKEN")
 _CHUNK = 1 << 20
 _REPO = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 _TAG = re.compile(r"[A-Za-z0-9_.+-]+(/[A-Za-z0-9_.+-]+)*")
@@ -57,13 +56,12 @@ def publish_to_github(
     """
     httpx = needed("httpx", "httpx", "hub")
     path = Path(model_path)
-    if not path.is_file():
-        raise OptionError(f"'{path}' is no file; a model of several goes as a package")
-    if not _REPO.fullmatch(repo) or not _TAG.fullmatch(tag) or ".." in tag:
-        raise OptionError(f"expected owner/name and a tag, got '{repo}' and '{tag}'")
+    refuse(not path.is_file(), f"'{path}' is no file; a model of several goes as a package")
+    is_named = _REPO.fullmatch(repo) and _TAG.fullmatch(tag) and ".." not in tag
+    refuse(not is_named, f"expected owner/name and a tag, got '{repo}' and '{tag}'")
     check_file(path)
     digest = f"sha256:{file_sha256(path)}"
-    secret = _GITHUB.token(token)
+    secret = token_of(token, "GITHUB_TOKEN", "GitHub")
     headers = {
         "Authorization": f"Bearer {secret}",
         "Accept": "application/vnd.github+json",
@@ -73,65 +71,54 @@ def publish_to_github(
     base = os.environ.get("GITHUB_API_URL", _API).rstrip("/")
 
     def publish() -> str:
-        with httpx.Client(headers=headers, timeout=60.0) as client:
-            return _Repository(client, f"{base}/repos/{repo}").publish(path, digest, made, replace)
+        with httpx.Client(base_url=f"{base}/repos/{repo}", headers=headers, timeout=60) as client:
+            return _published(client, path, digest, made, replace)
 
-    return _GITHUB.asked(publish, repo, secret, attempts)
+    return asked(publish, "GitHub", "GITHUB_TOKEN", repo, secret, attempts)
 
 
-@dataclass(frozen=True)
-class _Repository:
-    """The releases of one repository: a client of httpx with the token, and its address."""
+def _published(client: Any, path: Path, digest: str, made: dict[str, str], replace: bool) -> str:
+    """See `publish_to_github`; done in part and again, it comes out the same."""
+    tag = made["tag_name"]
+    release = _ask(client, "GET", f"/releases/tags/{tag}", missing_ok=True)
+    if release is None:
+        release = _ask(client, "POST", "/releases", json=made)
+    for asset in _assets(client, release):
+        if asset["name"] != path.name:
+            continue
+        if asset.get("state") == "uploaded":
+            if asset.get("digest") == digest:
+                return str(asset["browser_download_url"])
+            said = f"release '{tag}' has another '{path.name}' already; "
+            refuse(not replace, f"{said}choose another tag, or replace it")
+        _ask(client, "DELETE", f"/releases/assets/{int(asset['id'])}")
+    kind, size = "application/octet-stream", str(path.stat().st_size)
+    headers = {"Content-Length": size, "Content-Type": kind}
+    address = str(release["upload_url"]).split("{")[0]
+    with path.open("rb") as file:
+        named, content = {"name": path.name}, iter(partial(file.read, _CHUNK), b"")
+        asset = _ask(client, "POST", address, params=named, content=content, headers=headers)
+    if asset.get("digest") not in (None, digest):
+        _ask(client, "DELETE", f"/releases/assets/{int(asset['id'])}")
+        raise IntegrityError(f"'{path}' was changed while it was sent; publish it again")
+    return str(asset["browser_download_url"])
 
-    client: Any
-    address: str
 
-    def publish(self, path: Path, digest: str, made: dict[str, str], replace: bool) -> str:
-        """See `publish_to_github`; done in part and again, it comes out the same."""
-        tag = made["tag_name"]
-        release = self._ask("GET", f"{self.address}/releases/tags/{tag}", missing_ok=True)
-        if release is None:
-            release = self._ask("POST", f"{self.address}/releases", json=made)
-        for asset in self._assets(release):
-            if asset["name"] != path.name:
-                continue
-            if asset.get("state") == "uploaded":
-                if asset.get("digest") == digest:
-                    return str(asset["browser_download_url"])
-                if not replace:
-                    raise OptionError(
-                        f"release '{tag}' has another '{path.name}' already; "
-                        "choose another tag, or replace it"
-                    )
-            self._ask("DELETE", f"{self.address}/releases/assets/{int(asset['id'])}")
-        headers = {"Content-Length": str(path.stat().st_size)}
-        headers["Content-Type"] = "application/octet-stream"
-        with path.open("rb") as file:
-            asset = self._ask(
-                "POST",
-                str(release["upload_url"]).split("{")[0],
-                params={"name": path.name},
-                content=iter(partial(file.read, _CHUNK), b""),
-                headers=headers,
-            )
-        if asset.get("digest") not in (None, digest):
-            self._ask("DELETE", f"{self.address}/releases/assets/{int(asset['id'])}")
-            raise IntegrityError(f"'{path}' was changed while it was sent; publish it again")
-        return str(asset["browser_download_url"])
+def _assets(client: Any, release: Any) -> Generator[Any]:
+    address = f"/releases/{int(release['id'])}/assets"
+    for page in count(1):
+        found = _ask(client, "GET", address, params={"per_page": 100, "page": page})
+        if not found:
+            return
+        yield from found
 
-    def _assets(self, release: Any) -> Generator[Any]:
-        page = 1
-        address = f"{self.address}/releases/{int(release['id'])}/assets"
-        while found := self._ask("GET", address, params={"per_page": 100, "page": page}):
-            yield from found
-            page += 1
 
-    def _ask(self, method: str, address: str, *, missing_ok: bool = False, **more: Any) -> Any:
-        response = self.client.request(method, address, **more)
-        status = response.status_code
-        if status == 404 and missing_ok:
-            return None
-        if status not in (401, 403, 404, 429) and 300 <= status < 500:
-            raise BackendError(f"{method} {address}: status {status}: {response.text[:300]}")
-        response.raise_for_status()
-        return response.json() if response.content else None
+def _ask(client: Any, method: str, address: str, *, missing_ok: bool = False, **more: Any) -> Any:
+    response = client.request(method, address, **more)
+    if response.status_code == 404 and missing_ok:
+        return None
+    if not response.is_success:
+        said = f"{response.status_code} {response.reason_phrase}: {response.text[:300]}"
+        error = needed("httpx", "httpx", "hub").HTTPStatusError
+        raise error(f"{method} {address}: {said}", request=response.request, response=response)
+    return response.json() if response.content else None

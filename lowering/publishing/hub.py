@@ -19,12 +19,12 @@ from ..packages.archive import SUFFIX
 from ..packages.building import build_package
 from ..packages.package import Package, load_package
 from .card import model_card
-from .sending import Service
+from .sending import asked, token_of
 
 if TYPE_CHECKING:
     from torch import nn
 
-_HUB = Service("the Hub", "HF_TOKEN")
+_SERVICE, _TOKEN = "the Hub", "HF_TOKEN"
 
 
 def push_to_hub(
@@ -58,7 +58,7 @@ def push_to_hub(
         TritonError: the model cannot be packaged.
     """
     library = needed("huggingface_hub", "huggingface_hub", "hub")
-    secret = _HUB.token(token)
+    secret = token_of(token, _TOKEN, _SERVICE)
     if isinstance(model, str | Path) and Path(model).suffix == ".tpk":
         model = load_package(model)
     if not isinstance(model, Package):
@@ -80,7 +80,7 @@ def push_to_hub(
         done = api.create_commit(repo_id, [*added, *removed], commit_message=commit_message)
         return str(done.commit_url)
 
-    return _HUB.asked(push, repo_id, secret, attempts)
+    return asked(push, _SERVICE, _TOKEN, repo_id, secret, attempts)
 
 
 def load_from_hub(
@@ -99,8 +99,9 @@ def load_from_hub(
         IntegrityError: what is there is not what was pushed.
     """
     library = needed("huggingface_hub", "huggingface_hub", "hub")
-    given = token or os.environ.get("HF_TOKEN")
-    secret = _HUB.token(given) if given else ""
+    given = token or os.environ.get(_TOKEN)
+    secret = token_of(given, _TOKEN, _SERVICE) if given else ""
     api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
     download = partial(api.snapshot_download, repo_id, revision=revision)
-    return load_package(_HUB.asked(download, repo_id, secret, attempts)).torch_module()
+    folder = asked(download, _SERVICE, _TOKEN, repo_id, secret, attempts)
+    return load_package(folder).torch_module()

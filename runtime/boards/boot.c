@@ -48,41 +48,26 @@ static void compress(uint32_t state[8], const uint8_t *block)
     }
 }
 
-void triton_sha256_start(triton_sha256 *hash)
+void triton_sha256(uint8_t digest[32], const uint8_t *first, uint32_t first_size,
+                   const uint8_t *then, uint32_t then_size)
 {
-    static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    for (unsigned i = 0; i < 8; i++) {
-        hash->state[i] = first[i];
-    }
-    hash->count = 0;
-}
-
-void triton_sha256_add(triton_sha256 *hash, const uint8_t *data, uint32_t size)
-{
-    for (uint32_t i = 0; i < size; i++) {
-        hash->block[hash->count & 63u] = data[i];
-        if ((++hash->count & 63u) == 0) {
-            compress(hash->state, hash->block);
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    const uint64_t size = (uint64_t)first_size + then_size, all = (size + 72) / 64 * 64;
+    uint8_t block[64];
+    for (uint64_t i = 0; i < all; i++) {
+        const uint64_t byte = i < first_size ? first[i]
+                              : i < size     ? then[i - first_size]
+                              : i == size    ? 0x80
+                              : all - i <= 8 ? size << 3 >> 8 * (all - i - 1)
+                                             : 0;
+        block[i & 63] = (uint8_t)byte;
+        if ((i & 63) == 63) {
+            compress(state, block);
         }
     }
-}
-
-void triton_sha256_end(triton_sha256 *hash, uint8_t digest[32])
-{
-    const uint32_t count = hash->count;
-    const uint8_t one = 0x80, nought = 0;
-    triton_sha256_add(hash, &one, 1);
-    while ((hash->count & 63u) != 56u) {
-        triton_sha256_add(hash, &nought, 1);
-    }
-    for (unsigned i = 0; i < 8; i++) {
-        const unsigned shift = 8u * (7u - i);
-        const uint8_t byte = (uint8_t)(((uint64_t)count << 3) >> shift);
-        triton_sha256_add(hash, &byte, 1);
-    }
     for (unsigned i = 0; i < 32; i++) {
-        digest[i] = (uint8_t)(hash->state[i / 4] >> (8u * (3u - i % 4)));
+        digest[i] = (uint8_t)(state[i / 4] >> (8u * (3u - i % 4)));
     }
 }
 
@@ -108,7 +93,6 @@ int32_t triton_boot_check(const uint8_t *image, uint32_t image_size, const uint8
                           uint32_t manifest_size, const uint8_t anchor[32])
 {
     static const uint8_t magic[8] = {'T', 'R', 'I', 'T', 'B', 'O', 'O', '1'};
-    triton_sha256 hash;
     uint8_t value[32];
     if (manifest_size < 16 || differ(manifest, magic, 8)) {
         return -1;
@@ -122,15 +106,10 @@ int32_t triton_boot_check(const uint8_t *image, uint32_t image_size, const uint8
     if (count > (manifest_size - 16) / 32 || differ(values + 32 * (count - 1), anchor, 32)) {
         return -1;
     }
-    triton_sha256_start(&hash);
-    triton_sha256_add(&hash, manifest, 16);
-    triton_sha256_end(&hash, value);
+    triton_sha256(value, manifest, 16, manifest, 0);
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t start = i * block, left = size - start;
-        triton_sha256_start(&hash);
-        triton_sha256_add(&hash, value, 32);
-        triton_sha256_add(&hash, image + start, left < block ? left : block);
-        triton_sha256_end(&hash, value);
+        triton_sha256(value, value, 32, image + start, left < block ? left : block);
         if (differ(value, values + 32 * i, 32)) {
             return (int32_t)(i + 1);
         }

@@ -8,16 +8,9 @@
 extern "C" {
 #endif
 
-/* SHA-256 (FIPS 180-4) of up to 2^32 - 1 bytes, given in parts. */
-typedef struct {
-    uint32_t state[8];
-    uint32_t count;
-    uint8_t block[64];
-} triton_sha256;
-
-void triton_sha256_start(triton_sha256 *hash);
-void triton_sha256_add(triton_sha256 *hash, const uint8_t *data, uint32_t size);
-void triton_sha256_end(triton_sha256 *hash, uint8_t digest[32]);
+/* SHA-256 (FIPS 180-4) of two parts of memory, one behind the other; either may be empty. */
+void triton_sha256(uint8_t digest[32], const uint8_t *first, uint32_t first_size,
+                   const uint8_t *then, uint32_t then_size);
 
 /* 0 where image and manifest are those that the anchor stands for; else the number of the first
    block that is not, from 1, or -1 for a manifest that is none, or does not lead to the anchor. */

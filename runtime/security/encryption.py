@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...ir.errors import IntegrityError, OptionError
+from ...ir.errors import IntegrityError, OptionError, refuse
 from ...ir.extras import needed
 from ...ir.safe_read import accessing
 
@@ -46,20 +46,16 @@ def key_from(file: Path | None, passphrase: str | None = None) -> Key:
         OptionError: there is neither, or the file holds no key.
     """
     if file is None:
-        if not passphrase:
-            raise OptionError("a key file or a passphrase is needed")
-        return Key(passphrase.encode(), is_passphrase=True)
+        refuse(not passphrase, "a key file or a passphrase is needed")
+        return Key((passphrase or "").encode(), is_passphrase=True)
     with accessing(f"key file '{file}'"):
         content, mode = file.read_bytes(), file.stat().st_mode
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise OptionError(f"key file '{file}' is open to others: chmod 600 it")
-    if len(content) != 32:
-        with suppress(ValueError):
-            content = bytes.fromhex(content.decode("ascii"))
-    if len(content) != 32:
-        raise OptionError(
-            f"key file '{file}' holds no key of 32 bytes; openssl rand -out FILE 32 makes one"
-        )
+    is_open = os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO)
+    refuse(is_open, f"key file '{file}' is open to others: chmod 600 it")
+    with suppress(ValueError):
+        content = content if len(content) == 32 else bytes.fromhex(content.decode("ascii"))
+    said = f"key file '{file}' holds no key of 32 bytes; openssl rand -out FILE 32 makes one"
+    refuse(len(content) != 32, said)
     return Key(content)
 
 
@@ -139,8 +135,7 @@ def _wrapping_key(key: Key, how: dict[str, Any]) -> bytes:
     if min(n, r, p) < 1 or 128 * n * r * p > _MOST_SCRYPT:
         raise ValueError("scrypt of such numbers takes too much memory")
     salt = bytes.fromhex(how["salt"])
-    most = 2 * _MOST_SCRYPT
-    return hashlib.scrypt(key.secret, salt=salt, n=n, r=r, p=p, maxmem=most, dklen=32)
+    return hashlib.scrypt(key.secret, salt=salt, n=n, r=r, p=p, maxmem=2 * _MOST_SCRYPT, dklen=32)
 
 
 def _place(lines: bytes, index: int, block: bytes, is_last: bool) -> tuple[bytes, bytes, bytes]:

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,19 +20,16 @@ from ...ir.safe_read import accessing
 
 START = "0" * 64
 """What stands before the first line."""
+_TEXT = partial(json.dumps, sort_keys=True, separators=(",", ":"))
 
 
 def _line(previous: str, entry: dict[str, Any]) -> tuple[bytes, str]:
     """The line of an entry behind that of a hash, and its own hash."""
     import hashlib  # it loads OpenSSL
 
-    text = _text(entry)
+    text = _TEXT(entry)
     digest = hashlib.sha256(f"{previous}\n{text}".encode()).hexdigest()
-    return f"{_text({**entry, 'sha256': digest})}\n".encode(), digest
-
-
-def _text(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, sort_keys=True, separators=(",", ":"))
+    return f"{_TEXT({**entry, 'sha256': digest})}\n".encode(), digest
 
 
 class AuditLog:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, refuse
 from ...ir.extras import needed
 from .protocol import HEADER, NAMES, read_tensor, write_tensor
 
@@ -60,8 +60,7 @@ class Client(AbstractContextManager["Client"]):
     ) -> None:
         self._httpx = needed("httpx", "httpx", "operations")
         self.servers = [servers] if isinstance(servers, str) else [*servers]
-        if not self.servers:
-            raise OptionError("a client needs a server")
+        refuse(not self.servers, "a client needs a server")
         self.retries = retries or Retries()
         self._client: Any = self._httpx.Client(timeout=self.retries.timeout, **options)
         self._next = 0
@@ -80,7 +79,7 @@ class Client(AbstractContextManager["Client"]):
             OptionError: the request does not fit the model.
             BackendError: no server answered before the deadline; it says why the last did not.
         """
-        content, headers = _request(inputs)
+        request = _request(inputs)
         end, pause = time.monotonic() + self.retries.deadline, self.retries.pause
         while True:
             problem = "no time was left"
@@ -91,12 +90,11 @@ class Client(AbstractContextManager["Client"]):
                 server = self.servers[self._next % len(self.servers)]
                 status = 0
                 try:
-                    response = self._client.post(
+                    timeout, url = (
+                        min(left, self.retries.timeout),
                         f"{server}/v2/models/{model}/infer",
-                        content=content,
-                        headers=headers,
-                        timeout=min(left, self.retries.timeout),
                     )
+                    response = self._client.post(url, timeout=timeout, **request)
                     status = response.status_code
                     if status == 200:
                         return _results(response)
@@ -114,14 +112,13 @@ class Client(AbstractContextManager["Client"]):
             pause = min(2 * pause, self.retries.longest)
 
 
-def _request(inputs: Mapping[str, Array]) -> tuple[bytes, dict[str, str]]:
+def _request(inputs: Mapping[str, Array]) -> dict[str, Any]:
     blobs: list[bytes] = []
     for name, array in inputs.items():
-        if array.dtype not in NAMES:
-            raise OptionError(f"input '{name}': no request holds {array.dtype}")
+        refuse(array.dtype not in NAMES, f"input '{name}': no request holds {array.dtype}")
     tensors = [write_tensor(name, array, blobs) for name, array in inputs.items()]
     text = json.dumps({"inputs": tensors, "parameters": {"binary_data_output": True}}).encode()
-    return b"".join([text, *blobs]), {HEADER: str(len(text))}
+    return {"content": b"".join([text, *blobs]), "headers": {HEADER: str(len(text))}}
 
 
 def _results(response: Any) -> dict[str, Array]:

@@ -15,20 +15,16 @@ REST, _MOST = 0.5, 120
 """Seconds that a form rests after it failed, and the most such times in a row."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Loaded:
-    """A model that can run: as a function, with its signature, and the name of what runs it."""
+    """A model that can run: as a function, with its signature, and the name of what runs it.
+
+    A form of several rests after it failed where another did not.
+    """
 
     run: Run
     signature: Signature
     platform: str
-
-
-@dataclass
-class Form:
-    """One way to run a model, which rests after it failed where another did not."""
-
-    loaded: Loaded
     failures: int = 0
     rests_until: float = 0.0
 
@@ -59,7 +55,7 @@ class Served:
     problem: str | None = None
     on_failure: Callable[[str], None] = field(default=lambda platform: None, repr=False)
     pending: int = field(init=False)
-    forms: list[Form] = field(init=False, default_factory=list[Form])
+    forms: list[Loaded] = field(init=False, default_factory=list[Loaded])
 
     def __post_init__(self) -> None:
         self.pending = len(self.loaders)
@@ -72,9 +68,9 @@ class Served:
             except Exception as error:  # whatever it is, other models are to answer
                 self.problem = str(error) or type(error).__name__
             else:
-                self.forms = [Form(loaded), *self.forms]
+                self.forms = [loaded, *self.forms]
                 # Where one form takes samples alone, so do all: it may have to answer.
-                signatures = [form.loaded.signature for form in self.forms]
+                signatures = [form.signature for form in self.forms]
                 alone = (each for each in signatures if not each.takes_batches)
                 former = self.batcher
                 self.loaded = replace(loaded, signature=next(alone, loaded.signature))
@@ -95,13 +91,13 @@ class Served:
         errors: list[Exception] = []
         for form in forms:
             try:
-                results = form.loaded.run(inputs)
+                results = form.run(inputs)
             except Exception as error:  # whatever an engine raises
                 errors.append(error)
                 continue
             for other in forms[: len(errors)]:  # not the request is at fault, but they
                 other.failed()
-                self.on_failure(other.loaded.platform)
+                self.on_failure(other.platform)
             form.failures = 0
             return results
         raise errors[0]

@@ -128,7 +128,7 @@ def read_policy(path: Path) -> Policy:
     pydantic = needed("pydantic", "pydantic", "serve")
     try:
         data = json.dumps(tomllib.loads(path.read_text(encoding="utf-8")), default=str)
-        policy: Policy = pydantic.TypeAdapter(Policy).validate_json(data)
+        return pydantic.TypeAdapter(Policy).validate_json(data)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -137,4 +137,3 @@ def read_policy(path: Path) -> Policy:
         raise OptionError(": ".join(filter(None, told))) from None
     except (OSError, ValueError) as error:
         raise OptionError(f"policy '{path}' cannot be read: {error}") from None
-    return policy

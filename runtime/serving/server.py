@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from ...ir.errors import OptionError, TritonError
@@ -59,29 +60,18 @@ def application(
     served = {model.name: model for model in models}
     registry = prometheus.CollectorRegistry()
     prometheus.ProcessCollector(registry=registry)
-    requests = prometheus.Counter(
-        "triton_requests", "Requests by their answer", ["model", "status"], registry=registry
-    )
-    latency = prometheus.Histogram(
-        "triton_request_seconds", "Time from request to answer", ["model"], registry=registry
-    )
-    batches = prometheus.Histogram(
-        "triton_batch_samples", "Samples that went through at once", ["model"],
-        buckets=[2**power for power in range(11)], registry=registry,
-    )  # fmt: skip
-    failures = prometheus.Counter(
-        "triton_target_failures", "Batches that another target answered", ["model", "target"],
-        registry=registry,
-    )  # fmt: skip
-    resting = prometheus.Gauge(
-        "triton_resting_targets", "Targets that rest after a failure", ["model"], registry=registry
-    )
-    answering = prometheus.Gauge(
-        "triton_ready", "1 where a model answers", ["model", "target"], registry=registry
-    )
-    waiting = prometheus.Gauge(
-        "triton_waiting_requests", "Requests that wait", ["model"], registry=registry
-    )
+    counter = partial(prometheus.Counter, registry=registry)
+    histogram = partial(prometheus.Histogram, registry=registry, labelnames=["model"])
+    gauge = partial(prometheus.Gauge, registry=registry)
+    requests = counter("triton_requests", "Requests by their answer", ["model", "status"])
+    latency = histogram("triton_request_seconds", "Time from request to answer")
+    sizes = [2**power for power in range(11)]
+    batches = histogram("triton_batch_samples", "Samples that went through at once", buckets=sizes)
+    said = "Batches that another target answered"
+    failures = counter("triton_target_failures", said, ["model", "target"])
+    resting = gauge("triton_resting_targets", "Targets that rest after a failure", ["model"])
+    answering = gauge("triton_ready", "1 where a model answers", ["model", "target"])
+    waiting = gauge("triton_waiting_requests", "Requests that wait", ["model"])
 
     async def load(model: Served) -> None:
         model.on_failure = lambda platform: failures.labels(model.name, platform).inc()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.extras import needed
 from .objectives import evaluating
 from .random_state import seeded
@@ -39,9 +39,9 @@ class Attack:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
-        kind = getattr(needed("torchattacks", "torchattacks", "privacy"), self.name, None)
-        if not inspect.isclass(kind):
-            raise OptionError(f"torchattacks has no attack {self.name!r}; FGSM and PGD are two")
+        kind: Any = getattr(needed("torchattacks", "torchattacks", "privacy"), self.name, None)
+        said = f"torchattacks has no attack {self.name!r}; FGSM and PGD are two"
+        refuse(not inspect.isclass(kind), said)
         known = [*inspect.signature(kind).parameters][1:]
         if unknown := sorted(self.options.keys() - set(known)):
             raise OptionError(f"{self.name} has no {', '.join(unknown)}; it has {', '.join(known)}")
@@ -56,29 +56,21 @@ class Attack:
         """
         if not len(x):
             return x
-        if not bool(((x >= 0) & (x <= 1)).all()):
-            raise OptionError("attacks change inputs from 0 to 1; scale the data first")
+        is_right = bool(((x >= 0) & (x <= 1)).all())
+        refuse(not is_right, "attacks change inputs from 0 to 1; scale the data first")
         library = needed("torchattacks", "torchattacks", "privacy")
-        attack: Any = getattr(library, self.name)(_Logits(forward, x), **self.options)
+        # torchattacks asks for a module, of which a parameter tells the device; its modes are no
+        # matter, those of the network are the caller's.
+        logits = nn.Module()
+        logits.register_parameter("place", nn.Parameter(x.new_zeros(()), requires_grad=False))
+        vars(logits)["forward"] = forward
+        attack: Any = getattr(library, self.name)(logits, **self.options)
         with torch.enable_grad():
             return attack(x, y.to(torch.int64)).detach()
 
     def __str__(self) -> str:
         said = ", ".join(f"{name}={value:.4g}" for name, value in self.options.items())
         return f"{self.name}({said})"
-
-
-class _Logits(nn.Module):
-    """A function as the module that torchattacks asks for; its modes are the caller's."""
-
-    def __init__(self, forward: Callable[[Tensor], Tensor], x: Tensor) -> None:
-        super().__init__()
-        self._forward = forward
-        # It tells the device.
-        self.place = nn.Parameter(x.new_zeros(()), requires_grad=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self._forward(x)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, refuse
 from ...ir.extras import needed
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Rounds:
     patience: float = 600.0
 
     def __post_init__(self) -> None:
-        if self.count < 1 or not 3 <= self.least <= self.owners:
-            raise OptionError("rounds: expected a count from 1, and at least 3 of the owners: "
-                              "where two are summed, each knows the other's part")  # fmt: skip
+        said = "rounds: expected a count from 1, and at least 3 of the owners: "
+        is_wrong = self.count < 1 or not 3 <= self.least <= self.owners
+        refuse(is_wrong, f"{said}where two are summed, each knows the other's part")
 
 
 def owner_app(make: MakePart) -> Any:
@@ -111,12 +111,10 @@ def coordinator_app(
             if time.monotonic() > end:
                 raise BackendError(f"{len(there)} of {rounds.owners} owners came")
             time.sleep(1)
+        first = common.ndarrays_to_parameters(shared_arrays(module))
+        needs = {"min_fit_clients": rounds.least, "min_available_clients": rounds.least}
         strategy = server.strategy.FedAvg(
-            fraction_evaluate=0.0,
-            min_fit_clients=rounds.least,
-            min_available_clients=rounds.least,
-            initial_parameters=common.ndarrays_to_parameters(shared_arrays(module)),
-            evaluate_fn=evaluate,
+            fraction_evaluate=0.0, initial_parameters=first, evaluate_fn=evaluate, **needs
         )
         config = server.ServerConfig(num_rounds=rounds.count, round_timeout=rounds.timeout)
         limits = {"clipping_range": rounds.clip, "max_weight": rounds.rows}
@@ -146,8 +144,8 @@ def fill(module: nn.Module, arrays: Sequence[Array]) -> None:
     import torch
 
     tensors = _shared(module)
-    if [tuple(value.shape) for value in tensors] != [array.shape for array in arrays]:
-        raise OptionError("the parameters of the round are of another module")
+    are_its = [tuple(value.shape) for value in tensors] == [array.shape for array in arrays]
+    refuse(not are_its, "the parameters of the round are of another module")
     with torch.no_grad():
         for value, array in zip(tensors, arrays, strict=True):
             value.copy_(torch.from_numpy(array))

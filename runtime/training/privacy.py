@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...ir.errors import OptionError, refuse
+from ...ir.errors import refuse
 from ...ir.extras import needed
 from ..fake_quantize import FakeQuantize
 from .data import Batch, Batches
@@ -64,19 +64,16 @@ class Privacy:
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.accountant not in ACCOUNTANTS:
-            raise OptionError(
-                f"accountant: expected one of {', '.join(ACCOUNTANTS)}, got {self.accountant!r}"
-            )
-        if (self.epsilon is None) == (self.noise is None):
-            raise OptionError("privacy needs either an epsilon or a noise")
+        kind, kinds = self.accountant, ", ".join(ACCOUNTANTS)
+        refuse(kind not in ACCOUNTANTS, f"accountant: expected one of {kinds}, got {kind!r}")
+        has_both_or_none = (self.epsilon is None) == (self.noise is None)
+        refuse(has_both_or_none, "privacy needs either an epsilon or a noise")
         for name, high in _HIGHEST.items():
             value: Any = getattr(self, name)
             is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (is_number and 0 < value < high):
-                raise OptionError(
-                    f"{name}: expected a number above 0 and below {high:g}, got {value!r}"
-                )
+            is_right = value is None or (is_number and 0 < value < high)
+            said = f"{name}: expected a number above 0 and below {high:g}, got {value!r}"
+            refuse(not is_right, said)
         if self.seed is None:
             object.__setattr__(self, "seed", secrets.randbits(256))
 
@@ -96,15 +93,12 @@ class PrivateRun:
         self.rate = 1 / len(batches)
         self.noise = privacy.noise
         if self.noise is None:
-            library = _opacus("accountants.utils")
+            find = _opacus("accountants.utils").get_noise_multiplier
             # Opacus tells of each bound that could be tighter, of those that it starts from, too.
             with warnings.catch_warnings(action="ignore"):
-                noise = library.get_noise_multiplier(
-                    target_epsilon=privacy.epsilon, target_delta=privacy.delta,
-                    sample_rate=self.rate, steps=epochs * len(batches),
-                    accountant=privacy.accountant,
-                )  # fmt: skip
-            self.noise = float(noise)
+                spent = {"target_epsilon": privacy.epsilon, "target_delta": privacy.delta}
+                by = {"sample_rate": self.rate, "accountant": privacy.accountant}
+                self.noise = float(find(**spent, **by, steps=epochs * len(batches)))
         self._accountant = accountants.create_accountant(privacy.accountant)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -122,13 +116,8 @@ class PrivateRun:
                     noise = normal(self.stream, self.noise_multiplier * self.max_grad_norm, summed)
                     parameter.grad = (summed + noise).view_as(parameter)
 
-        private: torch.optim.Optimizer = Secret(
-            optimizer,
-            noise_multiplier=self.noise,
-            max_grad_norm=self.privacy.clip,
-            expected_batch_size=self._batches.rows * self.rate,
-        )
-        return private
+        how = {"noise_multiplier": self.noise, "max_grad_norm": self.privacy.clip}
+        return Secret(optimizer, expected_batch_size=self._batches.rows * self.rate, **how)
 
     def settings(self) -> dict[str, Any]:
         """What a run that goes on from a checkpoint has to have the same."""
@@ -211,18 +200,16 @@ def _opacus(part: str) -> Any:
 
 
 def _check(privacy: Privacy, engine: Engine, batches: Batches) -> None:
-    parts, spiking = engine.module.modules(), engine.spiking
-    least = 1 / max(batches.rows, 1)
-    refuse({
-        "privacy: batch normalisation mixes the rows of a batch; use GroupNorm or LayerNorm":
-            has_batch_norm(engine.module),
-        "activation_bits: grids are fitted to the first batch, not in private":
-            any(isinstance(part, FakeQuantize) and not part.is_fitted for part in parts),
-        "chunk: privacy takes the gradients of all steps at once":
-            spiking is not None and spiking.chunk is not None,
-        "privacy: train in one process, its rows are drawn for one": engine.processes.world > 1,
-        "privacy: gradients are clipped as they are; use the precision float32":
-            engine.mixed_precision()[1],
-        f"delta: expected less than 1 / rows = {least:.2g}, got {privacy.delta:g}":
-            privacy.delta >= least,
-    })  # fmt: skip
+    said = "privacy: batch normalisation mixes the rows of a batch; use GroupNorm or LayerNorm"
+    refuse(has_batch_norm(engine.module), said)
+    grids = [part for part in engine.module.modules() if isinstance(part, FakeQuantize)]
+    said = "activation_bits: grids are fitted to the first batch, not in private"
+    refuse(not all(grid.is_fitted for grid in grids), said)
+    chunk = engine.spiking and engine.spiking.chunk
+    refuse(chunk is not None, "chunk: privacy takes the gradients of all steps at once")
+    said = "privacy: train in one process, its rows are drawn for one"
+    refuse(engine.processes.world > 1, said)
+    said = "privacy: gradients are clipped as they are; use the precision float32"
+    refuse(engine.mixed_precision()[1], said)
+    least, delta = 1 / max(batches.rows, 1), privacy.delta
+    refuse(delta >= least, f"delta: expected less than 1 / rows = {least:.2g}, got {delta:g}")

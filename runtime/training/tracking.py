@@ -96,9 +96,8 @@ class MlflowTracker(Tracker):
             folder.mkdir(parents=True, exist_ok=True)
             place = f"sqlite:///{(folder / 'mlflow.db').resolve()}"
         # A client of its own leaves the caller's active run alone.
-        client: Any = library.MlflowClient(place)
-        self._client = client
-        self._run = _new_run(client)
+        self._client: Any = library.MlflowClient(place)
+        self._run = _new_run(self._client)
         for name, value in settings.items():
             self._client.log_param(self._run, name, value)
 
@@ -122,10 +121,11 @@ class PrometheusTracker(Tracker):
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self._library: Any = needed("prometheus_client", "prometheus-client", "operations")
+        library: Any = needed("prometheus_client", "prometheus-client", "operations")
         folder.mkdir(parents=True, exist_ok=True)
-        self._file, self._registry = folder / "training.prom", self._library.CollectorRegistry()
-        gauge: Any = partial(self._library.Gauge, registry=self._registry)
+        registry, file = library.CollectorRegistry(), str(folder / "training.prom")
+        self._write = partial(library.write_to_textfile, file, registry)
+        gauge: Any = partial(library.Gauge, registry=registry)
         self._numbers = gauge("triton_training", "The last number of a run", ["name"])
         self._steps = gauge("triton_training_steps", "Steps that are over")
         self._time = gauge("triton_training_time_seconds", "When they were, since 1970")
@@ -138,12 +138,12 @@ class PrometheusTracker(Tracker):
             self._numbers.labels(name).set(value)
         self._steps.set(step)
         self._time.set_to_current_time()
-        self._library.write_to_textfile(str(self._file), self._registry)
+        self._write()
 
     def close(self) -> None:
         """Write that the run has ended."""
         self._ends.set(0)
-        self._library.write_to_textfile(str(self._file), self._registry)
+        self._write()
 
 
 def register_model(

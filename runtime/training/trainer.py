@@ -95,10 +95,14 @@ class Trainer:
         )
         self._make_optimizer, self._make_scheduler = optimizer, scheduler
         self._privacy, self._adversary = privacy, adversary
-        if privacy is not None and adversary is not None:
-            raise OptionError("an adversary needs gradients that privacy does not account for")
-        if privacy is not None:
-            _check_settings(self.config)
+        said = "{} does not go with privacy, which clips, draws and stops by itself"
+        own = {"clip_norm": True, "drop_last": True}
+        own["patience"] = self.config.monitor in (None, "loss")
+        for name, is_own in own.items():
+            refuse(privacy and is_own and getattr(self.config, name), said.format(name))
+        refuse(
+            privacy and adversary, "an adversary needs gradients that privacy does not account for"
+        )
         self._run: TrainingRun | None = None
 
     @property
@@ -232,9 +236,8 @@ class Trainer:
         if self._privacy is None:
             return self._batches(data, self.config.shuffle, self.config.drop_last)
         if isinstance(data, DataLoader):
-            raise OptionError(
-                "privacy draws its rows by chance: give the dataset, not a DataLoader"
-            )
+            said = "privacy draws its rows by chance: give the dataset, not a DataLoader"
+            raise OptionError(said)
         return Batches(data, self.config.batch_size, poisson=True, seed=self._privacy.seed or 0)
 
     def _batches(self, data: Data, shuffle: bool = False, drop_last: bool = False) -> Batches:
@@ -247,10 +250,3 @@ class Trainer:
             rank=self.processes.rank,
             world=self.processes.world,
         )
-
-
-def _check_settings(config: TrainingConfig) -> None:
-    by_loss = config.monitor in (None, "loss")
-    own = {"clip_norm": True, "drop_last": True, "patience": by_loss}
-    said = "{} does not go with privacy, which clips, draws and stops by itself"
-    refuse({said.format(name): is_own and getattr(config, name) for name, is_own in own.items()})

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ... import training
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.extras import needed
 from ...ir.samples import read_samples
 from ...lowering.models import import_model
@@ -19,8 +19,7 @@ from ..inputs import bind_inputs
 from .options.runs import Attack
 from .spiking import read_labels
 
-_USUAL = ("GN{std=0.1}", "FGSM{eps=0.1}", "PGD{eps=0.1 alpha=0.03 steps=7}",
-          "Square{eps=0.1 n_queries=100}")  # fmt: skip
+_USUAL = "GN{std=0.1},FGSM{eps=0.1},PGD{eps=0.1 alpha=0.03 steps=7},Square{eps=0.1 n_queries=100}"
 
 
 def attack(options: Attack) -> None:
@@ -32,14 +31,14 @@ def attack(options: Attack) -> None:
         UnsupportedError: PyTorch cannot express the program.
     """
     torch = needed("torch", "PyTorch", "privacy")
-    ways = _ways(options.attack or _USUAL)
+    ways = _ways(options.attack or _USUAL.split(","))
     with progress() as bar:
         bar.add_task(f"Attacking {options.file}", total=None)
         program = import_model(options.file, weights=options.weights, layer=options.layer)
         inputs = bind_inputs(program, read_samples(options.inputs))
         labels = read_labels(options.labels)
-        if len(inputs) != 1 or labels.shape != inputs[0].shape[:1]:
-            raise OptionError("an attack needs one input [N, …] and as many labels [N]")
+        is_wrong = len(inputs) != 1 or labels.shape != inputs[0].shape[:1]
+        refuse(is_wrong, "an attack needs one input [N, …] and as many labels [N]")
         x = torch.from_numpy(inputs[0][: options.limit])
         y = torch.from_numpy(labels[: options.limit]).long()
         module = load_module(compile_to_target(program, "pytorch"))

@@ -22,9 +22,7 @@ def inspect(options: Inspect) -> None:
     if options.json:
         print_json(package.manifest)
         return
-    source, accuracy, versions, files = map(
-        package.table, ("source", "accuracy", "versions", "files")
-    )
+    source, accuracy, versions, files = package.tables("source", "accuracy", "versions", "files")
     facts = [
         ("licence", package.manifest.get("license")),
         ("made from", source.get("file")),

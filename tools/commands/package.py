@@ -33,23 +33,21 @@ def package(options: Package) -> None:
         TritonError: see `build_package`.
     """
     file, output = options.file, options.output or Path(f"{options.file.resolve().stem}.tpk")
-    refuse({
-        f"'{output}' is the model; choose another output with -o":
-            output.exists() and file.exists() and output.samefile(file),
-        "--inputs and --labels go together": (options.inputs is None) != (options.labels is None),
-        "a certificate goes with --sign KEY":
-            options.sign is None and (options.certificate or options.chain),
-        "a package is encrypted by --key or by --passphrase, not by both":
-            options.key and options.passphrase,
-    })  # fmt: skip
+    is_same = output.exists() and file.exists() and output.samefile(file)
+    refuse(is_same, f"'{output}' is the model; choose another output with -o")
+    labelled = [each for each in (options.inputs, options.labels) if each is not None]
+    refuse(len(labelled) == 1, "--inputs and --labels go together")
+    certified = options.certificate or options.chain
+    refuse(options.sign is None and certified, "a certificate goes with --sign KEY")
+    said = "a package is encrypted by --key or by --passphrase, not by both"
+    refuse(options.key and options.passphrase, said)
+    about: dict[str, Any] = {"name": options.name, "license": options.license}
     with accessing(f"card '{options.card}'"):
-        card = None if options.card is None else options.card.read_text(encoding="utf-8")
+        about["card"] = None if options.card is None else options.card.read_text(encoding="utf-8")
     with progress() as bar:
         bar.add_task(f"Packaging {file}", total=None)
-        made = build_package(
-            file, options.target or [], name=options.name, weights=options.weights,
-            license=options.license, samples=_samples(options), card=card,
-        )  # fmt: skip
+        samples, weights = _samples(options), options.weights
+        made = build_package(file, options.target or [], weights=weights, samples=samples, **about)
         content = to_archive(made)
         if options.key is not None or options.passphrase:
             secret = os.environ.get(PASSPHRASE) if options.passphrase else None
@@ -58,10 +56,9 @@ def package(options: Package) -> None:
         with PendingFiles() as pending:
             pending.add(output, content)
         if options.sign is not None:
-            sign(
-                output, Path(f"{output}.sig"), options.sign, password=os.environ.get(KEY_PASSWORD),
-                certificate=options.certificate, chain=options.chain or (),
-            )  # fmt: skip
+            password, by = os.environ.get(KEY_PASSWORD), options.certificate
+            signature, chain = Path(f"{output}.sig"), options.chain or ()
+            sign(output, signature, options.sign, password=password, certificate=by, chain=chain)
     rows = [(name, len(data)) for name, data in sorted(made.files.items())]
     if options.json:
         files = [{"path": name, "bytes": size} for name, size in rows]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ...ir.errors import OptionError
+from typing import Any
+
+from ...ir.errors import refuse
 from ...lowering.publishing.github import publish_to_github
 from ...lowering.publishing.hub import push_to_hub
 from ..console import progress
@@ -16,20 +18,15 @@ def publish(options: Publish) -> None:
         OptionError: options that do not go together.
         BackendError: the token is refused, or the place cannot be reached.
     """
-    tags = options.tag or []
+    tags, file, repo = options.tag or [], options.file, options.repo
     with progress() as bar:
-        bar.add_task(f"Publishing {options.file}", total=None)
+        bar.add_task(f"Publishing {file}", total=None)
         if options.place is Place.HUB:
-            address = push_to_hub(
-                options.file, options.repo, options.message, options.private, tags=tags,
-                targets=options.target or ("pytorch", "onnx"), weights=options.weights,
-                license=options.license,
-            )  # fmt: skip
-        elif len(tags) != 1:
-            raise OptionError("a release has one tag: --tag v1.0.0")
+            facts: dict[str, Any] = {"weights": options.weights, "license": options.license}
+            facts["targets"] = options.target or ("pytorch", "onnx")
+            address = push_to_hub(file, repo, options.message, options.private, tags=tags, **facts)
         else:
-            address = publish_to_github(
-                options.file, options.repo, tags[0], options.release_name, options.description,
-                replace=options.replace,
-            )  # fmt: skip
+            refuse(len(tags) != 1, "a release has one tag: --tag v1.0.0")
+            named = options.release_name, options.description
+            address = publish_to_github(file, repo, tags[0], *named, replace=options.replace)
     print(address)

@@ -91,38 +91,36 @@ def serve(options: Serve) -> None:
 
 def _check_access(options: Serve) -> None:
     """Refuse options of access that do not go together, or would send tokens in the clear."""
-    is_encrypted = options.tls_cert is not None
+    is_encrypted, ca = options.tls_cert is not None, options.client_ca
     users = () if options.policy is None else read_policy(options.policy).users.values()
-    shows_tokens = any(user.token_sha256 for user in users)
     is_remote = options.host not in ("127.0.0.1", "::1")
-    refuse({
-        "--tls-cert and --tls-key go together": is_encrypted is (options.tls_key is None),
-        "--client-ca goes with --tls-cert and --tls-key": options.client_ca and not is_encrypted,
-        "--audit and --deploy go with --policy":
-            options.policy is None and (options.audit or options.deploy),
-        "the policy has users with certificates: give --client-ca, --tls-cert and --tls-key":
-            options.client_ca is None and any(user.certificate for user in users),
-        "tokens go over encrypted connections: give --tls-cert and --tls-key":
-            shows_tokens and is_remote and not is_encrypted,
-    })  # fmt: skip
+    pair, open_to_all = "--tls-cert and --tls-key", options.policy is None
+    refuse(is_encrypted is (options.tls_key is None), f"{pair} go together")
+    refuse(ca and not is_encrypted, f"--client-ca goes with {pair}")
+    is_kept = options.audit or options.deploy
+    refuse(open_to_all and is_kept, "--audit and --deploy go with --policy")
+    said = f"the policy has users with certificates: give --client-ca, {pair}"
+    refuse(ca is None and any(user.certificate for user in users), said)
+    shows_tokens = any(user.token_sha256 for user in users)
+    said = f"tokens go over encrypted connections: give {pair}"
+    refuse(shows_tokens and is_remote and not is_encrypted, said)
 
 
 def _replicas(options: Serve) -> list[list[str]]:
     """The command of each server."""
-    if options.audit is not None or options.deploy:
-        raise OptionError("--audit and --deploy go with one server, not with --replicas")
+    is_single = options.audit or options.deploy
+    refuse(is_single, "--audit and --deploy go with one server, not with --replicas")
     last = options.port + options.replicas - 1
     if options.port == 0 or last > 65535:
         raise OptionError(f"--replicas: there are no {options.replicas} ports from {options.port}")
     shared = [str(file) for file in options.files]
-    for entry in fields(options):
-        value: Any = getattr(options, entry.name)
-        if value is None or value is False or entry.name in ("files", "port", "replicas"):
-            continue
-        given = cast("list[Any]", value) if isinstance(value, list) else [value]
-        for each in given:
-            name = f"--{entry.name.replace('_', '-')}"
-            shared += [name] if each is True else [name, str(each)]
+    own = [each.name for each in fields(options) if each.name not in ("files", "port", "replicas")]
+    for name in own:
+        given: Any = getattr(options, name)
+        values = cast("list[Any]", given) if isinstance(given, list) else [given]
+        for each in values:
+            if each is not None and each is not False:
+                shared += [f"--{name.replace('_', '-')}", *([] if each is True else [str(each)])]
     program = [sys.executable, "-m", _PROGRAM, "serve"]
     return [[*program, *shared, "--port", str(port)] for port in range(options.port, last + 1)]
 

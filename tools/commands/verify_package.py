@@ -21,23 +21,17 @@ def verify_package(options: VerifyPackage) -> None:
         IntegrityError: a file is not what was written, carries no SHA-256, or is not signed so.
         OptionError: a signature for several files, or without a key.
     """
-    signer = options.public_key or options.authority
-    refuse({
-        "a key or an authority goes with --signature FILE": signer and not options.signature,
-        "--signature goes with one file": options.signature and len(options.files) != 1,
-    })  # fmt: skip
-    if options.signature is not None:
-        verify_signature(
-            options.files[0],
-            options.signature,
-            public_key=options.public_key,
-            authorities=options.authority or (),
-        )
+    signer, signature = options.public_key or options.authority, options.signature
+    refuse(signer and not signature, "a key or an authority goes with --signature FILE")
+    refuse(signature and len(options.files) != 1, "--signature goes with one file")
+    if signature is not None:
+        authorities = options.authority or ()
+        file, by = options.files[0], options.public_key
+        verify_signature(file, signature, public_key=by, authorities=authorities)
     key = None if options.key is None else key_from(options.key)
     rows = [(str(file), _verified(file, key)) for file in options.files]
     if options.json:
-        signed = options.signature is not None
-        print_json([{"file": file, "said": said, "signed": signed} for file, said in rows])
+        print_json([{"file": file, "said": said, "signed": bool(signature)} for file, said in rows])
     else:
         show(table("verified", ["file", ""], rows))
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.extras import needed
 from ...ir.safe_write import PendingFiles
 from ...lowering.placement.energy import EnergyMetrics
@@ -55,8 +55,7 @@ def dashboard(
         sections["Serving"] = _served(figures)
     if energy:
         sections["Energy of a sample"] = _pictured(energy_picture(energy))
-    if not sections:
-        raise OptionError("a dashboard needs training, figures or energy")
+    refuse(not sections, "a dashboard needs training, figures or energy")
     body = "".join(f"<h2>{name}</h2>{content}" for name, content in sections.items())
     name = html.escape(title)
     text = (
@@ -105,9 +104,7 @@ def _served(text: str) -> str:
 
 def _labels(sample: Any) -> str:
     """What tells a number from others of its name, but for the range that it counts."""
-    return ", ".join(
-        f"{key} {value}" for key, value in sorted(sample.labels.items()) if key != "le"
-    )
+    return ", ".join(f"{key} {sample.labels[key]}" for key in sorted(sample.labels.keys() - {"le"}))
 
 
 def _distribution(family: Any) -> Any:

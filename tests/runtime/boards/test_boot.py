@@ -51,12 +51,9 @@ def test_sha256_is_that_of_the_standard(check: Any) -> None:
     rng = np.random.default_rng(0)
     for size in (0, 1, 3, 55, 56, 57, 63, 64, 65, 119, 120, 128, 1000, 70_001):
         data = rng.bytes(size)
-        state, digest = ctypes.create_string_buffer(128), ctypes.create_string_buffer(32)
-        check.triton_sha256_start(state)
-        middle = size // 3
-        for part in (data[:middle], data[middle:]):
-            check.triton_sha256_add(state, part, ctypes.c_uint32(len(part)))
-        check.triton_sha256_end(state, digest)
+        digest, middle = ctypes.create_string_buffer(32), size // 3
+        parts = [(part, ctypes.c_uint32(len(part))) for part in (data[:middle], data[middle:])]
+        check.triton_sha256(digest, *parts[0], *parts[1])
         assert digest.raw == hashlib.sha256(data).digest()
 
 

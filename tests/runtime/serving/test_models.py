@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from triton_dsl.runtime.serving import models as module
-from triton_dsl.runtime.serving.models import Form, Loaded, Served
+from triton_dsl.runtime.serving.models import Loaded, Served
 from triton_dsl.runtime.serving.signature import Signature
 
 from .test_server import MATRIX, SIGNATURE, ask, product, running
@@ -67,7 +67,7 @@ def test_another_target_answers_for_one_that_fails(monkeypatch: pytest.MonkeyPat
 
 
 def test_rests_grow_to_a_minute() -> None:
-    form = Form(Target("one").load())
+    form = Target("one").load()
     rests: list[float] = []
     for _ in range(9):
         before = time.monotonic()

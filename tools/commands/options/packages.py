@@ -9,12 +9,14 @@ import typer
 
 from .common import Inputs, Json, Program, Weights, flag, number, option
 
+File = Path | None
+Files = list[Path] | None
+Texts = list[str] | None
+
 # fmt: off
 PackageFile = Annotated[Path, typer.Argument(metavar="PACKAGE",
     help="A .tpk file, or an unpacked one.", show_default=False)]
-
-
-KeyFile = Annotated[Path | None, option("FILE", "Of an encrypted package.",
+KeyFile = Annotated[File, option("FILE", "Of an encrypted package.",
     show_default="that of TRITON_KEY_FILE")]
 
 
@@ -29,26 +31,20 @@ class Package:
     """
 
     file: Program
-    target: Annotated[list[str] | None, option("TARGET", "Repeat for several.", "--target",
-        "-t")] = None
-    output: Annotated[Path | None, option("FILE", "Default: FILE's stem, .tpk.", "--output",
-        "-o")] = None
+    target: Annotated[Texts, option("TARGET", "Repeat for several.", "--target", "-t")] = None
+    output: Annotated[File, option("FILE", "Default: FILE's stem, .tpk.", "--output", "-o")] = None
     weights: Weights = None
     name: Annotated[str | None, option("NAME", "Of the model. Default: FILE's stem.")] = None
     license: Annotated[str | None, option("SPDX", "Of the model, such as Apache-2.0.")] = None
-    card: Annotated[Path | None, option("FILE", "Text about the model, in Markdown.")] = None
+    card: Annotated[File, option("FILE", "Text about the model, in Markdown.")] = None
     inputs: Inputs = None
-    labels: Annotated[Path | None, option("FILE",
-        "Labels of --inputs, to measure each target by.")] = None
-    key: Annotated[Path | None, option("FILE", "Encrypt by the key in a file of 32 bytes.")] = None
+    labels: Annotated[File, option("FILE", "Labels of --inputs, to measure each target by.")] = None
+    key: Annotated[File, option("FILE", "Encrypt by the key in a file of 32 bytes.")] = None
     passphrase: Annotated[bool, flag("--passphrase",
         "Encrypt by the passphrase of the environment.")] = False
-    sign: Annotated[Path | None, option("KEY",
-        "Sign by a private key (PEM), into OUTPUT.sig.")] = None
-    certificate: Annotated[Path | None, option("FILE",
-        "The certificate of the signing key.")] = None
-    chain: Annotated[list[Path] | None, option("FILE",
-        "Certificates between it and the authority.")] = None
+    sign: Annotated[File, option("KEY", "Sign by a private key (PEM), into OUTPUT.sig.")] = None
+    certificate: Annotated[File, option("FILE", "The certificate of the signing key.")] = None
+    chain: Annotated[Files, option("FILE", "Certificates between it and the authority.")] = None
     json: Json = False
 
 
@@ -61,7 +57,7 @@ class Inspect:
 
     file: PackageFile
     key: KeyFile = None
-    extract: Annotated[Path | None, option("DIR", "Unpack to this folder.")] = None
+    extract: Annotated[File, option("DIR", "Unpack to this folder.")] = None
     json: Json = False
 
 
@@ -75,10 +71,9 @@ class VerifyPackage:
     files: Annotated[list[Path], typer.Argument(metavar="FILE...",
         help="Packages, folders, .onnx, .tflite, .safetensors.")]
     key: KeyFile = None
-    signature: Annotated[Path | None, option("FILE", "That must be valid for the one FILE.")] = None
-    public_key: Annotated[Path | None, option("FILE", "Of the signer, as PEM.")] = None
-    authority: Annotated[list[Path] | None, option("FILE",
-        "Certificates that vouch for the signer's.")] = None
+    signature: Annotated[File, option("FILE", "That must be valid for the one FILE.")] = None
+    public_key: Annotated[File, option("FILE", "Of the signer, as PEM.")] = None
+    authority: Annotated[Files, option("FILE", "Certificates that vouch for the signer's.")] = None
     json: Json = False
 
 
@@ -93,9 +88,9 @@ class Boot:
 
     file: Annotated[Path, typer.Argument(metavar="IMAGE", help="What is in flash.",
         show_default=False)]
-    output: Annotated[Path | None, option("FILE", "Default: IMAGE.boot.", "--output", "-o")] = None
+    output: Annotated[File, option("FILE", "Default: IMAGE.boot.", "--output", "-o")] = None
     block: Annotated[int, number("Bytes for each value of the chain.", 1, 1 << 30)] = 4096
-    sources: Annotated[Path | None, option("DIR", "Write boot.c and boot.h there.")] = None
+    sources: Annotated[File, option("DIR", "Write boot.c and boot.h there.")] = None
 
 
 @dataclass(frozen=True)
@@ -130,9 +125,8 @@ class Publish:
     repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", show_default=False)]
     message: Annotated[str, option("TEXT", "Of the commit.")] = "Add the model"
     private: Annotated[bool, flag("--private", "A repository that is made is yours alone.")] = False
-    tag: Annotated[list[str] | None, option("TAG",
-        "Tags of the card; the one of the release.")] = None
-    target: Annotated[list[str] | None, option("TARGET", "Of a model that is no package; repeat.",
+    tag: Annotated[Texts, option("TAG", "Tags of the card; the one of the release.")] = None
+    target: Annotated[Texts, option("TARGET", "Of a model that is no package; repeat.",
         "--target", "-t", show_default="pytorch, onnx")] = None
     weights: Weights = None
     license: Annotated[str | None, option("SPDX", "Of a model that is no package.")] = None
