@@ -129,13 +129,12 @@ def read_package(file: BinaryIO, what: str, key: Key | None = None) -> Package:
 
 
 def _package(artifact: Artifact, what: str) -> Package:
-    said: Any = artifact.manifest
+    package = Package(**vars(artifact))
     parts = ("targets", "accuracy", "versions", "source")
     try:
-        tables: list[list[Any]] = [[*(said.get(part) or {}).values()] for part in parts]
-        targets, accuracy, versions, source = tables
+        targets, accuracy, versions, source = ([*t.values()] for t in package.tables(*parts))
         is_known = (
-            said["format"] == FORMAT
+            artifact.manifest["format"] == FORMAT
             and all(is_name(name) for name in (artifact.name, *(t["name"] for t in targets)))
             and all(isinstance(facts["target"], str) for facts in targets)
             and all(isinstance(share, int | float) for share in accuracy)
@@ -145,15 +144,14 @@ def _package(artifact: Artifact, what: str) -> Package:
         is_known = False
     if not is_known:
         raise IntegrityError(f"{what} is no package of a model, or one of a later form")
-    return Package(**vars(artifact))
+    return package
 
 
 def _environment_key(what: str) -> Key:
     file, passphrase = os.environ.get(KEY_FILE), os.environ.get(PASSPHRASE)
     if not file and not passphrase:
-        raise IntegrityError(
-            f"{what} is encrypted: name its key file in {KEY_FILE}, or give {PASSPHRASE}"
-        )
+        said = f"{what} is encrypted: name its key file in {KEY_FILE}, or give {PASSPHRASE}"
+        raise IntegrityError(said)
     return key_from(Path(file) if file else None, passphrase)
 
 

@@ -24,9 +24,8 @@ def model_card(package: Package, repo_id: str, tags: Sequence[str] = ()) -> str:
     def size(start: str) -> str:
         return f"{sum(facts['bytes'] for name, facts in files.items() if name.startswith(start)):,}"
 
-    made_from = ""
-    if "file" in source:
-        made_from = f", made from `{source['file']}` (SHA-256 `{source.get('sha256')}`)"
+    file, digest = source.get("file"), source.get("sha256")
+    made_from = f", made from `{file}` (SHA-256 `{digest}`)" if file else ""
     rows: list[str] = []
     for folder, facts in package.targets.items():
         right = f"{accuracy[folder]:.2%}" if folder in accuracy else "not measured"

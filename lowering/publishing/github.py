@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Iterator
 from functools import partial
-from itertools import count
+from itertools import chain, count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -104,13 +104,10 @@ def _published(client: Any, path: Path, digest: str, made: dict[str, str], repla
     return str(asset["browser_download_url"])
 
 
-def _assets(client: Any, release: Any) -> Generator[Any]:
+def _assets(client: Any, release: Any) -> Iterator[Any]:
     address = f"/releases/{int(release['id'])}/assets"
-    for page in count(1):
-        found = _ask(client, "GET", address, params={"per_page": 100, "page": page})
-        if not found:
-            return
-        yield from found
+    pages = (_ask(client, "GET", address, params={"per_page": 100, "page": n}) for n in count(1))
+    return chain.from_iterable(takewhile(bool, pages))
 
 
 def _ask(client: Any, method: str, address: str, *, missing_ok: bool = False, **more: Any) -> Any:

@@ -103,5 +103,4 @@ def load_from_hub(
     secret = token_of(given, _TOKEN, _SERVICE) if given else ""
     api = library.HfApi(os.environ.get("HF_ENDPOINT"), secret or False)
     download = partial(api.snapshot_download, repo_id, revision=revision)
-    folder = asked(download, _SERVICE, _TOKEN, repo_id, secret, attempts)
-    return load_package(folder).torch_module()
+    return load_package(asked(download, _SERVICE, _TOKEN, repo_id, secret, attempts)).torch_module()

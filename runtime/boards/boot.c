@@ -92,9 +92,8 @@ static int differ(const uint8_t *a, const uint8_t *b, unsigned size)
 int32_t triton_boot_check(const uint8_t *image, uint32_t image_size, const uint8_t *manifest,
                           uint32_t manifest_size, const uint8_t anchor[32])
 {
-    static const uint8_t magic[8] = {'T', 'R', 'I', 'T', 'B', 'O', 'O', '1'};
     uint8_t value[32];
-    if (manifest_size < 16 || differ(manifest, magic, 8)) {
+    if (manifest_size < 16 || differ(manifest, (const uint8_t *)"TRITBOO1", 8)) {
         return -1;
     }
     const uint32_t size = word(manifest + 8), block = word(manifest + 12);

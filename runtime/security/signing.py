@@ -44,11 +44,8 @@ def sign(
             raise ValueError("a key with a certificate is used without a password")
         else:
             # An empty chain is none to the library; the certificate again changes nothing.
-            config.use_certificate_signer(
-                private_key=private_key,
-                signing_certificate=certificate,
-                certificate_chain=chain or [certificate],
-            )
+            by = {"private_key": private_key, "signing_certificate": certificate}
+            config.use_certificate_signer(**by, certificate_chain=chain or [certificate])
         config.sign(path, signature)
     except Exception as error:  # of files, of keys, of libraries below
         raise OptionError(f"'{path}' cannot be signed: {first_line(error)}") from None

@@ -71,9 +71,7 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, policy: Policy, audit: AuditLog | None = None) -> None:
-        self._app = app
-        self._policy = policy
-        self._audit = audit
+        self._app, self._policy, self._audit = app, policy, audit
         # Strangers, who can come from any number of addresses, push no user out.
         self._strangers, self._users = Buckets(), Buckets()
         self._responses = needed("starlette.responses", "starlette", "serve")
@@ -92,9 +90,8 @@ class Guard:
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and self._audit is not None:
-                facts = {"user": user, "client": client, "action": action}
-                named = state.get(MODEL, model)
-                self._audit.add(**facts, model=named, status=message["status"])
+                facts = {"user": user, "client": client, "model": state.get(MODEL, model)}
+                self._audit.add(**facts, action=action, status=message["status"])
             await send(message)
 
         try:

@@ -87,7 +87,7 @@ class PrivateRun:
     """
 
     def __init__(self, privacy: Privacy, engine: Engine, batches: Batches, epochs: int) -> None:
-        accountants = _opacus("accountants")
+        self._accountant = _opacus("accountants").create_accountant(privacy.accountant)
         _check(privacy, engine, batches)
         self.privacy, self._engine, self._batches = privacy, engine, batches
         self.rate = 1 / len(batches)
@@ -99,7 +99,6 @@ class PrivateRun:
                 spent = {"target_epsilon": privacy.epsilon, "target_delta": privacy.delta}
                 by = {"sample_rate": self.rate, "accountant": privacy.accountant}
                 self.noise = float(find(**spent, **by, steps=epochs * len(batches)))
-        self._accountant = accountants.create_accountant(privacy.accountant)
 
     def optimizer(self, optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
         """`optimizer` behind that of Opacus, which clips and adds noise before each step."""
@@ -178,9 +177,8 @@ def key_stream(seed: int, step: int) -> Stream:
     """
     ciphers = needed("cryptography.hazmat.primitives.ciphers", "cryptography", "privacy")
     key = hashlib.sha256(str(seed).encode()).digest()
-    modes, algorithms = ciphers.modes, ciphers.algorithms
     start = step.to_bytes(8, "big") + bytes(8)
-    cipher = ciphers.Cipher(algorithms.AES256(key), modes.CTR(start)).encryptor()
+    cipher = ciphers.Cipher(ciphers.algorithms.AES256(key), ciphers.modes.CTR(start)).encryptor()
     return lambda count: cipher.update(bytes(count))
 
 

@@ -25,9 +25,8 @@ def verify_package(options: VerifyPackage) -> None:
     refuse(signer and not signature, "a key or an authority goes with --signature FILE")
     refuse(signature and len(options.files) != 1, "--signature goes with one file")
     if signature is not None:
-        authorities = options.authority or ()
-        file, by = options.files[0], options.public_key
-        verify_signature(file, signature, public_key=by, authorities=authorities)
+        by, authorities = options.public_key, options.authority or ()
+        verify_signature(options.files[0], signature, public_key=by, authorities=authorities)
     key = None if options.key is None else key_from(options.key)
     rows = [(str(file), _verified(file, key)) for file in options.files]
     if options.json:
