@@ -36,13 +36,12 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        refuse({
-            f"temperature must be a number of at least 0, got {self.temperature}":
-                not 0 <= self.temperature < float("inf"),
-            f"top_k must be at least 0, got {self.top_k}": self.top_k < 0,
-            f"seed must be at least 0, got {self.seed}": self.seed < 0,
-            f"top_p must be above 0 and at most 1, got {self.top_p}": not 0 < self.top_p <= 1,
-        })  # fmt: skip
+        heat, share = self.temperature, self.top_p
+        said = f"temperature must be a number of at least 0, got {heat}"
+        refuse(not 0 <= heat < float("inf"), said)
+        refuse(self.top_k < 0, f"top_k must be at least 0, got {self.top_k}")
+        refuse(self.seed < 0, f"seed must be at least 0, got {self.seed}")
+        refuse(not 0 < share <= 1, f"top_p must be above 0 and at most 1, got {share}")
 
     def probabilities(self, logits: Array) -> Array:
         """What each token is drawn with, float64 [vocabulary].
