@@ -18,13 +18,14 @@ from xdsl.traits import IsTerminator, SymbolOpInterface, SymbolUserOpInterface
 
 from ..ir.errors import VerifyError
 from ..ir.locations import error_at
+from .fabric import Fabric
 from .registry import verify_module, verify_order
 
 _Key = tuple[Any, ...]
 
 _SYMBOLS = SymbolOpInterface, SymbolUserOpInterface
 _ALIKE = frozenset((
-    *(*comb.Comb.operations, *seq.Seq.operations, hw.ConstantOp),
+    *(*comb.Comb.operations, *seq.Seq.operations, *Fabric.operations, hw.ConstantOp),
     *(op for op in llvm.LLVM.operations if not any(isinstance(t, _SYMBOLS) for t in op.traits)),
 ))  # fmt: skip
 """Ops whose types, properties and places alone say whether they verify."""

@@ -12,7 +12,9 @@ from xdsl.ir import Operation
 from xdsl.rewriter import Rewriter
 
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.fabric import BitsOp, RowOp
 from triton_dsl.dialects.registry import parse_module, verify_module
+from triton_dsl.dialects.shapes import ints
 from triton_dsl.dialects.verification import ChangeVerifier
 from triton_dsl.ir.errors import VerifyError
 
@@ -121,6 +123,12 @@ hw.module @gates(in %a: i4, in %b: i4, in %c: i1, out y: i4) {
   %s = comb.add %a, %b : i4
   %t = comb.add %b, %s : i4
   %m = comb.mux %c, %s, %t : i4
+  %p = fabric.bits %a, %b {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 1, 0, 1, 1>} : (i4, i4) -> i6
+  %q = fabric.bits %b, %m {places = array<i64: 0, 0, 0, 1, 0, 2, 0, 3, 1, 0, 1, 1>} : (i4, i4) -> i6
+  %u = fabric.row %p, %c {tables = array<i64: 6>, direct = array<i64: 0>,
+       linked = array<i64: 0>} : (i6, i1) -> i3
+  %v = fabric.row %q, %c {tables = array<i64: 6>, direct = array<i64: 0>,
+       linked = array<i64: 0>} : (i6, i1) -> i3
   hw.output %m : i4
 }
 """
@@ -134,12 +142,23 @@ def gate(module: ModuleOp) -> None:
     Rewriter.replace_value_with_new_type(made.next_op.results[0], IntegerType(5))
 
 
+def place(module: ModuleOp) -> None:
+    """A bit that its value has not."""
+    op = [op for op in module.walk() if isinstance(op, BitsOp)][-1]
+    op.properties["places"] = ints([0, 0, 0, 1, 0, 2, 0, 4, 1, 0, 1, 1])
+
+
+def link(module: ModuleOp) -> None:
+    """A first site that is linked to one before."""
+    [op for op in module.walk() if isinstance(op, RowOp)][-1].properties["linked"] = ints([1])
+
+
 def output(module: ModuleOp) -> None:
     last = next(op for op in module.walk() if isinstance(op, hw.OutputOp))
     last.operands = []
 
 
-@pytest.mark.parametrize("spoil", [gate, output], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("spoil", [gate, place, link, output], ids=lambda f: f.__name__)
 def test_a_wrong_gate_among_many_that_are_alike(spoil: Callable[[ModuleOp], None]) -> None:
     module = parse_module(TEXT)
     verify = ChangeVerifier()
