@@ -100,6 +100,12 @@ def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine
     _add_workspace_bytes(llvm_module, prefix, workspace_bytes)
     count = len(interface.inputs) + len(interface.outputs)
     _add_entry(llvm_module, prefix, forward, constants, count)
+    for function in llvm_module.functions:
+        if not function.is_declaration:
+            # What is quick is written out; the rest is what most of a small file would be.
+            function.attributes.add("optsize")
+            if function.linkage == "internal":
+                function.linkage = "private"  # without a name in the file
     return str(llvm_module)
 
 

@@ -132,10 +132,12 @@ class Assembly:
         if self.times is not None:
             used[self.times.buffer] = None
         end = 0
-        for buffer in used:
+        # Single numbers need no line of a cache each.
+        for buffer in sorted(used, key=lambda buffer: -_alignment(buffer)):
+            end = -(-end // _alignment(buffer)) * _alignment(buffer)
             buffer.offset = Size.of(end)
-            end += -(-buffer.size.at(0) // ALIGNMENT) * ALIGNMENT
-        blob = np.zeros(end, np.uint8)
+            end += buffer.size.at(0)
+        blob = np.zeros(-(-end // ALIGNMENT) * ALIGNMENT, np.uint8)
         for buffer in used:
             assert buffer.content is not None
             content = np.frombuffer(buffer.content.tobytes(), np.uint8)
@@ -262,6 +264,11 @@ class Assembly:
             LoopWriter(writer, nest, step.plan, pointers, places, write_reduction, bounds).write()
         attributes = [{"llvm.noalias": UnitAttr()} if a in nest.writes else {} for a in accesses]
         return writer.finish(attributes=attributes)
+
+
+def _alignment(buffer: Buffer) -> int:
+    """Of a constant: a power of two that its bytes fill, up to that of memory."""
+    return min(1 << (max(buffer.size.at(0), 1) - 1).bit_length(), ALIGNMENT)
 
 
 def _placed(a: Access) -> View:

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from ..kernels.recipes import Recipe
 from ..llvm.types import element, vector
 from .dots import DotStep
-from .loops import Bounds, LoopWriter
+from .loops import Bounds, LoopWriter, Results
 from .nests import Access
 from .views import View, stored
 from .writer import Writer, wide_type
@@ -78,7 +78,7 @@ class DotWriter(LoopWriter):
             sums = self._lanes(self.address(image, 0, None), known, first)
         else:
             sums, _ = self._taps(0, places, known, first)
-        self.store([{key: self._cut(key[1], s) for key, s in zip(keys, sums, strict=True)}])
+        self.store([dict(zip(keys, sums, strict=True))])
 
     def _lanes(
         self, image: SSAValue, weights: SSAValue, sums: Sequence[SSAValue]
@@ -111,14 +111,16 @@ class DotWriter(LoopWriter):
         places = [line * lanes + n for n in range(lanes) for line in range(4)]
         return writer.bits(writer.shuffle(first, last, places), vector(i32, lanes))
 
-    def _cut(self, c: int, total: SSAValue) -> SSAValue:
-        """The sums of a piece."""
-        width = self.pieces[c].width
-        if width is None:
-            return self.writer.lane(total, 0)
-        if width == self.plan.lanes:
-            return total
-        return self.writer.shuffle(total, total, range(width))
+    def _cut(self, values: Results) -> Results:
+        """The sums of pieces, of which the last lanes may be void."""
+        writer, cut = self.writer, dict(values)
+        for (j, c), total in values.items():
+            width = self.pieces[c].width
+            if width is None:
+                cut[j, c] = writer.lane(total, 0)
+            elif width < self.plan.lanes:
+                cut[j, c] = writer.shuffle(total, total, range(width))
+        return cut
 
     def _taps(
         self, depth: int, places: Sequence[SSAValue], weights: SSAValue, sums: Sequence[SSAValue]

@@ -29,6 +29,9 @@ from .writer import Writer, wide_type
 Bounds = tuple[SSAValue, SSAValue]
 """The first and the end of some of a number of things."""
 
+Results = Mapping[tuple[int, int], SSAValue]
+"""What the parts of a tile give: by row and piece."""
+
 _MOST_UNROLLED = 64
 """Ops behind the sums of a tile that are written for each of them."""
 
@@ -445,14 +448,14 @@ class LoopWriter:
             value = writer.gather(place, stride, view.element, kind, width)
         return self._raised(value, view)
 
-    def store(self, results: Sequence[Mapping[tuple[int, int], SSAValue]]) -> None:
+    def store(self, results: Sequence[Results]) -> None:
         """Store the results of the tile, one map for each output."""
         behind = self.nest.behind
         for a, values in zip(self.nest.writes, results, strict=True):
             if behind is None:
-                self._put(a, values)
+                self._put(a, self._cut(values))
             elif len(values) * len(behind.body.ops) <= self.most_unrolled:
-                self._put(a, self._followed(behind, values))
+                self._put(a, self._followed(behind, self._cut(values)))
             else:
                 self._follow_in_turn(a, behind, values)
 
@@ -461,7 +464,11 @@ class LoopWriter:
         """Ops behind the sums of a tile that are written one after the other."""
         return _MOST_UNROLLED
 
-    def _put(self, a: Access, values: Mapping[tuple[int, int], SSAValue]) -> None:
+    def _cut(self, values: Results) -> Results:
+        """Results with as many lanes as the parts of the tile have."""
+        return values
+
+    def _put(self, a: Access, values: Results) -> None:
         vector = self.plan.vector
         for (j, c), value in values.items():
             low = a.view.buffer.low
@@ -475,9 +482,7 @@ class LoopWriter:
                 stride = self.writer.size(a.strides[vector])
                 self.writer.scatter(known, address, stride, width)
 
-    def _follow_in_turn(
-        self, a: Access, behind: Behind, sums: Mapping[tuple[int, int], SSAValue]
-    ) -> None:
+    def _follow_in_turn(self, a: Access, behind: Behind, sums: Results) -> None:
         """Many steps behind each sum, written once: sums wait on the stack."""
         writer, plan = self.writer, self.plan
         tile = self.rows, self.pieces
@@ -486,14 +491,24 @@ class LoopWriter:
         for (j, c), value in sums.items():
             writer.store(value, writer.at(memory, (j * count + c) * slot))
 
-        self.rows = [0]
-        with writer.each(0, len(tile[0])) as j, self._moved(plan.rows, j):
-            line = writer.at(memory, writer.mul(j, count * slot))
+        def follow(line: SSAValue) -> None:
             values = {
                 (0, c): writer.load(writer.at(line, c * slot), sums[0, c].type)
-                for c in range(count)
+                for c in range(len(self.pieces))
             }
-            self._put(a, self._followed(behind, values))
+            self._put(a, self._followed(behind, self._cut(values)))
+
+        self.rows = [0]
+        is_even = all(piece.width == plan.lanes for piece in tile[1]) and not plan.across
+        with writer.each(0, len(tile[0])) as j, self._moved(plan.rows, j):
+            line = writer.at(memory, writer.mul(j, count * slot))
+            if not is_even or count * len(behind.body.ops) <= 2 * _MOST_UNROLLED:
+                follow(line)
+            else:
+                self.pieces = tile[1][:1]
+                columns = writer.each(0, count * plan.lanes, plan.lanes)
+                with columns as c, self._moved(plan.vector, c):
+                    follow(writer.at(line, writer.mul(c, slot // plan.lanes)))
         self.rows, self.pieces = tile
 
     def _room(self, size: int) -> SSAValue:
@@ -503,9 +518,7 @@ class LoopWriter:
             known = self._rooms[size] = self.writer.stack(size)
         return known
 
-    def _followed(
-        self, behind: Behind, sums: Mapping[tuple[int, int], SSAValue]
-    ) -> dict[tuple[int, int], SSAValue]:
+    def _followed(self, behind: Behind, sums: Results) -> dict[tuple[int, int], SSAValue]:
         """What is stored in the place of sums."""
         results: dict[tuple[int, int], SSAValue] = {}
         for (j, c), value in sums.items():

@@ -28,6 +28,8 @@ _CHAINS = 4
 """Vectors that a sum along a loop is spread over."""
 _TILES = {64: (24, 4), 32: (12, 2), 16: (8, 2)}
 """By the bytes of a vector, the sums that a tile may hold in registers, and in how many columns."""
+_LONG = 256
+"""Ops that a turn over a tile may have: long bodies keep a processor busy by a few sums."""
 _NEAR = 256 << 10
 """Bytes of weights that stay in a near cache while rows of results meet them one by one."""
 
@@ -123,7 +125,7 @@ def _estimated(
     if nest.reductions and vector is not None:
         columns = max(1, _CHAINS // row_count)
         if not across:
-            row_count, columns = _tile(nest, vector, rows, recipe)
+            row_count, columns = _tile(nest, vector, rows, recipe, work)
     turn = rows if not nest.reductions else None
     weighted = any(_makes_more(nest, a) for a in nest.reads.values())
     loads = sum(
@@ -150,9 +152,11 @@ def _estimated(
     )
 
 
-def _tile(nest: Nest, vector: int, rows: int | None, recipe: Recipe) -> tuple[int, int]:
-    """Rows and columns of a tile, so that little is left over."""
+def _tile(nest: Nest, vector: int, rows: int | None, recipe: Recipe, work: int) -> tuple[int, int]:
+    """Rows and columns of a tile, so that little is left over; `work` are the ops of a vector."""
     sums, most = _TILES[64 if recipe.registers > 16 else recipe.width]
+    sums = max(1, min(sums, _LONG // work))
+    most = min(most, sums)
     if unrolled(nest):
         sums, most = _SHORT_TILE, 1
     size = nest.sizes[vector].number

@@ -36,8 +36,7 @@ def shorten(steps: Sequence[NestStep], known: Mapping[Buffer, Interval]) -> None
         nest = step.nest
         if nest.behind is not None:
             _Shortening(nest.behind.body, values_behind(nest, known)).run()
-        elif not nest.reductions:
-            _Shortening(nest.body, values_in(nest, known)).run()
+        _Shortening(nest.body, values_in(nest, known)).run()
 
 
 class _Shortening:
