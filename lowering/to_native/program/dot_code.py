@@ -23,7 +23,7 @@ from .writer import Writer, wide_type
 
 _BYTES = 4
 """Products that an instruction adds where factors are bytes."""
-_SHORT, _MOST_UNROLLED = 32, 600
+_SHORT, _MOST_UNROLLED = 32, 400
 """Groups of products of a short sum, and ops behind those of a tile that are written out."""
 
 
