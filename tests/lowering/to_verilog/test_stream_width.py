@@ -258,7 +258,7 @@ def test_beats_lie_in_bytes(
     high = [least + (1 << bits) - 1 for least, bits in zip(low, widths, strict=True)]
     shape = len(widths), beats
     port = Port("x", shape, True, tuple(low), tuple(high), "int64", None, (1,))
-    interface = Interface("net", 1, 1, beats, beats, True, 1, width, (port,), (port,), ())
+    interface = Interface("net", 1, 1, beats, beats, True, 1, width, (port,), (port,))
     rng = np.random.default_rng(beats)
     values = rng.integers(
         np.array(low)[:, None], np.array(high)[:, None], (frames, *shape), endpoint=True
