@@ -158,7 +158,7 @@ def counted(folder: Path, processor: str) -> int:
 
     def count(calls: int) -> int:
         command = [EMULATOR, "-cpu", processor, "-plugin", str(plugin), "./main", str(calls)]
-        run = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        run = subprocess.run(command, cwd=folder, capture_output=True, check=True)
         return int(run.stderr)
 
     return (count(3) - count(1)) // 2
@@ -176,7 +176,9 @@ def ours(
     (expected,) = run_module(module, [x])
     (folder / "x").write_bytes(x.tobytes())
     prefix = str(artifact.manifest["prefix"])
-    (folder / "main.c").write_text(MAIN % (x.nbytes, expected.nbytes, prefix, prefix))
+    (folder / "main.c").write_text(
+        MAIN % (x.nbytes, expected.nbytes, prefix, prefix), encoding="utf-8"
+    )
     build(folder, ["main.c", "m.o", "-O1"])
     instructions = counted(folder, processor)
     if (folder / "y").read_bytes() != expected.tobytes():
