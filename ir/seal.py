@@ -127,7 +127,7 @@ def check_file(path: Path) -> bool:
     Raises:
         IntegrityError: it has a seal and does not agree with it.
     """
-    if path.suffix not in _FRAMES:
+    if path.suffix not in _FRAMES or not path.is_file():
         return False
     try:
         with path.open("rb") as file:

@@ -63,7 +63,8 @@ def read_model(source: ModelSource) -> tuple[ModelProto, str, Path | None]:
         return _parsed(source, "ONNX model"), "ONNX model", None
     path = Path(source)
     with opened(path, FILE_LIMIT, SourceError) as file:
-        return _parsed(file.read(), str(path)), str(path), path.parent
+        data = file.read()
+    return _parsed(data, str(path)), str(path), path.parent
 
 
 def _parsed(data: bytes, where: str) -> ModelProto:

@@ -197,7 +197,8 @@ def read_model(source: Path | str | bytes | bytearray, signature: str | None = N
         return _Reader(bytes(source), "TFLite model", "").model(signature)
     path = Path(source)
     with opened(path, FILE_LIMIT, SourceError) as file:
-        return _Reader(file.read(), str(path), path.stem).model(signature)
+        data = file.read()
+    return _Reader(data, str(path), path.stem).model(signature)
 
 
 class _Reader:
