@@ -12,9 +12,9 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
+from ...ir.extras import needed
 from .checkpoint import read_checkpoint
 from .folder import Folder
-from .gguf_file import GgufFile
 from .model_file import ModelFile
 from .program import decoder_text
 
@@ -26,7 +26,10 @@ __all__ = ["import_checkpoint", "open_model"]
 
 def open_model(path: Path) -> ModelFile:
     """The model of a `.gguf` file, or of a Hugging Face folder; nothing of it is read yet."""
-    return (GgufFile if path.suffix == ".gguf" else Folder)(path)
+    if path.suffix != ".gguf":
+        return Folder(path)
+    needed("gguf", "gguf", "language")
+    return resolve_name(f"{__name__}.gguf_file:GgufFile")(path)
 
 
 def import_checkpoint(path: Path) -> ModuleOp:

@@ -17,17 +17,17 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from gguf import MODEL_ARCH, GGMLQuantizationType, get_tensor_name_map
 
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError, SourceError
-from ...ir.extras import needed
 from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
 from ...runtime.native.abi.row_products import RowKind
 from .embeddings import Embeddings
 from .gguf_header import Header, Place
 from .gguf_tokenizer import gguf_tokenizer
-from .gguf_trits import TERNARY, decoded, ternary_blocks, trits_of, type_name
+from .gguf_trits import TERNARY, decoded, ternary_blocks, trits_of
 from .model_file import ModelFile
 
 _BITNET = {
@@ -73,10 +73,11 @@ class GgufFile(ModelFile):
     @property
     def about_text(self) -> Mapping[str, Any]:
         """See `ModelFile`."""
-        fields, words = self._header.fields, self._header.lists.get("tokenizer.ggml.tokens", ())
-        found = {"chat_template": fields.get("tokenizer.chat_template")}
+        value = self._header.value
+        words = value("tokenizer.ggml.tokens") or ()
+        found = {"chat_template": value("tokenizer.chat_template")}
         for name, word in (("bos", "bos"), ("eos", "eos"), ("unknown", "unk"), ("padding", "pad")):
-            token = found[f"{word}_token_id"] = fields.get(f"tokenizer.ggml.{name}_token_id")
+            token = found[f"{word}_token_id"] = value(f"tokenizer.ggml.{name}_token_id")
             if isinstance(token, int) and 0 <= token < len(words):
                 found[f"{word}_token"] = words[token]
         return {**self.config.values, **found}
@@ -87,25 +88,24 @@ class GgufFile(ModelFile):
 
     @property
     def _architecture(self) -> str:
-        return str(self._header.fields.get("general.architecture"))
+        return str(self._header.value("general.architecture"))
 
     @cached_property
     def config(self) -> Settings:
         """See `ModelFile`: the metadata."""
-        fields, own = self._header.fields, self._architecture
+        value, own = self._header.value, self._architecture
         settings = Settings({}, f"{self.what}: ")
         if "rope_freqs.weight" in self.places:
             settings.refuse("frequencies with factors ('rope_freqs') are not read")
         if own not in _MODELS:
             known = ", ".join(_MODELS)
             settings.refuse(f"models of architecture {repr(own)} are not read; known are {known}")
-        config = {word: fields.get(f"{own}.{name}") for name, word in _METADATA.items()}
+        config = {word: value(f"{own}.{name}") for name, word in _METADATA.items()}
         config |= _MODELS[own]
-        kind = fields.get(f"{own}.rope.scaling.type", "none")
-        factor = fields.get(f"{own}.rope.scaling.factor")
+        kind, factor = (value(f"{own}.rope.scaling.{name}") for name in ("type", "factor"))
         if kind == "linear" and factor not in (None, 1.0, 0.0):
             config["rope_scaling"] = {"rope_type": "linear", "factor": factor}
-        elif kind not in ("none", "linear"):
+        elif kind not in (None, "none", "linear"):
             settings.refuse(f"rotary embedding scaled by '{kind}' is not read from GGUF files")
         return replace(settings, values=config)
 
@@ -116,8 +116,7 @@ class GgufFile(ModelFile):
 
     @cached_property
     def _names(self) -> Any:
-        package = needed("gguf", "gguf", "language")
-        return package.get_tensor_name_map(package.MODEL_ARCH.QWEN3, 1)
+        return get_tensor_name_map(MODEL_ARCH.QWEN3, 1)
 
     def own(self, name: str) -> str:
         """See `ModelFile`: as in Qwen3, which lacks BitNet's norms alone; they keep their names."""
@@ -190,7 +189,7 @@ class GgufFile(ModelFile):
         try:
             return decoded(place.kind, content.reshape(rows, -1)).reshape(place.shape)
         except (NotImplementedError, ValueError, IndexError) as error:
-            what = f"{self.what}: tensor '{own}' of type {type_name(place.kind)}"
+            what = f"{self.what}: tensor '{own}' of type {GGMLQuantizationType(place.kind).name}"
             raise ParameterError(f"{what} cannot be read: {error}") from None
 
     def _unpaired(self, own: str, values: Array) -> Array:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from reprlib import repr
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -43,17 +43,16 @@ def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
         BackendError: the package is missing.
     """
 
-    def found(name: str) -> Any:
-        return header.fields.get(f"tokenizer.ggml.{name}")
-
-    model, pre, types = map(found, ("model", "pre", "token_type"))
-    words, merges = (header.lists.get(f"tokenizer.ggml.{name}") for name in ("tokens", "merges"))
+    names = ("model", "pre", "token_type", "bos_token_id", "add_bos_token", "tokens", "merges")
+    *facts, first, second = (header.value(f"tokenizer.ggml.{name}") for name in names)
+    model, pre, types, bos, begins = facts
     hint = "give its tokenizer.json by --tokenizer"
-    if words is None:
+    if type(first) is not list:
         raise SourceError(f"{what} holds no tokenizer: {hint}")
-    if model != "gpt2" or pre not in _SPLITS or merges is None:
+    if model != "gpt2" or pre not in _SPLITS or type(second) is not list:
         kind = f"{repr(model)}, {repr(pre)}"
         raise SourceError(f"{what} holds a tokenizer of the kind {kind}, which is not read: {hint}")
+    words, merges = cast("list[str]", first), cast("list[str]", second)
     kinds: Array = np.ones(len(words), np.int32) if types is None else np.atleast_1d(types)
     vocabulary = {word: n for n, word in enumerate(words)}
     if len(kinds) != len(words) or len(vocabulary) != len(words):
@@ -63,8 +62,7 @@ def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
         raise SourceError(f"{what} is damaged: it joins tokens that it does not have")
     package, split = needed("tokenizers", "tokenizers", "language"), _SPLITS[str(pre)]
     is_llama = split == _SPLITS["llama-bpe"]
-    bos = found("bos_token_id")
-    begins = header.fields.get("tokenizer.ggml.add_bos_token", is_llama) is True
+    begins = is_llama if begins is None else begins is True
     try:
         # Llama 3 takes whole words that it has, however they would be joined.
         made = package.Tokenizer(package.models.BPE(vocabulary, pairs, ignore_merges=is_llama))

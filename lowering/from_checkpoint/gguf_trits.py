@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+from gguf.quants import dequantize
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
-from ...ir.extras import needed
 
 _TQ2_0, _I2_S = 35, 36
 TERNARY = (34, _TQ2_0, _I2_S)
@@ -27,12 +28,8 @@ def block_size(kind: int) -> tuple[int, int, int]:
     """Values and bytes of a block, and the bytes behind all blocks; zeros if it is not known."""
     if kind == _I2_S:
         return 128, 32, 32
-    return (*_package().GGML_QUANT_SIZES.get(kind, (0, 0)), 0)
-
-
-def type_name(kind: int) -> str:
-    """The name of a type that the package knows."""
-    return _package().GGMLQuantizationType(kind).name
+    known = {type.value: sizes for type, sizes in GGML_QUANT_SIZES.items()}
+    return (*known.get(kind, (0, 0)), 0)
 
 
 def decoded(kind: int, rows: Array, element: Any = np.float32) -> Array:
@@ -43,10 +40,10 @@ def decoded(kind: int, rows: Array, element: Any = np.float32) -> Array:
     """
     values, size, _ = block_size(kind)
     result = np.empty((len(rows), rows.shape[1] // size * values), element)
-    type = _package().GGMLQuantizationType(kind)
+    type = GGMLQuantizationType(kind)
     with np.errstate(all="ignore"):
         for n in range(0, len(rows), _ROWS):
-            result[n : n + _ROWS] = _package().quants.dequantize(rows[n : n + _ROWS], type)
+            result[n : n + _ROWS] = dequantize(rows[n : n + _ROWS], type)
     return result
 
 
@@ -88,7 +85,3 @@ def trits_of(kind: int, content: Array, rows: int, what: str) -> tuple[Array, Ar
     if not same.all() or not np.isfinite(each).all():
         return None
     return trits.reshape(rows, -1), np.broadcast_to(each, rows).astype(np.float32)
-
-
-def _package() -> Any:
-    return needed("gguf", "gguf", "language")
