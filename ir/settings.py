@@ -1,15 +1,16 @@
 """Values out of a JSON object of a stranger: a configuration, a request.
 
-Not here: reading the JSON, and what values mean.
+Not here: what values mean.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from reprlib import repr
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, Self, cast
 
 from .errors import SourceError, TritonError
 
@@ -30,6 +31,21 @@ class Settings:
     values: Mapping[str, Any]
     what: str = ""
     error: type[TritonError] = SourceError
+
+    @classmethod
+    def of_json(cls, text: str | bytes, what: str, error: type[TritonError] = SourceError) -> Self:
+        """The object that a text is.
+
+        Raises:
+            TritonError: it is none.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as problem:
+            raise error(f"{what} is no JSON: {problem}") from None
+        if not isinstance(values, dict):
+            raise error(f"{what} is no JSON object")
+        return cls(cast("Mapping[str, Any]", values), f"{what}: ", error)
 
     def refuse(self, message: str) -> NoReturn:
         """Say what is wrong.

@@ -5,7 +5,6 @@ Not here: what computes logits (`lowering.generation`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 from ..ir.arrays import Array
 from ..ir.errors import OptionError, SourceError, first_line, refuse
 from ..ir.extras import needed
+from ..ir.safe_read import opened
 from .session import Session
 
 
@@ -152,13 +152,11 @@ class Tokenizer:
             BackendError: the package `tokenizers` is missing.
             SourceError: no such file, or a broken one.
         """
-        read = needed("tokenizers", "tokenizers", "language").Tokenizer.from_file
-        if not file.is_file():
-            raise SourceError(f"'{file}': no such file; a tokenizer is in the form tokenizer.json")
-        if file.stat().st_size > _LARGEST_FILE:
-            raise SourceError(f"'{file}' is larger than {_LARGEST_FILE >> 20} MB")
+        read = needed("tokenizers", "tokenizers", "language").Tokenizer.from_buffer
+        with opened(file, _LARGEST_FILE, SourceError) as content:
+            text = content.read()
         try:
-            return cls(read(str(file)))
+            return cls(read(text))
         except Exception as error:  # the package has no type of its own for it
             said = first_line(error)[:_LONGEST]
             raise SourceError(f"'{file}' is no tokenizer: {said}") from None
@@ -188,36 +186,3 @@ class Tokenizer:
         """What gives, for each token behind a prompt, the text that it completes; none is ''."""
         stream = self._stream(ids=list(prompt), skip_special_tokens=True)
         return lambda token: stream.step(self._tokenizer, token) or ""
-
-
-@dataclass
-class Pace:
-    """How long a text took.
-
-    Attributes:
-        prompt, tokens: how many tokens were told at first, and chosen.
-        first, rest: seconds to the first token, and from there to the last.
-    """
-
-    prompt: int
-    tokens: int = 0
-    first: float = 0.0
-    rest: float = 0.0
-
-    def watch(self, tokens: Iterator[int]) -> Iterator[int]:
-        """The tokens, while their times are taken."""
-        start = time.perf_counter()
-        for token in tokens:
-            now = time.perf_counter() - start
-            if not self.tokens:
-                self.first = now
-            self.tokens, self.rest = self.tokens + 1, now - self.first
-            yield token
-
-    def words(self) -> str:
-        """In words, for people."""
-        told = f"{self.prompt} tokens told in {self.first:.2f} s"
-        if self.tokens < 2 or not self.rest:
-            return told
-        speed = (self.tokens - 1) / self.rest
-        return f"{told}, {self.tokens} chosen, {speed:.1f} a second"

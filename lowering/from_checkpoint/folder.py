@@ -6,7 +6,6 @@ b1.58: packed, or as the floats that training rounds. Code and pickled weights a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,6 +14,7 @@ from typing import Any, cast
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
+from ...ir.safe_read import opened
 from ...ir.settings import Settings
 from ...ir.store import open_tensors, read_tensor
 from ...runtime.generation import Tokenizer
@@ -36,14 +36,14 @@ class Folder(ModelFile):
     @cached_property
     def config(self) -> Settings:
         """See `ModelFile`."""
-        return Settings(read_json(self.path / CONFIG), f"'{self.path / CONFIG}': ")
+        return _settings(self.path / CONFIG)
 
     @property
     def about_text(self) -> Mapping[str, Any]:
         """See `ModelFile`."""
         found: dict[str, Any] = {}
         for file in map(self.path.joinpath, _ABOUT_TEXT):
-            values = read_json(file) if file.is_file() else {}
+            values = _settings(file).values if file.is_file() else dict[str, Any]()
             found |= {name: value for name, value in values.items() if value is not None}
         if isinstance(template := found.get("chat_template"), list):
             # Several, by name: of chats, of chats with tools, …
@@ -52,7 +52,7 @@ class Folder(ModelFile):
             found["chat_template"] = several.get("default")
         alone = self.path / "chat_template.jinja"
         if alone.is_file():
-            found["chat_template"] = read_text(alone)
+            found["chat_template"] = _text(alone)
         return found
 
     def tokenizer(self) -> Tokenizer:
@@ -99,7 +99,7 @@ class Folder(ModelFile):
                 hint = f"; '{others[0]}' may run code when it is read: convert it" if others else ""
                 raise SourceError(f"{self.what} holds no .safetensors file{hint}")
             return found
-        names = read_json(index).get("weight_map")
+        names = _settings(index).values.get("weight_map")
         if not isinstance(names, dict) or not names:
             raise SourceError(f"'{index}' has no 'weight_map'")
         files = sorted({str(name) for name in cast("dict[str, object]", names).values()})
@@ -109,32 +109,10 @@ class Folder(ModelFile):
         return [self.path / name for name in files]
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of a stranger.
-
-    Raises:
-        SourceError: it cannot be read, is too large, or holds something else.
-    """
-    try:
-        value = json.loads(read_text(path))
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"'{path}' is no JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise SourceError(f"'{path}' holds no object")
-    return cast("dict[str, Any]", value)
+def _settings(path: Path) -> Settings:
+    return Settings.of_json(_text(path), f"'{path}'")
 
 
-def read_text(path: Path) -> str:
-    """A text from a file of a stranger.
-
-    Raises:
-        SourceError: it cannot be read, is too large, or is no UTF-8.
-    """
-    try:
-        if path.stat().st_size > _LARGEST_CONFIG:
-            raise SourceError(f"'{path}' is larger than 16 MB")
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SourceError(f"'{path}': {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise SourceError(f"'{path}' is no text in UTF-8: {error}") from None
+def _text(path: Path) -> str:
+    with opened(path, _LARGEST_CONFIG, SourceError) as file:
+        return file.read().decode()

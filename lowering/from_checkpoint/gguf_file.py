@@ -21,6 +21,7 @@ from gguf import MODEL_ARCH, GGMLQuantizationType, get_tensor_name_map
 
 from ...ir.arrays import Array
 from ...ir.errors import ParameterError, SourceError
+from ...ir.safe_read import accessing
 from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
 from ...runtime.native.abi.row_products import RowKind
@@ -169,10 +170,8 @@ class GgufFile(ModelFile):
 
     def _bytes(self, own: str) -> Array:
         place = self.places[own]
-        try:
+        with accessing(self.what, SourceError):
             content = np.fromfile(self.path, np.uint8, place.size, offset=place.start)
-        except OSError as error:
-            raise SourceError(f"{self.what}: {error.strerror}") from None
         if content.size != place.size:
             raise SourceError(f"{self.what} ends within tensor '{own}'")
         return content

@@ -34,20 +34,18 @@ _AT_REST: Mapping[str, Any] = {"best_of": 1, "response_format": {"type": "text"}
 """Values of fields that change nothing, beside null, zero, false and nothing."""
 
 
-def read_text_request(
-    fields: Mapping[str, Any], model: LanguageModel, *, chat: bool
-) -> TextRequest:
+def read_text_request(given: Settings, model: LanguageModel, *, chat: bool) -> TextRequest:
     """A request.
 
     Args:
-        fields: of its JSON.
+        given: its JSON.
         model: that is asked.
         chat: whether messages are answered.
 
     Raises:
         OptionError: it is no such request, or asks for something that is not served.
     """
-    given = Settings(fields, error=OptionError)
+    fields = given.values
     for name, value in fields.items():
         rests = not value or value == _AT_REST.get(name)
         if name not in _READ and name not in _HARMLESS and not rests:

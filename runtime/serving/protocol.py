@@ -17,6 +17,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError
+from ...ir.settings import Settings
 from .batching import Busy
 from .signature import Signature
 
@@ -63,7 +64,7 @@ class Request:
         end = len(body) if header_length is None else header_length
         if not 0 <= end <= len(body):
             raise OptionError(f"{HEADER} is {end}, but the body has {len(body)} bytes")
-        fields = read_object(body[:end])
+        fields = Settings.of_json(body[:end], "the request", OptionError).values
         self.id = str(fields["id"]) if "id" in fields else None
         parameters = _object(fields.get("parameters", {}), "'parameters'")
         binary = parameters.get("binary_data_output") is True
@@ -84,19 +85,6 @@ class Request:
         for port, array in zip(signature.inputs, self.inputs, strict=True):
             port.check(array)
         self.samples = signature.samples(self.inputs)
-
-
-def read_object(body: bytes) -> Mapping[str, Any]:
-    """The JSON object that a request is.
-
-    Raises:
-        OptionError: it is none.
-    """
-    try:
-        content: Any = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise OptionError(f"the request is no JSON: {error}") from None
-    return _object(content, "the request")
 
 
 def _object(value: Any, what: str) -> Mapping[str, Any]:

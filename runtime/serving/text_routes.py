@@ -8,9 +8,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from functools import partial
 from typing import Any
 
+from ...ir.errors import OptionError
+from ...ir.settings import Settings
 from .access import MODEL, allowed
 from .openai import Answer, read_text_request
-from .protocol import read_object, status_of
+from .protocol import status_of
 from .writing import Piece, ServedText
 
 _CODES = {403: "not_allowed", 404: "model_not_found", 429: "rate_limit"}
@@ -69,9 +71,9 @@ def add_text_routes(
         return response
 
     async def written(request: Any, state: dict[str, Any], chat: bool) -> Any:
-        fields = read_object(await body_of(request))
+        given = Settings.of_json(await body_of(request), "the request", OptionError)
         # It need not be named where there is one alone.
-        name = fields.get("model", next(iter(served)) if len(served) == 1 else None)
+        name = given.values.get("model", next(iter(served)) if len(served) == 1 else None)
         if not isinstance(name, str) or name not in served:
             raise fastapi.HTTPException(404, absent(name, shown(request)))
         state[MODEL], text = name, served[name]
@@ -80,7 +82,7 @@ def add_text_routes(
         if text.model is None:
             still = f"cannot be loaded: {text.problem}" if text.problem else "is still loading"
             raise fastapi.HTTPException(503, f"model '{name}' {still}")
-        asked = read_text_request(fields, text.model, chat=chat)
+        asked = read_text_request(given, text.model, chat=chat)
         answer = Answer(asked, name, text.model.tokenizer)
         pieces = text.pieces(asked)
         # What is wrong with the prompt comes before the answer has a status.

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.runtime.generation import Pace, Sampling, generate
+from triton_dsl.runtime.generation import Sampling, generate
 from triton_dsl.runtime.session import Session
 
 FINITE = st.floats(-20, 20, width=32)
@@ -159,9 +159,3 @@ def test_draws_follow_the_seed_and_the_probabilities() -> None:
 def test_options_out_of_range(options: dict[str, float]) -> None:
     with pytest.raises(OptionError, match=next(iter(options))):
         Sampling(**options)  # pyright: ignore[reportArgumentType]
-
-
-def test_pace_counts() -> None:
-    pace = Pace(3)
-    assert list(pace.watch(iter([5, 6, 7]))) == [5, 6, 7]
-    assert pace.tokens == 3 and "3 tokens told" in pace.words() and "a second" in pace.words()

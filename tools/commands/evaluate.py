@@ -11,6 +11,7 @@ import typer
 
 from ...ir.arrays import Array
 from ...ir.errors import OptionError, SourceError
+from ...ir.safe_read import accessing
 from ...lowering.generation import open_session, open_tokenizer
 from ...runtime.generation import choices
 from ...runtime.perplexity import Perplexity, foretold
@@ -115,10 +116,8 @@ def _followed(
 def _tokens(options: Evaluate) -> tuple[list[int], int]:
     """The tokens of the text, and the bytes of those that are scored."""
     tokenizer = open_tokenizer(options.model, options.tokenizer)
-    try:
+    with accessing(f"'{options.text}'", SourceError):
         text = options.text.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SourceError(f"'{options.text}' is no text in UTF-8: {error}") from None
     tokens, ends = tokenizer.measured(text)
     if len(tokens) < 2:
         raise OptionError(f"'{options.text}' has {len(tokens)} tokens; at least 2 are needed")

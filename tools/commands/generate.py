@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import Any
 
 from ...ir.errors import OptionError
 from ...lowering.generation import open_language_model
 from ...runtime.chat_template import Message
-from ...runtime.generation import Pace, Sampling
+from ...runtime.generation import Sampling
 from ...runtime.language_model import LanguageModel
 from ..console import note, print_json, progress, warn
 from .options.language import Generate
@@ -51,21 +50,24 @@ def _answer(
     model: LanguageModel, prompt: Sequence[int], options: Generate, sampling: Sampling
 ) -> str:
     """Print what follows a prompt, and give it."""
-    pace, text_of = Pace(len(prompt)), model.tokenizer.text_after(prompt)
-    tokens: list[int] = []
-    parts: list[str] = []
-    for token in pace.watch(model.tokens_after(prompt, options.max_tokens, sampling)):
+    text_of, start = model.tokenizer.text_after(prompt), time.perf_counter()
+    tokens, parts, times = list[int](), list[str](), [0.0]
+    for token in model.tokens_after(prompt, options.max_tokens, sampling):
+        times.append(time.perf_counter() - start)
         tokens.append(token)
         parts.append(text_of(token))
         if not options.json:
             print(parts[-1], end="", flush=True)
-    text, engine = "".join(parts), model.session.name
+    text, engine, first = "".join(parts), model.session.name, times[:2][-1]
+    rest = times[-1] - first
     if options.json:
-        facts: dict[str, Any] = {"engine": engine, "prompt": prompt, "tokens": tokens, "text": text}
-        print_json({**facts, "pace": asdict(pace)})
+        pace = {"prompt": len(prompt), "tokens": len(tokens), "first": first, "rest": rest}
+        facts = {"engine": engine, "prompt": prompt, "tokens": tokens, "text": text}
+        print_json({**facts, "pace": pace})
     else:
         print()
-        note("triton", f"{pace.words()}, on {engine}")
+        speed = f", {len(tokens)} chosen, {(len(tokens) - 1) / rest:.1f} a second" if rest else ""
+        note("triton", f"{len(prompt)} tokens told in {first:.2f} s{speed}, on {engine}")
     told, context = len(prompt) + len(tokens), model.facts.context
     if context is not None and told > context:
         warn("triton", f"{told} tokens, where the model was made for {context}")

@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError, SourceError
+from triton_dsl.ir.settings import Settings
 from triton_dsl.runtime.generation import Sampling, Tokenizer, choices
 from triton_dsl.runtime.language_model import LanguageModel, TextFacts
 from triton_dsl.runtime.serving import server as serving
@@ -394,7 +395,9 @@ def test_any_request_is_read_or_refused(
 ) -> None:
     model = model_of(tokenizer, Letters(), context=100)
     try:
-        request = read_text_request(json.loads(json.dumps(fields)), model, chat=chat)
+        request = read_text_request(
+            Settings.of_json(json.dumps(fields), "", OptionError), model, chat=chat
+        )
     except OptionError:
         return
     assert 1 <= request.most < 100 and request.prompts[0]
