@@ -45,24 +45,32 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         decoder: its sizes.
-        weights: by the names that they have in the program; embeddings and the last normalisation
-            come first, then one block after the other. Each is read when it is asked for, and may
-            raise a `TritonError`. Matrices of trits are int8 [outs, ins].
+        embeddings, head: of tokens, and what logits are products with; the same if they are tied.
+        norm: weights of the last normalisation.
+        blocks: of each its weights, by the names that they have in it. Each is read when it is
+            asked for, and may raise a `TritonError`. Matrices of trits are int8 [outs, ins].
         path: of the folder or file.
     """
 
     decoder: Decoder
-    weights: Iterator[tuple[str, Array | Embeddings]]
+    embeddings: Embeddings
+    head: Embeddings
+    norm: Array
+    blocks: Iterator[Iterator[tuple[str, Array]]]
     path: Path
 
     def state(self) -> dict[str, Array]:
         """All weights, as a program takes them: trits packed, embeddings as floats."""
-        element, state = self.decoder.element, dict[str, Array]()
-        for name, value in self.weights:
-            if isinstance(value, Embeddings):
-                state[name] = value.floats().astype(element, copy=False)
-            else:
-                state[name] = pack_trits(value.T) if value.dtype == np.int8 else value
+        tables = {"embed_tokens": self.embeddings}
+        tables |= {} if self.decoder.tied else {"lm_head": self.head}
+        state = {"norm.weight": self.norm}
+        for name, table in tables.items():
+            floats = table.floats().astype(self.decoder.element, copy=False)
+            state[f"{name}.weight"] = floats
+        for i, block in enumerate(self.blocks):
+            for name, value in block:
+                is_trits = value.dtype == np.int8
+                state[f"layers.{i}.{name}"] = pack_trits(value.T) if is_trits else value
         return state
 
 
@@ -74,7 +82,12 @@ def read_checkpoint(file: ModelFile) -> Checkpoint:
     """
     decoder, form, embeddings = _decoder(file)
     _check_shapes(decoder, form, file)
-    return Checkpoint(decoder, _weights(decoder, form, embeddings, file), file.path)
+    head = embeddings if decoder.tied else file.embeddings("lm_head.weight")
+    if (len(head.rows), head.features) != (decoder.vocabulary, decoder.features):
+        file.config.refuse("'lm_head.weight' has not the shape of the token embeddings")
+    norm = _vector(file, "norm.weight", decoder.features)
+    blocks = _blocks(decoder, form, file)
+    return Checkpoint(decoder, embeddings, head, norm, blocks, file.path)
 
 
 def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
@@ -173,27 +186,21 @@ def _form(file: ModelFile) -> _Form:
     return "packed" if settings.values.get("linear_class") == "autobitlinear" else "packed-inverse"
 
 
-def _weights(
-    decoder: Decoder, form: _Form, embeddings: Embeddings, file: ModelFile
-) -> Iterator[tuple[str, Array | Embeddings]]:
-    """The weights, one after the other, by the names of the program."""
-    yield "embed_tokens.weight", embeddings
-    if not decoder.tied:
-        head = file.embeddings("lm_head.weight")
-        if (len(head.rows), head.features) != (decoder.vocabulary, decoder.features):
-            raise SourceError(
-                f"{file.what}: 'lm_head.weight' has not the shape of the token embeddings"
-            )
-        yield "lm_head.weight", head
-    yield "norm.weight", _vector(file, "norm.weight", decoder.features)
+def _blocks(
+    decoder: Decoder, form: _Form, file: ModelFile
+) -> Iterator[Iterator[tuple[str, Array]]]:
     lacking = {part for name in OPTIONS.keys() - decoder.options for part in OPTIONS[name]}
     vectors = {part: decoder.sizes[size] for part, size in VECTORS.items() if part not in lacking}
-    for i in range(decoder.layers):
-        yield f"layers.{i}.self_attn.rotary_emb.inv_freq", decoder.frequencies
+
+    def weights(before: str) -> Iterator[tuple[str, Array]]:
+        yield "self_attn.rotary_emb.inv_freq", decoder.frequencies
         for name, size in vectors.items():
-            yield f"layers.{i}.{name}", _vector(file, f"layers.{i}.{name}", size)
+            yield name, _vector(file, f"{before}{name}", size)
         for name in PROJECTIONS:
-            yield from _projection(file, f"layers.{i}.{name}", form)
+            found = _projection(file, f"{before}{name}", form)
+            yield from ((f"{name}.{part}", value) for part, value in found)
+
+    yield from (weights(f"layers.{i}.") for i in range(decoder.layers))
     rest = sorted(name for name in file.unread if not name.endswith(_DERIVED))
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -219,10 +226,10 @@ def _check_shapes(decoder: Decoder, form: _Form, file: ModelFile) -> None:
 
 
 def _projection(file: ModelFile, name: str, form: _Form) -> Iterator[tuple[str, Array]]:
-    """The entries of one linear layer but for its bias."""
+    """The parameters of one linear layer but for its bias."""
     key, scale_key = f"{name}.weight", f"{name}.weight_scale"
     if form == "dense":
-        yield key, dense_columns(file.read(key), name)
+        yield "weight", dense_columns(file.read(key), name)
         return
     if form == "online":
         trits, scale = rounded(file.read(key), name)
@@ -237,8 +244,8 @@ def _projection(file: ModelFile, name: str, form: _Form) -> Iterator[tuple[str, 
         if form == "scaled" and (scale != scale[0]).any():
             raise SourceError(f"{file.what}: '{name}' has several scales, where BitNet has one")
         scale = scale[:1] if form == "scaled" else scale
-    yield key, trits
-    yield scale_key, scale
+    yield "weight", trits
+    yield "weight_scale", scale
 
 
 def _vector(file: ModelFile, name: str, size: int) -> Array:

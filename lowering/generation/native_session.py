@@ -8,11 +8,9 @@ overwritten: attention is causal, so that they change nothing before them. Not h
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from itertools import groupby
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
@@ -26,12 +24,9 @@ from ...runtime.native.row_products import RowProduct
 from ...runtime.native.threads import default_threads, processors
 from ...runtime.session import Session
 from ..from_checkpoint.checkpoint import Checkpoint
-from ..from_checkpoint.embeddings import Embeddings
 from ..from_checkpoint.program import block_texts
 from .native_code import Step, native_code
 
-_NAME = re.compile(r"^(layers\.\d+\.|)(.*)")
-"""The layer that a weight belongs to, and its name there."""
 _COUNTS = {32: 27, 8: 6, 1: 1}
 """Tokens that programs are made for, and how many at least are told quickest by filling one up."""
 
@@ -52,19 +47,16 @@ class NativeSession(Session):
 
     def __init__(self, checkpoint: Checkpoint, target: str) -> None:
         decoder, threads = checkpoint.decoder, default_threads()
-        groups = groupby(checkpoint.weights, lambda entry: _NAME.findall(entry[0])[0][0])
-        rest: dict[str, Any] = dict(next(groups)[1])
-        self._embeddings: Embeddings = rest["embed_tokens.weight"]
-        output: Embeddings = rest.get("lm_head.weight", self._embeddings)
+        head = checkpoint.head
         heads = Heads(decoder.heads, decoder.groups, decoder.head_dim)
         texts = [text for count in _COUNTS for text in block_texts(decoder, count)]
         recipe, parts, attention, rows = native_code(
-            target, texts, heads, output.kind, together=threads > 1
+            target, texts, heads, head.kind, together=threads > 1
         )
         super().__init__(decoder.vocabulary, f"native ({recipe})")
         arena, self._layers = Arena(), list[_Layer]()
-        for _, entries in groups:
-            weights: dict[str, Any] = {f"block.{_NAME.findall(k)[0][1]}": v for k, v in entries}
+        for block in checkpoint.blocks:
+            weights = {f"block.{name}": value for name, value in block}
             held = dict[str, Array]()
             steps = [part.step(weights, held, arena, threads) for part in parts]
             self._layers.append({n: steps[2 * i : 2 * i + 2] for i, n in enumerate(_COUNTS)})
@@ -72,11 +64,12 @@ class NativeSession(Session):
             trim_heap()
         self._attention = Attention(Library(attention), heads, threads)
         code = Library(rows)
-        self._head = RowProduct(code, output.kind, output.rows, output.features, threads)
+        self._head = RowProduct(code, head.kind, head.rows, head.features, threads)
         if threads > 1:
             team_of(processors)
         leave_compiler()
-        self._decoder, self._norm = decoder, rest["norm.weight"]
+        self._decoder, self._embeddings = decoder, checkpoint.embeddings
+        self._norm = checkpoint.norm
         self._caches = self._empty()
 
     def _told(self, tokens: Array, count: int) -> Array:

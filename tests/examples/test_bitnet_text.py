@@ -102,9 +102,10 @@ def check_with_forced_activations(
     """
     checkpoint = read_checkpoint(open_model(folder))
     weights: dict[str, np.ndarray] = {
-        key: value
-        for key, value in checkpoint.weights
-        if isinstance(value, np.ndarray) and key.endswith("proj.weight")
+        f"layers.{i}.{name}": value
+        for i, block in enumerate(checkpoint.blocks)
+        for name, value in block
+        if name.endswith("proj.weight")
     }
     factors = [127 / x.abs().amax(-1, keepdim=True).clamp(min=1e-5) for x in inputs]
     rounded = [(x * f).round().to(torch.int8).numpy() for x, f in zip(inputs, factors, strict=True)]
