@@ -153,6 +153,8 @@ class Tokenizer:
             SourceError: no such file, or a broken one.
         """
         read = needed("tokenizers", "tokenizers", "language").Tokenizer.from_buffer
+        if not file.exists():
+            raise SourceError(f"'{file}': no such file; a tokenizer is in the form tokenizer.json")
         with opened(file, _LARGEST_FILE, SourceError) as content:
             text = content.read()
         try:

@@ -77,7 +77,7 @@ def test_draws_are_repeatable(model: Path, capsys: pytest.CaptureFixture[str]) -
     [
         ({"tokenizer.json": None}, "no such file; a tokenizer"),
         ({"tokenizer.json": "{}"}, "is no tokenizer"),
-        ({"tokenizer.json": f'{{"version": "{"x" * 10**5}"}}'}, "is no tokenizer: Unknown"),
+        ({"tokenizer.json": f'{{"version": "{"x" * 10**5}"}}'}, "is no tokenizer: "),
         ({"model.safetensors": None, "pytorch_model.bin": "x"}, "'pytorch_model.bin' may run code"),
         ({"model.safetensors": "x" * 5000}, "is not safetensors"),
         ({"config.json": None}, "config.json"),
