@@ -159,7 +159,7 @@ def test_what_is_missing(
         (["--text", text, "--against", "native"], 2, "is the engine itself"),
         (["--text", short], 2, "has 1 tokens"),
         (["--text", binary], 1, "not UTF-8 text at byte 0"),
-        (["--text", tmp_path / "none.txt"], 1, "none.txt: No such file"),
+        (["--text", tmp_path / "none.txt"], 1, "none.txt': No such file"),
     ):
         assert main(["evaluate", str(model), *map(str, options)]) == code
         printed = capsys.readouterr()
