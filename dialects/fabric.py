@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from xdsl.dialects import comb, hw
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i1, i64
 from xdsl.ir import Dialect, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ..ir.definition import irdl_op_definition
-from .shapes import bit_width, ints
+from .shapes import bit_width, bits_type, ints
 
 INPUTS = 6
 """Of a site's look-up table."""
@@ -59,6 +59,21 @@ def _properties(
     return {"tables": ints(signed), "direct": ints(direct), "linked": ints(linked)}
 
 
+_places = lru_cache(maxsize=1 << 14)(ints)
+
+
+@lru_cache(maxsize=1 << 14)
+def _numbers(array: bytes) -> tuple[int, ...]:
+    """Of an array of 64 bits each."""
+    return i64.unpack(array, len(array) // 8)
+
+
+@lru_cache(maxsize=1 << 14)
+def _pairs(array: bytes) -> list[tuple[int, int]]:
+    numbers = _numbers(array)
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
 @irdl_op_definition
 class BitsOp(IRDLOperation):
     """Bits of some values beside each other, as `comb.extract` and `comb.concat` of them.
@@ -73,7 +88,7 @@ class BitsOp(IRDLOperation):
     name = "fabric.bits"
 
     inputs = var_operand_def(IntegerType)
-    places = prop_def(DenseArrayBase[IntegerType])
+    places = prop_def(DenseArrayBase.constr(i64))
     result = result_def(IntegerType)
 
     traits = traits_def(Pure())
@@ -88,15 +103,14 @@ class BitsOp(IRDLOperation):
         Operation.__init__(
             self,
             operands=[*numbers],
-            properties={"places": ints(places)},
-            result_types=[IntegerType(len(bits))],
+            properties={"places": _places(tuple(places))},
+            result_types=[bits_type(len(bits))],
         )
 
     @property
     def bits(self) -> list[tuple[int, int]]:
         """For each bit of the result, the lowest first, the operand's number and the place."""
-        places = self.places.get_values()
-        return list(zip(places[::2], places[1::2], strict=True))
+        return _pairs(self.places.data.data)
 
     @property
     def is_legal(self) -> bool:
@@ -136,9 +150,9 @@ class RowOp(IRDLOperation):
 
     inputs = operand_def(IntegerType)
     carry = operand_def(IntegerType)
-    tables = prop_def(DenseArrayBase[IntegerType])
-    direct = prop_def(DenseArrayBase[IntegerType])
-    linked = prop_def(DenseArrayBase[IntegerType])
+    tables = prop_def(DenseArrayBase.constr(i64))
+    direct = prop_def(DenseArrayBase.constr(i64))
+    linked = prop_def(DenseArrayBase.constr(i64))
     result = result_def(IntegerType)
 
     traits = traits_def(Pure())
@@ -157,13 +171,18 @@ class RowOp(IRDLOperation):
             self,
             operands=[inputs, carry],
             properties=_properties(tuple(tables), tuple(direct), tuple(linked)),
-            result_types=[IntegerType(len(tables) + 2)],
+            result_types=[bits_type(len(tables) + 2)],
         )
 
     @property
     def functions(self) -> tuple[int, ...]:
         """The look-up tables as numbers of 64 bits, without a sign."""
-        return tuple(table % (1 << 64) for table in self.tables.get_values())
+        return tuple(table % (1 << 64) for table in _numbers(self.tables.data.data))
+
+    @property
+    def flags(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """For each site whether it is direct, and whether it is linked."""
+        return _numbers(self.direct.data.data), _numbers(self.linked.data.data)
 
     @property
     def second_inputs(self) -> list[tuple[bool, ...]]:
@@ -181,13 +200,12 @@ class RowOp(IRDLOperation):
         return any(_takes_carry(use.operation, self.result) for use in self.result.uses)
 
     def verify_(self) -> None:
-        sites = len(self.tables)
-        if not sites or not len(self.direct) == len(self.linked) == sites:
+        sites, (direct, linked) = len(self.tables), self.flags
+        if not sites or not len(direct) == len(linked) == sites:
             raise VerifyException(
                 "expects a table, and whether it is direct and linked, for each site"
             )
-        flags = (*self.direct.get_values(), *self.linked.get_values())
-        if not set(flags) <= {0, 1} or self.linked.get_values()[0]:
+        if not {*direct, *linked} <= {0, 1} or linked[0]:
             raise VerifyException(
                 "expects 0 or 1 for direct and linked sites, and a first site that is not linked"
             )
@@ -200,8 +218,7 @@ class RowOp(IRDLOperation):
 
     def value(self, inputs: int, carry: int) -> int:
         """The result for operands that are known."""
-        direct, linked = self.direct.get_values(), self.linked.get_values()
-        return row_values(self.functions, direct, linked, inputs, carry)
+        return row_values(self.functions, *self.flags, inputs, carry)
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cache
 from math import prod
 from typing import TypeAlias, cast
 
@@ -15,6 +16,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     BFloat16Type,
+    BytesAttr,
     DenseArrayBase,
     Float16Type,
     Float32Type,
@@ -48,7 +50,8 @@ class SizedType(ShapedType, ABC):
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """`array<i64: …>` of `values`."""
-    return DenseArrayBase.from_list(i64, values)
+    # `from_list` looks at each value by itself; circuits have millions.
+    return DenseArrayBase(i64, BytesAttr(i64.pack(values)))
 
 
 def integer(value: int) -> IntegerAttr[IntegerType]:
@@ -69,6 +72,12 @@ def with_element(type: AnyTensor, element: Attribute) -> AnyTensor:
 def is_float(type: AnyTensor) -> bool:
     """Whether the elements are floating-point numbers."""
     return isinstance(type.element_type, AnyFloat)
+
+
+@cache
+def bits_type(width: int) -> IntegerType:
+    """iN."""
+    return IntegerType(width)
 
 
 def bit_width(element: Attribute) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from xdsl.dialects import comb, hw, llvm, seq
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import ErasedSSAValue, Operation
+from xdsl.ir import Attribute, ErasedSSAValue, Operation
 from xdsl.traits import IsTerminator, SymbolOpInterface, SymbolUserOpInterface
 
 from ..ir.errors import VerifyError
@@ -49,6 +49,7 @@ class ChangeVerifier:
     def __init__(self) -> None:
         self._known: dict[Operation, _Key] | None = None
         self._kinds: set[_Key] = set()
+        self._same: dict[_Key, list[Attribute]] = {}
 
     def __call__(self, module: ModuleOp) -> None:
         known = self._known
@@ -65,15 +66,16 @@ class ChangeVerifier:
     def finish(self, module: ModuleOp) -> None:
         """Verify a module that this was called with last once more, as a whole.
 
-        Insides of hardware modules are left out: their ops were verified one by one, and how they
-        hang together is what `to_verilog.circuit.structure` looks at.
+        Hardware modules are left out: their ops were verified one by one, and how they hang
+        together is what `to_verilog.circuit.structure` looks at.
         """
         hardware = any(isinstance(op, hw.HWModuleOp) for op in module.body.block.ops)
         if not hardware or self._known is None:
             verify_module(module)
             return
         for op in module.body.block.ops:
-            _verify(op, nested=not isinstance(op, hw.HWModuleOp))
+            if not isinstance(op, hw.HWModuleOp):
+                _verify(op, nested=True)
         _verify(module)
         verify_order(module)
 
@@ -82,11 +84,15 @@ class ChangeVerifier:
         if type(op) not in _ALIKE or not _in_its_place(op):
             _verify(op)
             return
-        types = (value.type for value in (*op.operands, *op.results))
-        key = (type(op), len(op.operands), *types, *op.properties.items())
-        if key not in self._kinds:
-            _verify(op)
-            self._kinds.add(key)
+        kind = (type(op), len(op.operands), *op.properties)
+        parts = [*(value.type for value in (*op.operands, *op.results)), *op.properties.values()]
+        # Most are the same objects, which is seen sooner than that they are equal.
+        same = (*kind, *map(id, parts))
+        if same not in self._same:
+            if (key := (*kind, *parts)) not in self._kinds:
+                _verify(op)
+                self._kinds.add(key)
+            self._same[same] = parts
 
 
 def _key(op: Operation) -> _Key:

@@ -10,19 +10,19 @@ import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
-_OBJECTS = 20_000
-"""New ones before they are looked through; by default 700."""
+_THRESHOLDS = 100_000, 20, 100
+"""New objects before they are looked through, by default 700; and how often the older ones are."""
 
 
 @contextmanager
 def rare_collection() -> Generator[None]:
     """Look for garbage less often, in all threads; what is as rare already stays."""
-    first, *others = gc.get_threshold()
-    if not 0 < first < _OBJECTS:
+    usual = gc.get_threshold()
+    if not 0 < usual[0] < _THRESHOLDS[0]:
         yield
         return
-    gc.set_threshold(_OBJECTS, *others)
+    gc.set_threshold(*_THRESHOLDS)
     try:
         yield
     finally:
-        gc.set_threshold(first, *others)
+        gc.set_threshold(*usual)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -12,6 +11,7 @@ from io import TextIOWrapper
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from ..ir.collection import rare_collection
 from ..ir.errors import TritonError
 from ..ir.progress import display
 
@@ -199,6 +199,7 @@ def open_streams() -> None:
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
+@rare_collection()
 def guarded(
     tool: str, run: Callable[[], int], *, debug: bool = False, as_json: bool = False
 ) -> int:
@@ -206,14 +207,10 @@ def guarded(
 
     With `as_json` the message is a JSON document on standard output too, in place of the result.
 
-    With `debug`, or the variable TRITON_DEBUG set, a traceback stands before the message. Garbage
-    is looked for less often: classes and IR are made of cycles that live until the end, and looking
-    among them takes a tenth of the time and finds nothing.
+    With `debug`, or the variable TRITON_DEBUG set, a traceback stands before the message.
     """
     from xdsl.utils.exceptions import ArgSpecParseError
 
-    threshold = gc.get_threshold()
-    gc.set_threshold(100_000, 20, 100)
     open_streams()
     try:
         code = run()
@@ -235,8 +232,6 @@ def guarded(
             kind = type(wrong).__name__
             print_json({"error": {"kind": kind, "message": message, "exit_code": code}})
         return code
-    finally:
-        gc.set_threshold(*threshold)
 
 
 def _explained(wrong: BaseException) -> tuple[int, str]:

@@ -8,16 +8,18 @@ circuit is for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from ...dialects.fabric import BitsOp, RowOp
 from ..emission import Names, UnsupportedOps
 from .circuit.circuit import APART, COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
+from .circuit.ops import read_by
 from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
 from .memories import memory_text
@@ -97,9 +99,9 @@ class _Printer:
         self.early: set[SSAValue] = set()
         self.lines: list[str] = []
         self.read: dict[SSAValue, int] = {}
-        ops = list(module.body.block.ops)
-        self.keeping = {op for op in ops if _enables(op)}
-        self.named = {op for op in ops if self._is_named(op)}
+        self.ops = list(module.body.block.ops)
+        self.keeping = {op for op in self.ops if _enables(op)}
+        self.named = {op for op in self.ops if self._is_named(op)}
 
     def text(self) -> str:
         """The module."""
@@ -109,34 +111,37 @@ class _Printer:
             self.names.reserve(port.port_name.data)
         for port, argument in zip(inputs, block.args, strict=True):
             self.of[argument] = Expression(port.port_name.data, simple=True)
-        for op in block.ops:
-            for result in op.results:
-                if op in self.named:
+        for op in self.ops:
+            if op in self.named:
+                for result in op.results:
                     wish = name_of(result) or result.name_hint or "n"
                     self.of[result] = Expression(self.names.new(wish), simple=True)
         self._count_reads()
         self._declare_early()
-        for op in block.ops:
-            self._write(op)
+        for op in self.ops:
+            comment = op.attributes.get(COMMENT)
+            if isinstance(comment, StringAttr):
+                self.lines += ["", *_comment(comment.data, "  ")]
+            _WRITERS.get(type(op), _Printer.write_value)(self, op)
         text = "\n".join([*self._head(), *self.lines, *self._unused(), "endmodule", ""])
-        has_rows = any(isinstance(op, RowOp) for op in block.ops)
+        has_rows = any(type(op) is RowOp for op in self.ops)
         return text + row_module(self.row) if has_rows else text
 
     def _is_named(self, op: Operation) -> bool:
-        if isinstance(op, _DECLARED):
+        kind = type(op)
+        if kind in _DECLARED:
             return True
-        if isinstance(op, hw.OutputOp) or op in self.keeping:
+        if kind is hw.OutputOp or op in self.keeping:
             return False
         (result,) = op.results
         users = [use.operation for use in result.uses]
-        if any(isinstance(user, comb.ExtractOp) for user in users):
+        kinds = {type(user) for user in users}
+        if comb.ExtractOp in kinds or (BitsOp in kinds and width(result.type) > 1):
             return True
-        if width(result.type) > 1 and any(isinstance(user, BitsOp) for user in users):
-            return True
-        if isinstance(op, hw.ConstantOp):
+        if kind is hw.ConstantOp:
             return False
-        if isinstance(op, _WIRES):
-            if len(users) == 1 and isinstance(users[0], RowOp):
+        if kind in _WIRES:
+            if len(users) == 1 and RowOp in kinds:
                 return False
             return name_of(result) is not None or len(op.operands) > 3
         return not (len(users) == 1 and users[0] in self.keeping)
@@ -144,49 +149,40 @@ class _Printer:
     def _declare_early(self) -> None:
         """Declare registers and wires of instances that are read above their own place."""
         seen: set[SSAValue] = set(self.module.body.block.args)
-        for op in self.module.body.block.ops:
+        for op in self.ops:
             for index, value in enumerate(op.operands):
                 is_kept = index == 2 and op in self.keeping
-                if value not in seen and not is_kept and isinstance(value.owner, _DECLARED):
+                if value not in seen and not is_kept and type(value.owner) in _DECLARED:
                     self.early.add(value)
             seen.update(op.results)
-        for op in self.module.body.block.ops:
-            if isinstance(op, seq.CompRegOp) and op.data in self.early:
-                self.lines.append(f"  reg {_range(op.data.type)}{self.of[op.data].text};")
-            elif isinstance(op, hw.InstanceOp | RowOp):
-                wires = [result for result in op.results if result in self.early]
-                self.lines += [f"  wire {_range(w.type)}{self.of[w].text};" for w in wires]
+        for op in self.ops if self.early else ():
+            kind = "reg" if type(op) is seq.CompRegOp else "wire"
+            early = [result for result in op.results if result in self.early]
+            self.lines += [f"  {kind} {_range(r.type)}{self.of[r].text};" for r in early]
 
     def _expression(self, value: SSAValue) -> Expression:
-        if value not in self.of:
+        known = self.of.get(value)
+        if known is None:
             assert isinstance(value.owner, Operation)
-            self.of[value] = self._of_op(value.owner)
-        return self.of[value]
+            known = self.of[value] = self._of_op(value.owner)
+        return known
 
     def _of_op(self, op: Operation) -> Expression:
         return expression(op, {value: self._expression(value) for value in op.operands})
 
-    def _write(self, op: Operation) -> None:
-        comment = op.attributes.get(COMMENT)
-        if isinstance(comment, StringAttr):
-            self.lines += ["", *_comment(comment.data, "  ")]
-        match op:
-            case seq.CompRegOp():
-                self._write_register(op)
-            case hw.InstanceOp():
-                self._write_instance(op)
-            case RowOp():
-                self._write_row(op)
-            case hw.OutputOp():
-                outputs = [p for p in self.ports if p.dir.data == hw.Direction.OUTPUT]
-                self.lines.append("")
-                for port, value in zip(outputs, op.inputs, strict=True):
-                    self._assign(f"assign {port.port_name.data}", self._expression(value).text)
-            case _:
-                (result,) = op.results
-                if op in self.named:
-                    name = self.of[result].text
-                    self._assign(f"wire {_range(result.type)}{name}", self._of_op(op).text)
+    def write_value(self, op: Operation) -> None:
+        """An expression, if it has a name."""
+        if op in self.named:
+            (result,) = op.results
+            name = self.of[result].text
+            self._assign(f"wire {_range(result.type)}{name}", self._of_op(op).text)
+
+    def write_outputs(self, op: hw.OutputOp) -> None:
+        """What goes out."""
+        outputs = [p for p in self.ports if p.dir.data == hw.Direction.OUTPUT]
+        self.lines.append("")
+        for port, value in zip(outputs, op.inputs, strict=True):
+            self._assign(f"assign {port.port_name.data}", self._expression(value).text)
 
     def _assign(self, left: str, right: str) -> None:
         line = f"  {left} = {right};"
@@ -197,21 +193,22 @@ class _Printer:
         self.lines += _filled(right[1:-1].split(", "), "    ")
         self.lines.append("  };")
 
-    def _write_register(self, op: seq.CompRegOp) -> None:
-        name = self.of[op.data].text
-        if op.data not in self.early:
+    def write_register(self, op: seq.CompRegOp) -> None:
+        """A bank of registers, and when it changes."""
+        (result,) = op.results
+        name = self.of[result].text
+        if result not in self.early:
             apart = self.apart if APART in op.attributes else ""
-            self.lines.append(f"  {apart}reg {_range(op.data.type)}{name};")
+            self.lines.append(f"  {apart}reg {_range(result.type)}{name};")
         enable = ""
-        value = op.input
-        if isinstance(value.owner, comb.MuxOp) and value.owner in self.keeping:
-            enable = f"if ({self._expression(value.owner.cond).text}) "
-            value = value.owner.true_value
+        value, clock, resetting = read_by(op)
+        if isinstance(value.owner, Operation) and value.owner in self.keeping:
+            condition, value, _ = value.owner.operands
+            enable = f"if ({self._expression(condition).text}) "
         step = f"{enable}{name} <= {self._expression(value).text};"
-        clock = self._expression(op.clk).text
-        if op.reset is not None and op.reset_value is not None:
-            reset = self._expression(op.reset).text
-            first = self._expression(op.reset_value).text
+        clock = self._expression(clock).text
+        if resetting is not None:
+            reset, first = (self._expression(value).text for value in resetting)
             self.lines += [
                 f"  always @(posedge {clock})",
                 f"    if ({reset}) {name} <= {first};",
@@ -220,7 +217,8 @@ class _Printer:
         else:
             self.lines.append(f"  always @(posedge {clock}) {step}")
 
-    def _write_instance(self, op: hw.InstanceOp) -> None:
+    def write_instance(self, op: hw.InstanceOp) -> None:
+        """A module inside."""
         for result in op.results:
             if result not in self.early:
                 self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
@@ -233,12 +231,13 @@ class _Printer:
         module = op.module_name.string_value()
         self.lines.append(f"  {module} {instance} ({', '.join(ports)});")
 
-    def _write_row(self, op: RowOp) -> None:
-        result = op.result
+    def write_row(self, op: RowOp) -> None:
+        """An instance of the module of all rows."""
+        (result,) = op.results
         if result not in self.early:
             self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
         instance = self.names.new(f"{self.of[result].text}_i")
-        x, c, y = (self._expression(v).text for v in (op.inputs, op.carry, result))
+        x, c, y = (self._expression(value).text for value in (*op.operands, result))
         self.lines += [
             f"  {self.row} #({row_parameters(op)})",
             f"    {instance} (.x({x}), .c({c}), .y({y}));",
@@ -257,33 +256,26 @@ class _Printer:
 
     def _count_reads(self) -> None:
         """Which bits of each value are read in the text, as the bits of a number."""
-        shown = self._shown()
-        for op in self.module.body.block.ops:
-            if op not in shown:
-                continue
-            if isinstance(op, BitsOp):
+        for op in self._shown():
+            operands = list(op.operands)
+            bits = [0] * len(operands)
+            if type(op) is BitsOp:
                 for number, place in op.bits:
-                    value = op.inputs[number]
-                    self.read[value] = self.read.get(value, 0) | 1 << place
-                continue
-            if isinstance(op, comb.ExtractOp):
-                bits = ((1 << width(op.result.type)) - 1) << op.low_bit.value.data
-                self.read[op.input] = self.read.get(op.input, 0) | bits
-                continue
-            for index, value in enumerate(op.operands):
-                if not (index == 2 and op in self.keeping):
-                    self.read[value] = (1 << width(value.type)) - 1
+                    bits[number] |= 1 << place
+            elif type(op) is comb.ExtractOp:
+                bits = [((1 << width(op.result.type)) - 1) << op.low_bit.value.data]
+            else:
+                operands = operands[:2] if op in self.keeping else operands
+                bits = [(1 << width(value.type)) - 1 for value in operands]
+            for value, read in zip(operands, bits, strict=True):
+                self.read[value] = self.read.get(value, 0) | read
 
     def _shown(self) -> set[Operation]:
         """The ops that the text has: with a name of their own, or inside of another one."""
-        shown: set[Operation] = set()
-        for op in reversed(list(self.module.body.block.ops)):
+        shown = {*self.named}
+        for op in reversed(self.ops):
             users = (use.operation for result in op.results for use in result.uses)
-            if (
-                op in self.named
-                or not op.results
-                or any(u in self.named or u in shown for u in users)
-            ):
+            if not op.results or any(user in shown for user in users):
                 shown.add(op)
         return shown
 
@@ -291,10 +283,11 @@ class _Printer:
         """A wire over the bits that nobody reads, so that no tool warns of them."""
         parts: list[str] = []
         for value, text in self.of.items():
-            named = not isinstance(value.owner, Operation) or value.owner in self.named
+            if isinstance(value, OpResult) and value.op not in self.named:
+                continue
             bits = width(value.type)
             missing = ((1 << bits) - 1) & ~self.read.get(value, 0)
-            if missing and named and text.simple:
+            if missing:
                 places = [bit for bit in range(bits) if missing >> bit & 1]
                 parts += [bits_of(text.text, bits, *run) for run in _runs(places)]
         if not parts:
@@ -304,15 +297,22 @@ class _Printer:
         return ["", f"  wire {name} = &{{", *lines, "  };"]
 
 
+_WRITERS: dict[type[Operation], Callable[[_Printer, Any], None]] = {
+    seq.CompRegOp: _Printer.write_register,
+    hw.InstanceOp: _Printer.write_instance,
+    RowOp: _Printer.write_row,
+    hw.OutputOp: _Printer.write_outputs,
+}
+"""How the ops are written that are no expressions."""
+
+
 def _enables(op: Operation) -> bool:
     """Whether a selection only keeps a register's value: `mux(enable, next, register)`."""
-    if not isinstance(op, comb.MuxOp):
+    if type(op) is not comb.MuxOp:
         return False
-    register = op.false_value.owner
+    (result,), register = op.results, op.operands[2].owner
     return (
-        isinstance(register, seq.CompRegOp)
-        and register.input is op.result
-        and op.result.has_one_use()
+        type(register) is seq.CompRegOp and register.operands[0] is result and result.has_one_use()
     )
 
 

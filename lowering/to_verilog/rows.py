@@ -7,6 +7,8 @@ instead, which synthesis leaves as they are. Not here: what a row is (`dialects.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ...dialects.fabric import RowOp
 
 MACROS = {"ultrascale+": "TRITON_CARRY8", "7-series": "TRITON_CARRY4"}
@@ -109,12 +111,15 @@ def row_module(name: str) -> str:
 
 def row_parameters(op: RowOp) -> str:
     """What makes an instance this row."""
-    sites = len(op.tables)
-    tables = sum(table << 64 * site for site, table in enumerate(op.functions))
-    direct, linked = (
-        "".join(map(str, reversed(flags.get_values()))) for flags in (op.direct, op.linked)
-    )
+    return f"{_sites(op.functions, *op.flags)}, .CHAIN({int(op.is_chained)})"
+
+
+@lru_cache(maxsize=1 << 14)
+def _sites(functions: tuple[int, ...], *flags: tuple[int, ...]) -> str:
+    sites = len(functions)
+    tables = sum(table << 64 * site for site, table in enumerate(functions))
+    direct, linked = ("".join(map(str, reversed(each))) for each in flags)
     return (
         f".SITES({sites}), .TABLES({64 * sites}'h{tables:x}), .DIRECT({sites}'b{direct}), "
-        f".LINKED({sites}'b{linked}), .CHAIN({int(op.is_chained)})"
+        f".LINKED({sites}'b{linked})"
     )

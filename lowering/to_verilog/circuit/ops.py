@@ -15,13 +15,9 @@ from xdsl.dialects import comb, seq
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, i32
 from xdsl.ir import Operation, SSAValue
 
+from ....dialects.shapes import bits_type
+
 _AnyOp = TypeVar("_AnyOp", bound=Operation)
-
-
-@cache
-def bits_type(width: int) -> IntegerType:
-    """iN."""
-    return IntegerType(width)
 
 
 @cache
@@ -73,3 +69,11 @@ def register(
         result_types=[value.type],
         attributes={"operandSegmentSizes": _segments(1, 1, *[bool(more)] * 2, 0)},
     )
+
+
+def read_by(
+    op: seq.CompRegOp,
+) -> tuple[SSAValue, SSAValue, tuple[SSAValue, SSAValue] | None]:
+    """What a register takes, its clock, and its reset with the value after it."""
+    value, clock, *more = op.operands
+    return value, clock, (more[0], more[1]) if len(more) > 1 else None

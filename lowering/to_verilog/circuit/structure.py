@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +22,7 @@ from ....ir.errors import VerifyError
 from ....ir.locations import location_text
 from .circuit import name_of
 from .memories import MEMORY, memory_of
+from .ops import read_by
 from .words import KEYWORDS
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -147,16 +149,18 @@ class _Checks:
         elif [value.type for value in last.inputs] != list(ports.outputs.values()):
             self._note(module, "its results are not of the types of its outputs", last)
         for op in block.ops:
-            for value in op.operands:
-                if (value.owner if value.owner is block else _block_of(value)) is not block:
+            operands = list(op.operands)
+            for value in operands:
+                owner = value.owner
+                if (owner.parent if isinstance(value, OpResult) else owner) is not block:
                     self._note(module, "an operand is driven outside of the module", op)
-            if not all(_is_signal(value.type) for value in (*op.operands, *op.results)):
+            types = [value.type for value in (*operands, *op.results)]
+            if not all(map(_is_signal, types)):
                 self._note(module, "a value has no bits", op)
-            elif isinstance(op, hw.InstanceOp):
+            elif type(op) is hw.InstanceOp:
                 self._check_instance(module, op)
-            elif not _fits(op):
-                types = [str(value.type) for value in (*op.operands, *op.results)]
-                self._note(module, f"widths do not fit: {', '.join(types)}", op)
+            elif not _fits(op, [bit_width(type) or 0 for type in types]):
+                self._note(module, f"widths do not fit: {', '.join(map(str, types))}", op)
 
     def _check_instance(self, module: AnyModule, op: hw.InstanceOp) -> None:
         name = op.module_name.string_value()
@@ -230,80 +234,64 @@ class _Waiting:
 
     def follow(self, values: Iterable[SSAValue]) -> Operation | None:
         """Find it out for values; an op that waits for itself, if one is met."""
-        waiting = [(value, iter(self._before(value))) for value in values]
-        path = set[SSAValue]()
+        waiting, path = [*values], set[SSAValue]()
         while waiting:
-            value, before = waiting[-1]
+            value = waiting[-1]
             if value in self.inputs:
-                waiting.pop()
+                path.discard(waiting.pop())
+                continue
+            before = self._before(value)
+            unknown = [each for each in before if each not in self.inputs]
+            if not unknown:
+                self.inputs[value] = _NONE.union(*map(self.inputs.__getitem__, before))
                 continue
             path.add(value)
-            for each in before:
-                if each in path:
-                    assert isinstance(each.owner, Operation)
-                    return each.owner
-                if each not in self.inputs:
-                    waiting.append((each, iter(self._before(each))))
-                    break
-            else:
-                parts = [self.inputs[each] for each in self._before(value)]
-                self.inputs[value] = parts[0].union(*parts[1:]) if parts else _NONE
-                path.discard(value)
-                waiting.pop()
+            loop = next((each for each in unknown if each in path), None)
+            if loop is not None:
+                assert isinstance(loop.owner, Operation)
+                return loop.owner
+            waiting += unknown
         return None
 
     def _before(self, value: SSAValue) -> Sequence[SSAValue]:
         """The values that one waits for."""
-        op = value.owner
-        if isinstance(op, hw.InstanceOp):
-            assert isinstance(value, OpResult)
-            port = op.result_names.data[value.index].data
-            names = self._outputs(op).get(port, _NONE)
-            return [
-                x for name, x in zip(op.arg_names, op.inputs, strict=True) if name.data in names
-            ]
-        return (
-            op.operands if isinstance(op, Operation) and not isinstance(op, seq.CompRegOp) else ()
-        )
+        if not isinstance(value, OpResult) or type(value.op) is seq.CompRegOp:
+            return ()
+        op = value.op
+        if type(op) is not hw.InstanceOp:
+            return op.operands
+        names = self._outputs(op).get(op.result_names.data[value.index].data, _NONE)
+        return [x for name, x in zip(op.arg_names, op.inputs, strict=True) if name.data in names]
 
 
-def _fits(op: Operation) -> bool:
-    """Whether the widths of an op of `hw`, `comb` or `seq` belong together."""
-    of = [bit_width(value.type) or 0 for value in op.operands]
-    (result,) = [bit_width(value.type) or 0 for value in op.results] or [0]
-    match op:
-        case hw.OutputOp():
-            return True
-        case hw.ConstantOp():
-            return bit_width(op.value.type) == result
-        case comb.ConcatOp():
-            return sum(of) == result
-        case BitsOp():
-            return op.is_legal
-        case comb.ExtractOp():
-            low = op.low_bit.value.data
-            return low >= 0 and low + result <= of[0]
-        case comb.ReplicateOp():
-            return result % of[0] == 0
-        case comb.ICmpOp():
-            return of[0] == of[1] and result == 1
-        case comb.ParityOp():
-            return result == 1
-        case RowOp():
-            return of == [INPUTS * (result - 2), 1]
-        case comb.MuxOp():
-            return of == [1, result, result]
-        case seq.CompRegOp():
-            resets = (op.reset is None) == (op.reset_value is None)
-            values = [x for x in (op.input, op.reset_value) if x is not None]
-            return (
-                resets
-                and op.clk.type == seq.clock
-                and all(x.type == op.data.type for x in values)
-                and (op.reset is None or bit_width(op.reset.type) == 1)
-            )
-        case _:
-            return bool(of) and all(bits == result for bits in of)
+def _fits(op: Operation, widths: Sequence[int]) -> bool:
+    """Whether the widths of an op's operands and result belong together."""
+    kind, (*of, result) = type(op), widths if op.results else (*widths, 0)
+    if kind in _FITTING:
+        return _FITTING[kind](op, of, result)
+    return kind is hw.OutputOp or (bool(of) and all(bits == result for bits in of))
+
+
+def _register_fits(op: seq.CompRegOp, of: Sequence[int], result: int) -> bool:
+    value, clock, reset = read_by(op)
+    if clock.type != seq.clock or value.type != op.results[0].type:
+        return False
+    return len(of) == 2 if reset is None else of[2:] == [1, result]
+
+
+_FITTING: dict[type[Operation], Callable[[Any, list[int], int], bool]] = {
+    hw.ConstantOp: lambda op, of, result: bit_width(op.value.type) == result,
+    comb.ConcatOp: lambda op, of, result: sum(of) == result,
+    BitsOp: lambda op, of, result: op.is_legal,
+    comb.ExtractOp: lambda op, of, result: 0 <= op.low_bit.value.data <= of[0] - result,
+    comb.ReplicateOp: lambda op, of, result: result % of[0] == 0,
+    comb.ICmpOp: lambda op, of, result: of[0] == of[1] and result == 1,
+    comb.ParityOp: lambda op, of, result: result == 1,
+    RowOp: lambda op, of, result: of == [INPUTS * (result - 2), 1],
+    comb.MuxOp: lambda op, of, result: of == [1, result, result],
+    seq.CompRegOp: _register_fits,
+}
+"""Of ops whose widths are not all the same: whether those of operands and result fit."""
 
 
 def _ports(module: AnyModule) -> _Ports:
@@ -314,11 +302,7 @@ def _ports(module: AnyModule) -> _Ports:
 
 
 def _is_signal(type: Attribute) -> bool:
-    return type == seq.clock or (bit_width(type) or 0) > 0
-
-
-def _block_of(value: SSAValue) -> object:
-    return value.owner.parent_block() if isinstance(value.owner, Operation) else value.owner
+    return (bit_width(type) or 0) > 0 or type == seq.clock
 
 
 def _result_name(op: Operation) -> str | None:

@@ -88,8 +88,7 @@ class Gates:
         first: Bits = []
         chosen: Bits = []
         second, read_by_second = FALSE, op.second_inputs
-        flags = zip(op.direct.get_values(), op.linked.get_values(), strict=True)
-        for site, (direct, linked) in enumerate(flags):
+        for site, (direct, linked) in enumerate(zip(*op.flags, strict=True)):
             pins = x[INPUTS * site : INPUTS * (site + 1)]
             if linked:
                 pins[4 if direct else 5] = second
