@@ -87,6 +87,8 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
     begins = ", which begin with those below" if words else ""
     rom = _ROM if memory.style == "block" else _LOGIC_ROM
     template = rom if memory.kind == "rom" else _RAM
+    attributes = [(tool.ram if memory.kind == "ram" else tool.rom).get(style, "")]
+    attributes += [tool.ram_apart] if memory.apart else []
     return template.format(
         name=name,
         depth=memory.depth,
@@ -94,7 +96,7 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
         last=memory.depth - 1,
         address=_range(memory.address_width),
         word=_range(memory.width),
-        style=attribute((tool.ram if memory.kind == "ram" else tool.rom).get(style, "")),
+        style=attribute(", ".join(filter(None, attributes))),
         register_style=attribute(tool.case_register),
         case_style=attribute(tool.case),
         contents=contents,

@@ -28,6 +28,7 @@ class Tool:
         case: the attribute before a `case` that is a ROM in logic.
         case_register: that of the register which takes such a ROM's word.
         apart: that of a register which is to become no part of a shift register.
+        ram_apart: that of a RAM of which no word is read in the cycle in which it is written.
     """
 
     ram: Mapping[Style, str] = field(default_factory=dict[Style, str])
@@ -35,6 +36,7 @@ class Tool:
     case: str = ""
     case_register: str = ""
     apart: str = ""
+    ram_apart: str = ""
 
 
 def _styles(attribute: str, block: str, distributed: str, registers: str) -> dict[Style, str]:
@@ -51,6 +53,7 @@ _YOSYS = Tool(
     rom=_styles("rom_style", "block", "distributed", "logic"),
     case='rom_style = "logic"',
     apart="keep",
+    ram_apart="no_rw_check",
 )
 
 TOOLS: dict[ToolName, Tool] = {
@@ -61,6 +64,7 @@ TOOLS: dict[ToolName, Tool] = {
         case=_YOSYS.case,
         case_register='rom_style = "distributed"',
         apart='keep, shreg_extract = "no"',
+        ram_apart=_YOSYS.ram_apart,
     ),
     "quartus": Tool(
         ram=_styles("ramstyle", "M10K", "MLAB", "logic"),

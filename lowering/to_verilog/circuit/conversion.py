@@ -17,14 +17,18 @@ from ....dialects.inference import tensor_type
 from ....ir.errors import OptionError
 from .evaluation import LayerNames
 from .folding.forms import has_form
+from .framing import Framing
 from .loading import Loads
 from .module_names import ModuleNames
+from .pipeline import Core
 from .ports import Port, argument_port, distinct, result_port
 from .refusals import check_frames, check_program
 from .stages.building import Bounds, Building, BuildOptions
+from .stages.credits import credit_stage
 from .stages.partition import Partition, has_trains
 from .stages.parts import Part
 from .stages.products import WindowOp
+from .stages.schedule import Node, schedule
 from .stream import frame_stream_module, stream_module, word_stream_module
 
 _PIECE = 32
@@ -101,9 +105,9 @@ class Conversion:
         building = Building(self.modules, partition, bounds, names, self.options)
         self.staged = bool(word) or not partition.is_one_piece
         self.beats = first.beats, last.beats
-        if self.staged:
-            return self._network(building, ports, returned, last)
-        return self._pipeline(building, ports, returned)
+        if partition.is_one_piece:
+            return self._pipeline(building, ports, returned)
+        return self._network(building, ports, returned, last)
 
     def _pipeline(
         self, building: Building, ports: list[Port], returned: func.ReturnOp
@@ -122,8 +126,21 @@ class Conversion:
             self.modules.new(f"{self.name}_core"),
         )
         self.outputs = [replace(p, bounds=core.outputs[p.name].bounds) for p in self.outputs]
+        if self.options.word:
+            return self._in_words(core)
         self.latency, self.interval = core.latency, 1
         return [core.module, stream_module(self.name, core, self.inputs)]
+
+    def _in_words(self, core: Core) -> list[Operation]:
+        """The streams of words around a pipeline."""
+        bits = [sum(sum(port.widths) for port in of) for of in (self.inputs, self.outputs)]
+        given, taken = (Framing(self.options.word, size, 1) for size in bits)
+        name = self.modules.new(f"{self.name}_words")
+        stage = credit_stage(name, core, self.inputs, (given, taken))
+        timing = schedule([Node(stage.handshake.copy(), (0,), (1,))], 0, 1, taken.words)
+        self.latency, self.interval = timing.latency, timing.interval
+        around = word_stream_module(self.name, name, (given, taken), timing)
+        return [*stage.parts, stage.module, around]
 
     def _network(
         self, building: Building, ports: list[Port], returned: func.ReturnOp, last: Part

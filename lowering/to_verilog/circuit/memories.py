@@ -25,6 +25,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     SymbolRefAttr,
+    UnitAttr,
     i1,
     i64,
 )
@@ -45,7 +46,7 @@ _DISTRIBUTED_DEPTH = 64
 
 
 _FEW_BITS = 256
-"""So many bits that are loaded are no matter as registers."""
+"""So many bits are no matter as registers."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Memory:
         style: what hardware it asks for.
         contents: the words of a ROM, or those that a RAM begins with; numbers in [0, 2^width).
         label: of a RAM with contents: what it is called by, as no other has its words.
+        apart: whether no word is ever read in the cycle in which it is written.
     """
 
     kind: Literal["rom", "ram"]
@@ -67,6 +69,7 @@ class Memory:
     style: Style
     contents: tuple[int, ...] = ()
     label: str = ""
+    apart: bool = False
 
     def __post_init__(self) -> None:
         if self.depth < 2 or self.width < 1:
@@ -83,10 +86,10 @@ class Memory:
         return Memory("rom", len(words), width, style or default_style(len(words)), words)
 
     @staticmethod
-    def ram(depth: int, width: int, style: Style | None = None) -> Memory:
+    def ram(depth: int, width: int, style: Style | None = None, *, apart: bool = False) -> Memory:
         """A RAM of at least so many words."""
         depth = max(2, depth)
-        return Memory("ram", depth, width, style or default_style(depth))
+        return Memory("ram", depth, width, style or default_style(depth), apart=apart)
 
     @staticmethod
     def loadable(label: str, contents: Sequence[int], width: int, style: Style) -> Memory:
@@ -97,12 +100,11 @@ class Memory:
     def made_of(self, *, in_tables: bool) -> Style:
         """What it is made of where look-up tables can be memories, or where none can.
 
-        There small ones are registers, as synthesis would refuse tables; words that are loaded
-        stand in a block where they are many bits.
+        There few bits are registers, as synthesis would refuse tables, and more are a block.
         """
         if self.kind == "rom" or self.style != "distributed" or in_tables:
             return self.style
-        return "block" if self.label and self.depth * self.width > _FEW_BITS else "registers"
+        return "block" if self.depth * self.width > _FEW_BITS else "registers"
 
     @property
     def address_width(self) -> int:
@@ -117,6 +119,8 @@ class Memory:
         name = f"{MEMORY_PREFIX}{self.kind}_{self.depth}x{self.width}"
         if self.style != default_style(self.depth):
             name += f"_{self.style}"
+        if self.apart:
+            name += "_apart"
         if self.contents:
             words = ",".join(f"{word:x}" for word in self.contents).encode()
             name += f"_{hashlib.sha256(words).hexdigest()[:12]}"
@@ -156,6 +160,8 @@ class Memory:
             entries["contents"] = StringAttr(" ".join(f"{word:x}" for word in self.contents))
         if self.label:
             entries["label"] = StringAttr(self.label)
+        if self.apart:
+            entries["apart"] = UnitAttr()
         op.attributes[MEMORY] = DictionaryAttr(entries)
         return op
 
@@ -186,4 +192,4 @@ def memory_of(op: hw.HWModuleExternOp) -> Memory | None:
     contents = cast("StringAttr", entries.data.get("contents", StringAttr(""))).data
     words = tuple(int(word, 16) for word in contents.split())
     known = cast("Literal['rom', 'ram']", kind), cast("Style", style)
-    return Memory(known[0], depth, width, known[1], words, label)
+    return Memory(known[0], depth, width, known[1], words, label, "apart" in entries.data)

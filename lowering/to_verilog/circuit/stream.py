@@ -181,7 +181,11 @@ def word_stream_module(
     given, taken = framings
     width, lanes = given.width, given.width // 8
     body = _StreamBody((width, width), keep=True, loads=loads)
-    body.reset = body.inverse(body.reset_n, "reset")
+    # The first stage is ready by a register that is 0 at reset, so that nothing comes too early.
+    body.reset = body.inverse(body.reset_n)
+    reset = body.state(1, "reset")
+    body.drive(reset, body.reset)
+    body.reset = reset
     loader = None if loads is None else Loader(body, loads, body.block.args[7:])
     comes = body.valid
     if loader is not None:
@@ -194,10 +198,12 @@ def word_stream_module(
         ("out_ready", body.ready),
         *(loader.operands if loader else []),
     ]
-    results = [("in_ready", 1), ("out_data", width + lanes + 1), ("out_valid", 1)]
+    results = [("in_ready", 1), ("out_data", width + 1), ("out_valid", 1)]
     ready, out, valid = body.instance(stages, "stages", operands, results)
-    data = body.extract(out, 0, width)
-    keep, last = body.extract(out, width, lanes), body.extract(out, width + lanes, 1)
+    data, last = body.extract(out, 0, width), body.extract(out, width, 1)
+    keep = body.constant(-1, taken.last_bytes)
+    if missing := lanes - taken.last_bytes:
+        keep = body.joined([keep, body.repeated(body.inverse(last), missing)])
     outputs: list[SSAValue] = []
     if loader is not None:
         ready = body.all_of(ready, body.inverse(loader.blocks))

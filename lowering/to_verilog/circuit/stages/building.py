@@ -29,7 +29,6 @@ from ..module_names import ModuleNames
 from ..pacing import Pacing
 from ..pipeline import Core, Pipeline
 from .arithmetic import arithmetic_stage
-from .credits import credit_stage
 from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
 from .network import BuiltNetwork, Network
@@ -164,21 +163,6 @@ class Building:
             self.framings = (*self.framings, framing)
             channel = words_of_beats(self.network, framing, channel, order, marks)
         return self.network.finish(channel), places
-
-    def _interval(self, part: Part, bits: int) -> int:
-        """The fewest cycles from beat to beat with words around the only part of a network.
-
-        Args:
-            part: to be built.
-            bits: of a beat of its results, about.
-
-        Returns:
-            0 where there are no words or other parts.
-        """
-        if not self.framings or self.parts[1:-1] != [part]:
-            return 0
-        out = Framing(self.options.word, bits, part.beats)
-        return max(1, max(self.framings[0].words, out.words) // part.beats)
 
     def _against_bursts(self, part: Part, channel: int) -> int:
         """The channel into a part, behind a place for a FIFO where pixels come row by row."""
@@ -348,10 +332,6 @@ class Building:
         signals = [signal for value in part.exports for signal in values[value].reshape(-1)]
         places = _side_by_side({value: values[value].size for value in part.exports})
         made = writer.finish({"y": signals}, part.beats)
-        interval = self._interval(part, sum(width_of(*signal.bounds) for signal in signals))
-        if interval and made.latency:
-            selected = self.framings[0].words_of_block == 1
-            return credit_stage(name, made, layout, interval, selected=selected), places
         return arithmetic_stage(name, made, layout), places
 
     def _compute(self, circuit: Circuit, part: Part, values: dict[SSAValue, Signals]) -> None:

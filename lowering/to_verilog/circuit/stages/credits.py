@@ -1,10 +1,10 @@
-"""A pipeline that never waits: a beat goes in where there is room for its result.
+"""Arithmetic on vectors with streams of words around it: one pipeline that never waits.
 
-No ready reaches the registers of the pipeline, so that its clock is that of its arithmetic.
-Results wait in a queue; there is a credit for each place of it, which a beat takes along and gives
-back when its result has left. Where results are taken some cycles apart, all wide registers of the
-queue go by registers that say a cycle before what they do, as a net with so many readers takes most
-of a period. Not here: pipelines that stand still together (`arithmetic`).
+A word goes in where there is room for the result of its vector. So no ready reaches a register of
+the pipeline, words need no buffer before it, and the words of results are made where nobody makes
+them wait: they go by a shift register into a memory. There is a credit for each result that this
+holds, which a vector takes along and gives back when the last word of its result is read. Not
+here: networks of stages, which wait for one another (`words`).
 """
 
 from __future__ import annotations
@@ -14,123 +14,154 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from .....dialects.shapes import bit_width
+from ..framing import Framing
+from ..memories import Memory
 from ..pipeline import Core
+from ..ports import Port
 from .body import StageBody
-from .links import queued, two_places
-from .stage import AnyModule, Layout, Stage
+from .repacking import either_of, in_pieces
+from .stage import Stage
+from .words import words_layout
 
-_APART = 3
-"""Cycles between two results that a queue of registers needs."""
+_ROUND = 4
+"""Cycles from a vector to its credit beside those of the pipeline and of words: they are counted,
+results are written, and read."""
 
-_PLACES = 4
-"""Results that a queue of registers holds at most: behind more of them selection takes long."""
+_BEHIND = 2
+"""Cycles in which `ready` has not yet seen that there is no credit left."""
 
 
-def credit_stage(name: str, core: Core, input: Layout, interval: int, *, selected: bool) -> Stage:
-    """The stage around a pipeline that gives a beat every `interval` cycles.
+def credit_stage(
+    name: str, core: Core, inputs: Sequence[Port], framings: tuple[Framing, Framing]
+) -> Stage:
+    """The stage around a pipeline, of words with marks of packets' ends.
 
     Args:
         name: of the stage.
-        core: the pipeline, from `x` to `y` by at least one register.
-        input: what comes in.
-        interval: at least 1.
-        selected: whether what comes in is behind a selection: registers come before the pipeline.
+        core: the pipeline.
+        inputs: what goes into it.
+        framings: of what comes in and goes out: frames of one beat.
     """
-    output, symbol = core.outputs["y"], core.module.sym_name.data
-    body = StageBody([input.width], [output.width])
-    latency = core.latency + selected
-    apart = max(2, -(-(latency + 6) // interval))
-    spaced = interval >= _APART and apart <= _PLACES
-    # A beat keeps its place until two cycles after its result has left, and the next result may
-    # have come by then.
-    credits = apart if spaced else max(2, -(-(latency + 3) // interval) + 1)
-    used = [body.state(1, f"used_{count}", 0) for count in range(1, credits + 1)]
-    room = body.inverse(used[-1], "room")
-    moved = body.all_of(body.in_valid[0], room, name="moved")
-    chain = [moved]
-    for step in range(1, latency + 1):
-        register = body.state(1, f"valid_{step}", 0)
-        body.drive(register, chain[-1])
-        chain.append(register)
-    x = body.in_data[0]
-    if selected:
-        x = body.state(input.width, "x")
-        body.drive(x, body.in_data[0])
-    operands = [("clock", body.clock), ("enable", body.constant(1, 1)), ("x", x)]
-    (y,) = body.instance(symbol, "core", operands, [("y", output.width)])
-    parts: list[AnyModule] = [core.module]
-    if spaced:
-        data, valid = _spaced(body, credits, y, chain[-2:])
-    elif credits > 2:
-        _, data, valid, memories = queued(body, credits, y, chain[-1])
-        parts += memories
-    else:
-        has_place = body.state(1, "has_place", 1)
-        data, valid, following_place = two_places(body, has_place, y, chain[-1], *body.out_ready)
-        body.drive(has_place, following_place)
+    given, taken = framings
+    sends, gives = given.words, taken.words
+    interval, width = max(sends, gives), taken.width
+    layouts = words_layout(given), words_layout(taken)
+    body = StageBody([layouts[0].width], [layouts[1].width])
+    ready = body.state(1, "ready", 0)
+    moved = body.all_of(body.in_valid[0], ready, name="moved")
+    x, ends = _vector(body, sends, given.width, moved)
+    # What happens so many cycles after the last word of a vector has come.
+    mark = body.all_of(ends, body.extract(body.in_data[0], given.width, 1))
+    read_from = core.latency + 2
+    steps = _delayed(body, ends, read_from + gives - 1, "step")
+    marks = _delayed(body, mark, read_from + gives - 1, "mark")
+    operands = [("clock", body.clock), ("enable", body.constant(1, 1))]
+    place = 0
+    for port in inputs:
+        operands.append((port.name, body.extract(x, place, sum(port.widths))))
+        place += sum(port.widths)
+    outputs = [(port, layout.width) for port, layout in core.outputs.items()]
+    y = body.joined(body.instance(core.module.sym_name.data, "core", operands, outputs))
+    missing = gives * width - (bit_width(y.type) or 1)
+    y = body.joined([y, body.constant(0, missing)]) if missing else y
+    pieces = [body.extract(y, index * width, width) for index in range(gives)]
+    piece = in_pieces(body, pieces, steps[core.latency + 1])
+    writes = steps[read_from]
+    if gives > 1:
+        writes = body.state(1, "writes", 0)
+        more = body.all_of(writes, body.inverse(steps[-1]))
+        body.drive(writes, body.any_of(steps[read_from - 1], more))
+    # The queue: results that are there to be read, and those that have a credit.
+    late = _BEHIND // interval
+    credits = -(-(core.latency + _ROUND + sends + gives) // interval)
+    there, used = (
+        [body.state(1, f"{what}_{count}", 0) for count in range(1, credits + late + 1)]
+        for what in ("there", "used")
+    )
+    valid = body.state(1, "out_valid", 0)
+    waits = body.all_of(valid, body.inverse(body.out_ready[0]))
+    reads = body.all_of(there[0], body.inverse(waits), name="reads")
+    body.drive(valid, body.any_of(reads, waits))
+    done = body.all_of(reads, _round(body, gives, reads, "word"))
+    depth = 1 << ((credits + late) * gives - 1).bit_length()
+    memory = Memory.ram(depth, width + 1, apart=True)
+    write_at, read_at = _number(body, memory, writes, "write_at"), _number(body, memory, reads, "read_at")
+    entry = body.joined([piece, marks[-1]])
+    out = body.memory(memory, "queue", [writes, write_at, entry, reads, read_at])
     leaves = body.state(1, "leaves", 0)
-    body.drive(leaves, body.all_of(valid, body.out_ready[0]))
-    # Whether so many are used, each by itself: no register waits for a sum of them.
-    one, zero = body.constant(1, 1), body.constant(0, 1)
-    for fewer, own, more in zip([one, *used], used, [*used[1:], zero], strict=False):
-        still = body.all_of(own, body.any_of(body.inverse(leaves), moved, more))
-        body.drive(own, body.any_of(still, body.all_of(fewer, moved, body.inverse(leaves))))
-    comment = f"{symbol} without waiting: at most {credits} beats at once"
-    handshake = room, data, valid
-    return body.stage(name, comment, (input, output), handshake, parts)
+    body.drive(leaves, done)
+    _count(body, there, steps[read_from], done)
+    _count(body, used, steps[1], leaves)
+    # Vectors come no closer to one another than their results can leave.
+    blocked = [used[credits - 1], *([ends] if gives > sends else []), *_timer(body, steps, gives - sends)]
+    body.drive(ready, body.inverse(body.any_of(*blocked)))
+    comment = f"{core.module.sym_name.data} without waiting: at most {credits} vectors at once"
+    parts = [core.module, memory.declaration()]
+    return body.stage(name, comment, layouts, (ready, out, valid), parts)
 
 
-def _spaced(
-    body: StageBody, places: int, data: SSAValue, comes: Sequence[SSAValue]
+def _vector(
+    body: StageBody, count: int, bits: int, moved: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """A queue before the output of a stage, of registers that go by registers.
+    """So many words in registers, side by side, and whether the last one of a vector comes.
 
-    Args:
-        body: of the stage.
-        places: beats that may come before the first one leaves.
-        data: the beat.
-        comes: whether there will be one in the next cycle, and whether there is one.
-
-    Returns:
-        out_data and out_valid.
+    A register takes what there is until its word has come, by a bit that has no logic before it.
     """
-    soon, now = comes
-    words: list[SSAValue] = []
-    at = [body.state(1, f"write_at_{place}", int(not place)) for place in range(places)]
-    for place, before in enumerate([at[-1], *at[:-1]]):
-        writes = body.state(1, f"writes_{place}", 0)
-        body.drive(writes, body.all_of(soon, at[place]))
-        body.drive(at[place], before, soon)
-        words.append(body.register(data, writes, f"word_{place}"))
-    # What loads the wide register has no other reader and waits for a register alone: where it is
-    # placed is far from the control, which has a register of its own beside it.
-    goes, loads, loaded = (body.state(1, name, 0) for name in ("goes", "loads", "loaded"))
-    idle, valid = body.state(1, "idle", 1), body.state(1, "valid", 0)
-    body.drive(loads, goes)
-    body.drive(loaded, body.inverse(idle))
-    held, some = body.state(places.bit_length(), "held", 0), body.state(1, "some", 0)
-    changed = body.select(now, body.add(held, 1), body.add(held, -1))
-    following = body.select(body.either(now, goes), changed, held)
-    body.drive(held, following)
-    body.drive(some, body.compare(following, "ne", 0))
-    free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    going = body.all_of(free, some, idle, body.inverse(loaded))
-    body.drive(goes, going)
-    body.drive(idle, body.inverse(going))
-    body.drive(valid, body.any_of(loaded, body.all_of(valid, body.inverse(body.out_ready[0]))))
-    read_at = [body.state(1, f"read_at_{place}", int(not place)) for place in range(places)]
-    for place, before in enumerate([read_at[-1], *read_at[:-1]]):
-        body.drive(read_at[place], before, loaded)
-    # Two places are selected between at once, by look-up tables of four inputs; pairs wait in
-    # registers, as a word is there for a cycle before it is loaded.
-    pairs: list[SSAValue] = []
-    for first in range(0, places - 1, 2):
-        pairs.append(body.select(read_at[first + 1], words[first + 1], words[first]))
-    if len(pairs) + places % 2 > 1:
-        for index, pair in enumerate(pairs):
-            pairs[index] = body.state(bit_width(data.type) or 1, f"pair_{index}")
-            body.drive(pairs[index], pair)
-    word, rest = pairs[0], [*pairs[1:], *words[places - places % 2 :]]
-    if rest:
-        word = body.select(body.any_of(*read_at[2:]), rest[0], word)
-    return body.register(word, loads, "first"), valid
+    word = body.extract(body.in_data[0], 0, bits)
+    if count == 1:
+        part = body.state(bits, "part")
+        body.drive(part, word)
+        return part, moved
+    places = [body.state(1, f"at_{index}", int(not index)) for index in range(count)]
+    parts = [body.register(word, place, f"part_{index}") for index, place in enumerate(places)]
+    for place, before in zip(places, [places[-1], *places[:-1]], strict=True):
+        body.drive(place, before, moved)
+    return body.joined(parts), body.all_of(moved, places[-1])
+
+
+def _delayed(body: StageBody, bit: SSAValue, cycles: int, name: str) -> list[SSAValue]:
+    """A bit, and what it was in each of so many cycles before."""
+    chain = [bit]
+    for step in range(1, cycles + 1):
+        chain.append(body.state(1, f"{name}_{step}", 0))
+        body.drive(chain[step], chain[step - 1])
+    return chain
+
+
+def _timer(body: StageBody, steps: Sequence[SSAValue], cycles: int) -> list[SSAValue]:
+    """Bits one of which is 1 in the cycles behind step 0, of so many from that on."""
+    if cycles < 3:
+        return list(steps[1 : max(1, cycles)])
+    behind = body.state(1, "behind", 0)
+    still = body.all_of(behind, body.inverse(steps[cycles - 1]))
+    body.drive(behind, body.any_of(steps[1], still))
+    return [steps[1], behind]
+
+
+def _number(body: StageBody, memory: Memory, step: SSAValue, name: str) -> SSAValue:
+    """An address that goes on where `step` is 1; it goes round by itself."""
+    value = body.state(memory.address_width, name, 0)
+    missing = memory.address_width - 1
+    one = body.joined([step, body.constant(0, missing)]) if missing else step
+    body.drive(value, body.add(value, one))
+    return value
+
+
+def _round(body: StageBody, count: int, step: SSAValue, name: str) -> SSAValue:
+    """Whether the last of so many steps is next."""
+    if count == 1:
+        return body.constant(1, 1)
+    places = [body.state(1, f"{name}_{index}", int(not index)) for index in range(count)]
+    for place, before in zip(places, [places[-1], *places[:-1]], strict=True):
+        body.drive(place, either_of(body, step, before, place))
+    return places[-1]
+
+
+def _count(body: StageBody, states: Sequence[SSAValue], up: SSAValue, down: SSAValue) -> None:
+    """Count in registers that say whether there is at least one, two, …: none waits for a sum."""
+    fewer, more = [body.constant(1, 1), *states], [*states[1:], body.constant(0, 1)]
+    stays = body.any_of(up, body.inverse(down))
+    comes = body.all_of(up, body.inverse(down))
+    for below, own, above in zip(fewer, states, more, strict=False):
+        still = body.all_of(own, stays)
+        body.drive(own, body.any_of(above, still, body.all_of(below, comes)))

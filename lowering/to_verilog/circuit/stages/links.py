@@ -125,7 +125,7 @@ def queued(
     bits = bit_width(data.type) or 1
     valid = body.state(1, "valid", 0)
     free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    memory = Memory.ram(depth - 1, bits)
+    memory = Memory.ram(depth - 1, bits, apart=True)
     held = body.state(clog2(depth), "held", 0)
     from_memory = body.state(1, "from_memory", 0)
     ready = body.compare(held, "ne", depth - 1)
@@ -196,35 +196,43 @@ def turns_stage(name: str, layout: Layout) -> Stage:
     """A queue of two beats that is ready by a register, and whose registers go by registers."""
     bits = layout.width
     body = StageBody([bits], [bits])
-    room, full = body.state(1, "room", 1), body.state(1, "full", 0)
-    data, valid, following = in_turns(body, room, body.in_data[0], body.in_valid[0])
-    body.drive(room, following)
-    body.drive(full, body.inverse(following))
+    ready = body.state(1, "ready", 0)
+    comes = body.all_of(body.in_valid[0], ready)
+    data, valid, following = in_turns(body, ready, body.in_data[0], comes)
+    body.drive(ready, following)
     comment = "Two registers that take beats in turn"
-    handshake = body.inverse(full), data, valid
-    return body.stage(name, comment, (layout, layout), handshake)
+    return body.stage(name, comment, (layout, layout), (ready, data, valid))
 
 
 def in_turns(
-    body: StageBody, room: SSAValue, data: SSAValue, comes: SSAValue
+    body: StageBody, ready: SSAValue, data: SSAValue, comes: SSAValue
 ) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """As `two_places`, but the registers take beats in turn and what goes out is selected.
+    """Registers for two beats that take them in turn; what goes out is selected.
 
     A register for each says a cycle before that it may take what there is: a net with many readers
     takes most of a period on small fabrics, where nothing then stands before it.
+
+    Args:
+        body: of the stage.
+        ready: a register that says whether a beat may come; the caller drives it, from 0 at reset.
+        data: the beat.
+        comes: whether there is one; not where `ready` is 0.
+
+    Returns:
+        out_data, out_valid, and whether there is room in the next cycle.
     """
     (out_ready,) = body.out_ready
-    valid, given = body.state(1, "out_valid", 0), body.state(1, "given", 0)
-    leaves, waits = body.all_of(valid, out_ready), body.all_of(valid, body.inverse(out_ready))
-    body.drive(valid, body.any_of(comes, body.inverse(room), waits))
-    following = body.any_of(body.inverse(waits), body.all_of(room, body.inverse(comes)))
-    # Whose turn it is to take: the other's than that which gives, where one beat is there.
-    turn = body.either(given, body.all_of(valid, room))
-    after = body.either(turn, body.all_of(comes, room))
+    valid, given, taken = (body.state(1, name, 0) for name in ("out_valid", "given", "taken"))
+    waits = body.all_of(valid, body.inverse(out_ready))
+    both = body.all_of(valid, body.inverse(ready))
+    body.drive(valid, body.any_of(comes, waits, both))
+    following = body.inverse(body.all_of(waits, body.any_of(comes, body.inverse(ready))))
+    after = body.either(taken, comes)
+    body.drive(taken, after)
     words: list[SSAValue] = []
     for index, chosen in enumerate((body.inverse(after), after)):
         takes = body.state(1, f"takes_{index}", int(not index))
         body.drive(takes, body.all_of(following, chosen))
         words.append(body.register(data, takes, f"word_{index}"))
-    body.drive(given, body.either(given, leaves))
+    body.drive(given, body.either(given, body.all_of(valid, out_ready)))
     return body.select(given, words[1], words[0]), valid, following

@@ -116,12 +116,35 @@ def collect_stage(
     return body.stage(name, comment, (input, output), handshake)
 
 
-def _either(body: StageBody, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-    """A selection that synthesis makes no reset of where one side is known, as its net is long."""
+def either_of(body: StageBody, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+    """A selection of which synthesis makes no reset where one side is known, nor an enable where
+    one is the register itself: their nets are long."""
     bits = bit_width(yes.type) or 1
     sides = ((yes, condition), (no, body.inverse(condition)))
     parts = [ops.alike(comb.AndOp, [side, body.repeated(bit, bits)]) for side, bit in sides]
     return body.put(ops.alike(comb.OrOp, [body.put(part) for part in parts]))
+
+
+def in_pieces(
+    body: StageBody, pieces: Sequence[SSAValue], loads: SSAValue, steps: SSAValue | None = None
+) -> SSAValue:
+    """A shift register of pieces, of which the first one goes out.
+
+    Args:
+        body: of the stage.
+        pieces: that are there in a cycle.
+        loads: whether they are taken in it, rather than that each goes on by one.
+        steps: whether any register changes; by default always.
+    """
+    piece: SSAValue | None = None
+    for index in reversed(range(len(pieces))):
+        # Nothing comes after the last one that anybody looks at.
+        own = pieces[index]
+        value = own if piece is None else either_of(body, loads, own, piece)
+        piece = body.state(bit_width(value.type) or 1, f"piece_{index}")
+        body.drive(piece, value, steps)
+    assert piece is not None
+    return piece
 
 
 def spread_stage(
@@ -148,7 +171,7 @@ def spread_stage(
         finished: what becomes of a piece of the block that comes in.
     """
     body = StageBody([input.width], [output.width])
-    valid, room = body.state(1, "valid", 0), body.state(1, "room", 1)
+    valid, room = body.state(1, "valid", 0), body.state(1, "room", 0)
     free, steps = body.state(1, "free", 1), body.state(1, "steps", 1)
     # The control has a register of its own, which stands where the control does.
     full = body.state(1, "full", 0)
@@ -159,14 +182,10 @@ def spread_stage(
     holds = body.select(full, valid, body.in_valid[0])
     body.drive(valid, holds)
     block = arranged(body, input, order, count * bits)
-    piece: SSAValue | None = None
-    for index in reversed(range(count)):
-        value = finished(body, body.extract(block, index * bits, bits), index)
-        if piece is None:
-            piece = body.register(value, free, f"piece_{index}")
-        else:
-            piece = body.register(_either(body, free, value, piece), steps, f"piece_{index}")
-    assert piece is not None
+    pieces = [
+        finished(body, body.extract(block, index * bits, bits), index) for index in range(count)
+    ]
+    piece = in_pieces(body, pieces, free, steps)
     given = body.extract(piece, 0, output.width)
     data, out_valid, has_room = in_turns(body, room, given, sent)
     is_free = body.any_of(body.inverse(holds), body.all_of(has_room, last))

@@ -24,7 +24,7 @@ from .watching import Watch
 
 
 def words_layout(framing: Framing) -> Layout:
-    """What comes in: words, and whether a packet ends with each."""
+    """Words, and whether a packet ends with each."""
     return Layout(((0, (1 << framing.width) - 1), (0, 1)), framing.words)
 
 
@@ -121,26 +121,22 @@ def _mark_stage(name: str, input: Layout) -> Stage:
 
 
 def _marked_words(name: str, input: Layout, framing: Framing, order: Sequence[int]) -> Stage:
-    """Marked blocks as words with what AXI says of them: which bytes there are, and whether a
-    packet ends."""
-    width, lanes = framing.width, framing.width // 8
+    """Marked blocks as words, and whether a packet ends with each."""
+    width = framing.width
     missing = width - 8 * framing.last_bytes
     last_word = (framing.words - 1) % framing.words_of_block
 
     def finished(body: StageBody, word: SSAValue, index: int) -> SSAValue:
-        every = body.constant(-1, lanes)
         if index != last_word:
-            return body.joined([word, every, body.constant(0, 1)])
+            return body.joined([word, body.constant(0, 1)])
         last, ends = (body.extract(body.in_data[0], input.width - at, 1) for at in (2, 1))
-        keep = body.select(ends, body.constant((1 << framing.last_bytes) - 1, lanes), every)
         if missing:
             # Bytes that a frame has not are zero, whatever stood there in the block before.
             here = body.repeated(body.inverse(last), missing)
             upper = body.extract(word, width - missing, missing)
             upper = body.put(ops.alike(comb.AndOp, [upper, here]))
             word = body.joined([body.extract(word, 0, width - missing), upper])
-        return body.joined([word, keep, ends])
+        return body.joined([word, ends])
 
-    bounds = (0, (1 << width) - 1), (0, (1 << lanes) - 1), (0, 1)
-    output = Layout(bounds, framing.words)
+    output = words_layout(framing)
     return spread_stage(name, input, output, framing.words_of_block, order, width, finished)
