@@ -25,9 +25,9 @@ module {name} (
 {ports}
 );
 `ifdef FORMAL
-  reg started = 0;
-  always @(posedge aclk) started <= 1;
-  always @* assume (aresetn == started);  // one cycle of reset
+  reg [1:0] started = 0;
+  always @(posedge aclk) started <= {{started[0], 1'b1}};
+  always @* assume (aresetn == started[1]);  // two cycles of reset
 {body}`endif
 endmodule
 

@@ -100,11 +100,13 @@ class Memory:
     def made_of(self, *, in_tables: bool) -> Style:
         """What it is made of where look-up tables can be memories, or where none can.
 
-        There few bits are registers, as synthesis would refuse tables, and more are a block.
+        There small ones are registers, as synthesis would refuse tables. Many bits stand in a block
+        if they are loaded, or if the block need not give an old word while another is written.
         """
         if self.kind == "rom" or self.style != "distributed" or in_tables:
             return self.style
-        return "block" if self.depth * self.width > _FEW_BITS else "registers"
+        many = self.depth * self.width > _FEW_BITS
+        return "block" if many and (self.label or self.apart) else "registers"
 
     @property
     def address_width(self) -> int:

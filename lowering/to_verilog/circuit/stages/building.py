@@ -17,7 +17,6 @@ from .....dialects import spike, tensor
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....ir.progress import tracked
-from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import literal_value
 from ..arrays import array_of
 from ..circuit import Circuit, Search

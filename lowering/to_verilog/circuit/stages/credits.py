@@ -43,8 +43,7 @@ def credit_stage(
         framings: of what comes in and goes out: frames of one beat.
     """
     given, taken = framings
-    sends, gives = given.words, taken.words
-    interval, width = max(sends, gives), taken.width
+    sends, gives, interval = given.words, taken.words, max(given.words, taken.words)
     layouts = words_layout(given), words_layout(taken)
     body = StageBody([layouts[0].width], [layouts[1].width])
     ready = body.state(1, "ready", 0)
@@ -52,57 +51,45 @@ def credit_stage(
     x, ends = _vector(body, sends, given.width, moved)
     # What happens so many cycles after the last word of a vector has come.
     mark = body.all_of(ends, body.extract(body.in_data[0], given.width, 1))
-    read_from = core.latency + 2
-    steps = _delayed(body, ends, read_from + gives - 1, "step")
-    marks = _delayed(body, mark, read_from + gives - 1, "mark")
-    operands = [("clock", body.clock), ("enable", body.constant(1, 1))]
-    place = 0
-    for port in inputs:
-        operands.append((port.name, body.extract(x, place, sum(port.widths))))
-        place += sum(port.widths)
-    outputs = [(port, layout.width) for port, layout in core.outputs.items()]
-    y = body.joined(body.instance(core.module.sym_name.data, "core", operands, outputs))
-    missing = gives * width - (bit_width(y.type) or 1)
-    y = body.joined([y, body.constant(0, missing)]) if missing else y
-    pieces = [body.extract(y, index * width, width) for index in range(gives)]
-    piece = in_pieces(body, pieces, steps[core.latency + 1])
-    writes = steps[read_from]
+    written = core.latency + 2
+    steps = _delayed(body, ends, written + gives - 1, "step")
+    marks = _delayed(body, mark, written + gives - 1, "mark")
+    y = _computed(body, core, inputs, x, gives * taken.width)
+    pieces = [body.extract(y, at * taken.width, taken.width) for at in range(gives)]
+    word = body.joined([in_pieces(body, pieces, steps[written - 1]), marks[-1]])
+    writes = steps[written]
     if gives > 1:
         writes = body.state(1, "writes", 0)
         more = body.all_of(writes, body.inverse(steps[-1]))
-        body.drive(writes, body.any_of(steps[read_from - 1], more))
-    # The queue: results that are there to be read, and those that have a credit.
-    late = _BEHIND // interval
+        body.drive(writes, body.any_of(steps[written - 1], more))
+    # Results that are there to be read, and vectors that have a credit.
     credits = -(-(core.latency + _ROUND + sends + gives) // interval)
+    most = credits + _BEHIND // interval
     there, used = (
-        [body.state(1, f"{what}_{count}", 0) for count in range(1, credits + late + 1)]
+        [body.state(1, f"{what}_{count}", 0) for count in range(1, most + 1)]
         for what in ("there", "used")
     )
-    valid = body.state(1, "out_valid", 0)
+    valid, leaves = body.state(1, "out_valid", 0), body.state(1, "leaves", 0)
     waits = body.all_of(valid, body.inverse(body.out_ready[0]))
     reads = body.all_of(there[0], body.inverse(waits), name="reads")
     body.drive(valid, body.any_of(reads, waits))
-    done = body.all_of(reads, _round(body, gives, reads, "word"))
-    depth = 1 << ((credits + late) * gives - 1).bit_length()
-    memory = Memory.ram(depth, width + 1, apart=True)
-    write_at, read_at = _number(body, memory, writes, "write_at"), _number(body, memory, reads, "read_at")
-    entry = body.joined([piece, marks[-1]])
-    out = body.memory(memory, "queue", [writes, write_at, entry, reads, read_at])
-    leaves = body.state(1, "leaves", 0)
+    done = body.all_of(reads, _last(body, gives, reads))
     body.drive(leaves, done)
-    _count(body, there, steps[read_from], done)
+    _count(body, there, steps[written], done)
     _count(body, used, steps[1], leaves)
+    memory = Memory.ram(1 << (most * gives - 1).bit_length(), layouts[1].width, apart=True)
+    write_at = _address(body, memory, writes, "write_at")
+    read_at = _address(body, memory, reads, "read_at")
+    out = body.memory(memory, "queue", [writes, write_at, word, reads, read_at])
     # Vectors come no closer to one another than their results can leave.
-    blocked = [used[credits - 1], *([ends] if gives > sends else []), *_timer(body, steps, gives - sends)]
+    blocked = [used[credits - 1], *_from_step(body, steps, gives - sends)]
     body.drive(ready, body.inverse(body.any_of(*blocked)))
-    comment = f"{core.module.sym_name.data} without waiting: at most {credits} vectors at once"
+    comment = f"{core.module.sym_name.data} without waiting: at most {most} vectors at once"
     parts = [core.module, memory.declaration()]
     return body.stage(name, comment, layouts, (ready, out, valid), parts)
 
 
-def _vector(
-    body: StageBody, count: int, bits: int, moved: SSAValue
-) -> tuple[SSAValue, SSAValue]:
+def _vector(body: StageBody, count: int, bits: int, moved: SSAValue) -> tuple[SSAValue, SSAValue]:
     """So many words in registers, side by side, and whether the last one of a vector comes.
 
     A register takes what there is until its word has come, by a bit that has no logic before it.
@@ -128,33 +115,48 @@ def _delayed(body: StageBody, bit: SSAValue, cycles: int, name: str) -> list[SSA
     return chain
 
 
-def _timer(body: StageBody, steps: Sequence[SSAValue], cycles: int) -> list[SSAValue]:
-    """Bits one of which is 1 in the cycles behind step 0, of so many from that on."""
-    if cycles < 3:
-        return list(steps[1 : max(1, cycles)])
-    behind = body.state(1, "behind", 0)
-    still = body.all_of(behind, body.inverse(steps[cycles - 1]))
-    body.drive(behind, body.any_of(steps[1], still))
-    return [steps[1], behind]
+def _computed(
+    body: StageBody, core: Core, inputs: Sequence[Port], x: SSAValue, bits: int
+) -> SSAValue:
+    """What the pipeline gives, with zeros above in so many bits."""
+    operands = [("clock", body.clock), ("enable", body.constant(1, 1))]
+    place = 0
+    for port in inputs:
+        size = sum(port.widths)
+        operands.append((port.name, body.extract(x, place, size)))
+        place += size
+    outputs = [(port, layout.width) for port, layout in core.outputs.items()]
+    y = body.joined(body.instance(core.module.sym_name.data, "core", operands, outputs))
+    missing = bits - (bit_width(y.type) or 1)
+    return body.joined([y, body.constant(0, missing)]) if missing else y
 
 
-def _number(body: StageBody, memory: Memory, step: SSAValue, name: str) -> SSAValue:
+def _last(body: StageBody, count: int, step: SSAValue) -> SSAValue:
+    """Whether the last of so many steps is next."""
+    if count == 1:
+        return body.constant(1, 1)
+    places = [body.state(1, f"word_{index}", int(not index)) for index in range(count)]
+    for place, before in zip(places, [places[-1], *places[:-1]], strict=True):
+        body.drive(place, either_of(body, step, before, place))
+    return places[-1]
+
+
+def _address(body: StageBody, memory: Memory, step: SSAValue, name: str) -> SSAValue:
     """An address that goes on where `step` is 1; it goes round by itself."""
-    value = body.state(memory.address_width, name, 0)
-    missing = memory.address_width - 1
-    one = body.joined([step, body.constant(0, missing)]) if missing else step
+    value, above = body.state(memory.address_width, name, 0), memory.address_width - 1
+    one = body.joined([step, body.constant(0, above)]) if above else step
     body.drive(value, body.add(value, one))
     return value
 
 
-def _round(body: StageBody, count: int, step: SSAValue, name: str) -> SSAValue:
-    """Whether the last of so many steps is next."""
-    if count == 1:
-        return body.constant(1, 1)
-    places = [body.state(1, f"{name}_{index}", int(not index)) for index in range(count)]
-    for place, before in zip(places, [places[-1], *places[:-1]], strict=True):
-        body.drive(place, either_of(body, step, before, place))
-    return places[-1]
+def _from_step(body: StageBody, steps: Sequence[SSAValue], cycles: int) -> list[SSAValue]:
+    """Bits one of which is 1 in step 0 and the next ones, so many in all."""
+    if cycles < 3:
+        return list(steps[: max(0, cycles)])
+    further = body.state(1, "further", 0)
+    stays = body.all_of(further, body.inverse(steps[cycles - 1]))
+    body.drive(further, body.any_of(steps[1], stays))
+    return [*steps[:2], further]
 
 
 def _count(body: StageBody, states: Sequence[SSAValue], up: SSAValue, down: SSAValue) -> None:

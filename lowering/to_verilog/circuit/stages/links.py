@@ -222,13 +222,13 @@ def in_turns(
         out_data, out_valid, and whether there is room in the next cycle.
     """
     (out_ready,) = body.out_ready
-    valid, given, taken = (body.state(1, name, 0) for name in ("out_valid", "given", "taken"))
+    valid, given = body.state(1, "out_valid", 0), body.state(1, "given", 0)
     waits = body.all_of(valid, body.inverse(out_ready))
     both = body.all_of(valid, body.inverse(ready))
     body.drive(valid, body.any_of(comes, waits, both))
     following = body.inverse(body.all_of(waits, body.any_of(comes, body.inverse(ready))))
-    after = body.either(taken, comes)
-    body.drive(taken, after)
+    # Whose turn it is to take: the other's than that which gives, where one beat is there.
+    after = body.either(body.either(given, body.all_of(valid, ready)), comes)
     words: list[SSAValue] = []
     for index, chosen in enumerate((body.inverse(after), after)):
         takes = body.state(1, f"takes_{index}", int(not index))

@@ -1,8 +1,9 @@
-"""Words of a stream as the beats of a network, and its results as words.
+"""Words of a stream as the beats of a network of stages, and its results as words.
 
 Both ends have a buffer that is ready by a register. The mark of a packet's end, `tlast`, stands on
 the last word of a frame; it waits beside the network for the last word of the frame's result. Not
-here: how frames lie in words (`framing`), the ports (`stream`).
+here: how frames lie in words (`framing`), the ports (`stream`), and
+networks that are one pipeline (`credits`).
 """
 
 from __future__ import annotations

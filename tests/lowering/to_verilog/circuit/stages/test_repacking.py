@@ -11,10 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import i1
 
 from triton_dsl.lowering.to_verilog.circuit.circuit import Search
+from triton_dsl.lowering.to_verilog.circuit.framing import Framing
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
 from triton_dsl.lowering.to_verilog.circuit.pipeline import Pipeline
+from triton_dsl.lowering.to_verilog.circuit.ports import Port
 from triton_dsl.lowering.to_verilog.circuit.signals import Signal
 from triton_dsl.lowering.to_verilog.circuit.stages.credits import credit_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.links import fifo_stage, turns_stage
@@ -23,7 +26,7 @@ from triton_dsl.lowering.to_verilog.circuit.stages.repacking import (
     raw,
     spread_stage,
 )
-from triton_dsl.lowering.to_verilog.circuit.stages.stage import Stage
+from triton_dsl.lowering.to_verilog.circuit.stages.stage import Layout, Stage
 
 from ..folding.stage_bench import texts
 
@@ -55,7 +58,7 @@ endmodule
 """
 
 FOR_EVER = "-tempinduct -maxsteps 6"
-FROM_RESET = "-tempinduct -tempinduct-baseonly -maxsteps 12"
+FROM_RESET = "-tempinduct -tempinduct-baseonly -maxsteps {steps}"
 
 STAYS = "assert (reset || !offered || (out_valid && out_data == out_before));"
 
@@ -89,23 +92,63 @@ ORDER = """\
 """
 
 
-def pipeline(interval: int, *, selected: bool = False) -> Stage:
-    """A pipeline of three registers that never waits."""
-    writer = Pipeline("core", {"x": raw(1, 1)}, Pacing(), Search())
-    wire = writer.elements[0][0].wire
-    assert wire is not None
+VECTORS = """\
+  // Words of one bit with a mark each: vectors of SENDS of them, results of GIVES. Word k of a
+  // result is that of its vector, going round; the last one has the mark of the vector's last one.
+  localparam SENDS = {sends}, GIVES = {gives};
+  reg [15:0] came = 0, marks = 0;
+  reg [3:0] sent = 0, word = 0, place = 0, from = 0;
+  wire last = word == GIVES - 1;
+  always @(posedge clock) begin
+    if (!reset && in_valid && in_ready) begin
+      came[sent] <= in_data[0];
+      marks[sent] <= in_data[1];
+      sent <= sent + 1;
+    end
+    if (!reset && out_valid && out_ready) begin
+      word <= last ? 0 : word + 1;
+      place <= last || place == SENDS - 1 ? 0 : place + 1;
+      from <= last ? from + SENDS : from;
+    end
+  end
+  always @* begin
+    if (!reset && out_valid) begin
+      assert (from + SENDS <= sent);
+      assert (out_data[0] == came[from + place]);
+      assert (out_data[1] == (last && marks[from + SENDS - 1]));
+    end
+  end
+"""
+
+
+class Bits(Framing):
+    """Words of one bit, as proofs are quick of."""
+
+    @property
+    def words(self) -> int:
+        return self.bits
+
+
+def pipeline(sends: int, gives: int) -> Stage:
+    """A pipeline of two registers that never waits, with words around it."""
+    bits = tuple((0, 1) for _ in range(sends))
+    writer = Pipeline("core", {"x": Layout(bits)}, Pacing(), Search())
+    wires = [signal.wire for signal in writer.elements[0]]
     writer.circuit.begin("x", "x")
-    core = writer.finish({"y": [Signal(writer.circuit.at(wire, 3))]})
-    return credit_stage("dut", core, raw(1, 1), interval, selected=selected)
+    late = [Signal(writer.circuit.at(wire, 2)) for wire in wires if wire is not None]
+    core = writer.finish({"y": [late[index % sends] for index in range(gives)]})
+    port = Port("x", (sends,), False, bits, i1, None)
+    return credit_stage("dut", core, [port], (Bits(1, sends, 1), Bits(1, gives, 1)))
 
 
 STAGES: dict[str, tuple[Callable[[], Stage], int, int]] = {
     "buffer": (lambda: fifo_stage("dut", raw(1, 1), 2), 1, 1),
     "in turns": (lambda: turns_stage("dut", raw(1, 1)), 1, 1),
     "few bits": (lambda: fifo_stage("dut", raw(1, 1), 4), 1, 1),
-    "pipeline": (lambda: pipeline(1), 1, 1),
-    "pipeline, spaced": (lambda: pipeline(3), 1, 1),
-    "pipeline behind a selection": (lambda: pipeline(4, selected=True), 1, 1),
+    "pipeline": (lambda: pipeline(1, 1), 1, 1),
+    "pipeline that collects": (lambda: pipeline(3, 1), 3, 1),
+    "pipeline that spreads": (lambda: pipeline(1, 3), 1, 3),
+    "pipeline of pairs": (lambda: pipeline(2, 2), 2, 2),
     "collect": (lambda: collect_stage("dut", raw(1, 6), raw(3, 2), 3, [0], 1), 3, 6),
     "collect in part": (lambda: collect_stage("dut", raw(1, 5), raw(3, 2), 3, [0], 1), 3, 5),
     "spread": (lambda: spread_stage("dut", raw(3, 2), raw(1, 6), 3, [0], 1), 3, 6),
@@ -146,6 +189,14 @@ def proved(
     return done.stdout[-6000:] + done.stderr
 
 
+def ordered(name: str, count: int, total: int) -> tuple[str, int]:
+    """What is asked of the pieces of a stage, and for how many steps from reset."""
+    if "pipeline" in name:
+        return VECTORS.format(sends=count, gives=total), 14
+    kinds = {f"{kind}s": int(kind in name) for kind in ("collect", "spread")}
+    return ORDER.format(count=count, total=total, **kinds), 12
+
+
 @pytest.mark.parametrize("name", STAGES)
 def test_what_is_offered_stays(name: str, require_tool: RequireTool, tmp_path: Path) -> None:
     require_tool("yosys", "apt-get install yosys")
@@ -162,28 +213,26 @@ def test_nothing_is_lost_or_changes_places(
 ) -> None:
     require_tool("yosys", "apt-get install yosys")
     make, count, total = STAGES[name]
-    order = ORDER.format(
-        count=count,
-        total=total,
-        collects=int("collect" in name),
-        spreads=int("spread" in name),
-    )
-    log = proved(make(), "", order, FROM_RESET, tmp_path)
-    assert "proved base case for 12 steps: SUCCESS!" in log, log
+    order, steps = ordered(name, count, total)
+    log = proved(make(), "", order, FROM_RESET.format(steps=steps), tmp_path)
+    assert f"proved base case for {steps} steps: SUCCESS!" in log, log
 
 
 @pytest.mark.parametrize(
-    ("fault", "check"),
+    ("name", "fault", "check"),
     [
-        (("room_0 ? ", "!room_0 ? "), ""),
-        (("out_valid_1 <= ", "out_valid_1 <= out_ready & "), STAYS),
+        ("buffer", ("room_0 ? ", "!room_0 ? "), ""),
+        ("buffer", ("out_valid_1 <= ", "out_valid_1 <= out_ready & "), STAYS),
+        ("pipeline that spreads", ("mark_1 <= ", "mark_1 <= ~"), ""),
+        ("pipeline that spreads", ("wire reads = ", "wire reads = ~out_ready | "), STAYS),
     ],
 )
 def test_a_fault_is_found(
-    fault: tuple[str, str], check: str, require_tool: RequireTool, tmp_path: Path
+    name: str, fault: tuple[str, str], check: str, require_tool: RequireTool, tmp_path: Path
 ) -> None:
     require_tool("yosys", "apt-get install yosys")
-    order = "" if check else ORDER.format(count=1, total=1, collects=0, spreads=0)
-    stage = STAGES["buffer"][0]()
-    log = proved(stage, check, order, FOR_EVER if check else FROM_RESET, tmp_path, fault)
+    make, count, total = STAGES[name]
+    order, steps = ("", 0) if check else ordered(name, count, total)
+    options = FOR_EVER if check else FROM_RESET.format(steps=steps)
+    log = proved(make(), check, order, options, tmp_path, fault)
     assert "proof did fail" in log and "SUCCESS" not in log
