@@ -31,12 +31,14 @@ from . import (
 from .assembly import Assembly
 from .dots import use_dots
 from .fusion import fuse
+from .literals import use_literals
 from .narrowing import narrow_constants, narrow_tensors
 from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
 from .sharing import share_memory
 from .sizes import Size
+from .structured import NestStep
 from .trace import Trace, counter, facts_of
 from .winograd import use_winograd
 from .writer import rules
@@ -122,6 +124,7 @@ class Compilation:
         if self._outside:
             self.shared = share_memory(program, outputs)
         fuse(program)
+        use_literals([step for step in program.steps if isinstance(step, NestStep)])
         narrow_constants(program.steps)
         known = narrow_tensors(program)
         use_dots(program, known)

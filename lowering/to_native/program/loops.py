@@ -454,7 +454,7 @@ class LoopWriter:
         for a, values in zip(self.nest.writes, results, strict=True):
             if behind is None:
                 self._put(a, self._cut(values))
-            elif len(values) * len(behind.body.ops) <= self.most_unrolled:
+            elif len(values) * behind.work <= self.most_unrolled:
                 self._put(a, self._followed(behind, self._cut(values)))
             else:
                 self._follow_in_turn(a, behind, values)
@@ -502,7 +502,7 @@ class LoopWriter:
         is_even = all(piece.width == plan.lanes for piece in tile[1]) and not plan.across
         with writer.each(0, len(tile[0])) as j, self._moved(plan.rows, j):
             line = writer.at(memory, writer.mul(j, count * slot))
-            if not is_even or count * len(behind.body.ops) <= 2 * _MOST_UNROLLED:
+            if not is_even or count * behind.work <= 2 * _MOST_UNROLLED:
                 follow(line)
             else:
                 self.pieces = tile[1][:1]
