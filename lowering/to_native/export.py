@@ -163,8 +163,8 @@ def _add_entry(
     address = builder.ptrtoint(workspace, size)
     up = builder.add(address, ir.Constant(size, ALIGNMENT - 1))
     aligned = builder.inttoptr(builder.and_(up, ir.Constant(size, -ALIGNMENT)), pointer)
-    # Where constants stand is asked once: an address from there takes no entry of the file's tables.
+    # Constants stand where this says: addresses from there take no entries of the file's tables.
     asked = ir.InlineAsm(ir.FunctionType(pointer, [pointer]), "", "=r,0")
-    import os; place = constants if os.environ.get("NOASM") else builder.call(asked, [constants])
+    place = builder.call(asked, [constants])
     builder.call(inner, [*tensors, place, aligned, batch])
     builder.ret_void()

@@ -23,7 +23,7 @@ from .writer import Writer, wide_type
 
 _BYTES = 4
 """Products that an instruction adds where factors are bytes."""
-_SHORT, _MOST_UNROLLED = 32, 400
+_SHORT, _MOST_UNROLLED = 32, 360
 """Groups of products of a short sum, and ops behind those of a tile that are written out."""
 
 
@@ -66,12 +66,10 @@ class DotWriter(LoopWriter):
         keys = [(j, c) for j in self.rows for c in range(len(self.pieces))]
         begun = [writer.literal(start, lanes)] * len(self.pieces)
         if self._dots.starts is not None:
-            at = self.address(nest.reads[self._dots.starts], None, None)
-            wide = vector(i32, lanes)
-            begun = [
-                writer.add(value, writer.load(writer.at(at, c * lanes, i32), wide))
-                for c, value in enumerate(begun)
-            ]
+            a = nest.reads[self._dots.starts]
+            at, kind = self.address(a, None, None), a.view.element
+            read = [writer.at(at, c * lanes, kind) for c in range(len(begun))]
+            begun = [writer.add(begun[0], writer.load_element(x, kind, i32, lanes)) for x in read]
         first = [begun[c] for _, c in keys]
         known = self.address(weights, None, None)
         if self._dots.lanes:

@@ -26,7 +26,8 @@ from xdsl.rewriter import InsertPoint
 from ....ir.arrays import Array
 from ..kernels.recipes import Recipe
 from .intervals import Interval
-from .nests import Access, Nest, simplified
+from .narrowing import narrowest
+from .nests import Access, Behind, Nest, simplified
 from .program import Program
 from .schedule import Part, Schedule
 from .sizes import ONE, ZERO, Size
@@ -301,7 +302,7 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
         tile = best_tile(recipe, along, count, spare=narrow)
         packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
         taps[-1] = (-(-taps[-1][0] // group), group)
-    view = program.constant(packed, i8 if _are_bytes(packed) else i16)
+    view = program.constant(packed, narrowest(packed))
     each = packed.size // (-(-count // (recipe.lanes * tile[1])) * recipe.lanes * tile[1])
     body = Block(arg_types=[i32] * 4)
     Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[3]))
@@ -314,13 +315,15 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
         body.args[0]: cut(x),
         body.args[1]: Access(view, ZERO, strides, panels=True),
     }
+    behind, added = _begun_by(nest.behind, terms.outs, count)
     if buffer.low:
-        begun = np.zeros(packed.size // each, np.int32)
         sums = terms.values.reshape(count, -1).astype(np.int64).sum(axis=1)
-        begun[:count] = (buffer.low * sums).astype(np.int32)
+        added = buffer.low * sums if added is None else added + buffer.low * sums
+    if added is not None:
+        begun = np.zeros(packed.size // each, np.int32)
+        begun[:count] = added.astype(np.int32)
         along = tuple(ONE if d == terms.outs else ZERO for d in keep)
-        reads[body.args[2]] = Access(program.constant(begun, i32), ZERO, along)
-    behind = nest.behind
+        reads[body.args[2]] = Access(program.constant(begun, narrowest(begun)), ZERO, along)
     if behind is not None:
         behind = replace(behind, reads={v: cut(a) for v, a in behind.reads.items()})
     own = Nest(
@@ -341,12 +344,41 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
     if terms.by_lanes:
         parts = ("outer", "rows", "columns")
     plan = Schedule(outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), parts)
-    starts = body.args[2] if buffer.low else None
+    starts = None if added is None else body.args[2]
     most = _pairs(recipe, terms.values) if group > WORDS else 0
     dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most, tuple(lanes))
     result = DotStep(own, plan, step.given, dots)
     result.location = step.location
     return result
+
+
+def _begun_by(behind: Behind | None, outs: int, count: int) -> tuple[Behind | None, Array | None]:
+    """What follows without the known numbers that it first adds to sums, and those, an output each.
+
+    Sums wrap around, so that they may begin with them as well. The given body stays as it is, for
+    those who find a better way than dots.
+    """
+    uses = [] if behind is None else [use for v in behind.sums for use in v.uses]
+    add = uses[0].operation if len(uses) == 1 else None
+    if behind is None or not isinstance(add, arith.AddiOp):
+        return behind, None
+    total = add.operands[uses[0].index]
+    bias = add.operands[1 - uses[0].index]
+    a = behind.reads.get(bias)
+    if a is None or any(a.depends_on(d) for d in range(len(a.strides)) if d != outs):
+        return behind, None
+    values = _values(a, [count], [outs])
+    if values is None:
+        return behind, None
+    body = Block(arg_types=[v.type for v in behind.body.args])
+    known: dict[SSAValue, SSAValue] = dict(zip(behind.body.args, body.args, strict=True))
+    for op in behind.body.ops:
+        if op is add:
+            known[add.result] = known[total]
+        else:
+            body.add_op(op.clone(known))
+    reads = {known[v]: x for v, x in behind.reads.items() if known[v].first_use is not None}
+    return Behind(body, tuple(known[v] for v in behind.sums), reads), values.astype(np.int64)
 
 
 def packed_weights(values: Array, width: int, group: int) -> Array:

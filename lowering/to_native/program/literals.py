@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith
@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from ....ir.arrays import Array
 from .nests import Access, Nest, shape_of
 from .sizes import ZERO
 from .structured import NestStep
@@ -36,16 +37,14 @@ def use_literals(steps: Sequence[NestStep]) -> None:
 def _write(steps: Sequence[NestStep], *, behind: bool) -> None:
     """Numbers into one body of each step."""
     for n in range(len(_body(steps[0].nest, behind=behind)[0].args)):
-        numbers: set[Attribute | None] = set()
-        for step in steps:
-            body, reads = _body(step.nest, behind=behind)
-            a = reads.get(body.args[n])
-            if a is None or any(a.depends_on(d) for d in step.nest.reductions):
-                numbers.add(None)  # weights of sums are what instructions multiply
-            else:
-                numbers.add(_number(body.args[n].type, a))
-        number = numbers.pop()
-        if numbers or not isinstance(number, IntegerAttr | FloatAttr):
+        read = [_content(step.nest, n, behind=behind) for step in steps]
+        kind = _body(steps[0].nest, behind=behind)[0].args[n].type
+        first = read[0]
+        # Bytes, for zeros have signs.
+        if first is None or any(x is None or x.tobytes() != first.tobytes() for x in read):
+            continue
+        number = _number(first.item(), kind)
+        if number is None:
             continue
         for step in steps:
             argument = _body(step.nest, behind=behind)[0].args[n]
@@ -74,16 +73,22 @@ def _without(nest: Nest, argument: SSAValue) -> Nest:
     return replace(nest, reads=rest(nest.reads), behind=behind)
 
 
-def _number(kind: Attribute, a: Access) -> Attribute | None:
-    """What an argument is in every iteration, if that is one known number."""
-    if a.view.buffer.content is None:
+def _content(nest: Nest, n: int, *, behind: bool) -> Array | None:
+    """What an argument is in every iteration, if that is one known number: an array of it."""
+    body, reads = _body(nest, behind=behind)
+    a = reads.get(body.args[n])
+    if a is None or a.view.buffer.content is None:
         return None
-    content, start = a.view.buffer.content.reshape(-1), a.offset.number
+    if any(a.depends_on(d) for d in nest.reductions):
+        return None  # weights of sums are what instructions multiply
+    content, start = a.view.buffer.content, a.offset.number
     if start is not None and all(stride == ZERO for stride in a.strides):
         content = content[start : start + 1]
-    if not content.size or content.tobytes() != content[:1].tobytes() * content.size:
-        return None
-    number = content[0].item()
+    first = content[:1]
+    return first if first.size and content.tobytes() == first.tobytes() * content.size else None
+
+
+def _number(value: Any, kind: Attribute) -> IntegerAttr | FloatAttr | None:
     if isinstance(kind, IntegerType):
-        return IntegerAttr(number, cast("IntegerType[int]", kind))
-    return FloatAttr(number, cast("AnyFloat", kind)) if isinstance(kind, AnyFloat) else None
+        return IntegerAttr(int(value), cast("IntegerType[int]", kind))
+    return FloatAttr(float(value), kind) if isinstance(kind, AnyFloat) else None

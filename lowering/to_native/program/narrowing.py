@@ -8,20 +8,18 @@ loops touches.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, i8, i16, i32, i64
 
 from ....dialects.elements import numpy_dtype
-from ....runtime.native.abi.interface import ALIGNMENT
+from ....ir.arrays import Array
 from .intervals import Interval, intervals_of
 from .program import Program, Step
 from .repetition import LoopStep
 from .short_bodies import shorten
 from .structured import NestStep
-from .views import UI8, Buffer
+from .views import UI8, Buffer, element_bytes
 
 
 def narrow_constants(steps: Sequence[Step]) -> None:
@@ -36,16 +34,23 @@ def narrow_constants(steps: Sequence[Step]) -> None:
             _narrow(buffer, buffer.content)
 
 
-def _narrow(buffer: Buffer, content: NDArray[Any]) -> None:
-    # Fewer bytes than constants are aligned to take as much memory in any type.
-    if content.dtype.kind != "i" or content.nbytes <= ALIGNMENT:
+def _narrow(buffer: Buffer, content: Array) -> None:
+    # A number alone is spread over a vector as it is.
+    if content.dtype.kind != "i" or content.size <= 1:
         return
-    low, high = int(content.min()), int(content.max())
+    element = narrowest(content)
+    if element_bytes(element) < content.itemsize:
+        buffer.element, buffer.content = element, content.astype(numpy_dtype(element))
+
+
+def narrowest(values: Array) -> IntegerType:
+    """The smallest type that holds integers."""
+    low, high = int(values.min()), int(values.max())
     for element in (i8, i16, i32):
         kind = np.iinfo(numpy_dtype(element).name)
-        if kind.min <= low and high <= kind.max and kind.bits < 8 * content.itemsize:
-            buffer.element, buffer.content = element, content.astype(kind.dtype)
-            return
+        if kind.min <= low and high <= kind.max:
+            return element
+    return i64
 
 
 def narrow_tensors(program: Program) -> dict[Buffer, Interval]:

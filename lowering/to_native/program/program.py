@@ -162,12 +162,12 @@ class Program:
         return whole_view(Buffer(element, product(sizes)), sizes, order)
 
     def constant(self, values: Array, element: Attribute) -> View:
-        """A tensor among the constants; one with the same bytes is used again."""
+        """A tensor among the constants; one with the same bytes is used again, unless narrowed."""
         array = np.asarray(values, dtype=numpy_dtype(element), order="C")
         sizes = [Size.of(n) for n in array.shape]
         key = (str(element), hashlib.sha256(array.tobytes()).digest())
         buffer = self._constants.get(key)
-        if buffer is None:
+        if buffer is None or buffer.element != element:
             count = Size.of(array.size)
             buffer = Buffer(element, count, "constant", content=array.reshape(-1))
             self._constants[key] = buffer

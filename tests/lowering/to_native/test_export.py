@@ -66,6 +66,13 @@ def test_the_same_program_gives_the_same_bytes(by_hand: ModuleOp) -> None:
         assert emit(by_hand, form=form).files == emit(by_hand, form=form).files
 
 
+def test_only_the_entry_says_where_constants_stand(by_hand: ModuleOp) -> None:
+    """Every other address of theirs would be an entry of the object's table."""
+    text = emit(by_hand, form="llvm-ir").text()
+    defined, *uses = [line for line in text.splitlines() if "@Scaling.constants" in line]
+    assert "private" in defined and len(uses) == 1 and "asm" in uses[0]
+
+
 def test_forms_of_other_processors(by_hand: ModuleOp) -> None:
     arm = emit(by_hand, triple="aarch64-linux-gnu", form="assembly").text()
     assert "adrp" in arm and "fmul" in arm

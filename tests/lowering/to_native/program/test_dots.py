@@ -42,10 +42,13 @@ class Case(NamedTuple):
     """Of the weights."""
     spread: int = 0
     """By how much channels are shifted further; every third then has a multiplier of 1."""
+    bias: int = 1000
 
 
 CASES = {
     "3x3": Case((8, 9, 7), (24, 8, 3, 3), padding=(1, 1, 1, 1)),
+    "biases of a byte": Case((8, 7, 9), (48, 8, 2, 2), bias=100),
+    "great biases": Case((8, 7, 9), (48, 8, 2, 2), bias=1 << 30, shift=44),
     "signed": Case((8, 9, 7), (24, 8, 3, 3), zero=0, padding=(1, 0, 1, 2)),
     "nine bits": Case((8, 6, 6), (17, 8, 3, 2), zero=100, padding=(0, 1, 2, 1)),
     "one channel": Case((1, 12, 10), (64, 1, 10, 4), strides=(2, 2), padding=(4, 1, 5, 1)),
@@ -132,7 +135,7 @@ def _module(case: Case) -> tuple[Any, dict[str, Array]]:
     outs = case.weight[0]
     values = {
         "w": random.integers(-case.most, case.most + 1, case.weight).astype(np.int32),
-        "b": random.integers(-1000, 1000, outs).astype(np.int32),
+        "b": random.integers(-case.bias, case.bias, outs).astype(np.int32),
         "m": random.integers(1 << 20, (1 << 31) - 1, outs).astype(np.int32),
         "n": case.shift + random.integers(0, case.spread + 1, outs).astype(np.int32),
     }
