@@ -96,4 +96,7 @@ def nearest(value: float, dtype: np.dtype[Any]) -> Array:
 
 def holds_nan(array: Array) -> bool:
     """Whether an element is NaN; integers and booleans never are."""
-    return array.dtype.kind not in "iub" and bool(np.isnan(array).any())
+    if array.dtype.kind in "iub":
+        return False
+    parts = np.nditer(array, ["external_loop", "buffered", "zerosize_ok"], buffersize=1 << 16)
+    return any(np.isnan(part).any() for part in parts)

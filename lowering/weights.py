@@ -28,7 +28,7 @@ from ..ir.extras import install
 from ..ir.numpy_file import check_archive, read_numpy
 from ..ir.sparse_matrix import Sparse, SparseMatrix, part_names, sparse_parts
 from ..ir.store import ParameterStore, read_arrays
-from ..ir.trits import pack_trits, packed_size, unpack_trits
+from ..ir.trits import check_packed, pack_trits, packed_size
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -213,7 +213,7 @@ def _stored_form(op: ParameterLike, array: Array) -> Array:
     if isinstance(op, ternary.ParameterOp):
         if array.dtype == np.uint8 and array.shape == (packed_size(shape),):
             try:
-                unpack_trits(array, shape)
+                check_packed(array, shape)
             except ParameterError as error:
                 raise ParameterError(f"'{key}': {error}") from None
             return array

@@ -20,8 +20,8 @@ _TQ2_0, _I2_S = 35, 36
 TERNARY = (34, _TQ2_0, _I2_S)
 """Numbers of their types."""
 
-_ROWS = 4096
-"""So many rows become floats at a time."""
+_TOGETHER = 1 << 18
+"""So many values become floats at a time, which stay near the processor."""
 
 
 def block_size(kind: int) -> tuple[int, int, int]:
@@ -40,10 +40,10 @@ def decoded(kind: int, rows: Array, element: Any = np.float32) -> Array:
     """
     values, size, _ = block_size(kind)
     result = np.empty((len(rows), rows.shape[1] // size * values), element)
-    type = GGMLQuantizationType(kind)
+    type, count = GGMLQuantizationType(kind), max(1, _TOGETHER // result.shape[1])
     with np.errstate(all="ignore"):
-        for n in range(0, len(rows), _ROWS):
-            result[n : n + _ROWS] = dequantize(rows[n : n + _ROWS], type)
+        for n in range(0, len(rows), count):
+            result[n : n + count] = dequantize(rows[n : n + count], type)
     return result
 
 

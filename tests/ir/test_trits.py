@@ -40,6 +40,24 @@ def test_arrays_that_are_not_contiguous_pack_row_major() -> None:
     np.testing.assert_array_equal(pack_trits(trits.T), pack_trits(trits.T.copy()))
 
 
+@pytest.mark.parametrize("shape", [(700, 1024), (1, 600_004), (600_000, 1), (0, 8), (300, 999)])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_large_matrices_pack_row_major_in_either_order(shape: tuple[int, int], dtype: str) -> None:
+    trits = np.random.default_rng(1).integers(-1, 2, shape).astype(dtype)
+    codes = (trits.reshape(-1).astype(np.int64) + 3) % 3  # 2 is 0b10, which stands for -1
+    quads = np.append(codes, np.zeros(-codes.size % 4, np.int64)).reshape(-1, 4)
+    expected = (quads << np.arange(0, 8, 2)).sum(axis=1)
+    for order in (trits, np.asfortranarray(trits)):
+        np.testing.assert_array_equal(pack_trits(order), expected)
+
+
+def test_the_first_value_that_is_no_trit_is_named_row_major() -> None:
+    trits = np.zeros((4, 8), np.int8, order="F")
+    trits[3, 0], trits[1, 5] = 3, 4
+    with pytest.raises(ParameterError, match="got 4 at element 13;"):
+        pack_trits(trits)
+
+
 @pytest.mark.parametrize("value", [2, -2, 0.5, float("nan"), 255])
 def test_other_values_are_refused(value: float) -> None:
     with pytest.raises(ParameterError, match=re.escape("expected trits in {-1, 0, 1}, got")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import tracemalloc
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,18 @@ def test_ternary_blocks_are_exact(kind: str, tmp_path: Path) -> None:
     inputs = [np.array([[3, 17, 39, 0]]), *cache]
     for actual, expected in zip(run_module(packed, inputs), run_module(plain, inputs), strict=True):
         np.testing.assert_array_equal(actual, expected)
+
+
+def test_no_float_and_no_second_copy_of_a_file_is_made(tmp_path: Path) -> None:
+    tensors, types = wide_tensors(), {"_proj.weight": gguf.GGMLQuantizationType.TQ2_0}
+    tensors["model.embed_tokens.weight"] = np.full((1 << 15, 256), 0.5, np.float16)
+    path = write(tmp_path / "large.gguf", WIDE, tensors, types)
+    import_model(write(tmp_path / "small.gguf", WIDE, wide_tensors(), types))  # loads what it needs
+    tracemalloc.start()
+    import_model(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.3 * path.stat().st_size
 
 
 def i2_s(trits: np.ndarray, scale: float) -> np.ndarray:
