@@ -44,8 +44,6 @@ from triton_dsl.runtime.native.processor import host_features
 from triton_dsl.targets import native_program
 
 NETWORKS = (*SHIPPED, *SMALL)
-CALIBRATED = tuple(name for name in NETWORKS if name != "vit_tiny")
-"""Networks with forms of integers: ranges of the transformer take many minutes to find."""
 INTEGER_FORMS = {"int8": "weights=8", "trits, int8": ""}
 """What makes weights of each form integers."""
 INTEGERS = (
@@ -97,7 +95,7 @@ def of_network(name: str, options: Mapping[str, str], rounds: int) -> list[Figur
     with TemporaryDirectory() as folder:
         samples = Path(folder, "samples.npy")
         np.save(samples, example(name, 4).numpy())
-        for form, weights in INTEGER_FORMS.items() if name in CALIBRATED else ():
+        for form, weights in INTEGER_FORMS.items():
             integers = (program if weights else trits).clone()
             apply_passes(integers, INTEGERS.format(samples=samples, weights=weights))
             programs[form] = integers
@@ -108,8 +106,6 @@ def of_network(name: str, options: Mapping[str, str], rounds: int) -> list[Figur
         peers: dict[str, dict[str, Run]] = {"float": {"PyTorch": eager}, "int8": {}}
         for engine, backend in (("ONNX Runtime", "onnx"), ("LiteRT", "tflite")):
             for form, settings in peer_forms(samples, backend, options).items():
-                if form == "int8" and name not in CALIBRATED:
-                    continue
                 path = Path(folder, f"{form}.{backend}")
                 compile_model(program, backend=backend, backend_options=settings).save(path)
                 peers[form][engine] = runner(path, content, 1)
