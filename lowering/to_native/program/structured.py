@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from xdsl.builder import Builder
@@ -28,6 +29,8 @@ from .views import UI8, View
 
 _LEAST_CHANNELS = 8
 """Channels from which on a convolution is worth channels that lie in a row."""
+_LEAST_MET = 8
+"""Rows that meet an operand from which on it is worth a copy."""
 _LEAST_SUMMED = 4
 """Channels that instructions for sums of products take at once."""
 
@@ -153,6 +156,8 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     views = [program.view(value) for value in operands]
     for position, value in enumerate(op.inputs):
         axis = _summed_axis(program, op, value)
+        if axis is None:
+            axis = _met_axis(program, views, maps, parallel, position)
         if axis is not None and views[position].strides[axis] != ONE:
             views[position] = _turned(program, views[position], axis)
     sizes = loop_sizes(views, maps, loops)
@@ -211,6 +216,29 @@ def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None
             size = dense_type(value).get_shape()[axis]
             return axis if expr.position in shared and size >= _LEAST_SUMMED else None
     return None
+
+
+def _met_axis(
+    program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
+) -> int | None:
+    """The axis of a factor that shall lie in a row: the last one of a result, whose elements many
+    rows of another factor meet, as keys are met by queries. It spares sums across vectors.
+    """
+    floats = [isinstance(v.element, AnyFloat) and v.buffer.content is None for v in views]
+    if floats != [True] * 3 or all(parallel) or not maps[-1]:
+        return None
+    own, others = (
+        {e.position for e in maps[n] if isinstance(e, AffineDimExpr)}
+        for n in (position, 1 - position)
+    )
+    last = maps[-1][-1]
+    if not isinstance(last, AffineDimExpr) or last.position not in own - others:
+        return None
+    sizes = loop_sizes(views, maps, len(parallel))
+    met = prod(sizes[d].number or 0 for d in others - own if parallel[d])
+    if met < _LEAST_MET or (sizes[last.position].number or 0) < program.recipe.lanes:
+        return None
+    return [*maps[position]].index(last)
 
 
 def _turned(program: Program, view: View, last: int) -> View:

@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from triton_dsl.lowering.from_torch import from_torch
-from triton_dsl.lowering.to_native.callables import native_program
+from triton_dsl.lowering.to_native.callables import native_program, traced_program
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
+from triton_dsl.lowering.to_native.target import NativeOptions
 from triton_dsl.runtime.native.processor import host_features
 
 pytest.importorskip("llvmlite")
@@ -44,6 +45,14 @@ class Gate(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.conv(x)
         return y * torch.sigmoid(self.fc(y.mean((2, 3), keepdim=True)))
+
+
+class Meeting(nn.Module):
+    """Products of what is computed: rows with rows, with columns, and columns with columns."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shares = torch.softmax(x @ x.mT, -1)
+        return (shares @ x).mT @ x + x.mT @ (2 * shares.mT @ x)
 
 
 NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
@@ -79,6 +88,8 @@ NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
         (3, 9, 14),
     ),
     "many steps behind lines": (nn.Sequential(nn.Linear(83, 29), nn.Mish(), nn.GELU()), (83,)),
+    "rows meet rows": (Meeting(), (53, 19)),
+    "heads": (nn.Sequential(nn.Unflatten(1, (3, 35)), Meeting()), (105, 17)),
     "two results of padding": (
         nn.Sequential(nn.Conv2d(3, 9, 1), nn.ReflectionPad2d(2), nn.Conv2d(9, 9, 3)),
         (3, 8, 8),
@@ -113,3 +124,14 @@ def test_what_follows_a_sum_takes_no_memory_of_its_own() -> None:
         for m in (plain, longer)
     ]
     assert sizes[1] <= sizes[0]
+
+
+@pytest.mark.parametrize(("rows", "steps"), [(40, 2), (2, 1)])
+def test_what_many_rows_meet_is_turned_once(rows: int, steps: int) -> None:
+    class Scores(nn.Module):
+        def forward(self, queries: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+            return queries @ keys.mT
+
+    module = from_torch(Scores(), (torch.zeros(3, rows, 24), torch.zeros(3, 50, 24)))
+    _, trace = traced_program(module, NativeOptions(), 3)
+    assert [step.what for step in trace.steps] == ["loops"] * steps
