@@ -3,8 +3,9 @@
 `compilation` takes a module through the steps. `program` holds what is known of a function on its
 way; `shapes`, `structured`, `products`, `bitplane_products` and `spiking` have the rules for its
 ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`,
-`loops` and `reductions` about loops, `writer` about code, `assembly` about functions, `inlining`
-about calls. Not here: kernels (`to_native.kernels`), what an op means (`to_native.linalg`).
+`loops`, `tile_values`, `reductions` and `sequels` about loops, `writer` about code, `assembly`
+about functions, `inlining` about calls. Not here: kernels (`to_native.kernels`), what an op means
+(`to_native.linalg`).
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from xdsl.ir import SSAValue
 from ..kernels.recipes import Recipe
 from ..llvm.types import element, vector
 from .dots import DotStep
-from .loops import Bounds, LoopWriter, Results
+from .loops import Bounds, LoopWriter
 from .nests import Access
+from .sequels import Results
 from .views import View, stored
 from .writer import Writer, wide_type
 

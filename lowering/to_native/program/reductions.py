@@ -13,9 +13,10 @@ from xdsl.ir import SSAValue
 from ..kernels.code import Index
 from ..llvm.types import element, lanes
 from .combiners import Combiner, combiners
-from .loops import LoopWriter, Piece, pieces_of
+from .loops import LoopWriter
 from .schedule import UNROLLED, shared_parts, unrolled
 from .sizes import Size
+from .tile_values import Piece, pieces_of
 from .writer import wide_type
 
 Inner = Callable[[list[SSAValue]], list[SSAValue]]
