@@ -99,7 +99,9 @@ class _Reduction:
             return inner(first)
         d, rest = order[0], order[1:]
         count = self.nest.sizes[d].number
-        if count is not None and (unrolled(self.nest) or (not rest and count <= UNROLLED)):
+        if count is not None and (
+            unrolled(self.nest) or d == self.plan.window or (not rest and count <= UNROLLED)
+        ):
             for index in range(count):
                 with self.loops.bound(d, self.writer.constant(index)):
                     first = self.around(rest, first, inner)

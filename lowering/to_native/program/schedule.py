@@ -40,6 +40,8 @@ one column: what neighbours read stays in registers."""
 UNROLLED, _FEW = 4, 16
 """An innermost reduction of so few iterations is written one after the other; one of fewer than the
 other number is not worth the loop."""
+_WINDOW = 8
+"""Iterations that may be written one after the other for what neighbours share along them."""
 _SECOND = 3.0
 """Instructions for a vector of every second element, in a nest without weights that make several
 results of an element; with them vectors along these are the better ones."""
@@ -62,6 +64,8 @@ class Schedule:
         across: whether `vector` is a reduction.
         reductions: the loops that add up, from outside to inside.
         parts: what stands around what: the loops `outer`, that over `rows`, that in vectors.
+        window: an innermost reduction that is written one after the other, since rows of a tile
+            meet the same vectors along it, which then stay in registers.
     """
 
     outer: tuple[int, ...]
@@ -73,6 +77,7 @@ class Schedule:
     across: bool
     reductions: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ("outer", "columns", "rows")
+    window: int | None = None
 
 
 def schedule(nest: Nest, recipe: Recipe) -> Schedule:
@@ -147,8 +152,30 @@ def _estimated(
     shared = None if rows is None or across else shared_parts(nest).get(rows)
     if shared is not None:
         reductions = (shared, *(d for d in reductions if d != shared))
+    window = None
+    if commutes and not across and 2 * row_count * columns < recipe.registers:
+        window = _window(nest, vector, rows)
+    if window is not None:
+        reductions = (*(d for d in reductions if d != window), window)
+    parts = _parts(nest, vector)
     return cost, Schedule(
-        outer, vector, rows, row_count, columns, lanes, across, reductions, _parts(nest, vector)
+        outer, vector, rows, row_count, columns, lanes, across, reductions, parts, window
+    )
+
+
+def _window(nest: Nest, vector: int | None, rows: int | None) -> int | None:
+    """The reduction along which neighbouring rows meet the same vectors, if it is a short one."""
+    if vector is None or rows is None or unrolled(nest):
+        return None
+    reads = [a for a in nest.reads.values() if a.depends_on(vector) and a.depends_on(rows)]
+    return next(
+        (
+            d
+            for d in nest.reductions
+            if (nest.sizes[d].number or _FEW) <= _WINDOW
+            if any((a.strides[rows].number or 0) in _multiples(a, d, nest) for a in reads)
+        ),
+        None,
     )
 
 
@@ -196,7 +223,7 @@ def shared_parts(nest: Nest) -> dict[int, int]:
 def _multiples(a: Access, reduction: int, nest: Nest) -> range:
     """The distances of the elements that a reduction meets from the first one."""
     stride, size = a.strides[reduction].number or 0, nest.sizes[reduction].number or 0
-    return range(stride, stride * size, stride)
+    return range(stride, stride * size, stride) if stride else range(0)
 
 
 def _inner_last(nest: Nest) -> tuple[int, ...]:

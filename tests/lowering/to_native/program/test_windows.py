@@ -56,3 +56,24 @@ def test_windows(recipe: str) -> None:
                 np.testing.assert_array_equal(got, want, str(pool))
             else:
                 np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6, err_msg=str(pool))
+
+
+def test_windows_of_many_elements() -> None:
+    """Rows of a tile share what they read, along either axis, apart or not."""
+    torch.manual_seed(0)
+    modules = nn.ModuleList(
+        [
+            nn.Conv2d(9, 9, 7, padding=3, groups=9),
+            nn.Conv2d(9, 9, (5, 7), (2, 1), padding=(2, 3), dilation=(1, 2), groups=9),
+            nn.Conv2d(9, 9, (4, 8), (1, 2), padding=(6, 3), dilation=(3, 1), groups=9),
+            nn.AvgPool2d((4, 5), 1, (2, 1)),
+        ]
+    )
+    model = Windows().eval()
+    model.pools = modules
+    x = torch.randn(2, 9, 17, 41)
+    program = native_program(import_model(model, example_inputs=(x,)))
+    for module, found in zip(modules, program(x.numpy()), strict=True):
+        with torch.no_grad():
+            expected = module.double()(x.double()).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6, err_msg=str(module))
