@@ -101,18 +101,24 @@ def collect_stage(
         data = body.extract(value, 0, width)
         handshake = body.out_ready[0], data, body.in_valid[0]
         return body.stage(name, f"{bits} bits as a beat", (input, output), handshake)
-    valid, ready, moved = body.taking()
     at = _Places(body, count, input.beats)
+    ready = body.any_of(body.inverse(at.last), body.out_ready[0])
+    moved = body.all_of(body.in_valid[0], ready, name="moved")
+    # A register takes what there is until its beat has come; the last beat needs none, as it waits
+    # where it comes from.
+    ends = {count - 1, (input.beats - 1) % count}
     parts: list[SSAValue] = []
     for index, place in enumerate(at.places):
         own = min(bits, width - index * bits)
         if own > 0:
             part = body.extract(value, 0, own)
-            parts.append(body.register(part, body.all_of(moved, place), f"part_{index}"))
+            if index < count - 1:
+                register = body.register(part, place, f"part_{index}")
+                part = body.select(place, part, register) if index in ends else register
+            parts.append(part)
     at.step(moved)
-    body.drive(valid, body.all_of(moved, at.last), ready)
     comment = f"{count} beats of {bits} bits side by side"
-    handshake = ready, body.joined(parts), valid
+    handshake = ready, body.joined(parts), body.all_of(body.in_valid[0], at.last)
     return body.stage(name, comment, (input, output), handshake)
 
 
