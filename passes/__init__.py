@@ -62,6 +62,7 @@ PASSES = {
     "quantize-spike": "passes.quantize_neurons.quantize_spike:QuantizeSpikePass",
     "recognize-quantizers": "passes.quantize_activations.recognize_quantizers:"
     "RecognizeQuantizersPass",
+    "rescale-in-floats": "lowering.to_native.rescale_in_floats:RescaleInFloatsPass",
     "requantize": "passes.requantize.requantize:RequantizePass",
     "skip-silent": "passes.skip_zeros.skip_silent:SkipSilentPass",
     "skip-zeros": "passes.skip_zeros.skip_zeros:SkipZerosPass",

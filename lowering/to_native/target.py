@@ -191,9 +191,11 @@ def loop_stages(
         fused: whether spiking layers share a loop over the steps (`fuse-steps`), so that no run
             stands in memory.
         integers: whether bytes are multiplied in place of the floats that they stand for
-            (`multiply-integers`).
+            (`multiply-integers`), and their sums rounded by floats (`rescale-in-floats`).
     """
-    products = "multiply-integers," if integers else ""
+    products, rescaling = "", ""
+    if integers:
+        products, rescaling = "multiply-integers,", ",rescale-in-floats,cse,dce"
     kept = f" keep={','.join(neurons)}" if neurons else ""
     whole = parts = decomposition(takes)
     first = ""
@@ -212,7 +214,7 @@ def loop_stages(
         Stage(
             "fuse",
             f"{products}fold-constants{{keep-packed=true}},fuse-linear,"
-            "fold-constants{keep-packed=true},canonicalize,cse,dce",
+            f"fold-constants{{keep-packed=true}},canonicalize,cse,dce{rescaling}",
         ),
         Stage(
             "neurons",  # those without kernels, behind what fuses arithmetic

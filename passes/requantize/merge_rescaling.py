@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ...dialects import interpret, tensor
-from ...dialects.elements import numpy_dtype
+from ...dialects.elements import element_of, numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, AnyTensor, ShapeError, axes_behind
@@ -78,11 +78,11 @@ class MergeRescalingPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.walk()):
             if isinstance(function, FuncOp) and len(function.body.blocks) == 1:
-                _Merging(op, function).run()
+                Merging(op, function).run()
 
 
-class _Merging:
-    """Finds the chains of one function."""
+class Merging:
+    """Finds the chains of one function, and puts one rescaling in the place of each."""
 
     def __init__(self, module: ModuleOp, function: FuncOp) -> None:
         self.module = module
@@ -98,10 +98,10 @@ class _Merging:
                 self._follow(op)
         sizes = Magnitudes()
         ends = [value for value in self.roots if self._is_end(value)]
-        fits = [(value, self._fit(value, sizes)) for value in ends]
-        for value, fit in fits:
-            if fit is not None:
-                self._replace(value, fit)
+        found = [(value, self._found(value, sizes)) for value in ends]
+        for value, replace in found:
+            if replace is not None:
+                replace()
         erase_unused_except(self.block, unused)
 
     def _follow(self, op: Operation) -> None:
@@ -174,10 +174,12 @@ class _Merging:
             return False
         ops = self._chain(value)
         rescalings = [op for op in ops if isinstance(op, tensor.RequantizeOp)]
-        if not rescalings or not value.first_use:
-            return False
+        return bool(rescalings and value.first_use) and self.gains(ops, rescalings[0])
+
+    def gains(self, ops: Sequence[Operation], first: tensor.RequantizeOp) -> bool:
+        """Whether a chain is more than its first rescaling."""
         plain = tensor.AddOp | tensor.SubOp | tensor.ConvertOp
-        behind = ops[ops.index(rescalings[0]) + 1 :]
+        behind = ops[ops.index(first) + 1 :]
         return sum(not isinstance(op, plain) for op in ops) > 1 or any(
             not isinstance(op, tensor.ConvertOp) for op in behind
         )
@@ -196,11 +198,11 @@ class _Merging:
                 waiting.extend(op.operands)
         return [op for op in self.block.ops if op in chain]
 
-    def _fit(self, value: SSAValue, sizes: Magnitudes) -> Fit | None:
-        """The rescaling that does what a chain does."""
+    def _found(self, value: SSAValue, sizes: Magnitudes) -> Callable[[], None] | None:
+        """What puts one rescaling in the place of a chain, if one does the same."""
         root = self.roots[value]
         type = tensor_type(root)
-        axis = self._axis(value)
+        axis = self.axis(value)
         if axis is not None and axis < 1:
             return None
         channels = 1 if axis is None else type.get_shape()[axis]
@@ -209,13 +211,25 @@ class _Merging:
         bound = np.broadcast_to(_by_channel(sizes.of(root), axis, type.get_num_dims()), (channels,))
         if float(bound.max()) > 2**30:
             return None
-        chain = _Chain(self._chain(value), root, axis)
+        chain = Chain(self._chain(value), root, axis)
         if chain.wraps(bound.astype(np.int64)):
             return None
-        fit = fit_rescaling(chain, bound.astype(np.int64), MOST_STEPS)
-        return fit if fit is not None and _holds(tensor_type(value), fit) else None
+        return self.replacement(value, chain, bound.astype(np.int64))
 
-    def _axis(self, value: SSAValue) -> int | None:
+    def replacement(self, value: SSAValue, chain: Chain, bound: Array) -> Callable[[], None] | None:
+        """What puts one rescaling in the place of a chain that gives a value.
+
+        Args:
+            value: the end of the chain.
+            chain: as a function.
+            bound: the largest magnitude of what it takes, int64 [channels].
+        """
+        fit = fit_rescaling(chain, bound, MOST_STEPS)
+        if fit is None or not _holds(tensor_type(value), fit):
+            return None
+        return lambda: self._replace(value, fit)
+
+    def axis(self, value: SSAValue) -> int | None:
         """The one axis along which the numbers of a chain differ; `None` if they do not, -1 where
         they do along several."""
         rank = tensor_type(value).get_num_dims()
@@ -233,28 +247,16 @@ class _Merging:
 
     def _replace(self, value: SSAValue, fit: Fit) -> None:
         """Compute a value by the rescaling."""
-        root, owner = self.roots[value], value.owner
-        assert isinstance(owner, Operation)
-        rank = tensor_type(root).get_num_dims()
-        axis = self._axis(value)
+        axis = self.axis(value)
         element = tensor_type(value).element_type
 
         def known(what: str, values: Array, shaped: bool) -> SSAValue:
-            array = np.asarray(values, np.int32)
-            if array.size == 1 or (array == array.reshape(-1)[0]).all():
-                array = array.reshape(-1)[0]
-            elif shaped and axis is not None:
-                array = array.reshape(-1, *[1] * (rank - 1 - axis))
-            array = np.asarray(array)
-            op = literal(self.module, what, array, TensorType(i32, array.shape), buffer=True)
-            insert_before(owner, op)
-            return op.result
+            return self.known(value, what, np.asarray(values, np.int32), shaped)
 
         def add(op: Operation) -> SSAValue:
-            insert_before(owner, op)
-            return op.results[0]
+            return self.add(value, op)
 
-        current = root
+        current = self.roots[value]
         if fit.places:
             factor = known("merged.factor", np.array(1 << fit.places), False)
             current = add(tensor.MulOp(current, factor))
@@ -262,13 +264,11 @@ class _Merging:
             bias = known("merged.bias", np.array(fit.biases), True)
             current = add(tensor.AddOp(current, bias))
         zero = np.array(fit.zero_point, numpy_dtype(element))
-        point = literal(self.module, "merged.zero", zero, TensorType(element, ()))
-        insert_before(owner, point)
         requantize = tensor.RequantizeOp(
             current,
             known("merged.multiplier", np.array(fit.multipliers), False),
             known("merged.shift", np.array(fit.shifts), False),
-            point.result,
+            self.known(value, "merged.zero", zero),
             axis=1 if axis is None else axis,
             low=fit.low,
             high=fit.high,
@@ -277,8 +277,30 @@ class _Merging:
         result.name_hint = value.name_hint
         value.replace_all_uses_with(result)
 
+    def known(
+        self, value: SSAValue, what: str, numbers: Array, shaped: bool = False
+    ) -> SSAValue:
+        """Numbers before the op that gives a value: one where all are the same, else a vector,
+        shaped so that it meets the channels of the value if asked for."""
+        rank, axis = tensor_type(value).get_num_dims(), self.axis(value)
+        if numbers.size == 1 or (numbers == numbers.reshape(-1)[0]).all():
+            numbers = numbers.reshape(-1)[0]
+        elif shaped and axis is not None:
+            numbers = numbers.reshape(-1, *[1] * (rank - 1 - axis))
+        array = np.asarray(numbers)
+        type = TensorType(element_of(array.dtype), array.shape)
+        op = literal(self.module, what, array, type, buffer=True)
+        return self.add(value, op)
 
-class _Chain:
+    def add(self, value: SSAValue, op: Operation) -> SSAValue:
+        """Put an op before the one that gives a value."""
+        owner = value.owner
+        assert isinstance(owner, Operation)
+        insert_before(owner, op)
+        return op.results[0]
+
+
+class Chain:
     """A chain of ops, the last of which gives its results, as a function of integers, a channel."""
 
     def __init__(self, ops: Sequence[Operation], root: SSAValue, axis: int | None) -> None:

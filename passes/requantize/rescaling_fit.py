@@ -59,16 +59,17 @@ def fit_rescaling(function: Callable[[Array], Array], bound: Array, most: int) -
     low, high = int(first.min()), int(last.max())
     if high - low > most or high == low:
         return None
-    steps = _thresholds(function, bound, signs, first, last)
+    steps = thresholds(function, bound, signs, first, last)
     zero = low
     for places in _PLACES:
         if int(bound.max()) << places > _LIMIT:
             break
         fits = [
-            _channel(steps[c], int(bound[c]), (int(first[c]) - zero, int(last[c]) - zero),
-                     (low - zero, high - zero), places)
-            for c in range(len(bound))
-        ]  # fmt: skip
+            _channel(steps[: to - begun, c], int(bound[c]), (begun, to), (0, high - zero), places)
+            for c, (begun, to) in enumerate(
+                zip((first - zero).tolist(), (last - zero).tolist(), strict=True)
+            )
+        ]
         known = [item for item in fits if item is not None]
         if len(known) == len(fits):
             return Fit(
@@ -83,10 +84,21 @@ def fit_rescaling(function: Callable[[Array], Array], bound: Array, most: int) -
     return None
 
 
-def _thresholds(
+def thresholds(
     function: Callable[[Array], Array], bound: Array, signs: Array, first: Array, last: Array
-) -> list[Array]:
-    """For each channel the least sign·x that reaches first + 1 … last, by bisection."""
+) -> Array:
+    """For each channel the least sign·x that reaches first + 1 … last, by bisection.
+
+    Args:
+        function: of integers [rows, channels], int64; each channel never falls or never rises.
+        bound: the largest magnitude of each channel's integers.
+        signs: 1 where a channel never falls, else -1.
+        first, last: the least and the largest result of each channel.
+
+    Returns:
+        int64 [levels, channels], as many levels as the channel with the most has; those that a
+        channel lacks are void.
+    """
     count = int((last - first).max())
     wanted = first + np.arange(1, count + 1)[:, None]
     least = np.broadcast_to(-bound, wanted.shape).copy()
@@ -96,7 +108,7 @@ def _thresholds(
         reached = function(signs * middle) >= wanted
         above = np.where(reached, middle, above)
         least = np.where(reached, least, np.minimum(middle + 1, above))
-    return [least[: int(last[c] - first[c]), c] for c in range(len(bound))]
+    return least
 
 
 def _channel(

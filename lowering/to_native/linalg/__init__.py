@@ -157,6 +157,7 @@ def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]
         return {}
     builder = LinalgBuilder(ops[0])
     builder.of_numbers.update(op for op in ops if quantization.is_of_numbers(op))
+    builder.of_small.update(op for op in builder.of_numbers if quantization.is_of_small(op))
     keeper = Keeper(ops if keep != "none" else [], taken)
     signature.lower_argument_types(function, builder)
     arguments = signature.ParameterArguments(function)

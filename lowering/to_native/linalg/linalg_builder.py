@@ -104,6 +104,8 @@ class LinalgBuilder(Scalars):
         """Tensors of signless integers that stand for unsigned ones."""
         self.of_numbers: set[Operation] = set()
         """Quantisations of what is never NaN."""
+        self.of_small: set[Operation] = set()
+        """Those of them whose steps a float32 counts, with a bit to spare."""
         self.declarations: dict[str, FuncOp] = {}
         """Functions of the C library that are called, by name."""
         self.rounded: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}

@@ -12,6 +12,7 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import Array, constant_value
 from ....dialects.shapes import bit_width
 from ....dialects.tensor.quantization import threshold_element
+from ....passes.analysis.magnitude import magnitude
 from ....passes.analysis.compile_time import defining_literal, literal_value
 from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, dims, element, rank, zero
 from .linear import along
@@ -23,6 +24,9 @@ _MULTIPLIER_BITS = 31
 """Bits of the magnitude of a multiplier."""
 _ROUNDING = 1.5 * 2.0**23
 """A float32 whose last bit counts 1, and stays where it is when less than 2²² is added."""
+_ROUNDING_BITS = int(np.float32(_ROUNDING).view(np.int32))
+_FEW = 2.0**21
+"""What floats are less than that are rounded before they are cut."""
 
 
 def is_of_numbers(op: Operation) -> bool:
@@ -45,6 +49,25 @@ def _is_finite(value: SSAValue) -> bool:
     return known is not None and bool(np.isfinite(known).all() and known.all())
 
 
+def is_of_small(op: Operation) -> bool:
+    """Whether an op quantises numbers of few enough steps to be rounded before they are cut."""
+    assert isinstance(op, tensor.QuantizeOp)
+    scale = literal_value(op.scale)
+    return scale is not None and _reach(op.input) / np.abs(scale).min(initial=np.inf) < _FEW
+
+
+def _reach(value: SSAValue) -> float:
+    """A bound of what `_is_number`."""
+    op = value.owner
+    if isinstance(op, tensor.ConvertOp):
+        return float(magnitude(op.operand).max(initial=0.0))
+    assert isinstance(op, tensor.MulOp | tensor.AddOp)
+    known = literal_value(op.rhs)
+    most = float("inf") if known is None else float(np.abs(known).max(initial=0))
+    reach = _reach(op.lhs)
+    return reach * most if isinstance(op, tensor.MulOp) else reach + most
+
+
 def quantize(
     builder: LinalgBuilder,
     op: tensor.QuantizeOp,
@@ -55,23 +78,29 @@ def quantize(
     """`tensor.quantize`. NaN gives 0, cut to the bounds.
 
     To few bits, numbers are cut before they are rounded, which adding 1.5·2²³ does: the result is
-    what its lowest bits say. Else bounds are compared in f64, which holds all of 32 bits.
+    what its lowest bits say. Small ones are cut as integers, as registers are that narrow. Else bounds are compared in f64, which holds all of 32 bits.
     """
     axis = op.axis.value.data
     low, high = op.low.value.data, op.high.value.data
     type = element(zero_point)
     bits = bit_width(type) or 0
+    known = defining_literal(op.scale)
+    is_plain = known is not None and bool((constant_value(known) == 1).all())
 
     def few_bits(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
         start = s.convert(offset, f32)
-        steps = s.div(a, factor)
+        steps = a if is_plain else s.div(a, factor)
+        if op in builder.of_small:
+            near = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
+            near = s.add(s.sub(near, _ROUNDING_BITS), s.convert(offset, i32))
+            return s.convert(s.minimum(s.maximum(near, low), high), type)
         if op not in builder.of_numbers:
             steps = s.select(s.is_nan(steps), s.negate(start), steps)
         for kind, bound in (arith.MinnumfOp, high), (arith.MaxnumfOp, low):
             end = s.sub(s.constant(float(bound), f32), start)
             steps = s.insert(kind(steps, end))
         rounded = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
-        number = s.sub(rounded, int(np.float32(_ROUNDING).view(np.int32)))
+        number = s.sub(rounded, _ROUNDING_BITS)
         return s.convert(s.add(number, s.convert(offset, i32)), type)
 
     def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:

@@ -1,0 +1,187 @@
+"""The pass `rescale-in-floats`: sums of integers are rounded to few bits by floats, exactly.
+
+Not here: which chains of steps there are (`merge-rescaling`), how floats are rounded (`linalg`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f32, i8, i16
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ...dialects import tensor, ternary
+from ...dialects.elements import numpy_dtype
+from ...dialects.inference import tensor_type
+from ...dialects.parameters import Array
+from ...passes.analysis.compile_time import literal_value
+from ...passes.analysis.replacement import insert_before, replace_results
+from ...passes.requantize.merge_rescaling import Chain, Merging
+from ...passes.requantize.rescaling_fit import thresholds
+
+_DIGITS = 1 << 24
+"""Integers up to it are float32."""
+_MOST = 1 << 21
+"""Floats up to it are rounded by adding 1.5·2²³."""
+_MOST_LEVELS = 256
+_ERROR = 1.01 * 2.0**-24
+"""What a rounding adds, as a share of a result."""
+_ROUNDS = 40
+"""Of searches by sections."""
+
+
+@dataclass(frozen=True)
+class RescaleInFloatsPass(ModulePass):
+    """Compute what stands between two products of bytes by floats, exactly.
+
+    Rescaling by a multiplier and a shift takes products of 64 bits, of which a register holds half
+    as many. Where it gives few bits, a factor and a sum in float32, rounded, do the same at
+    every integer that the product can be, which is compared at every one where a result begins:
+    there the floats are farther from the middle of two results than their rounding moves them,
+    whether or not the processor fuses product and sum.
+
+    %y = tensor.requantize %x, %m, %s, %z : (tensor<?x8xi32>, …) -> tensor<?x8xi8>
+    // becomes
+    %a = tensor.convert %x : (tensor<?x8xi32>) -> tensor<?x8xf32>
+    %b = tensor.add (tensor.mul %a, %f), %g : …
+    %y = tensor.quantize %b, %one, %zero : …
+    """
+
+    name = "rescale-in-floats"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.walk()):
+            if isinstance(function, FuncOp) and len(function.body.blocks) == 1:
+                for conv in list(function.body.block.ops):
+                    if isinstance(conv, ternary.ConvOp) and conv.multiplier is not None:
+                        _part(conv)
+                _Floats(op, function).run()
+
+
+def _part(conv: ternary.ConvOp) -> None:
+    """Let the rescaling of a convolution be an op of its own."""
+    assert conv.multiplier is not None and conv.shift is not None
+    assert conv.zero_point is not None and conv.low is not None and conv.high is not None
+    bare = conv.rebuild(multiplier=None, shift=None, zero_point=None, low=None, high=None)
+    insert_before(conv, bare)
+    rescaled = tensor.RequantizeOp(
+        bare.results[0],
+        conv.multiplier,
+        conv.shift,
+        conv.zero_point,
+        axis=1,
+        low=conv.low.value.data,
+        high=conv.high.value.data,
+    )
+    insert_before(conv, rescaled)
+    rescaled.results[0].name_hint = conv.result.name_hint
+    replace_results(conv, rescaled.results)
+
+
+class _Line(NamedTuple):
+    """y = x·factor + start, rounded to the nearest integer and cut to low … high, a channel."""
+
+    factors: Array
+    starts: Array
+    low: int
+    high: int
+
+
+class _Floats(Merging):
+    """Finds chains, and puts floats in their place."""
+
+    def gains(self, ops: Sequence[Operation], first: tensor.RequantizeOp) -> bool:
+        """All do."""
+        return True
+
+    def replacement(self, value: SSAValue, chain: Chain, bound: Array) -> Callable[[], None] | None:
+        """What puts floats in the place of a chain; see `Merging.replacement`."""
+        line = fitting_line(chain, bound)
+        if line is None:
+            return None
+        return lambda: self._put(value, line)
+
+    def _put(self, value: SSAValue, line: _Line) -> None:
+        element = i8 if -128 <= line.low and line.high < 128 else i16
+        floats = self.add(value, tensor.ConvertOp(self.roots[value], f32))
+        factors = self.known(value, "rescaling.factor", line.factors, shaped=True)
+        starts = self.known(value, "rescaling.start", line.starts, shaped=True)
+        scaled = self.add(value, tensor.MulOp(floats, factors))
+        moved = self.add(value, tensor.AddOp(scaled, starts))
+        one = self.known(value, "rescaling.one", np.array(1, np.float32))
+        zero = self.known(value, "rescaling.zero", np.array(0, numpy_dtype(element)))
+        quantize = tensor.QuantizeOp(moved, one, zero, low=line.low, high=line.high)
+        result = self.add(value, quantize)
+        wanted = tensor_type(value).element_type
+        if element != wanted:
+            result = self.add(value, tensor.ConvertOp(result, wanted))
+        result.name_hint = value.name_hint
+        value.replace_all_uses_with(result)
+
+
+def fitting_line(function: Callable[[Array], Array], bound: Array) -> _Line | None:
+    """The line in float32 that gives what a function gives for all integers within ±bound.
+
+    Args:
+        function: of integers [rows, channels]; each channel never falls or never rises.
+        bound: the largest magnitude of each channel's integers, int64 [channels].
+    """
+    ends = function(np.stack([-bound, bound]))
+    signs = np.where(ends[1] >= ends[0], 1, -1)
+    first, last = ends.min(0), ends.max(0)
+    low, high = int(first.min()), int(last.max())
+    if high - low >= _MOST_LEVELS or max(-low, high) >= 1 << 15 or int(bound.max()) > _DIGITS:
+        return None
+    at = thresholds(function, bound, signs, first, last)
+    # A level is met at `at`, and not one integer before; rows that a channel lacks repeat its last.
+    levels = first + np.arange(1, len(at) + 1)[:, None]
+    count = last - first
+    absent = np.arange(len(at))[:, None] >= count
+    reached = np.where(absent, -bound, at)
+    met = np.where(absent, first, levels) - 0.5
+    missed = np.where(absent, bound, at - 1)
+    unmet = np.where(absent, last + 1, levels) - 0.5
+    reached, missed = (np.concatenate([a, [b]]) for a, b in ((reached, -bound), (missed, bound)))
+    met, unmet = (np.concatenate([a, [b - 0.5]]) for a, b in ((met, first), (unmet, last + 1)))
+    # Ends that are cut anyway may be anywhere beyond.
+    met[(met == first - 0.5) & (first == low)] = -np.inf
+    unmet[(unmet == last + 0.5) & (last == high)] = np.inf
+
+    def gap(slopes: Array) -> Array:
+        return (met - slopes * reached).max(0) - (unmet - slopes * missed).min(0)
+
+    slopes = _best(gap, at, count, bound)
+    factors = slopes.astype(np.float32).astype(np.float64)
+    least = (met - factors * reached).max(0)
+    most = (unmet - factors * missed).min(0)
+    starts = np.where(np.isinf(least), most - 1, np.where(np.isinf(most), least + 1, (least + most) / 2))
+    starts = np.where(np.isinf(starts), first, starts).astype(np.float32).astype(np.float64)
+    for x, level, side in ((reached, met, 1), (missed, unmet, -1)):
+        exact = x * factors + starts
+        error = _ERROR * (np.abs(x * factors) + np.abs(exact))
+        if (side * (exact - level) <= error).any():
+            return None
+    if (np.abs(factors) * bound + np.abs(starts)).max() > _MOST:
+        return None
+    return _Line((factors * signs).astype(np.float32), starts.astype(np.float32), low, high)
+
+
+def _best(gap: Callable[[Array], Array], at: Array, count: Array, bound: Array) -> Array:
+    """The slope of each channel with the least gap, which is a convex function of it."""
+    rows = np.arange(at.shape[1])
+    rise = np.maximum(count - 1, 0)
+    run = np.where(count > 1, at[np.maximum(count - 1, 0), rows] - at[0], 0)
+    left = np.where(count > 1, rise / (run + 1), 0.0)
+    right = np.where(count > 1, rise / np.maximum(run - 1, 0.5), np.where(count, 0.5, 0.0))
+    for _ in range(_ROUNDS):
+        third = (right - left) / 3
+        nearer = gap(left + third) <= gap(right - third)
+        right = np.where(nearer, right - third, right)
+        left = np.where(nearer, left, left + third)
+    return (left + right) / 2
