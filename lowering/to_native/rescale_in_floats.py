@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32, i8, i16
+from xdsl.dialects.builtin import ModuleOp, UnitAttr, f32, i8, i16
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -20,10 +20,10 @@ from ...dialects import tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
-from ...passes.analysis.compile_time import literal_value
 from ...passes.analysis.replacement import insert_before, replace_results
 from ...passes.requantize.merge_rescaling import Chain, Merging
 from ...passes.requantize.rescaling_fit import thresholds
+from .linalg.linalg_builder import MAY_FUSE
 
 _DIGITS = 1 << 24
 """Integers up to it are float32."""
@@ -32,8 +32,10 @@ _MOST = 1 << 21
 _MOST_LEVELS = 256
 _ERROR = 1.01 * 2.0**-24
 """What a rounding adds, as a share of a result."""
-_ROUNDS = 40
-"""Of searches by sections."""
+_ROUNDS = 20
+"""Of searches by halves."""
+_ROOM = 2.0**-12
+"""Room for the start of a line that is enough for any rounding."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,9 @@ class _Floats(Merging):
         one = self.known(value, "rescaling.one", np.array(1, np.float32))
         zero = self.known(value, "rescaling.zero", np.array(0, numpy_dtype(element)))
         quantize = tensor.QuantizeOp(moved, one, zero, low=line.low, high=line.high)
+        for op in scaled, moved:
+            assert isinstance(op.owner, Operation)
+            op.owner.attributes[MAY_FUSE] = UnitAttr()
         result = self.add(value, quantize)
         wanted = tensor_type(value).element_type
         if element != wanted:
@@ -138,31 +143,14 @@ def fitting_line(function: Callable[[Array], Array], bound: Array) -> _Line | No
     low, high = int(first.min()), int(last.max())
     if high - low >= _MOST_LEVELS or max(-low, high) >= 1 << 15 or int(bound.max()) > _DIGITS:
         return None
-    at = thresholds(function, bound, signs, first, last)
-    # A level is met at `at`, and not one integer before; rows that a channel lacks repeat its last.
-    levels = first + np.arange(1, len(at) + 1)[:, None]
-    count = last - first
-    absent = np.arange(len(at))[:, None] >= count
-    reached = np.where(absent, -bound, at)
-    met = np.where(absent, first, levels) - 0.5
-    missed = np.where(absent, bound, at - 1)
-    unmet = np.where(absent, last + 1, levels) - 0.5
-    reached, missed = (np.concatenate([a, [b]]) for a, b in ((reached, -bound), (missed, bound)))
-    met, unmet = (np.concatenate([a, [b - 0.5]]) for a, b in ((met, first), (unmet, last + 1)))
-    # Ends that are cut anyway may be anywhere beyond.
-    met[(met == first - 0.5) & (first == low)] = -np.inf
-    unmet[(unmet == last + 0.5) & (last == high)] = np.inf
-
-    def gap(slopes: Array) -> Array:
-        return (met - slopes * reached).max(0) - (unmet - slopes * missed).min(0)
-
-    slopes = _best(gap, at, count, bound)
-    factors = slopes.astype(np.float32).astype(np.float64)
-    least = (met - factors * reached).max(0)
-    most = (unmet - factors * missed).min(0)
-    starts = np.where(np.isinf(least), most - 1, np.where(np.isinf(most), least + 1, (least + most) / 2))
-    starts = np.where(np.isinf(starts), first, starts).astype(np.float32).astype(np.float64)
-    for x, level, side in ((reached, met, 1), (missed, unmet, -1)):
+    above, below = _sides(function, bound, signs, ends)
+    factors = _slopes(above, below).astype(np.float32).astype(np.float64)
+    least = (above.level - factors * above.x).max(0)
+    most = (below.level - factors * below.x).min(0)
+    free = np.where(np.isinf(least), np.where(np.isinf(most), low, most - 1), least + 1)
+    both = np.isfinite(least) & np.isfinite(most)
+    starts = np.where(both, least / 2 + most / 2, free).astype(np.float32).astype(np.float64)
+    for (x, level), side in ((above, 1), (below, -1)):
         exact = x * factors + starts
         error = _ERROR * (np.abs(x * factors) + np.abs(exact))
         if (side * (exact - level) <= error).any():
@@ -172,16 +160,58 @@ def fitting_line(function: Callable[[Array], Array], bound: Array) -> _Line | No
     return _Line((factors * signs).astype(np.float32), starts.astype(np.float32), low, high)
 
 
-def _best(gap: Callable[[Array], Array], at: Array, count: Array, bound: Array) -> Array:
-    """The slope of each channel with the least gap, which is a convex function of it."""
-    rows = np.arange(at.shape[1])
+class _Side(NamedTuple):
+    """Integers at which a line must lie above levels, or below them: [places, channels]."""
+
+    x: Array
+    level: Array
+
+
+def _sides(
+    function: Callable[[Array], Array], bound: Array, signs: Array, ends: Array
+) -> tuple[_Side, _Side]:
+    """What a line must lie above and below, of the integers times `signs`.
+
+    Half a step below the level of a result where that begins, and at the least integer; under it
+    one integer before, and at the largest one under half a step above its result. What is cut may
+    be anywhere beyond the least and the largest result of all.
+    """
+    first, last = ends.min(0), ends.max(0)
+    at = thresholds(function, bound, signs, first, last)
+    levels = first + np.arange(1, len(at) + 1)[:, None]
+    known = levels <= last
+    least = np.where(first == first.min(), -np.inf, first - 0.5)[None]
+    most = np.where(last == last.max(), np.inf, last + 0.5)[None]
+    above = _Side(
+        np.concatenate([np.where(known, at, -bound), -bound[None]]),
+        np.concatenate([np.where(known, levels - 0.5, least), least]),
+    )
+    below = _Side(
+        np.concatenate([np.where(known, at - 1, bound), bound[None]]),
+        np.concatenate([np.where(known, levels - 0.5, most), most]),
+    )
+    return above, below
+
+
+def _slopes(above: _Side, below: _Side) -> Array:
+    """A slope for each channel that leaves a line room for its start, if one does.
+
+    The gap between the bounds on the start, below 0 where there is room, is a convex function of
+    the slope. It is followed downwards from between the slopes of the first and the last level.
+    """
+    # Levels that a channel has begin behind its least integer, which the last row has.
+    channels: Array = np.arange(above.x.shape[1])
+    count = (above.x > above.x[-1]).sum(0)
     rise = np.maximum(count - 1, 0)
-    run = np.where(count > 1, at[np.maximum(count - 1, 0), rows] - at[0], 0)
+    run = above.x[rise, channels] - above.x[0]
     left = np.where(count > 1, rise / (run + 1), 0.0)
     right = np.where(count > 1, rise / np.maximum(run - 1, 0.5), np.where(count, 0.5, 0.0))
     for _ in range(_ROUNDS):
-        third = (right - left) / 3
-        nearer = gap(left + third) <= gap(right - third)
-        right = np.where(nearer, right - third, right)
-        left = np.where(nearer, left, left + third)
+        slopes = (left + right) / 2
+        over, under = (level - slopes * x for x, level in (above, below))
+        high, low = over.argmax(0), under.argmin(0)
+        if (under[low, channels] - over[high, channels] > _ROOM).all():
+            break
+        falls = below.x[low, channels] < above.x[high, channels]
+        left, right = np.where(falls, slopes, left), np.where(falls, right, slopes)
     return (left + right) / 2

@@ -98,8 +98,7 @@ class Merging:
                 self._follow(op)
         sizes = Magnitudes()
         ends = [value for value in self.roots if self._is_end(value)]
-        found = [(value, self._found(value, sizes)) for value in ends]
-        for value, replace in found:
+        for replace in [self._found(value, sizes) for value in ends]:
             if replace is not None:
                 replace()
         erase_unused_except(self.block, unused)
@@ -277,9 +276,7 @@ class Merging:
         result.name_hint = value.name_hint
         value.replace_all_uses_with(result)
 
-    def known(
-        self, value: SSAValue, what: str, numbers: Array, shaped: bool = False
-    ) -> SSAValue:
+    def known(self, value: SSAValue, what: str, numbers: Array, shaped: bool = False) -> SSAValue:
         """Numbers before the op that gives a value: one where all are the same, else a vector,
         shaped so that it meets the channels of the value if asked for."""
         rank, axis = tensor_type(value).get_num_dims(), self.axis(value)

@@ -18,6 +18,9 @@ _PLACES = (0, 1, 2, 4, 6, 8, 9, 10, 11, 12)
 _ROUNDS = 100
 """Of searches by sections."""
 
+_NEAR = 2
+"""Integers on either side of a guess that are looked at first."""
+
 _LIMIT = (1 << 31) - 1
 
 
@@ -100,15 +103,25 @@ def thresholds(
         channel lacks are void.
     """
     count = int((last - first).max())
-    wanted = first + np.arange(1, count + 1)[:, None]
-    least = np.broadcast_to(-bound, wanted.shape).copy()
-    above = np.broadcast_to(bound, wanted.shape).copy()
-    while (least < above).any():
-        middle = (least + above) >> 1
-        reached = function(signs * middle) >= wanted
-        above = np.where(reached, middle, above)
-        least = np.where(reached, least, np.minimum(middle + 1, above))
-    return least
+    levels = np.minimum(first + np.arange(1, count + 1)[:, None], last)
+
+    def search(wanted: Array, least: Array, above: Array) -> Array:
+        while (least < above).any():
+            middle = (least + above) >> 1
+            reached = function(signs * middle) >= wanted
+            above = np.where(reached, middle, above)
+            least = np.where(reached, least, np.minimum(middle + 1, above))
+        return least
+
+    ends = np.stack([np.minimum(first + 1, last), last])
+    begin, end = search(ends, *(np.broadcast_to(b, ends.shape) for b in (-bound, bound)))
+    # What rises evenly between its ends is where it is looked for first.
+    share = (levels - first - 1) / np.maximum(last - first - 1, 1)
+    near = begin + np.rint(share * (end - begin)).astype(np.int64)
+    least, above = (np.clip(near + d, -bound, bound) for d in (-_NEAR, _NEAR))
+    least = np.where(function(signs * np.maximum(least - 1, -bound)) < levels, least, -bound)
+    above = np.where(function(signs * above) >= levels, above, bound)
+    return search(levels, least, above)
 
 
 def _channel(

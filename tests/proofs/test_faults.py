@@ -119,7 +119,7 @@ def other_fit(change: Callable[[Fit], Fit]) -> Plant:
 
 def wrapping_chains(patch: MonkeyPatch) -> None:
     """A chain is taken for one that rises, although it wraps around."""
-    patch.setattr(vars(merge_rescaling)["_Chain"], "wraps", lambda self, bound: False)
+    patch.setattr(merge_rescaling.Chain, "wraps", lambda self, bound: False)
 
 
 def multipliers(change: Callable[[Any, Any], tuple[Any, Any]]) -> Plant:

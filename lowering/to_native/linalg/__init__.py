@@ -32,7 +32,7 @@ from ....passes.analysis.replacement import replace_results
 from ..ternary_products import kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
-from .linalg_builder import LinalgBuilder, Rule, element
+from .linalg_builder import MAY_FUSE, LinalgBuilder, Rule, element, may_fuse
 
 RULES: dict[type[Operation], Rule] = {
     **elementwise.RULES,
@@ -175,7 +175,11 @@ def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]
         elif is_literal(op):
             _replace(builder, op, [signature.constant(builder, op)])
         elif (rule := RULES.get(type(op))) is not None:
-            _replace(builder, op, _lowered(builder, op, rule))
+            values = _lowered(builder, op, rule)
+            if MAY_FUSE in op.attributes:
+                for value in values:
+                    may_fuse(value.owner)
+            _replace(builder, op, values)
         else:
             for result in op.results:
                 signature.lower_type_of(result, builder)

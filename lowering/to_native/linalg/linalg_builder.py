@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.dialects.linalg.attrs import IteratorTypeAttr
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -54,6 +55,9 @@ Rule = Callable[..., SSAValue | tuple[SSAValue, ...]]
 
 Operands are lowered already: trits are i8, integers signless, f16 and bf16 widened to f32.
 """
+
+MAY_FUSE = "may_fuse"
+"""An attribute of products and sums that may be rounded once, since the results stay the same."""
 
 PARALLEL, REDUCTION = IteratorTypeAttr.parallel(), IteratorTypeAttr.reduction()
 
@@ -92,6 +96,14 @@ def broadcast_exprs(
         zero() if size == 1 and sizes[lead + axis] != 1 else result[lead + axis]
         for axis, size in enumerate(shape)
     ]
+
+
+def may_fuse(op: Operation | Block) -> None:
+    """Let LLVM add products inside of an op without rounding them first."""
+    contract = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
+    for inner in op.walk():
+        if isinstance(inner, arith.MulfOp | arith.AddfOp):
+            inner.fastmath = contract
 
 
 class LinalgBuilder(Scalars):

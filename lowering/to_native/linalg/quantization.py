@@ -12,8 +12,8 @@ from ....dialects.inference import tensor_type
 from ....dialects.parameters import Array, constant_value
 from ....dialects.shapes import bit_width
 from ....dialects.tensor.quantization import threshold_element
-from ....passes.analysis.magnitude import magnitude
 from ....passes.analysis.compile_time import defining_literal, literal_value
+from ....passes.analysis.magnitude import magnitude
 from .linalg_builder import PARALLEL, REDUCTION, LinalgBuilder, Rule, dims, element, rank, zero
 from .linear import along
 from .scalars import Scalars
@@ -78,7 +78,8 @@ def quantize(
     """`tensor.quantize`. NaN gives 0, cut to the bounds.
 
     To few bits, numbers are cut before they are rounded, which adding 1.5·2²³ does: the result is
-    what its lowest bits say. Small ones are cut as integers, as registers are that narrow. Else bounds are compared in f64, which holds all of 32 bits.
+    what its lowest bits say. Small ones are cut behind, as some registers become narrow in that
+    way. Else bounds are compared in f64, which holds all of 32 bits.
     """
     axis = op.axis.value.data
     low, high = op.low.value.data, op.high.value.data

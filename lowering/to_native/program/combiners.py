@@ -10,12 +10,11 @@ import math
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import AnyFloat
-from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....dialects.shapes import bit_width
+from ..linalg.linalg_builder import may_fuse
 from ..linalg.scalars import integer_range, signed_bits
 from .nests import Nest
 
@@ -92,7 +91,4 @@ def _neutral(kind: type[Operation], type: Attribute) -> int | float | None:
 
 def fuse_products(nest: Nest) -> None:
     """Let LLVM add products without rounding them first, in the float sums of the body."""
-    contract = FastMathFlagsAttr([FastMathFlag.ALLOW_CONTRACT])
-    for op in nest.body.ops:
-        if isinstance(op, arith.MulfOp | arith.AddfOp):
-            op.fastmath = contract
+    may_fuse(nest.body)
