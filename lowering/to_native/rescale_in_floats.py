@@ -110,7 +110,7 @@ class _Floats(Merging):
         return lambda: self._put(value, line)
 
     def _put(self, value: SSAValue, line: _Line) -> None:
-        element = i8 if -128 <= line.low and line.high < 128 else i16
+        element = i8 if line.low >= -128 and line.high < 128 else i16
         floats = self.add(value, tensor.ConvertOp(self.roots[value], f32))
         factors = self.known(value, "rescaling.factor", line.factors, shaped=True)
         starts = self.known(value, "rescaling.start", line.starts, shaped=True)
@@ -200,7 +200,7 @@ def _slopes(above: _Side, below: _Side) -> Array:
     the slope. It is followed downwards from between the slopes of the first and the last level.
     """
     # Levels that a channel has begin behind its least integer, which the last row has.
-    channels: Array = np.arange(above.x.shape[1])
+    channels = np.arange(above.x.shape[1], dtype=np.int64)
     count = (above.x > above.x[-1]).sum(0)
     rise = np.maximum(count - 1, 0)
     run = above.x[rise, channels] - above.x[0]
