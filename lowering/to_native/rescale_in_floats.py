@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnitAttr, f32, i8, i16
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr, f32, i8, i16, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -20,6 +20,7 @@ from ...dialects import tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
+from ...passes.analysis.compile_time import literal, literal_value
 from ...passes.analysis.replacement import insert_before, replace_results
 from ...passes.requantize.merge_rescaling import Chain, Merging
 from ...passes.requantize.rescaling_fit import thresholds
@@ -62,18 +63,31 @@ class RescaleInFloatsPass(ModulePass):
             if isinstance(function, FuncOp) and len(function.body.blocks) == 1:
                 for conv in list(function.body.block.ops):
                     if isinstance(conv, ternary.ConvOp) and conv.multiplier is not None:
-                        _part(conv)
+                        _part(op, conv)
                 _Floats(op, function).run()
 
 
-def _part(conv: ternary.ConvOp) -> None:
-    """Let the rescaling of a convolution be an op of its own."""
+def _part(module: ModuleOp, conv: ternary.ConvOp) -> None:
+    """Let the bias and the rescaling of a convolution be ops of their own."""
     assert conv.multiplier is not None and conv.shift is not None
     assert conv.zero_point is not None and conv.low is not None and conv.high is not None
-    bare = conv.rebuild(multiplier=None, shift=None, zero_point=None, low=None, high=None)
-    insert_before(conv, bare)
+    known = None if conv.bias is None else literal_value(conv.bias)
+    bare = conv.rebuild(
+        bias=conv.bias if known is None else None,
+        multiplier=None,
+        shift=None,
+        zero_point=None,
+        low=None,
+        high=None,
+    )
+    ops: list[Operation] = [bare]
+    if known is not None:
+        rank = tensor_type(conv.result).get_num_dims()
+        shaped = known.reshape(-1, *[1] * (rank - 2))
+        bias = literal(module, "bias", shaped, TensorType(i32, shaped.shape), buffer=True)
+        ops += [bias, tensor.AddOp(bare.results[0], bias.results[0])]
     rescaled = tensor.RequantizeOp(
-        bare.results[0],
+        ops[-1].results[0],
         conv.multiplier,
         conv.shift,
         conv.zero_point,
@@ -81,7 +95,8 @@ def _part(conv: ternary.ConvOp) -> None:
         low=conv.low.value.data,
         high=conv.high.value.data,
     )
-    insert_before(conv, rescaled)
+    for op in (*ops, rescaled):
+        insert_before(conv, op)
     rescaled.results[0].name_hint = conv.result.name_hint
     replace_results(conv, rescaled.results)
 
@@ -147,9 +162,9 @@ def fitting_line(function: Callable[[Array], Array], bound: Array) -> _Line | No
     factors = _slopes(above, below).astype(np.float32).astype(np.float64)
     least = (above.level - factors * above.x).max(0)
     most = (below.level - factors * below.x).min(0)
-    free = np.where(np.isinf(least), np.where(np.isinf(most), low, most - 1), least + 1)
-    both = np.isfinite(least) & np.isfinite(most)
-    starts = np.where(both, least / 2 + most / 2, free).astype(np.float32).astype(np.float64)
+    begin = np.where(np.isfinite(least), least, np.where(np.isfinite(most), most - 1, low))
+    end = np.where(np.isfinite(most), most, begin + 1)
+    starts = ((begin + end) / 2).astype(np.float32).astype(np.float64)
     for (x, level), side in ((above, 1), (below, -1)):
         exact = x * factors + starts
         error = _ERROR * (np.abs(x * factors) + np.abs(exact))
