@@ -85,24 +85,26 @@ def quantize(
     low, high = op.low.value.data, op.high.value.data
     type = element(zero_point)
     bits = bit_width(type) or 0
-    known = defining_literal(op.scale)
-    is_plain = known is not None and bool((constant_value(known) == 1).all())
+
+    def nearest(s: Scalars, steps: SSAValue) -> SSAValue:
+        rounded = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
+        return s.sub(rounded, _ROUNDING_BITS)
+
+    def of_small(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
+        number = nearest(s, a if _is_all(op.scale, 1) else s.div(a, factor))
+        if not _is_all(op.zero_point, 0):
+            number = s.add(number, s.convert(offset, i32))
+        return s.convert(s.minimum(s.maximum(number, low), high), type)
 
     def few_bits(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
         start = s.convert(offset, f32)
-        steps = a if is_plain else s.div(a, factor)
-        if op in builder.of_small:
-            near = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
-            near = s.add(s.sub(near, _ROUNDING_BITS), s.convert(offset, i32))
-            return s.convert(s.minimum(s.maximum(near, low), high), type)
+        steps = s.div(a, factor)
         if op not in builder.of_numbers:
             steps = s.select(s.is_nan(steps), s.negate(start), steps)
         for kind, bound in (arith.MinnumfOp, high), (arith.MaxnumfOp, low):
             end = s.sub(s.constant(float(bound), f32), start)
             steps = s.insert(kind(steps, end))
-        rounded = s.insert(arith.BitcastOp(s.add(steps, _ROUNDING), i32))
-        number = s.sub(rounded, _ROUNDING_BITS)
-        return s.convert(s.add(number, s.convert(offset, i32)), type)
+        return s.convert(s.add(nearest(s, steps), s.convert(offset, i32)), type)
 
     def body(s: Scalars, a: SSAValue, factor: SSAValue, offset: SSAValue) -> SSAValue:
         steps = s.insert(math.RoundEvenOp(s.div(a, factor)))
@@ -112,7 +114,15 @@ def quantize(
 
     vectors = [along(builder, v, rank(x), axis) for v in (scale, zero_point)]
     few = bits <= _SHORT and max(-low, high) < 1 << _SHORT and zero_point not in builder.unsigned
+    if few and op in builder.of_small:
+        return builder.map([x, *vectors], of_small, type)
     return builder.map([x, *vectors], few_bits if few else body, type)
+
+
+def _is_all(value: SSAValue, number: int) -> bool:
+    """Whether known numbers are all this one."""
+    known = defining_literal(value)
+    return known is not None and bool((constant_value(known) == number).all())
 
 
 def dequantize(
