@@ -224,8 +224,8 @@ def _met_axis(
     """The axis of a factor that shall lie in a row: the last one of a result, whose elements many
     rows of another factor meet, as keys are met by queries. It spares sums across vectors.
     """
-    floats = [isinstance(v.element, AnyFloat) and v.buffer.content is None for v in views]
-    if floats != [True] * 3 or all(parallel) or not maps[-1]:
+    known = any(view.buffer.content is not None for view in views)
+    if known or len(views) != 3 or all(parallel) or not maps[-1]:
         return None
     own, others = (
         {e.position for e in maps[n] if isinstance(e, AffineDimExpr)}

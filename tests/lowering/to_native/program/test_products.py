@@ -51,6 +51,13 @@ CASES = {
     "conv_i8": (conv(), "tensor<?x3x6x5xi8>; tensor<4x3x3x2xi8>"),
     "einsum_diagonal": (einsum("ii->i"), "tensor<4x4xf32>"),
     "einsum_turned": (einsum("ij,jk->ki"), "tensor<?x3xi32>; tensor<3x40xi32>"),
+    **{
+        f"rows_meet_rows_{element}": (
+            einsum("nhid,njhd->nhij"),
+            f"tensor<?x2x9x5x{element}>; tensor<?x37x2x5x{element}>",
+        )
+        for element in ("i8", "i32", "f16", "f64")
+    },
     "attention": (tensor.ScaledDotProductAttentionOp, QKV),
     "attention_causal": (
         lambda *x: tensor.ScaledDotProductAttentionOp(*x, is_causal=True),
