@@ -91,20 +91,27 @@ class Factoring:
             nodes[side][first[side] + len(nodes[side])] = a, b, sign
         return nodes
 
-    def common(self, side: int, a: int, b: int, sign: int) -> list[int]:
-        """The nodes of the other side where a and b meet with the relation `sign`, in order."""
+    def common(self, side: int, a: int, b: int, sign: int, node: int | None = None) -> list[int]:
+        """The nodes of the other side where a and b meet with the relation `sign`, in order.
+
+        With `node`, which stands for the two elsewhere, those where it may stand too.
+        """
         x, y = self.terms[side][a], self.terms[side][b]
         if len(y) < len(x):
             x, y = y, x
         columns = [k for k, s in x.items() if y.get(k, 0) == s * sign]
-        return columns if self.max_depth is None else self._within_depth(side, a, b, columns)
+        return columns if self.max_depth is None else self._within_depth(side, a, b, columns, node)
 
-    def _within_depth(self, side: int, a: int, b: int, columns: list[int]) -> list[int]:
+    def _within_depth(
+        self, side: int, a: int, b: int, columns: list[int], node: int | None
+    ) -> list[int]:
         """Those of the places `columns` where a step keeps to the depth limit."""
         if side == SOURCES:
             more = self._deeper(a, b)
             return [k for k in columns if self.load[k] + more <= self.limit[k]]
-        moved = sum(1 << self.depth[k] for k in columns)
+        moved = self._load_of(columns)
+        if node is not None:
+            return columns if self.load[node] + moved <= self.limit[node] else []
         more = _power_at_least(moved) - moved
         fits = all(self.load[j] + more <= self.limit[j] for j in (a, b))
         return columns if fits else []
@@ -118,10 +125,16 @@ class Factoring:
 
     def put(self, side: int, n: int, step: Step, common: list[int]) -> None:
         """Let the node n stand for two at the nodes `common`: a new one, or one taken back."""
+        if n == len(self.terms[side]):
+            self.terms[side].append({})
+        if self.max_depth is not None:
+            self._reserve(side, n, step, common)
+        self.put_more(side, n, step, common)
+
+    def put_more(self, side: int, n: int, step: Step, common: list[int]) -> None:
+        """Let a node that stands for two elsewhere do so at the nodes `common` too."""
         a, b, _ = step
         mine, theirs = self.terms[side], self.terms[1 - side]
-        if n == len(mine):
-            mine.append({})
         x, y, new = mine[a], mine[b], mine[n]
         for k in common:
             new[k] = x.pop(k)
@@ -130,28 +143,30 @@ class Factoring:
             del other[a], other[b]
             other[n] = new[k]
         if self.max_depth is not None:
-            self._account(side, n, a, b, common)
+            self._account(side, n, step, common, 1)
 
     def take_back(self, side: int, n: int, step: Step) -> list[int]:
         """Put two nodes in the place of n, of which nothing else was made; where it stood."""
+        common = list(self.terms[side][n])
+        self.take_some_back(side, n, step, common)
+        if self.max_depth is not None and side == SINKS:
+            for j in step[:2]:
+                self.load[j] -= self.limit[n]
+        return common
+
+    def take_some_back(self, side: int, n: int, step: Step, common: list[int]) -> None:
+        """Put two nodes in the place of n at the nodes `common` alone."""
         a, b, sign = step
         mine, theirs = self.terms[side], self.terms[1 - side]
-        new, mine[n] = mine[n], {}
-        x, y = mine[a], mine[b]
-        for k, s in new.items():
+        x, y, new = mine[a], mine[b], mine[n]
+        for k in common:
             other = theirs[k]
+            s = new.pop(k)
             del other[n]
             x[k] = other[a] = s
             y[k] = other[b] = s * sign
         if self.max_depth is not None:
-            if side == SOURCES:
-                less = self._deeper(a, b)
-                for k in new:
-                    self.load[k] -= less
-            else:
-                for j in (a, b):
-                    self.load[j] -= self.limit[n] - self.load[n]
-        return list(new)
+            self._account(side, n, step, common, -1)
 
     def forget(self, side: int) -> None:
         """Leave out the last node of a side, which was taken back."""
@@ -165,20 +180,35 @@ class Factoring:
         x, y = self.depth[a], self.depth[b]
         return (2 << max(x, y)) - (1 << x) - (1 << y)
 
-    def _account(self, side: int, n: int, a: int, b: int, common: list[int]) -> None:
+    def _reserve(self, side: int, n: int, step: Step, common: list[int]) -> None:
+        """Note the depth of a source, or the room that a sink takes in the two that it is in."""
+        a, b, _ = step
         if side == SOURCES:
             _set(self.depth, n, 1 + max(self.depth[a], self.depth[b]))
-            more = self._deeper(a, b)
+            return
+        # A node that comes back has the room that it had: steps within it may come back too.
+        new = n == len(self.limit)
+        weight = _power_at_least(self._load_of(common)) if new else self.limit[n]
+        for j in (a, b):
+            self.load[j] += weight
+        _set(self.load, n, 0)
+        _set(self.limit, n, weight)
+
+    def _account(self, side: int, n: int, step: Step, common: list[int], sign: int) -> None:
+        """Note the loads where a node begins (1) or ends (-1) to stand for two."""
+        a, b, _ = step
+        if side == SOURCES:
+            more = sign * self._deeper(a, b)
             for k in common:
                 self.load[k] += more
             return
-        moved = sum(1 << self.depth[k] for k in common)
-        # A node that comes back has the room that it had: steps within it may come back too.
-        weight = _power_at_least(moved) if n == len(self.limit) else self.limit[n]
+        moved = sign * self._load_of(common)
         for j in (a, b):
-            self.load[j] += weight - moved
-        _set(self.load, n, moved)
-        _set(self.limit, n, weight)
+            self.load[j] -= moved
+        self.load[n] += moved
+
+    def _load_of(self, sources: list[int]) -> int:
+        return sum(1 << self.depth[k] for k in sources)
 
     def share_pairs(self, side: int, least: int, choice: str, random: Random) -> None:
         """Take the pair of `side` with the most places, again and again, down to `least` places.

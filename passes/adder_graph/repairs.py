@@ -3,7 +3,10 @@
 A step is taken back by putting its two nodes in the place of the one that stood for both; what was
 made of that one goes first. Greedy steps follow, of the pairs alone that the entries from there are
 in. Where that costs more in the end, all of it is taken back. So a repair takes the time of what it
-touches, however large the matrix is. Not here: the factoring before (`search`), and the adders that
+touches, however large the matrix is.
+
+A pair that a step has been taken for is worth one adder more, and in one place already: its node
+stands there too. Not here: the factoring before (`search`), and the adders that
 it becomes (`emission`).
 """
 
@@ -52,12 +55,15 @@ class Repairs:
         self.made = factoring.made()
         self.users = tuple([set[int]() for _ in side] for side in self.terms)
         """For each node those that were made of it."""
+        self.known: dict[Pair, int] = {}
+        """The node that stands for a pair."""
         self.nodes = [(side, n) for side in (SOURCES, SINKS) for n in self.made[side]]
         """Those that may be taken back, and some that are gone."""
         for side in (SOURCES, SINKS):
-            for n, (a, b, _) in self.made[side].items():
+            for n, (a, b, sign) in self.made[side].items():
                 self.users[side][a].add(n)
                 self.users[side][b].add(n)
+                self.known[side, a, b, sign] = n
         self.sizes: tuple[list[int], list[int]] = [1] * factoring.inputs, []
         """The inputs in each sum."""
         for a, b, _ in self.made[SOURCES].values():
@@ -84,10 +90,18 @@ class Repairs:
             change -= self._price_of_step(side, n, len(common))
             for own in pair[1:3]:
                 fresh.update((own, k) if side == SOURCES else (k, own) for k in common)
-        done: list[tuple[int, int]] = []
+        done: list[tuple[Pair, int, list[int] | None]] = []
+        """Steps, and the places that were added to a node that there was."""
         for pair, common in self._greedy(fresh):
-            done.append((pair[0], self._do(pair, common, len(self.terms[pair[0]]))))
-            change += self._price_of_step(*done[-1], len(common))
+            n = self.known.get(pair)
+            if n is None:
+                n = self._do(pair, common, len(self.terms[pair[0]]))
+                done.append((pair, n, None))
+                change += self._price_of_step(pair[0], n, len(common))
+            else:
+                self._do_more(pair, common, n)
+                done.append((pair, n, common))
+                change -= len(common) if self.bits is None else 0
         prices = {sink: self._price(sink) for sink in self.touched}
         change += sum(prices.values())
         change -= sum(self.prices[sink] for sink in self.touched if sink < len(self.prices))
@@ -95,9 +109,13 @@ class Repairs:
             self.prices += [0] * (len(self.terms[SINKS]) - len(self.prices))
             for sink, price in prices.items():
                 self.prices[sink] = price
-            self.nodes += done
+            self.nodes += [(pair[0], n) for pair, n, places in done if places is None]
             return True
-        for side, n in reversed(done):
+        for pair, n, places in reversed(done):
+            side = pair[0]
+            if places is not None:
+                self._undo_some(pair, places, n)
+                continue
             self._undo(side, n)
             self.factoring.forget(side)
             self.users[side].pop()
@@ -196,10 +214,12 @@ class Repairs:
         a, b, sign = step = self.made[side].pop(n)
         self.users[side][a].discard(n)
         self.users[side][b].discard(n)
+        pair = side, a, b, sign
+        if self.known.get(pair) == n:
+            del self.known[pair]
         common = self.factoring.take_back(side, n, step)
-        self.work += 2 + len(common)
-        self.touched.update(common if side == SOURCES else (a, b, n))
-        return (side, a, b, sign), common
+        self._note(pair, common, n)
+        return pair, common
 
     def _do(self, pair: Pair, common: list[int], n: int) -> int:
         """Take a step: its node is a new one, or one that stood there before."""
@@ -214,9 +234,30 @@ class Repairs:
         self.made[side][n] = a, b, sign
         self.users[side][a].add(n)
         self.users[side][b].add(n)
-        self.work += 2 + len(common)
-        self.touched.update(common if side == SOURCES else (a, b, n))
+        self.known[pair] = n
+        self._note(pair, common, n)
         return n
+
+    def _do_more(self, pair: Pair, common: list[int], n: int) -> None:
+        """Let a node that stands for a pair do so at more places."""
+        side = pair[0]
+        self.factoring.put_more(side, n, pair[1:], common)
+        if side == SINKS:
+            self.sizes[SINKS][n] += sum(self.sizes[SOURCES][k] for k in common)
+        self._note(pair, common, n)
+
+    def _undo_some(self, pair: Pair, common: list[int], n: int) -> None:
+        """Take that back."""
+        side = pair[0]
+        self.factoring.take_some_back(side, n, pair[1:], common)
+        if side == SINKS:
+            self.sizes[SINKS][n] -= sum(self.sizes[SOURCES][k] for k in common)
+        self._note(pair, common, n)
+
+    def _note(self, pair: Pair, common: list[int], n: int) -> None:
+        """Count the work of a step, and note the sinks whose price it changes."""
+        self.work += 2 + len(common)
+        self.touched.update(common if pair[0] == SOURCES else (pair[1], pair[2], n))
 
     def _greedy(self, fresh: Iterable[tuple[int, int]]) -> Iterator[tuple[Pair, list[int]]]:
         """Steps, those with the most places first, for the pairs that entries are in.
@@ -231,16 +272,18 @@ class Repairs:
         self._offer(fresh, heap, counts)
         while heap:
             _, pair = heappop(heap)
-            common = self.factoring.common(*pair)
+            known = self.known.get(pair)
+            common = self.factoring.common(*pair, known)
             self.work += 1
-            if len(common) < 2:
+            saved = len(common) - (known is None)
+            if saved < 1:
                 continue
             if len(common) < counts[pair]:
                 counts[pair] = len(common)
-                heappush(heap, (self._rank(pair, len(common)), pair))
+                heappush(heap, (self._rank(pair, saved), pair))
                 continue
             side = pair[0]
-            n = len(self.terms[side])
+            n = len(self.terms[side]) if known is None else known
             yield pair, common
             self._offer(((n, k) if side == SOURCES else (k, n) for k in common), heap, counts)
 
@@ -252,7 +295,7 @@ class Repairs:
     ) -> None:
         """Note the pairs that entries are in."""
         sources, sinks = self.terms
-        limited = self.factoring.max_depth is not None
+        limited, known = self.factoring.max_depth is not None, self.known
         for i, j in entries:
             row, column = sources[i], sinks[j]
             if j not in row:
@@ -266,18 +309,24 @@ class Repairs:
                     if p == own or pair in counts:
                         continue
                     self.work += 1
-                    count = len(self.factoring.common(*pair)) if limited else 0
-                    few, many = mine, nodes[p]
+                    many = nodes[p]
                     # As `common` does: a search spends most of its time here.
-                    if not limited and len(few) > 1 and len(many) > 1:
+                    if limited:
+                        count = len(self.factoring.common(*pair, known.get(pair)))
+                    elif len(mine) > 1 and len(many) > 1:
+                        count = 0
+                        few = mine
                         if len(many) < len(few):
                             few, many = many, few
                         for k, t in few.items():
                             if k in many and many[k] == t * relation:
                                 count += 1
+                    else:
+                        count = 1
                     counts[pair] = count
-                    if count > 1:
-                        heappush(heap, (self._rank(pair, count), pair))
+                    saved = count if pair in known else count - 1
+                    if saved > 0:
+                        heappush(heap, (self._rank(pair, saved), pair))
 
-    def _rank(self, pair: Pair, count: int) -> float:
-        return -count - CHANCE * self.random.random() - self.favours[pair[0]]
+    def _rank(self, pair: Pair, saved: int) -> float:
+        return -saved - CHANCE * self.random.random() - self.favours[pair[0]]
