@@ -295,38 +295,68 @@ class Repairs:
     ) -> None:
         """Note the pairs that entries are in."""
         sources, sinks = self.terms
-        limited, known = self.factoring.max_depth is not None, self.known
+        known = self.known
         for i, j in entries:
             row, column = sources[i], sinks[j]
             if j not in row:
                 continue
-            sign = row[j]
-            for side, own, mine, others in ((SOURCES, i, row, column), (SINKS, j, column, row)):
-                nodes = self.terms[side]
-                for p, s in others.items():
+            for side, own, k, mine, others in (
+                (SOURCES, i, j, row, column),
+                (SINKS, j, i, column, row),
+            ):
+                sign = mine[k]
+                if 2 * len(mine) < len(others):
+                    partners = self._partners(side, own, k)
+                else:
+                    partners = others.items()
+                    self.work += len(others)
+                for p, s in partners:
                     relation = s * sign
                     pair = (side, own, p, relation) if own < p else (side, p, own, relation)
                     if p == own or pair in counts:
                         continue
-                    self.work += 1
-                    many = nodes[p]
-                    # As `common` does: a search spends most of its time here.
-                    if limited:
-                        count = len(self.factoring.common(*pair, known.get(pair)))
-                    elif len(mine) > 1 and len(many) > 1:
-                        count = 0
-                        few = mine
-                        if len(many) < len(few):
-                            few, many = many, few
-                        for k, t in few.items():
-                            if k in many and many[k] == t * relation:
-                                count += 1
-                    else:
-                        count = 1
-                    counts[pair] = count
+                    count = counts[pair] = self._count(pair)
                     saved = count if pair in known else count - 1
                     if saved > 0:
                         heappush(heap, (self._rank(pair, saved), pair))
+
+    def _partners(self, side: int, own: int, k: int) -> Iterator[tuple[int, int]]:
+        """Nodes at k that a node of few places meets elsewhere too, or has a node with; signs."""
+        mine, theirs = self.terms[side][own], self.terms[1 - side]
+        others, sign = theirs[k], mine[k]
+        for other, s in mine.items():
+            if other == k:
+                continue
+            there, turn = theirs[other], s * sign
+            both = others.keys() & there.keys()
+            self.work += 1 + len(both) // 4
+            for p in both:
+                t = others[p]
+                if there[p] == t * turn:
+                    yield p, t
+        for n in self.users[side][own]:
+            a, b, _ = self.made[side][n]
+            p = b if a == own else a
+            if p in others:
+                yield p, others[p]
+
+    def _count(self, pair: Pair) -> int:
+        """The places of a pair, of which there is one."""
+        if self.factoring.max_depth is not None:
+            return len(self.factoring.common(*pair, self.known.get(pair)))
+        side, a, b, relation = pair
+        nodes = self.terms[side]
+        few, many = nodes[a], nodes[b]
+        # As `common` does: a search spends most of its time here.
+        if len(many) < len(few):
+            few, many = many, few
+        if len(few) == 1:
+            return 1
+        count = 0
+        for k, t in few.items():
+            if k in many and many[k] == t * relation:
+                count += 1
+        return count
 
     def _rank(self, pair: Pair, saved: int) -> float:
         return -saved - CHANCE * self.random.random() - self.favours[pair[0]]
