@@ -63,7 +63,7 @@ class Repairs:
             for n, (a, b, sign) in self.made[side].items():
                 self.users[side][a].add(n)
                 self.users[side][b].add(n)
-                self.known[side, a, b, sign] = n
+                self.known.setdefault((side, a, b, sign), n)
         self.sizes: tuple[list[int], list[int]] = [1] * factoring.inputs, []
         """The inputs in each sum."""
         for a, b, _ in self.made[SOURCES].values():
@@ -92,8 +92,7 @@ class Repairs:
                 fresh.update((own, k) if side == SOURCES else (k, own) for k in common)
         done: list[tuple[Pair, int, list[int] | None]] = []
         """Steps, and the places that were added to a node that there was."""
-        for pair, common in self._greedy(fresh):
-            n = self.known.get(pair)
+        for pair, n, common in self._greedy(fresh):
             if n is None:
                 n = self._do(pair, common, len(self.terms[pair[0]]))
                 done.append((pair, n, None))
@@ -259,10 +258,12 @@ class Repairs:
         self.work += 2 + len(common)
         self.touched.update(common if pair[0] == SOURCES else (pair[1], pair[2], n))
 
-    def _greedy(self, fresh: Iterable[tuple[int, int]]) -> Iterator[tuple[Pair, list[int]]]:
+    def _greedy(
+        self, fresh: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[Pair, int | None, list[int]]]:
         """Steps, those with the most places first, for the pairs that entries are in.
 
-        Each is to be taken before the next one is asked for.
+        Each is to be taken before the next one is asked for: by a node that there is, or a new one.
 
         Args:
             fresh: entries, as (source, sink).
@@ -272,8 +273,7 @@ class Repairs:
         self._offer(fresh, heap, counts)
         while heap:
             _, pair = heappop(heap)
-            known = self.known.get(pair)
-            common = self.factoring.common(*pair, known)
+            known, common = self._places(pair)
             self.work += 1
             saved = len(common) - (known is None)
             if saved < 1:
@@ -284,8 +284,16 @@ class Repairs:
                 continue
             side = pair[0]
             n = len(self.terms[side]) if known is None else known
-            yield pair, common
+            yield pair, known, common
             self._offer(((n, k) if side == SOURCES else (k, n) for k in common), heap, counts)
+
+    def _places(self, pair: Pair) -> tuple[int | None, list[int]]:
+        """The node that stands for a pair, if it may do so at more places, and where one may."""
+        known = self.known.get(pair)
+        common = self.factoring.common(*pair, known)
+        if known is None or common:
+            return known, common
+        return None, self.factoring.common(*pair)
 
     def _offer(
         self,
@@ -329,7 +337,7 @@ class Repairs:
                 continue
             there, turn = theirs[other], s * sign
             both = others.keys() & there.keys()
-            self.work += 1 + len(both) // 4
+            self.work += 1 + min(len(others), len(there)) // 25 + len(both) // 4
             for p in both:
                 t = others[p]
                 if there[p] == t * turn:
@@ -343,7 +351,7 @@ class Repairs:
     def _count(self, pair: Pair) -> int:
         """The places of a pair, of which there is one."""
         if self.factoring.max_depth is not None:
-            return len(self.factoring.common(*pair, self.known.get(pair)))
+            return len(self._places(pair)[1])
         side, a, b, relation = pair
         nodes = self.terms[side]
         few, many = nodes[a], nodes[b]

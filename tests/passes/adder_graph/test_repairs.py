@@ -65,6 +65,39 @@ def test_what_is_taken_back_leaves_all_as_it_was() -> None:
             assert [len(side) for side in factoring.terms] == nodes
 
 
+@pytest.mark.parametrize("max_depth", [None, 3])
+@pytest.mark.parametrize("side", [SOURCES, SINKS])
+def test_a_pair_is_made_once(
+    side: int, max_depth: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a pair appears whose sum there is, that sum is taken: even in one place."""
+    matrix = np.array([[1, -1, 1, 1], [-1, 1, -1, -1], [0, 0, 0, 1]], np.int8)
+    matrix = matrix if side == SOURCES else np.ascontiguousarray(matrix.T)
+    factoring = Factoring(matrix, max_depth)
+    factoring.merge(side, 0, 1, -1, [0, 1, 2])
+    again = factoring.merge(side, 0, 1, -1, [3])
+    before = factoring.adders
+    repairs = Repairs(factoring, Random(0))
+    monkeypatch.setattr(repairs, "_chosen", lambda: [(side, again)])
+    assert repairs.repair()
+    result = repairs.result()
+    assert result.steps == [(side, 0, 1, -1)]
+    assert result.adders == before - 1
+    x = np.random.default_rng(0).integers(-128, 128, (50, len(matrix)))
+    assert np.array_equal(emit(result).evaluate(x), x @ matrix.astype(np.int64))
+
+
+@pytest.mark.parametrize("side", [SOURCES, SINKS])
+def test_a_full_sum_is_not_taken_again(side: int) -> None:
+    """Where the sum of a pair has no room within the depth, another one is made."""
+    matrix = np.array([[1, 1, 1, 1], [1, 1, 1, 1]], np.int8)
+    factoring = Factoring(matrix if side == SOURCES else np.ascontiguousarray(matrix.T), 3)
+    node = factoring.merge(side, 0, 1, 1, [0, 1])
+    places = factoring.common(side, 0, 1, 1, node)
+    assert places == ([2, 3] if side == SOURCES else [])
+    assert factoring.common(side, 0, 1, 1) == [2, 3]
+
+
 def _sorted(value: object) -> object:
     """Dictionaries in the order of their keys."""
     if isinstance(value, dict):
