@@ -153,9 +153,13 @@ def _estimated(
     if shared is not None:
         reductions = (shared, *(d for d in reductions if d != shared))
     window = None
-    if commutes and not across and 2 * row_count * columns < recipe.registers:
+    if commutes and not across:
         window = _window(nest, vector, rows)
     if window is not None:
+        # Sums and as many vectors that are read stay in registers.
+        most = (recipe.registers - 1) // 2
+        columns = min(columns, max(1, most // row_count))
+        row_count = min(row_count, most)
         reductions = (*(d for d in reductions if d != window), window)
     parts = _parts(nest, vector)
     return cost, Schedule(

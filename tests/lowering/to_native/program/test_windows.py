@@ -58,8 +58,12 @@ def test_windows(recipe: str) -> None:
                 np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6, err_msg=str(pool))
 
 
-def test_windows_of_many_elements() -> None:
+@pytest.mark.parametrize("recipe", ["best", "avx2"])
+def test_windows_of_many_elements(recipe: str) -> None:
     """Rows of a tile share what they read, along either axis, apart or not."""
+    if recipe == "avx2" and "avx2" not in host_features():
+        pytest.skip("this processor has no avx2")
+    options = {} if recipe == "best" else {"recipe": recipe}
     torch.manual_seed(0)
     modules = nn.ModuleList(
         [
@@ -72,7 +76,7 @@ def test_windows_of_many_elements() -> None:
     model = Windows().eval()
     model.pools = modules
     x = torch.randn(2, 9, 17, 41)
-    program = native_program(import_model(model, example_inputs=(x,)))
+    program = native_program(import_model(model, example_inputs=(x,)), options)
     for module, found in zip(modules, program(x.numpy()), strict=True):
         with torch.no_grad():
             expected = module.double()(x.double()).numpy()
