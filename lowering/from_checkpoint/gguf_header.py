@@ -55,7 +55,7 @@ class Header(GGUFReader):
             super().__init__(path)
         except OSError as error:
             raise SourceError(f"'{path}': {error.strerror}") from None
-        except (ValueError, KeyError, struct.error) as error:
+        except (ValueError, KeyError, OverflowError, struct.error) as error:
             said = str(error.args[0])
             how = said if said.isprintable() else "it holds a name that is none"
             raise SourceError(f"'{path}' is no GGUF file, or is damaged: {how}") from None
@@ -65,7 +65,10 @@ class Header(GGUFReader):
         field = self.fields.get(name)
         if field is None:
             return None
-        return field.parts[-1] if GGUFValueType.ARRAY in field.types else field.contents()
+        part: Any = field.parts[-1]
+        if GGUFValueType.STRING in field.types:
+            return str(part.tobytes(), "utf-8", "replace")
+        return part if GGUFValueType.ARRAY in field.types else part.tolist()[0]
 
     def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> Any:
         if offset + int(count) * np.dtype(dtype).itemsize > len(self.data):

@@ -304,6 +304,11 @@ def text(value: str) -> bytes:
         (header(text("a") + struct.pack("<IIQ", 9, 8, 1 << 61)), "is damaged"),
         (header(text("a") + struct.pack("<IIQ", 9, 4, 1 << 61)), "ends too soon"),
         (header(text("a") + struct.pack("<IIQQ", 9, 8, 1, 99)), "ends too soon"),
+        (header(text("a") + struct.pack("<IIQQ", 9, 8, 2, (1 << 64) - 1)), "is damaged"),
+        (
+            header(text("general.architecture") + struct.pack("<IQ", 8, 2) + b"\xff\xfe"),
+            "architecture '\ufffd\ufffd'",
+        ),
         (header(text("a") + struct.pack("<IIQ", 9, 9, 1)), "is damaged"),
         (header(text("a") + struct.pack("<I", 77)), "is not a valid"),
         (header(*[text("a\n") + struct.pack("<II", 4, 1)] * 2), "a name that is none"),
