@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from .....dialects.shapes import bit_width
 from ..memories import Memory
 from .body import StageBody, clog2
-from .stage import AnyModule, Layout, Stage
+from .stage import Layout, Stage
 
 FEW_BITS = 16
 """Of all beats of a FIFO that has registers: a RAM takes more control than that."""
@@ -104,28 +104,20 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
     if depth == 2 or depth * bits <= FEW_BITS:
         handshake = _buffers(body, -(-depth // 2))
         return body.stage(name, comment, (layout, layout), handshake)
-    ready, data, valid, parts = queued(body, depth, body.in_data[0], body.in_valid[0])
-    return body.stage(name, comment, (layout, layout), (ready, data, valid), parts)
+    memory = Memory.ram(depth - 1, bits, apart=True)
+    handshake = _queued(body, depth, memory)
+    return body.stage(name, comment, (layout, layout), handshake, [memory.declaration()])
 
 
-def queued(
-    body: StageBody, depth: int, data: SSAValue, comes: SSAValue
-) -> tuple[SSAValue, SSAValue, SSAValue, list[AnyModule]]:
-    """A queue in a RAM before the output of a stage, of at least three beats.
-
-    Args:
-        body: of the stage.
-        depth: beats that it holds.
-        data: the beat.
-        comes: whether there is one.
+def _queued(body: StageBody, depth: int, memory: Memory) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """A queue of at least three beats, of which the first stands before the memory of the others.
 
     Returns:
-        Whether there is room, out_data, out_valid, and the modules that it uses.
+        in_ready, out_data, out_valid.
     """
-    bits = bit_width(data.type) or 1
+    (data,), (comes,) = body.in_data, body.in_valid
     valid = body.state(1, "valid", 0)
     free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-    memory = Memory.ram(depth - 1, bits, apart=True)
     held = body.state(clog2(depth), "held", 0)
     from_memory = body.state(1, "from_memory", 0)
     ready = body.compare(held, "ne", depth - 1)
@@ -143,7 +135,7 @@ def queued(
     body.drive(valid, body.select(free, body.any_of(read, passed), valid))
     changed = body.select(write, body.add(held, 1), body.add(held, -1))
     body.drive(held, changed, body.either(write, read))
-    return ready, body.select(from_memory, word, direct), valid, [memory.declaration()]
+    return ready, body.select(from_memory, word, direct), valid
 
 
 def _buffers(body: StageBody, count: int) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -159,37 +151,21 @@ def _buffers(body: StageBody, count: int) -> tuple[SSAValue, SSAValue, SSAValue]
     # Ready is an inverse of its own: equal registers become one, and it has other readers.
     full = [body.state(1, f"full_{index}", 0) for index in range(count)]
     readies = [body.inverse(each) for each in full]
-    for index, ready in enumerate([*readies[1:], *body.out_ready]):
-        data, valid, following = two_places(body, rooms[index], data, valid, ready)
-        body.drive(rooms[index], following)
-        body.drive(full[index], body.inverse(following))
+    bits, takers = bit_width(data.type) or 1, [*readies[1:], *body.out_ready]
+    for room, own, out_ready in zip(rooms, full, takers, strict=True):
+        comes = valid
+        valid = body.state(1, "out_valid", 0)
+        first, second = body.state(bits, "first"), body.state(bits, "second")
+        free = body.any_of(body.inverse(valid), out_ready, name="out_free")
+        waits = body.all_of(valid, body.inverse(out_ready))
+        body.drive(valid, body.any_of(comes, body.inverse(room), waits))
+        body.drive(first, body.select(room, data, second), free)
+        body.drive(second, data, room)
+        following = body.any_of(free, body.all_of(room, body.inverse(comes)))
+        body.drive(room, following)
+        body.drive(own, body.inverse(following))
+        data = first
     return readies[0], data, valid
-
-
-def two_places(
-    body: StageBody, room: SSAValue, data: SSAValue, comes: SSAValue, out_ready: SSAValue
-) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """Registers for two beats.
-
-    Args:
-        body: of the stage.
-        room: a register that says whether a beat may come; the caller drives it.
-        data: the beat.
-        comes: whether there is one, where there is room.
-        out_ready: whether what goes out is taken.
-
-    Returns:
-        out_data, out_valid, and whether there is room in the next cycle.
-    """
-    bits = bit_width(data.type) or 1
-    valid = body.state(1, "out_valid", 0)
-    first, second = body.state(bits, "first"), body.state(bits, "second")
-    free = body.any_of(body.inverse(valid), out_ready, name="out_free")
-    waits = body.all_of(valid, body.inverse(out_ready))
-    body.drive(valid, body.any_of(comes, body.inverse(room), waits))
-    body.drive(first, body.select(room, data, second), free)
-    body.drive(second, data, room)
-    return first, valid, body.any_of(free, body.all_of(room, body.inverse(comes)))
 
 
 def turns_stage(name: str, layout: Layout) -> Stage:
