@@ -3,7 +3,8 @@
 Sigmoid and hyperbolic tangent are tables of all 65,536 values, bit for bit those of
 `gemmlowp::logistic` and `gemmlowp::tanh` (fixedpoint/fixedpoint.h) on `FixedPoint<int16_t, n>`: an
 exponential of bits of the argument times a polynomial of four terms, then three steps of Newton's
-division. Values are held in int64, and wrap or saturate where those of 16 bits do.
+division. Values are held in int64, and wrap or saturate where those of 16 bits do; so do the
+exponentials of softmax where those of 32 bits do.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from ...ir.arrays import Array
 from ..problems import ProblemError
 from ..to_tflite.multipliers import multiplier_of
 
-_LOW, _HIGH = -(1 << 15), (1 << 15) - 1
+_BITS = 16
+"""Of an integer, where nothing else is said."""
+
+_LOW, _HIGH = -(1 << (_BITS - 1)), (1 << (_BITS - 1)) - 1
 
 _ROOT_BITS = 20
 """Behind the point of a root's inverse."""
@@ -93,7 +97,7 @@ def _short(factor: np.floating) -> tuple[int, int]:
 def _table(integer_bits: int, *, is_tanh: bool) -> Array:
     x = np.arange(_LOW, _HIGH + 1, dtype=np.int64)
     size = _wrapped(np.where(x > 0, x, -x))
-    powers = _exp_of_negatives(_wrapped(-size), integer_bits + is_tanh)
+    powers = exp_of_negatives(_wrapped(-size), integer_bits + is_tanh)
     estimate = _inverse_of_mean_with_one(powers)
     if is_tanh:
         part = _times_power(_wrapped(estimate - (1 << 13)), 2)
@@ -104,28 +108,31 @@ def _table(integer_bits: int, *, is_tanh: bool) -> Array:
     return _wrapped(result).astype(np.int16)
 
 
-def _exp_of_negatives(a: Array, integer_bits: int) -> Array:
-    fraction = 15 - integer_bits
+def exp_of_negatives(a: Array, integer_bits: int, bits: int = _BITS) -> Array:
+    """exp(a) in bits - 1 bits behind the point, for a ≤ 0 in fewer by `integer_bits`, int64."""
+    fraction = bits - 1 - integer_bits
     quarter = (1 << fraction) >> 2
     below = (a & (quarter - 1)) - quarter
-    result = _exp_near_zero(_times_power(below, integer_bits))
+    result = _exp_near_zero(_times_power(below, integer_bits, bits), bits)
     rest = below - a
     for exponent, factor in _FACTORS.items():
         if integer_bits > exponent:
             bit = 1 << (fraction + exponent)
-            result = np.where(rest & bit, _product(result, _constant(factor)), result)
-    return np.where(a == 0, _HIGH, result)
+            result = np.where(rest & bit, _product(result, _constant(factor, bits), bits), result)
+    return np.where(a == 0, (1 << (bits - 1)) - 1, result)
 
 
-def _exp_near_zero(a: Array) -> Array:
+def _exp_near_zero(a: Array, bits: int) -> Array:
     """For -1/4 ≤ a < 0, around -1/8."""
-    x = _wrapped(a + (1 << 12))
-    x2 = _product(x, x)
-    x3, x4 = _product(x2, x), _product(x2, x2)
-    inner = _product(_wrapped(_times_power(x4, -2) + x3), _constant(715827883))
-    terms = _times_power(_wrapped(inner + x2), -1)
-    start = np.asarray(_constant(1895147668))
-    return np.clip(start + _product(start, _wrapped(x + terms)), _LOW, _HIGH)
+    x = _wrapped(a + (1 << (bits - 4)), bits)
+    x2 = _product(x, x, bits)
+    x3, x4 = _product(x2, x, bits), _product(x2, x2, bits)
+    inner = _wrapped(_times_power(x4, -2, bits) + x3, bits)
+    inner = _product(inner, _constant(715827883, bits), bits)
+    terms = _times_power(_wrapped(inner + x2, bits), -1, bits)
+    start = np.asarray(_constant(1895147668, bits))
+    limit = 1 << (bits - 1)
+    return np.clip(start + _product(start, _wrapped(x + terms, bits), bits), -limit, limit - 1)
 
 
 def _inverse_of_mean_with_one(a: Array) -> Array:
@@ -139,25 +146,26 @@ def _inverse_of_mean_with_one(a: Array) -> Array:
     return x
 
 
-def _product(a: Array, b: Array | int) -> Array:
-    """a·b/2^15, halves away from zero, saturated."""
-    both = a * b
-    moved = both + np.where(both >= 0, 1 << 14, 1 - (1 << 14))
-    return np.minimum(np.sign(moved) * (np.abs(moved) >> 15), _HIGH)
+def _product(a: Array, b: Array | int, bits: int = _BITS) -> Array:
+    """a·b/2^(bits - 1), halves up, saturated."""
+    one = 1 << (bits - 1)
+    return np.minimum(a * b + (one >> 1) >> (bits - 1), one - 1)
 
 
-def _times_power(a: Array, exponent: int) -> Array:
+def _times_power(a: Array, exponent: int, bits: int = _BITS) -> Array:
     """a·2^exponent, halves away from zero, saturated."""
     if exponent >= 0:
-        return np.clip(a << exponent, _LOW, _HIGH)
+        limit = 1 << (bits - 1)
+        return np.clip(a << exponent, -limit, limit - 1)
     mask = (1 << -exponent) - 1
     return (a >> -exponent) + ((a & mask) > (mask >> 1) + (a < 0))
 
 
-def _constant(value: int) -> int:
+def _constant(value: int, bits: int = _BITS) -> int:
     """A constant of 32 bits as one of 16."""
-    return (value + (1 << 15)) >> 16
+    return value if bits > _BITS else (value + (1 << 15)) >> 16
 
 
-def _wrapped(a: Array) -> Array:
-    return ((a + (1 << 15)) & 0xFFFF) - (1 << 15)
+def _wrapped(a: Array, bits: int = _BITS) -> Array:
+    half = 1 << (bits - 1)
+    return ((a + half) & (2 * half - 1)) - half
