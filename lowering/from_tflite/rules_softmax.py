@@ -1,11 +1,8 @@
 """TFLite import of the softmax of integers, in the arithmetic of LiteRT's kernels.
 
-All look exponentials of the distance to the largest number up. Of 16 bits (`SoftmaxInt16`) these
-and the reciprocal of their sum are tables of straight lines; all numbers between have 15 bits
-behind the point. Of 8 bits the reference kernel (`reference_ops::Softmax`) has exponentials of 31
-bits and divides by three steps of Newton's; the one that LiteRT takes by default
-(`optimized_ops::Softmax`) adds floats up in the order of the numbers. Other grids go through
-floats.
+Of 16 bits (`SoftmaxInt16`) exponentials of the distance to the largest number and the reciprocal of
+their sum are tables of straight lines; all numbers between have 15 bits behind the point. That of 8
+bits is in `byte_softmax`. Other grids go through floats.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.dialects.builtin import f64, i16, i32, i64
+from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -23,8 +20,13 @@ from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..problems import ProblemError
 from ..to_tflite.multipliers import multiplier_of
+from .byte_softmax import (
+    SHARE_BITS,
+    softmax_by_default,
+    softmax_by_reference,
+    softmax_exponentials,
+)
 from .fixed_point import clamped, grid_range, multiplied
-from .gemmlowp import exp_of_negatives
 from .interpolation import HIGH, LOW, Function, exponential, interpolated
 from .rules_activation import RULES, looked_up, through_floats
 from .tflite_builder import Builder, Node, Results, Rule, standard
@@ -66,99 +68,12 @@ def _fine_softmax(e: Builder, node: Node) -> SSAValue:
     return clamped(e, result, 0, HIGH, node.element)
 
 
-_UNIT = 31
-"""Bits behind the point of exponentials of 32 bits, and of products of two numbers."""
-
-_DISTANCE_BITS = 5
-"""Before the point of a distance in 32 bits."""
-
-_SUM_BITS = 19
-"""Behind the point of the sum of exponentials."""
-
-_SHARE_BITS = 8
-"""Behind the point of a result of 8 bits."""
-
-
 def _byte_softmax(e: Builder, node: Node) -> SSAValue:
-    """SOFTMAX along the last axis, of 8 bits and with as many behind the point of the result."""
-    x, step = node[0], node.scales(0).scale[0]
-    low, high = grid_range(node.element)
-    axis = e.rank(x) - 1
-    wide = e.convert(x, i32)
-    most = standard(e, "ReduceMax", [wide, e.indices([axis])], keepdims=1)
-    below = e.add(tensor.SubOp(most, wide))
-    shares = _by_default if e.rounding == "xnnpack" else _by_reference
-    levels = shares(e, below, axis, step * np.float32(node.number("beta")))
-    return clamped(e, e.add(tensor.AddOp(levels, e.number(low, i32))), low, high, node.element)
-
-
-def _by_default(e: Builder, below: SSAValue, axis: int, step: np.float32) -> SSAValue:
-    """Steps of 1/256 for distances, by float32; sums depend on the order."""
-    table = np.exp((-step * np.arange(256, dtype=np.float32)).astype(np.float64))
-    powers = Formula(e, e.add(shapes.GatherRowsOp(e.known(table.astype(np.float32)), below)))
-    sums = e.add(tensor.CumsumOp(powers.value, axis))
-    total = Formula(e, e.cut(sums, axis, -1)) * 2.0**-_SHARE_BITS
-    return (powers * (1 / total) + 0.5).convert(i32).value
-
-
-def _by_reference(e: Builder, below: SSAValue, axis: int, step: np.float32) -> SSAValue:
-    """Steps of 1/256 for distances, by whole numbers; a sum is less than 2^12."""
-    table = _exponentials(float(step))
-    powers, parts = (
-        Formula(e, e.add(shapes.GatherRowsOp(e.known(values, i64), below)))
-        for values in (table, _halves_up(table, _UNIT - _SUM_BITS))
-    )
-    total = standard(e, "ReduceSum", [parts.value, e.indices([axis])], keepdims=1)
-    total = Formula(e, total).minimum((1 << _UNIT) - 1)
-    # A sum of n bits by 2^(31 - n) is from a half to one.
-    counted = np.left_shift(np.int64(1), np.arange(_SUM_BITS, _UNIT))
-    reached = total.compare("lt", total.array(counted)).convert(i64)
-    missing = standard(e, "ReduceSum", [reached.value, e.indices([axis])], keepdims=1)
-    up = e.known(np.left_shift(np.int64(1), np.arange(_UNIT - _SUM_BITS + 1)), i64)
-    up = Formula(e, e.add(shapes.GatherRowsOp(up, missing)))
-    shares = _product(powers, _inverse(total * up))
-    # Halves up, exactly: 31 bits in a float64.
-    scaled = shares.convert(f64) * (up.convert(f64) * 2.0 ** -(_UNIT + 3))
-    return (scaled + 0.5).of(tensor.FloorOp).convert(i32).value
-
-
-def _exponentials(step: float) -> Array:
-    """exp(-n·step) for n to 255 in 31 bits, int64; 0 beyond the distances that LiteRT holds."""
-    fraction = _UNIT - _DISTANCE_BITS
-    multiplier, exponent = multiplier_of(np.asarray(min(step * (1 << fraction), 2.0**31 - 1)))
-    if exponent < 0:
-        raise ProblemError("the scale of its operand is too small for LiteRT")
-    farthest = (((1 << _DISTANCE_BITS) - 1) << fraction) >> int(exponent)
-    distances = np.arange(256)
-    held = np.minimum(distances, farthest)
-    scaled = _halves_up(-(held << exponent) * multiplier, _UNIT)
-    return np.where(distances <= farthest, exp_of_negatives(scaled, _DISTANCE_BITS, 32), 0)
-
-
-def _inverse(half: Formula) -> Formula:
-    """2^61/half in 31 bits, for 2^30 ≤ half < 2^31: gemmlowp's `one_over_one_plus_x_for_x_in_0_1`.
-
-    Two bits of x are before the point. It begins with 48/17 - 32/17·half.
-    """
-    x = _product(half, half.number(-1010580540)) + 1515870810
-    for _ in range(3):
-        error = (1 << 29) - _product(half, x)
-        x = x + _product(x, error) * 4
-    return (x * 2).minimum((1 << _UNIT) - 1)
-
-
-_LIFT = 29
-"""Makes products positive, whose quotients then are rounded down."""
-
-
-def _product(a: Formula, b: Formula) -> Formula:
-    """a·b/2^31, halves up, of i64 in 32 bits; the product is at least -2^60."""
-    lifted = a * b + ((1 << (_UNIT - 1)) + (1 << (_LIFT + _UNIT)))
-    return lifted / (1 << _UNIT) - (1 << _LIFT)
-
-
-def _halves_up(values: Array, bits: int) -> Array:
-    return values + (1 << bits >> 1) >> bits
+    """SOFTMAX along the last axis, of 8 bits."""
+    x, scale, beta = Formula(e, node[0]), node.scales(0).scale[0], node.number("beta")
+    if e.rounding == "xnnpack":
+        return softmax_by_default(x, scale, beta).value
+    return softmax_by_reference(x, softmax_exponentials(float(scale), beta)).value
 
 
 def _integers(e: Builder, node: Node) -> Results:
@@ -167,7 +82,7 @@ def _integers(e: Builder, node: Node) -> Results:
     if e.rounding != "once" and is_alike:
         low, high = grid_range(element)
         result = node.result_scales()
-        in_shares = result.scale[0] == 2.0**-_SHARE_BITS and result.zero == low
+        in_shares = result.scale[0] == 2.0**-SHARE_BITS and result.zero == low
         if element == i16:
             rule = _fine_softmax
         elif high - low == 255 and in_shares:
