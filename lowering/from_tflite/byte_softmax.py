@@ -8,6 +8,8 @@ here: which files mean which (`rules_softmax`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i8, i32, i64
 
@@ -34,9 +36,9 @@ _SUM_BITS = 19
 
 def softmax_by_default(x: Formula, scale: np.floating, beta: float) -> Formula:
     """The kernel that LiteRT takes by default, along the last axis; float32."""
-    low, axis = _least(x), x.rank - 1
+    axis = x.rank - 1
     steps = -scale * np.float32(beta) * np.arange(256, dtype=np.float32)
-    table = x.convert(f32).array(np.exp(steps.astype(np.float64)))
+    table = Formula(x.writer, x.writer.numbers(np.exp(steps.astype(np.float64)), f32))
     powers = table.of(shapes.GatherRowsOp, _below(x))
     total = powers.of(tensor.CumsumOp, axis=axis).cut(axis, -1, shapes.SLICE_END)
     # ⌊share + 1/2⌋ of halves, since some engines round a product and a sum together. In float32 a
@@ -44,31 +46,31 @@ def softmax_by_default(x: Formula, scale: np.floating, beta: float) -> Formula:
     halves = powers * (1 / (total * 2.0 ** -(SHARE_BITS + 1)))
     almost = float(np.nextafter(np.float32(1), np.float32(0)))
     halves = (halves < almost).choose(halves, halves.maximum(1.0))
-    return _levels((halves.convert(i32) + 1) / 2, low, x)
+    return _levels((halves.convert(i32) + 1) / 2, x)
 
 
-def softmax_by_reference(x: Formula, exponentials: Array) -> Formula:
-    """The reference kernel, along the last axis, of `softmax_exponentials`; a sum is below 2^12."""
-    low, axis, below = _least(x), x.rank - 1, _below(x)
-    wide = below.convert(i64)
-    powers, parts = (
-        wide.array(values).of(shapes.GatherRowsOp, below)
-        for values in (exponentials, _halves_up(exponentials, _UNIT - _SUM_BITS))
-    )
+def softmax_by_reference(x: Formula, tables: Sequence[Array]) -> Formula:
+    """The reference kernel, along the last axis, of `softmax_tables`; a sum is below 2^12."""
+    axis, below = x.rank - 1, _below(x)
+    stored = (Formula(x.writer, x.writer.numbers(table, i64)) for table in tables)
+    powers, parts = (table.of(shapes.GatherRowsOp, below) for table in stored)
     total = parts.of(tensor.ReduceSumOp, axes=[axis], keepdims=True).minimum((1 << _UNIT) - 1)
     # A sum of n bits by 2^(31 - n) is from a half to one.
     limits = total.array(np.left_shift(np.int64(1), np.arange(_SUM_BITS + 1, _UNIT)))
     missing = (total < limits).convert(i64).of(tensor.ReduceSumOp, axes=[axis], keepdims=True)
-    up = total.array(np.left_shift(np.int64(1), np.arange(_UNIT - _SUM_BITS)))
-    up = up.of(shapes.GatherRowsOp, missing)
+    powers_of_two = np.left_shift(np.int64(1), np.arange(_UNIT - _SUM_BITS))
+    up = total.array(powers_of_two).of(shapes.GatherRowsOp, missing)
     shares = _product(powers, _inverse(total * up))
     # Halves up, exactly: 31 bits in a float64.
-    scaled = shares.convert(f64) * (up.convert(f64) * 2.0 ** -(_UNIT + 3))
-    return _levels((scaled + 0.5).of(tensor.FloorOp).convert(i32), low, x)
+    units = Formula(x.writer, x.writer.numbers(powers_of_two * 2.0 ** -(_UNIT + 3), f64))
+    scaled = shares.convert(f64) * units.of(shapes.GatherRowsOp, missing)
+    return _levels((scaled + 0.5).convert(i32), x)
 
 
-def softmax_exponentials(scale: float, beta: float) -> Array:
-    """exp(-n·scale·beta), n to 255, in 31 bits, int64; 0 beyond the distances that LiteRT holds.
+def softmax_tables(scale: float, beta: float) -> tuple[Array, Array]:
+    """exp(-n·scale·beta), n to 255, with 31 bits behind the point, and with those of a sum; int64.
+
+    They are 0 beyond the distances that LiteRT holds.
 
     Raises:
         ProblemError: LiteRT has no multiplier for the scale.
@@ -83,12 +85,8 @@ def softmax_exponentials(scale: float, beta: float) -> Array:
     held = np.minimum(distances, farthest)
     scaled = _halves_up(-(held << exponent) * multiplier, _UNIT)
     powers = exp_of_negatives(scaled, _DISTANCE_BITS, _UNIT + 1)
-    return np.where(distances <= farthest, powers, 0)
-
-
-def _least(x: Formula) -> int:
-    """Of i8 or ui8."""
-    return -128 if x.element == i8 else 0
+    powers = np.where(distances <= farthest, powers, 0)
+    return powers, _halves_up(powers, _UNIT - _SUM_BITS)
 
 
 def _below(x: Formula) -> Formula:
@@ -97,8 +95,11 @@ def _below(x: Formula) -> Formula:
     return wide.of(tensor.ReduceMaxOp, axes=[x.rank - 1], keepdims=True) - wide
 
 
-def _levels(steps: Formula, low: int, x: Formula) -> Formula:
-    return (steps + low).maximum(low).minimum(low + 255).convert(x.element)
+def _levels(steps: Formula, x: Formula) -> Formula:
+    """Of steps from 0 on, of which 1 has one too many."""
+    if least := -128 if x.element == i8 else 0:
+        steps += least
+    return steps.minimum(least + 255).convert(x.element)
 
 
 def _inverse(half: Formula) -> Formula:
@@ -106,21 +107,23 @@ def _inverse(half: Formula) -> Formula:
 
     Two bits of x are before the point. It begins with 48/17 - 32/17·half.
     """
-    x = _product(half, half.number(-1010580540)) + 1515870810
+    start = (half * 1010580540 + ((1 << (_UNIT - 1)) - 1)) / (1 << _UNIT)
+    x = 1515870810 - start
     for _ in range(3):
         error = (1 << 29) - _product(half, x)
-        x = x + _product(x, error) * 4
+        # At least -2^60 before it is rounded down, which division does with what is positive.
+        change = _product(x, error, lift=_LIFT) - _LIFT
+        x = x + change * 4
     return (x * 2).minimum((1 << _UNIT) - 1)
 
 
-_LIFT = 29
-"""Makes products positive, whose quotients then are rounded down."""
+_LIFT = 1 << 29
+"""What makes quotients positive."""
 
 
-def _product(a: Formula, b: Formula) -> Formula:
-    """a·b/2^31, halves up, of i64 in 32 bits; the product is at least -2^60."""
-    lifted = a * b + ((1 << (_UNIT - 1)) + (1 << (_LIFT + _UNIT)))
-    return lifted / (1 << _UNIT) - (1 << _LIFT)
+def _product(a: Formula, b: Formula, lift: int = 0) -> Formula:
+    """a·b/2^31 + lift, halves up, of i64 in 32 bits, where that is positive."""
+    return (a * b + ((1 << (_UNIT - 1)) + (lift << _UNIT))) / (1 << _UNIT)
 
 
 def _halves_up(values: Array, bits: int) -> Array:

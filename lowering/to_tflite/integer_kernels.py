@@ -34,6 +34,7 @@ from .integer_grids import (
 )
 from .integer_patterns import Rescaled, centred, is_byte, known, pooled, rescaled, times
 from .integer_products import product
+from .integer_softmax import softmax
 from .layout import channels_last
 from .multipliers import shared_multiplier
 from .tflite_writer import Writer
@@ -274,7 +275,7 @@ _RESCALED = (product, _sum, _times_each_other, _mean, _regridded)
 
 _MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] = {
     tensor.RequantizeOp: _RESCALED,
-    tensor.ConvertOp: (*_RESCALED, _average),
+    tensor.ConvertOp: (*_RESCALED, _average, softmax),
     tensor.DequantizeOp: (_to_real,),
     tensor.QuantizeOp: (_from_real,),
     tensor.MaxPoolOp: (_maximum,),
@@ -282,11 +283,22 @@ _MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] =
 """What may give the result of an op."""
 
 
-def integer_kernels(function: FuncOp) -> dict[Operation, Kernel]:
-    """The ops of a function whose result an integer kernel gives."""
+_ALONE: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] = {
+    tensor.ConvertOp: (softmax,)
+}
+"""Those whose arithmetic no other operators have."""
+
+
+def integer_kernels(function: FuncOp, *, exact: bool = False) -> dict[Operation, Kernel]:
+    """The ops of a function whose result an integer kernel gives.
+
+    Args:
+        function: its body has one block.
+        exact: only those that nothing else in LiteRT computes.
+    """
     kernels: dict[Operation, Kernel] = {}
     for op in function.body.block.ops:
-        for match in _MATCHES.get(type(op), ()):
+        for match in _ALONE.get(type(op), ()) if exact else _MATCHES.get(type(op), ()):
             if not isinstance(op, tensor.DequantizeOp) and not is_byte(op.results[0]):
                 continue
             kernel = match(op.results[0])

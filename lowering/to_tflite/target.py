@@ -231,7 +231,7 @@ def build_graph(
     end = function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     unsupported = UnsupportedOps("tflite")
-    kernels = integer_kernels(function) if options.integers == "kernels" else {}
+    kernels = integer_kernels(function, exact=options.integers == "exact")
     wanted = needed(function, kernels) if kernels else None
     if kernels:
         for argument in function.args:
