@@ -8,8 +8,6 @@ here: which files mean which (`rules_softmax`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from xdsl.dialects.builtin import f32, f64, i8, i32, i64
 
@@ -41,19 +39,15 @@ def softmax_by_default(x: Formula, scale: np.floating, beta: float) -> Formula:
     table = Formula(x.writer, x.writer.numbers(np.exp(steps.astype(np.float64)), f32))
     powers = table.of(shapes.GatherRowsOp, _below(x))
     total = powers.of(tensor.CumsumOp, axis=axis).cut(axis, -1, shapes.SLICE_END)
-    # ⌊share + 1/2⌋ of halves, since some engines round a product and a sum together. In float32 a
-    # half less the last bit becomes 1.
-    halves = powers * (1 / (total * 2.0 ** -(SHARE_BITS + 1)))
-    almost = float(np.nextafter(np.float32(1), np.float32(0)))
-    halves = (halves < almost).choose(halves, halves.maximum(1.0))
-    return _levels((halves.convert(i32) + 1) / 2, x)
+    return _levels(powers * (float(1 << SHARE_BITS) / total) + 0.5, x)
 
 
-def softmax_by_reference(x: Formula, tables: Sequence[Array]) -> Formula:
-    """The reference kernel, along the last axis, of `softmax_tables`; a sum is below 2^12."""
+def softmax_by_reference(x: Formula, table: Array) -> Formula:
+    """The reference kernel, along the last axis, of a `softmax_table`; a sum is below 2^12."""
     axis, below = x.rank - 1, _below(x)
-    stored = (Formula(x.writer, x.writer.numbers(table, i64)) for table in tables)
-    powers, parts = (table.of(shapes.GatherRowsOp, below) for table in stored)
+    stored = Formula(x.writer, x.writer.numbers(table, i32))
+    powers = stored.of(shapes.GatherRowsOp, below).convert(i64)
+    parts = (powers + (1 << (_UNIT - _SUM_BITS) >> 1)) / (1 << (_UNIT - _SUM_BITS))
     total = parts.of(tensor.ReduceSumOp, axes=[axis], keepdims=True).minimum((1 << _UNIT) - 1)
     # A sum of n bits by 2^(31 - n) is from a half to one.
     limits = total.array(np.left_shift(np.int64(1), np.arange(_SUM_BITS + 1, _UNIT)))
@@ -64,13 +58,13 @@ def softmax_by_reference(x: Formula, tables: Sequence[Array]) -> Formula:
     # Halves up, exactly: 31 bits in a float64.
     units = Formula(x.writer, x.writer.numbers(powers_of_two * 2.0 ** -(_UNIT + 3), f64))
     scaled = shares.convert(f64) * units.of(shapes.GatherRowsOp, missing)
-    return _levels((scaled + 0.5).convert(i32), x)
+    return _levels(scaled + 0.5, x)
 
 
-def softmax_tables(scale: float, beta: float) -> tuple[Array, Array]:
-    """exp(-n·scale·beta), n to 255, with 31 bits behind the point, and with those of a sum; int64.
+def softmax_table(scale: float, beta: float) -> Array:
+    """exp(-n·scale·beta), n to 255, with 31 bits behind the point, int32.
 
-    They are 0 beyond the distances that LiteRT holds.
+    It is 0 beyond the distances that LiteRT holds.
 
     Raises:
         ProblemError: LiteRT has no multiplier for the scale.
@@ -83,10 +77,9 @@ def softmax_tables(scale: float, beta: float) -> tuple[Array, Array]:
     farthest = (((1 << _DISTANCE_BITS) - 1) << fraction) >> int(exponent)
     distances = np.arange(256)
     held = np.minimum(distances, farthest)
-    scaled = _halves_up(-(held << exponent) * multiplier, _UNIT)
+    scaled = -(held << exponent) * multiplier + (1 << (_UNIT - 1)) >> _UNIT
     powers = exp_of_negatives(scaled, _DISTANCE_BITS, _UNIT + 1)
-    powers = np.where(distances <= farthest, powers, 0)
-    return powers, _halves_up(powers, _UNIT - _SUM_BITS)
+    return np.where(distances <= farthest, powers, 0).astype(np.int32)
 
 
 def _below(x: Formula) -> Formula:
@@ -96,10 +89,12 @@ def _below(x: Formula) -> Formula:
 
 
 def _levels(steps: Formula, x: Formula) -> Formula:
-    """Of steps from 0 on, of which 1 has one too many."""
-    if least := -128 if x.element == i8 else 0:
-        steps += least
-    return steps.minimum(least + 255).convert(x.element)
+    """Floats from 0 on, rounded down, as levels of the type of x; 256 becomes the greatest."""
+    whole = steps.of(tensor.FloorOp).convert(f32)
+    if x.element != i8:
+        return whole.minimum(255).convert(x.element)
+    zero = Formula(x.writer, x.writer.number(-128, i8))
+    return whole.of(tensor.QuantizeOp, 1.0, zero, axis=0, low=-128, high=127)
 
 
 def _inverse(half: Formula) -> Formula:
@@ -124,7 +119,3 @@ _LIFT = 1 << 29
 def _product(a: Formula, b: Formula, lift: int = 0) -> Formula:
     """a·b/2^31 + lift, halves up, of i64 in 32 bits, where that is positive."""
     return (a * b + ((1 << (_UNIT - 1)) + (lift << _UNIT))) / (1 << _UNIT)
-
-
-def _halves_up(values: Array, bits: int) -> Array:
-    return values + (1 << bits >> 1) >> bits

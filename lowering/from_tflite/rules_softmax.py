@@ -24,7 +24,7 @@ from .byte_softmax import (
     SHARE_BITS,
     softmax_by_default,
     softmax_by_reference,
-    softmax_tables,
+    softmax_table,
 )
 from .fixed_point import clamped, grid_range, multiplied
 from .interpolation import HIGH, LOW, Function, exponential, interpolated
@@ -73,7 +73,7 @@ def _byte_softmax(e: Builder, node: Node) -> SSAValue:
     x, scale, beta = Formula(e, node[0]), node.scales(0).scale[0], node.number("beta")
     if e.rounding == "xnnpack":
         return softmax_by_default(x, scale, beta).value
-    return softmax_by_reference(x, softmax_tables(float(scale), beta)).value
+    return softmax_by_reference(x, softmax_table(float(scale), beta)).value
 
 
 def _integers(e: Builder, node: Node) -> Results:

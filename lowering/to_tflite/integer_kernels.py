@@ -277,14 +277,15 @@ _MATCHES: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] =
     tensor.RequantizeOp: _RESCALED,
     tensor.ConvertOp: (*_RESCALED, _average, softmax),
     tensor.DequantizeOp: (_to_real,),
-    tensor.QuantizeOp: (_from_real,),
+    tensor.QuantizeOp: (softmax, _from_real),
     tensor.MaxPoolOp: (_maximum,),
 }
 """What may give the result of an op."""
 
 
 _ALONE: dict[type[Operation], Sequence[Callable[[SSAValue], Kernel | None]]] = {
-    tensor.ConvertOp: (softmax,)
+    tensor.ConvertOp: (softmax,),
+    tensor.QuantizeOp: (softmax,),
 }
 """Those whose arithmetic no other operators have."""
 

@@ -1,13 +1,12 @@
 """Finds LiteRT's softmax of bytes in a program that writes it out.
 
 The arithmetic is said once, in `lowering.from_tflite.byte_softmax`: it is written again for the
-type of the result, and a program of the same ops has the kernel, if its tables are those of some
+type of the result, and a program of the same ops has the kernel, if its table is that of some
 factor of the operand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,11 +16,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.parameters import dense_constant
 from ...dialects.tensor.formula import Formula
 from ...ir.store import ParameterStore
-from ..from_tflite.byte_softmax import (
-    SHARE_BITS,
-    softmax_by_reference,
-    softmax_tables,
-)
+from ..from_tflite.byte_softmax import SHARE_BITS, softmax_by_reference, softmax_table
 from ..ir_builder import Builder
 from ..problems import ProblemError
 from .activation import last
@@ -30,8 +25,8 @@ from .integer_grids import RANGES, Kernel, element_of, grid_of, node_for
 from .integer_patterns import known
 from .tflite_writer import Writer
 
-_PLACES = (np.zeros(256, np.int64), np.ones(256, np.int64))
-"""What stands for the tables."""
+_PLACE = np.zeros(256, np.int32)
+"""What stands for the table."""
 
 
 def softmax(value: SSAValue) -> Kernel | None:
@@ -42,11 +37,11 @@ def softmax(value: SSAValue) -> Kernel | None:
     block = Block(arg_types=[value.type])
     e = _Inline(block, ParameterStore.unsaved())
     found = _Comparison()
-    if not found.is_same(value, softmax_by_reference(Formula(e, block.args[0]), _PLACES).value):
+    if not found.is_same(value, softmax_by_reference(Formula(e, block.args[0]), _PLACE).value):
         return None
     x = found.operand
     grid = None if x is None else grid_of(x)
-    beta = None if grid is None else _factor(grid.scale, found.tables)
+    beta = None if grid is None else _factor(grid.scale, found.table)
     if x is None or beta is None:
         return None
 
@@ -58,17 +53,17 @@ def softmax(value: SSAValue) -> Kernel | None:
     return Kernel([x], write)
 
 
-def _factor(scale: float, tables: Mapping[int, Array]) -> float | None:
-    """The factor of the operand with which LiteRT has these tables; 1 where it may be."""
-    second = tables[0][1] / tables[0][0] if tables[0][0] else 0.0
+def _factor(scale: float, table: Array) -> float | None:
+    """The factor of the operand with which LiteRT has this table; 1 where it may be."""
+    second = table[1] / table[0] if table[0] else 0.0
     told = -np.log(second) / scale if 0 < second < 1 else 1.0
     near = [np.float32(round(told, digits)) for digits in range(8)]
     for beta in (1.0, *map(float, near)):
         try:
-            given = softmax_tables(scale, beta)
+            given = softmax_table(scale, beta)
         except ProblemError:
             continue
-        if all(np.array_equal(table, tables[place]) for place, table in enumerate(given)):
+        if np.array_equal(given, table):
             return beta
     return None
 
@@ -83,15 +78,15 @@ class _Inline(Builder):
 
 @dataclass
 class _Comparison:
-    """Compares a program with a written one that has an argument and `_PLACES`.
+    """Compares a program with a written one that has an argument and `_PLACE`.
 
     Attributes:
         operand: what the program has for the argument.
-        tables: what it has for each place.
+        table: what it has for the place.
     """
 
     operand: SSAValue | None = None
-    tables: dict[int, Array] = field(default_factory=dict[int, Array])
+    table: Array = field(default_factory=lambda: _PLACE)
     _seen: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
     def is_same(self, value: SSAValue, written: SSAValue) -> bool:
@@ -116,8 +111,7 @@ class _Comparison:
     def _is_same_constant(self, array: Array | None, numbers: Array) -> bool:
         if array is None or array.shape != numbers.shape or array.dtype != numbers.dtype:
             return False
-        for place, stand_in in enumerate(_PLACES):
-            if np.array_equal(numbers, stand_in):
-                self.tables[place] = array
-                return True
+        if np.array_equal(numbers, _PLACE):
+            self.table = array
+            return True
         return np.array_equal(array, numbers)

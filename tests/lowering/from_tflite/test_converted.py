@@ -117,7 +117,7 @@ def test_integer_kernels_come_back(name: str, bench: Any) -> None:
     laid = [x.transpose(order) for x, order in zip(given, orders, strict=True)]  # pyright: ignore[reportArgumentType]
     (want,) = bench.litert(data_of(name), given, reference=False)
     (got,) = bench.litert(data, laid, reference=False)
-    close(got, want, 1 if "SOFTMAX" in before else 0)
+    close(got, want, 0)
 
 
 def test_exact_integers_need_no_reference_kernels(bench: Any) -> None:

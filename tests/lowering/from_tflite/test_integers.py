@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Block
 
+from triton_dsl.dialects import tensor
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import dense_constant
+from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx.assembly import assembled
@@ -18,6 +22,7 @@ from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.from_tflite.fixed_point import RANGES, rescaled
 from triton_dsl.lowering.from_tflite.tflite_builder import Builder
 from triton_dsl.lowering.sources.tflite import TFLiteSource
+from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.graph import Element
 
 IMAGE = (8, 5, 5, 6)
@@ -84,6 +89,76 @@ def test_functions_by_tables_and_floats(bench: Any, name: str, op: str) -> None:
     x = bench.tensor("x", IMAGE, element, bench.grid(0.03, zero))
     y = bench.tensor("y", IMAGE, element, grids.get(op, bench.grid(0.031, zero)))
     bench.check(op, [x], y, steps=1, **({"beta": 1.0} if op == "SOFTMAX" else {}))
+
+
+# A factor of the operand, its scale, how many numbers there are to choose from.
+SOFTMAXES = [(1.0, 0.03, 2), (0.7, 0.3, 10), (1.0, 0.11, 197), (1.0, 1e-4, 512), (1.3, 0.02, 5000)]
+
+
+def softmaxes(bench: Any, element: Element, beta: float, scale: float, shape: Any) -> Any:
+    """The file of one SOFTMAX, and numbers for it around the middle."""
+    low, zero = (-128, 3) if element is Element.INT8 else (0, 120)
+    x = bench.tensor("x", shape, element, bench.grid(scale, zero))
+    y = bench.tensor("y", shape, element, bench.grid(1 / 256, low))
+    given = np.random.default_rng(3).normal(low + 128, 40, shape)
+    given = np.clip(np.rint(given), low, low + 255).astype(element.dtype)
+    return bench.one_operator("SOFTMAX", [x], [y], {"beta": beta}), given
+
+
+@pytest.mark.parametrize("rounding", ["reference", "xnnpack"])
+@pytest.mark.parametrize(("beta", "scale", "width"), SOFTMAXES)
+def test_softmax_of_8_bits_is_that_of_each_kernel(
+    bench: Any, rounding: Any, beta: float, scale: float, width: int
+) -> None:
+    element = Element.UINT8 if width == 10 else Element.INT8
+    data, given = softmaxes(bench, element, beta, scale, (1_000_000 // width, width))
+    (want,) = bench.litert(data, [given], reference=rounding == "reference")
+    module = from_tflite(data, rounding=rounding)
+    np.testing.assert_array_equal(run_module(module, [given])[0], want)
+    _, (got,), _ = run_target(module, "onnx", [given])
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounding", ["reference", "xnnpack"])
+@pytest.mark.parametrize(("beta", "scale", "width"), SOFTMAXES)
+def test_softmax_of_8_bits_as_machine_code(
+    bench: Any, rounding: Any, beta: float, scale: float, width: int
+) -> None:
+    """In floats sums are added up in another order, which now and then leads to the next step."""
+    data, given = softmaxes(bench, Element.INT8, beta, scale, (1_000_000 // width, width))
+    (want,) = bench.litert(data, [given], reference=rounding == "reference")
+    for target in ("native", "pytorch"):
+        _, (got,), _ = run_target(from_tflite(data, rounding=rounding), target, [given])
+        off = np.abs(got.astype(int) - want)
+        assert off.max() <= (rounding == "xnnpack")
+        assert off.mean() <= 3e-5
+
+
+@pytest.mark.parametrize("element", [Element.INT8, Element.UINT8])
+@pytest.mark.parametrize(("beta", "scale"), [(1.0, 0.1), (0.7, 1e-3), (1.0, 5.0)])
+@pytest.mark.parametrize("integers", ["kernels", "exact"])
+def test_softmax_of_8_bits_comes_back(
+    bench: Any, element: Element, beta: float, scale: float, integers: str
+) -> None:
+    data, given = softmaxes(bench, element, beta, scale, (3, 2, 5))
+    made = compile_to_target(from_tflite(data), "tflite", {"integers": integers})
+    (file,) = made.files.values()
+    for reference in (True, False):
+        (want,) = bench.litert(data, [given], reference=reference)
+        np.testing.assert_array_equal(bench.litert(file, [given], reference=reference)[0], want)
+    assert len(file) < 2 * len(data)
+
+
+@pytest.mark.parametrize("number", [1010580540, 1515870810])
+def test_other_arithmetic_is_no_softmax(bench: Any, number: int) -> None:
+    """With another number nothing else in LiteRT computes it."""
+    module = from_tflite(softmaxes(bench, Element.INT8, 1.0, 0.1, (3, 5))[0])
+    constants = [op for op in module.walk() if isinstance(op, tensor.ConstantOp)]
+    changed = next(op for op in constants if number in op.value.get_values())
+    changed.value = dense_constant(np.array(number + 1), i64).value
+    with pytest.raises(UnsupportedError, match="LiteRT has no DIV kernel for INT64"):
+        compile_to_target(module, "tflite")
 
 
 ALL = np.arange(-(1 << 15), 1 << 15, dtype=np.int16)

@@ -120,8 +120,8 @@ def test_sums_of_any_two_bytes(
 @pytest.mark.parametrize(
     ("name", "rounding", "most"),
     [
-        ("resnet.int8", "reference", 70),
-        ("resnet.int8", "xnnpack", 28),
+        ("resnet.int8", "reference", 135),
+        ("resnet.int8", "xnnpack", 38),
         ("mobilenet.int8", "reference", 52),
         ("mobilenet.int8", "xnnpack", 19),
         ("autoencoder.int8-one-scale", "reference", 15),
@@ -138,7 +138,8 @@ def test_networks(bench: Any, name: str, rounding: Rounding, most: int) -> None:
     assert integer + kinds["Conv"] + kinds["Gemm"] >= 6
     assert rounding == "reference" or integer >= 6
     initializers = onnx.load_from_string(exported(data)).graph.initializer
-    large = [i for i in initializers if np.prod(i.dims) > 64]
+    weights = [i for i in initializers if list(i.dims) != [256]]  # but for a table of softmax
+    large = [i for i in weights if np.prod(i.dims) > 64]
     assert large and all(i.data_type in (2, 3) for i in large)
 
 
