@@ -17,6 +17,10 @@ from ...ir.arrays import Array
 from ...ir.settings import Settings
 
 
+_PLACES, _TURNS = (1, 1e12), (1e-6, 1e6)
+"""Of a context that a model was made for, and turns within it."""
+
+
 def frequencies(head_dim: int, config: Settings) -> tuple[Array, float]:
     """The frequencies, float32 [head_dim / 2], and the factor of cosines and sines.
 
@@ -63,8 +67,12 @@ def _llama3(plain: Array, scaling: Settings) -> Array:
 
 
 def _yarn(plain: Array, base: float, scaling: Settings) -> tuple[Array, float]:
-    factor, context = map(scaling.number, ("factor", "original_max_position_embeddings"))
-    fast, slow = scaling.number("beta_fast", 32.0), scaling.number("beta_slow", 1.0)
+    factor = scaling.number("factor")
+    context = scaling.number("original_max_position_embeddings", bounds=_PLACES)
+    fast, slow = (
+        scaling.number(name, turns, _TURNS)
+        for name, turns in (("beta_fast", 32.0), ("beta_slow", 1.0))
+    )
     count = 2 * plain.size
 
     def place(turns: float) -> float:

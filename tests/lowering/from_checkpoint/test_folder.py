@@ -98,6 +98,17 @@ def changed(folder: Path, **config: Any) -> Path:
         ({"rope_scaling": {"rope_type": "longrope"}}, "rotary embedding of type 'longrope'"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "'factor' is 0"),
         ({"rope_scaling": [1]}, "expected an object"),
+        (
+            {
+                "rope_scaling": {
+                    "rope_type": "yarn",
+                    "factor": 2.0,
+                    "original_max_position_embeddings": 64,
+                    "beta_fast": 1e-310,
+                }
+            },
+            "'beta_fast' is 1e-310, expected a number from 1e-06",
+        ),
         ({"rope_theta": 1}, "'rope_theta' is 1.0, expected a number above 1"),
         ({"rms_norm_eps": 1e300}, "'rms_norm_eps' is 1e+300, expected a number from 1e-12"),
         ({"hidden_act": "x" * 10**6}, "xxx' is not known"),
