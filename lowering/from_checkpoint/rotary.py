@@ -16,7 +16,6 @@ import numpy as np
 from ...ir.arrays import Array
 from ...ir.settings import Settings
 
-
 _PLACES, _TURNS = (1, 1e12), (1e-6, 1e6)
 """Of a context that a model was made for, and turns within it."""
 
