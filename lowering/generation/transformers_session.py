@@ -13,7 +13,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, SourceError
+from ...ir.errors import BackendError, OptionError, SourceError
 from ...runtime.session import Session
 from ..from_checkpoint.checkpoint import Checkpoint
 
@@ -26,11 +26,14 @@ class TransformersSession(Session):
         target: `transformers`.
 
     Raises:
+        OptionError: options, of which it has none.
         BackendError: the package, or one that it needs for this model, is missing.
         SourceError: it does not read the files.
     """
 
     def __init__(self, checkpoint: Checkpoint, target: str) -> None:
+        if target.strip() != "transformers":
+            raise OptionError(f"'{target}': the engine 'transformers' has no options")
         for package in ("torch", "transformers"):
             if find_spec(package) is None:
                 raise BackendError(f"{package} is missing: pip install {package} accelerate")

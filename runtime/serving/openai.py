@@ -62,10 +62,10 @@ def read_text_request(given: Settings, model: LanguageModel, *, chat: bool) -> T
     )
     most = _most(given, max(map(len, prompts)), model.facts.context, _OPEN if chat else 16)
     logs, name = fields.get("logprobs"), "top_logprobs" if chat else "logprobs"
-    wanted = logs is True if chat else logs is not None and logs is not False
+    wanted = given.flag("logprobs") if chat else logs is not None and logs is not False
     likeliest = given.whole(name, 0, 0, 20) if wanted else None
-    stops, stream = _stops(given), fields.get("stream") is True
-    usage = given.part("stream_options").values.get("include_usage") is True
+    stops, stream = _stops(given), given.flag("stream")
+    usage = given.part("stream_options").flag("include_usage")
     return TextRequest(chat, prompts, count, most, sampling, stops, likeliest, stream, usage)
 
 

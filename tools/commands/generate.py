@@ -50,6 +50,7 @@ def _answer(
     model: LanguageModel, prompt: Sequence[int], options: Generate, sampling: Sampling
 ) -> str:
     """Print what follows a prompt, and give it."""
+    is_long = _warn_of_length(model, len(prompt))  # before it takes its time
     text_of, start = model.tokenizer.text_after(prompt), time.perf_counter()
     tokens, parts, times = list[int](), list[str](), [0.0]
     for token in model.tokens_after(prompt, options.max_tokens, sampling):
@@ -68,7 +69,15 @@ def _answer(
         print()
         speed = f", {len(tokens)} chosen, {(len(tokens) - 1) / rest:.1f} a second" if rest else ""
         note("triton", f"{len(prompt)} tokens told in {first:.2f} s{speed}, on {engine}")
-    told, context = len(prompt) + len(tokens), model.facts.context
-    if context is not None and told > context:
-        warn("triton", f"{told} tokens, where the model was made for {context}")
+    if not is_long:
+        _warn_of_length(model, len(prompt) + len(tokens))
     return text
+
+
+def _warn_of_length(model: LanguageModel, told: int) -> bool:
+    """Say so, and give whether, where a model is told more than it was made for."""
+    context = model.facts.context
+    is_long = context is not None and told > context
+    if is_long:
+        warn("triton", f"{told} tokens, where the model was made for {context}")
+    return is_long

@@ -58,7 +58,13 @@ def test_tokens_that_are_none(tmp_path: Path) -> None:
         session.feed([1, VOCABULARY])
     with pytest.raises(OptionError, match="at least one token"):
         session.feed([])
+
     assert session.length == 0
+
+
+def test_an_engine_without_options(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"'transformers\{a=1\}': .* has no options"):
+        open_session(write_folder("llama", tmp_path), "transformers{a=1}")
 
 
 def test_all_kinds_are_tried() -> None:

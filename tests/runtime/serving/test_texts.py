@@ -293,6 +293,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"frequency_penalty": 1}, "'frequency_penalty' is not served"),
     ({"tools": [{}]}, "'tools' is not served"),
     ({"stream_options": 3}, "'stream_options' is 3, expected an object"),
+    ({"stream_options": {"include_usage": "yes"}}, "'include_usage' is 'yes'"),
+    ({"stream": "true"}, "'stream' is 'true', expected true or false"),
 ]
 
 
