@@ -233,8 +233,9 @@ class _Importer:
 
     def run(self, name: str) -> ModuleOp:
         """The module."""
-        if self.signature.buffers_to_mutate or self.signature.user_inputs_to_mutate:
-            changed = sorted(map(str, self.signature.buffers_to_mutate.values()))
+        written = self.signature.buffers_to_mutate
+        changed = sorted({*map(str, written.values())} & {*self._read_buffers()})
+        if changed or self.signature.user_inputs_to_mutate:
             what = ", ".join(changed) or "an input"
             raise LoweringError(f"{name} changes {what} when it runs; return the new value instead")
         results: list[Node | None] = []
@@ -242,7 +243,7 @@ class _Importer:
             if node.op == "placeholder":
                 self._placeholder(node)
             elif node.op == "output":
-                results = [*cast("Sequence[Node | None]", node.args[0])]
+                results = [*cast("Sequence[Node | None]", node.args[0])][len(written) :]
             else:
                 self._operator(node)
         outputs = [self._output(index, node) for index, node in enumerate(results)]
@@ -358,6 +359,16 @@ class _Importer:
         self.failed.add(node)
 
     # Results.
+
+    def _read_buffers(self) -> Iterator[str]:
+        """Buffers with values that are read; what is written anew each time carries nothing on."""
+        for node in nodes_of(self.program):
+            buffer = self.signature.inputs_to_buffers.get(node.name)
+            if buffer is not None and not all(
+                operator_name(user) == "aten::copy" and node not in user.args[1:]
+                for user in node.users
+            ):
+                yield str(buffer)
 
     def _output(self, index: int, node: Node | None) -> SSAValue | None:
         if node is None or node in self.failed:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import LoweringError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_torch import TorchWarning, from_torch
 
@@ -154,6 +155,30 @@ def test_caches_go_in_and_come_out() -> None:
             assert found.shape == want.shape
             np.testing.assert_allclose(found, want.numpy(), 1e-5, 1e-5)
             np.testing.assert_allclose(np.asarray(again), want.numpy(), 1e-5, 1e-5)
+
+
+class Rewritten(nn.Module):
+    """A buffer that each call writes before it reads it, as rotary embeddings of two lengths do."""
+
+    def __init__(self, *, reads_first: bool = False) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.ones(4))
+        self.reads_first = reads_first
+
+    def forward(self, x: Tensor) -> Tensor:
+        scale = self.get_buffer("scale")
+        before = scale * 2 if self.reads_first else x
+        scale.copy_(torch.where(x.sum() > 1, x.mean(0), torch.tensor(3.0)))
+        return x * scale + before
+
+
+def test_a_buffer_that_each_call_writes_first() -> None:
+    module = from_torch(Rewritten(), torch.ones(2, 4))
+    for x in (torch.randn(3, 4).abs(), -torch.ones(2, 4), torch.ones(1, 4)):
+        (found,) = run_module(module, [x.numpy()])
+        np.testing.assert_allclose(found, Rewritten()(x).numpy(), 1e-6)
+    with pytest.raises(LoweringError, match="changes scale when it runs"):
+        from_torch(Rewritten(reads_first=True), torch.ones(2, 4))
 
 
 class Experts(nn.Module):

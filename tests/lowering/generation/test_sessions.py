@@ -58,7 +58,6 @@ def test_tokens_that_are_none(tmp_path: Path) -> None:
         session.feed([1, VOCABULARY])
     with pytest.raises(OptionError, match="at least one token"):
         session.feed([])
-
     assert session.length == 0
 
 
