@@ -1,13 +1,13 @@
 """Modules of `hw`, `comb` and `seq` as one netlist: instances dissolved, layers told apart.
 
 Values are computed where somebody needs them, so that what nobody reads costs nothing. Registers
-and memories that read themselves, over any number of ops and instances, are cut open there. Not
-here: what a single op becomes (`gates`), memories (`storage`).
+that read themselves, over any number of ops and instances, give what they give before they are
+known; so do all memories. Not here: what a single op becomes (`gates`), memories (`storage`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import comb, hw, seq
@@ -18,7 +18,7 @@ from ....dialects.shapes import bit_width
 from ....ir.errors import LoweringError, UnsupportedError
 from ....ir.locations import location_text
 from ..circuit.circuit import APART, COMMENT
-from ..circuit.memories import MEMORY
+from ..circuit.memories import Memory, memory_of
 from .families import Family
 from .gates import Bits, Gates
 from .netlist import FALSE, TRUE, Block, Netlist, Register
@@ -75,20 +75,6 @@ class _Scope:
         return last
 
 
-@dataclass
-class _Needs:
-    """What a register reads: data, conditions to take it, reset and its value, clock."""
-
-    data: SSAValue
-    conditions: list[tuple[SSAValue, bool]]
-    reset: tuple[SSAValue, SSAValue] | None
-    clock: SSAValue
-
-    def __post_init__(self) -> None:
-        conditions = [condition for condition, _ in self.conditions]
-        self.values = [self.data, *conditions, *(self.reset or ()), self.clock]
-
-
 Task = tuple[_Scope, SSAValue]
 
 
@@ -124,9 +110,8 @@ class _Elaborator:
         self.part_of: dict[Part, int] = {}
         self.groups: dict[hw.HWModuleOp, dict[Operation, int]] = {}
         self.unknown: dict[str, tuple[str, str, str]] = {}
-        self.cut: list[tuple[_Scope, seq.CompRegOp | hw.InstanceOp]] = []
-        self.needs: dict[seq.CompRegOp, _Needs] = {}
-        self.known_registers: dict[tuple[object, ...], Bits] = {}
+        self.known: dict[tuple[int, ...], int] = {}
+        self.open: list[tuple[_Scope, seq.CompRegOp | hw.InstanceOp]] = []
 
     def run(self, top: hw.HWModuleOp) -> None:
         scope = self._scope(top, None, None)
@@ -135,15 +120,15 @@ class _Elaborator:
         self.netlist.outputs = [
             bit for value in scope.outputs.inputs for bit in self.value(scope, value)
         ]
-        while self.cut:
-            owner, op = self.cut.pop()
-            register = isinstance(op, seq.CompRegOp)
-            for value in self._needs(op).values if register else op.operands:
+        while self.open:
+            owner, op = self.open.pop()
+            for value in _read(op):
                 self.value(owner, value)
-            if register:
-                self._connect(owner, op)
+            self.netlist.group = owner.groups[op]
+            if isinstance(op, seq.CompRegOp):
+                self._registers(owner, op, owner.values[op.data])
             else:
-                self._connect_memory(owner, op)
+                self._connect_instance(owner, op)
 
     def _scope(
         self, module: hw.HWModuleOp, parent: _Scope | None, instance: hw.InstanceOp | None
@@ -177,31 +162,25 @@ class _Elaborator:
                 waiting.discard(stack.pop())
                 continue
             waiting.add(task)
-            start = next((task for task in missing if task in waiting), None)
-            if start is not None:
-                self._cut_open(stack, start, waiting)
+            loop = next((task for task in missing if task in waiting), None)
+            if loop is not None:
+                self._cut_open(stack, loop, waiting)
             else:
                 stack += missing
         return scope.values[value]
 
-    def _cut_open(self, stack: list[Task], start: Task, waiting: set[Task]) -> None:
-        """Make the last register or memory of a loop leaves, connected when all else is done."""
-        for place in range(len(stack) - 1, -1, -1):
-            here, value = stack[place]
-            op = value.owner
-            cuts = isinstance(op, seq.CompRegOp) or self._memory(op) is not None
-            if stack[place] in waiting and cuts:
-                assert isinstance(op, seq.CompRegOp | hw.InstanceOp)
-                here.values[value] = self.netlist.leaves(bit_width(value.type) or 1)
-                self.cut.append((here, op))
-                for task in stack[place:]:
-                    waiting.discard(task)
-                del stack[place:]
+    def _cut_open(self, stack: list[Task], loop: Task, waiting: set[Task]) -> None:
+        """Let the last register of a loop be known, to be connected when all else is done."""
+        task = None
+        while task != loop:
+            here, value = task = stack.pop()
+            op, began = value.owner, task in waiting
+            waiting.discard(task)
+            if began and isinstance(op, seq.CompRegOp):
+                self._given(here, op, value)
                 return
-            if stack[place] == start:
-                break
         raise LoweringError(
-            f"hw.module @{start[0].module.sym_name.data}: a value depends on itself without a "
+            f"hw.module @{loop[0].module.sym_name.data}: a value depends on itself without a "
             "register between; registers must cut every loop"
         )
 
@@ -217,8 +196,9 @@ class _Elaborator:
         if child is not None:
             needed = [(child, child.outputs.inputs[value.index])]
             return [task for task in needed if task[1] not in task[0].values]
-        read = self._needs(op).values if isinstance(op, seq.CompRegOp) else op.operands
-        return [(scope, operand) for operand in read if operand not in known]
+        if isinstance(op, hw.InstanceOp):
+            return []
+        return [(scope, operand) for operand in _read(op) if operand not in known]
 
     def _child(self, scope: _Scope, op: hw.InstanceOp) -> _Scope | None:
         """The inside of an instance, if it is dissolved."""
@@ -239,109 +219,78 @@ class _Elaborator:
         assert type(value) is OpResult
         op = value.op
         self.netlist.group = scope.groups[op]
+        child = scope.children.get(op)
+        if child is not None:
+            return child.values[child.outputs.inputs[value.index]]
         if isinstance(op, seq.CompRegOp):
-            return self._register(scope, op)
+            return self._registers(scope, op)
         if isinstance(op, hw.InstanceOp):
-            return self._instance(scope, op, value)
+            return self._given(scope, op, value)
         bits = self.gates.compute(op, [scope.values[operand] for operand in op.operands])
         if bits is None:
             reason = "its size as hardware is not known"
             self.unknown.setdefault(op.name, (op.name, location_text(op), reason))
-            return self.netlist.leaves(bit_width(value.type) or 1)
+            return self._leaves(value)
         return bits
 
-    def _instance(self, scope: _Scope, op: hw.InstanceOp, value: SSAValue) -> Bits:
-        assert isinstance(value, OpResult)
-        child = scope.children.get(op)
-        if child is not None:
-            return child.values[child.outputs.inputs[value.index]]
-        name = op.module_name.string_value()
-        operands = [scope.values[operand] for operand in op.inputs]
-        memory = self._memory(op)
-        if memory is not None:
-            return self.storage.memory(memory, operands)
-        results = [self.netlist.leaves(bit_width(r.type) or 1) for r in op.results]
-        for result, bits in zip(op.results, results, strict=True):
-            scope.values[result] = bits
-        inputs = [bit for word in operands for bit in word]
-        outputs = [bit >> 1 for word in results for bit in word]
-        self.netlist.blocks.append(Block(name, inputs, outputs, self.netlist.group))
-        return results[value.index]
+    def _leaves(self, value: SSAValue) -> Bits:
+        return self.netlist.leaves(bit_width(value.type) or 1)
 
-    def _memory(self, op: object) -> hw.HWModuleExternOp | None:
-        """The declaration of a memory that an op instantiates."""
-        if not isinstance(op, hw.InstanceOp):
-            return None
-        module = self.symbols.get(op.module_name.string_value())
-        if isinstance(module, hw.HWModuleExternOp) and MEMORY in module.attributes:
-            return module
+    def _given(self, scope: _Scope, op: seq.CompRegOp | hw.InstanceOp, value: SSAValue) -> Bits:
+        """What a register, a memory or a module from elsewhere gives, connected later."""
+        memory = self._memory(op)
+        for result in op.results:
+            known = None if memory is None else self.storage.outputs(memory)
+            scope.values[result] = known or self._leaves(result)
+        self.open.append((scope, op))
+        return scope.values[value]
+
+    def _memory(self, op: Operation) -> Memory | None:
+        """The memory that an op instantiates."""
+        if isinstance(op, hw.InstanceOp):
+            module = self.symbols.get(op.module_name.string_value())
+            if isinstance(module, hw.HWModuleExternOp):
+                return memory_of(module)
         return None
 
-    def _connect_memory(self, scope: _Scope, op: hw.InstanceOp) -> None:
-        self.netlist.group = scope.groups[op]
-        memory = self._memory(op)
-        assert memory is not None
+    def _connect_instance(self, scope: _Scope, op: hw.InstanceOp) -> None:
         operands = [scope.values[operand] for operand in op.inputs]
-        self.storage.memory(memory, operands, scope.values[op.results[0]])
+        outputs = [bit for result in op.results for bit in scope.values[result]]
+        memory = self._memory(op)
+        if memory is not None:
+            self.storage.connect(memory, operands, outputs)
+            return
+        inputs = [bit for word in operands for bit in word]
+        name, nodes = op.module_name.string_value(), [bit >> 1 for bit in outputs]
+        self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))
 
-    def _register(self, scope: _Scope, op: seq.CompRegOp) -> Bits:
-        """The bits of a register whose inputs are known; equal registers are one."""
-        data, enable, reset, value, clock = self._controls(scope, op)
-        key = (*data, clock, enable, reset, *value)
-        known = self.known_registers.get(key)
-        if known is None:
-            width = len(data)
-            known = []
-            for i in range(width):
-                known.append(self._register_bit(data[i], enable, reset, clock, value[i]))
-                if APART in op.attributes and known[-1] > TRUE:
-                    self.netlist.registers[-1].apart = True
-            self.known_registers[key] = known
-        return known
+    def _registers(self, scope: _Scope, op: seq.CompRegOp, outputs: Bits | None = None) -> Bits:
+        """What a register gives, where that is not said; constants need none, equal bits one."""
+        values, (data, conditions) = scope.values, _kept(op)
+        enable = self.netlist.all_of([values[c][0] ^ (not wanted) for c, wanted in conditions])
+        reset, first = FALSE, [FALSE] * len(values[data])
+        if op.reset is not None and op.reset_value is not None:
+            reset, first = values[op.reset][0], values[op.reset_value]
+        clock, group, apart = values[op.clk][0], self.netlist.group, APART in op.attributes
+        result: Bits = []
+        for place, (bit, begin) in enumerate(zip(values[data], first, strict=True)):
+            key = bit, enable, reset, clock, begin
+            known = bit if bit <= TRUE and (reset == FALSE or bit == begin) else self.known.get(key)
+            if known is None or outputs is not None:
+                known = self.netlist.leaf() if outputs is None else outputs[place]
+                register = Register(bit, enable, reset, clock, known >> 1, group, apart)
+                self.netlist.registers.append(register)
+                self.known[key] = known
+            result.append(known)
+        return result
 
-    def _register_bit(self, data: int, enable: int, reset: int, clock: int, value: int) -> int:
-        if data <= TRUE and (reset == FALSE or data == value):
-            return data
-        key = (data, enable, reset, clock, value)
-        known = self.known_registers.get(key)
-        if known is not None:
-            return known[0]
-        output = self.netlist.leaf()
-        self.netlist.registers.append(
-            Register(data, enable, reset, clock, value, output >> 1, self.netlist.group)
-        )
-        self.known_registers[key] = [output]
-        return output
 
-    def _connect(self, scope: _Scope, op: seq.CompRegOp) -> None:
-        data, enable, reset, value, clock = self._controls(scope, op)
-        self.netlist.group = scope.groups[op]
-        for i, output in enumerate(scope.values[op.data]):
-            register = Register(
-                data[i], enable, reset, clock, value[i], output >> 1, self.netlist.group
-            )
-            self.netlist.registers.append(register)
-
-    def _controls(self, scope: _Scope, op: seq.CompRegOp) -> tuple[Bits, int, int, Bits, int]:
-        """Data, enable, reset, the value after a reset, and the clock."""
-        values, needs = scope.values, self._needs(op)
-        enable = TRUE
-        for condition, polarity in needs.conditions:
-            enable = self.netlist.both(enable, values[condition][0] ^ (not polarity))
-        data = values[needs.data]
-        reset, value = FALSE, [FALSE] * len(data)
-        if needs.reset is not None:
-            reset, value = values[needs.reset[0]][0], values[needs.reset[1]]
-        return data, enable, reset, value, values[needs.clock][0]
-
-    def _needs(self, op: seq.CompRegOp) -> _Needs:
-        if op not in self.needs:
-            data, conditions = _kept(op)
-            reset = None
-            if op.reset is not None and op.reset_value is not None:
-                reset = (op.reset, op.reset_value)
-            self.needs[op] = _Needs(data, conditions, reset, op.clk)
-        return self.needs[op]
+def _read(op: Operation) -> Sequence[SSAValue]:
+    """What an op takes; of a register what it keeps its value by is not looked at."""
+    if not isinstance(op, seq.CompRegOp):
+        return op.operands
+    data, conditions = _kept(op)
+    return [data, *(condition for condition, _ in conditions), *op.operands[1:]]
 
 
 def _kept(op: seq.CompRegOp) -> tuple[SSAValue, list[tuple[SSAValue, bool]]]:

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
-from .cleanup import dissolve_small, infer_controls, remove_dead
 from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
 from .families import Family, block_memories, family_of
@@ -139,10 +138,7 @@ def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
 
 def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp, known: Delays) -> Estimate:
     elaborated = elaborate(module, top, family)
-    netlist = elaborated.netlist
-    infer_controls(netlist, family)
-    remove_dead(netlist)
-    dissolve_small(netlist, family)
+    elaborated.netlist.remove_dead()
     return _Count(elaborated, family, known).result()
 
 
@@ -161,7 +157,7 @@ class _Count:
         self.netlist = elaborated.netlist
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         self.roots = roots(self.netlist, family)
-        self.cover = cover(self.netlist, {literal >> 1 for literal in self.roots}, family)
+        self.tables = cover(self.netlist, {literal >> 1 for literal in self.roots}, family)
 
     def result(self) -> Estimate:
         self._tables()
@@ -181,12 +177,12 @@ class _Count:
 
     def _periods(self) -> dict[int, float]:
         readers = self._uses()
-        timing = Timing(self.netlist, self.cover, self.family, self.known, readers)
+        timing = Timing(self.netlist, self.tables, self.family, self.known, readers)
         return timing.periods()
 
     def _tables(self) -> None:
         groups = self.netlist.groups
-        for node, cut in self.cover.tables.items():
+        for node, cut in self.tables.items():
             if node in self.netlist.second:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
@@ -226,7 +222,7 @@ class _Count:
     def _uses(self) -> Counter[int]:
         """How often each node is read by something in the device."""
         used = Counter(literal >> 1 for literal in reading(self.netlist, self.family))
-        for cut in self.cover.tables.values():
+        for cut in self.tables.values():
             used.update(cut)
         return used
 
@@ -254,7 +250,7 @@ class _Count:
         used = self._uses()
         for register in self.netlist.registers:
             node = register.data >> 1
-            is_own = node in self.cover.tables or node in summed
+            is_own = node in self.tables or node in summed
             if not is_own or register.data & 1 or used[node] > 1:
                 self.counts[register.group]["cells"] += 1
         for chain in self.netlist.chains:

@@ -38,7 +38,6 @@ class Family:
             the exclusive or, and may take logic before it.
         inverts: an adder's cell inverts the second number itself.
         shift_registers: a look-up table can be a shift register.
-        gated_reset: a reset can wait for the enable (and only so); else it never waits.
         paired: a cell has one look-up table and one register, which takes the table's output or
             leaves it unused.
         block_widths: for each depth of a block its greatest width.
@@ -56,7 +55,6 @@ class Family:
     own_adder: bool = False
     inverts: bool = False
     shift_registers: bool = False
-    gated_reset: bool = False
     paired: bool = False
     block_widths: Mapping[int, int] = field(default_factory=lambda: EIGHTEEN_KBIT)
 
@@ -107,7 +105,6 @@ _ICE = Family(
     carry_bits=1,
     distributed_bits=0,
     own_adder=True,
-    gated_reset=True,
     paired=True,
     block_widths={256: 16, 512: 8, 1024: 4, 2048: 2},
 )

@@ -1,7 +1,7 @@
 """Numbers as bits, and ops of `comb` as gates and carry chains.
 
 A number is a list of literals, lowest bit first. What opens a carry chain follows the rules of
-Yosys: low bits that need no adder are left out, narrow adders become logic later (`cleanup`). Not
+Yosys: low bits that need no adder are left out, narrow adders become logic. Not
 here: which op reads what (`elaborate`).
 """
 
@@ -30,7 +30,6 @@ class Gates:
         self.netlist = netlist
         self.family = family
         self._sums: dict[tuple[tuple[int, ...], ...], Bits] = {}
-        self._compared: dict[tuple[tuple[int, ...], ...], int] = {}
 
     def compute(self, op: Operation, operands: Sequence[Bits]) -> Bits | None:
         """The result of an op of `hw` or `comb`, or `None` where it is not known."""
@@ -38,15 +37,11 @@ class Gates:
         return None if rule is None else rule(self, op, operands)
 
     def added(self, a: Word, b: Word, invert: bool) -> Bits:
-        """a + b, or a - b where `b` is inverted, in as many bits as each has."""
-        words = (tuple(a), tuple(b))
-        key = (words[0], words[1], (invert,))
-        if not invert and words[1] < words[0]:
-            key = (words[1], words[0], (invert,))
-        known = self._sums.get(key)
-        if known is None:
-            known = self._sums[key] = self._added(a, b, invert)
-        return known
+        """a + b, or a - b where `b` is inverted, in as many bits as each has; once."""
+        key = (tuple(a), tuple(b), (invert,))
+        if key not in self._sums:
+            self._sums[key] = self._added(a, b, invert)
+        return self._sums[key]
 
     def _added(self, a: Word, b: Word, invert: bool) -> Bits:
         carry = int(invert)
@@ -74,12 +69,18 @@ class Gates:
         return result + [FALSE] * (len(a) - end)
 
     def chain(self, a: Word, b: Word, carry: int) -> Bits:
-        """The sum of two numbers of the same width and a carry, as a new chain."""
-        first, second = self._cells(a, b)
-        outputs = self.netlist.leaves(len(a))
-        self.netlist.chains.append(
-            Chain(first, second, carry, [bit >> 1 for bit in outputs], -1, self.netlist.group)
-        )
+        """The sum of two numbers of the same width and a carry; if narrow, without a chain."""
+        net, own = self.netlist, self.family.own_adder
+        if len(a) < self.family.least_adder:
+            result: Bits = []
+            for x, y in zip(a, b, strict=True):
+                differs = net.differ(x, y)
+                result.append(net.differ(differs, carry))
+                carry = net.choose(differs, carry, x)
+            return result
+        first = list(a) if own else [net.differ(x, y) for x, y in zip(a, b, strict=True)]
+        second, outputs = list(b if own else a), net.leaves(len(a))
+        net.chains.append(Chain(first, second, carry, [bit >> 1 for bit in outputs], -1, net.group))
         return outputs
 
     def row(self, op: RowOp, x: Bits, carry: int) -> Bits:
@@ -100,23 +101,11 @@ class Gates:
             return [first[0], FALSE, second]
         sums, top = net.leaves(sites), net.leaf()
         outputs = [literal >> 1 for literal in sums]
-        net.chains.append(Chain(first, chosen, carry, outputs, top >> 1, net.group, placed=True))
+        net.chains.append(Chain(first, chosen, carry, outputs, top >> 1, net.group))
         return [*sums, top, second]
-
-    def _cells(self, a: Word, b: Word) -> tuple[Bits, Bits]:
-        if self.family.own_adder:
-            return list(a), list(b)
-        return [self.netlist.differ(x, y) for x, y in zip(a, b, strict=True)], list(a)
 
     def at_least(self, a: Word, b: Word, signed: bool, strictly: bool) -> int:
         """a >= b, or a > b."""
-        key = (tuple(a), tuple(b), (signed, strictly))
-        known = self._compared.get(key)
-        if known is None:
-            known = self._compared[key] = self._at_least(a, b, signed, strictly)
-        return known
-
-    def _at_least(self, a: Word, b: Word, signed: bool, strictly: bool) -> int:
         constant = all(x <= TRUE for x in a) or all(x <= TRUE for x in b)
         if (constant and len(a) <= self.family.inputs) or self.family.chained_compare:
             if signed:
@@ -186,20 +175,6 @@ class Gates:
         net.chains.append(Chain(first, second, carry, outputs, top >> 1, net.group))
         return top
 
-    def select(self, condition: int, yes: Word, no: Word) -> Bits:
-        """`yes` where the condition is 1, else `no`; notes selections of constants."""
-        net = self.netlist
-        result: Bits = []
-        for one, other in zip(yes, no, strict=True):
-            bit = net.choose(condition, one, other)
-            if condition > TRUE and bit > TRUE and one != other:
-                if one <= TRUE:
-                    net.selections[bit] = (condition, one, other)
-                elif other <= TRUE:
-                    net.selections[bit] = (condition ^ 1, other, one)
-            result.append(bit)
-        return result
-
     def compare(self, a: Word, b: Word, predicate: int) -> int:
         """A comparison by its number in `comb.icmp`."""
         if predicate < 2:
@@ -208,27 +183,6 @@ class Gates:
         signed, (greater, inclusive) = predicate < 6, divmod((predicate - 2) % 4, 2)
         first, second = (a, b) if greater else (b, a)
         return self.at_least(first, second, signed, strictly=not inclusive)
-
-    def multiply(self, a: Word, b: Word) -> Bits:
-        """Shifted copies, added one after another."""
-        width = len(a)
-        if sum(bit <= TRUE for bit in a) > sum(bit <= TRUE for bit in b):
-            a, b = b, a
-        total: Bits = [FALSE] * width
-        for place, bit in enumerate(b):
-            if bit != FALSE:
-                row = [self.netlist.both(bit, x) for x in a[: width - place]]
-                total = self.added(total, [FALSE] * place + row, invert=False)
-        return total
-
-    def shift(self, value: Bits, amount: Word, fill: int, *, left: bool) -> Bits:
-        """Places upwards or downwards, a selection for each bit of their number."""
-        for place, bit in enumerate(amount):
-            step = min(1 << place, len(value))
-            filled = [fill] * step
-            moved = filled + value[: len(value) - step] if left else value[step:] + filled
-            value = [self.netlist.choose(bit, x, y) for x, y in zip(moved, value, strict=True)]
-        return value
 
 
 Rule = Callable[[Gates, Any, Sequence[Bits]], Bits]
@@ -254,16 +208,13 @@ _RULES: dict[type[Operation], Rule] = {
     comb.ConcatOp: lambda g, op, x: [bit for word in reversed(x) for bit in word],
     comb.ExtractOp: lambda g, op, x: _extract(op, x[0]),
     comb.ReplicateOp: lambda g, op, x: x[0] * (_width(op) // len(x[0])),
-    comb.MuxOp: lambda g, op, x: g.select(x[0][0], x[1], x[2]),
+    comb.MuxOp: lambda g, op, x: [
+        g.netlist.choose(x[0][0], *ways) for ways in zip(*x[1:], strict=True)
+    ],
     comb.AndOp: lambda g, op, x: _columns(x, g.netlist.all_of),
     comb.OrOp: lambda g, op, x: _columns(x, g.netlist.any_of),
     comb.XorOp: lambda g, op, x: _columns(x, g.netlist.parity),
-    comb.ParityOp: lambda g, op, x: [g.netlist.parity(x[0])],
     comb.AddOp: lambda g, op, x: reduce(partial(g.added, invert=False), x),
     comb.SubOp: lambda g, op, x: g.added(x[0], x[1], invert=True),
-    comb.MulOp: lambda g, op, x: g.multiply(x[0], x[1]),
     comb.ICmpOp: lambda g, op, x: [g.compare(x[0], x[1], op.predicate.value.data)],
-    comb.ShlOp: lambda g, op, x: g.shift(x[0], x[1], FALSE, left=True),
-    comb.ShrUOp: lambda g, op, x: g.shift(x[0], x[1], FALSE, left=False),
-    comb.ShrSOp: lambda g, op, x: g.shift(x[0], x[1], x[0][-1], left=False),
 }

@@ -1,7 +1,7 @@
 """A circuit bit by bit: gates with shared structure, registers, carry chains, and what stays whole.
 
 A literal is a bit: twice the number of a node, plus one where the bit is inverted. Literals 0 and 1
-are the constants. Not here: what becomes which gate (`elaborate`), look-up tables (`mapping`).
+are the constants. Not here: what becomes which gate (`gates`), look-up tables (`mapping`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ class Register:
     Attributes:
         data, enable, reset: literals; enable is `TRUE` and reset `FALSE` where there is none.
         clock: a literal too.
-        reset_value: the bit that a reset gives.
         output: its node.
         group: the layer.
-        gated: whether the reset only works while the enable is 1.
         apart: whether it stays out of shift registers.
     """
 
@@ -37,10 +35,8 @@ class Register:
     enable: int
     reset: int
     clock: int
-    reset_value: int
     output: int
     group: int
-    gated: bool = False
     apart: bool = False
 
 
@@ -55,7 +51,6 @@ class Chain:
         outputs: the nodes of the sum's bits; -1 for a bit that is not there.
         top: the node of the last carry, or -1.
         group: the layer.
-        placed: whether synthesis leaves it as it is.
     """
 
     first: list[int]
@@ -64,7 +59,6 @@ class Chain:
     outputs: list[int]
     top: int
     group: int
-    placed: bool = False
 
 
 @dataclass(slots=True)
@@ -93,8 +87,6 @@ class Netlist:
         inputs: of each node, literals: two of `AND` and `XOR`; of `MUX` the condition, what is
             chosen where it is 1, and what where it is 0.
         groups: for each node the layer that made it first.
-        selections: for a literal that a selection gives where one choice is a constant: the
-            condition for the constant, the constant, and the other choice.
         whole: nodes that are one look-up table of those, whatever gates they are made of.
         second: tables that are the second output of another one.
         group: the layer of the nodes that are made now.
@@ -107,9 +99,6 @@ class Netlist:
     chains: list[Chain] = field(default_factory=list[Chain])
     blocks: list[Block] = field(default_factory=list[Block])
     outputs: list[int] = field(default_factory=list[int])
-    selections: dict[int, tuple[int, int, int]] = field(
-        default_factory=dict[int, tuple[int, int, int]]
-    )
     whole: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     second: set[int] = field(default_factory=set[int])
     group: int = 0
@@ -213,3 +202,34 @@ class Netlist:
             pairs = [join(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
             level = pairs + ([level[-1]] if len(level) % 2 else [])
         return level[0] if level else empty
+
+    def remove_dead(self) -> None:
+        """Leave out what no output depends on, with the high bits of sums that nobody reads."""
+        needs: dict[int, Sequence[int]] = {
+            r.output: (r.data, r.enable, r.reset) for r in self.registers
+        }
+        for block in self.blocks:
+            needs |= dict.fromkeys(block.outputs, block.inputs)
+        for chain in self.chains:
+            taken = [chain.carry]
+            for first, second, node in zip(chain.first, chain.second, chain.outputs, strict=True):
+                taken += [first, second]
+                if node >= 0:
+                    needs[node], taken = taken, [2 * node]
+            needs[chain.top] = taken
+        live: set[int] = set()
+        stack = [literal >> 1 for literal in self.outputs]
+        while stack:
+            node = stack.pop()
+            if node not in live:
+                live.add(node)
+                stack += [literal >> 1 for literal in needs.get(node, self.inputs[node])]
+        self.registers = [r for r in self.registers if r.output in live]
+        self.blocks = [b for b in self.blocks if not live.isdisjoint(b.outputs)]
+        for chain in self.chains:
+            if chain.top not in live:
+                bits = sum(node in live for node in chain.outputs)
+                chain.top = -1
+                for part in (chain.first, chain.second, chain.outputs):
+                    del part[bits:]
+        self.chains = [chain for chain in self.chains if chain.first]

@@ -11,7 +11,7 @@ from math import log2
 
 from .delays import Delays
 from .families import Family
-from .mapping import Cover
+from .mapping import Cut
 from .netlist import TRUE, Block, Chain, Netlist
 from .storage import BLOCK
 
@@ -21,7 +21,7 @@ class Timing:
 
     Args:
         netlist: cleaned up.
-        cover: its look-up tables.
+        tables: what covers it.
         family: of devices.
         known: its delays.
         readers: of each node.
@@ -30,13 +30,13 @@ class Timing:
     def __init__(
         self,
         netlist: Netlist,
-        cover: Cover,
+        tables: Mapping[int, Cut],
         family: Family,
         known: Delays,
         readers: Mapping[int, int],
     ) -> None:
         self.netlist = netlist
-        self.tables = cover.tables
+        self.tables = tables
         self.family = family
         self.known = known
         self.readers = readers
