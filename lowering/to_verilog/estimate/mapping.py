@@ -1,4 +1,4 @@
-"""Gates covered with look-up tables: of each gate the flattest cut, and of the flattest the cheapest.
+"""Gates covered with look-up tables: of each gate the flattest cut, of those the cheapest.
 
 The first round of Mishchenko, Cho, Chatterjee and Brayton 2007, "Combinational and sequential
 mapping with priority cuts": rounds that choose again by area bring estimates no nearer to what
@@ -26,7 +26,12 @@ def cover(netlist: Netlist, roots: Iterable[int], family: Family) -> Mapping[int
         For the node that each table gives, the nodes that it takes.
     """
     wanted = {node for node in roots if netlist.kinds[node] != LEAF}
-    order, costs = _ordered(netlist, wanted), (0, *family.costs)
+    needed, costs = set(wanted), (0, *family.costs)
+    for node in reversed(range(len(netlist.kinds))):
+        if node in needed:
+            needed |= {literal >> 1 for literal in netlist.inputs[node]}
+    # Gates are made after what they take.
+    order = [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
     uses = dict.fromkeys(wanted, 1)
     for node in order:
         for literal in netlist.inputs[node]:
@@ -56,26 +61,3 @@ def cover(netlist: Netlist, roots: Iterable[int], family: Family) -> Mapping[int
         if node in needed:
             needed |= cuts[node][0]
     return {node: cuts[node][0] for node in order if node in needed}
-
-
-def _ordered(netlist: Netlist, roots: Iterable[int]) -> list[int]:
-    """The gates that roots depend on, each after its inputs."""
-    kinds, inputs = netlist.kinds, netlist.inputs
-    order: list[int] = []
-    state: dict[int, bool] = {}
-    for root in roots:
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in state:
-                stack.pop()
-                if not state[node]:
-                    state[node] = True
-                    order.append(node)
-                continue
-            state[node] = False
-            for literal in inputs[node]:
-                below = literal >> 1
-                if kinds[below] != LEAF and below not in state:
-                    stack.append(below)
-    return order
