@@ -87,7 +87,8 @@ _LATTICE = Family(
     inputs=4,
     costs=(1, 1, 1, 1, 2, 4, 8),
     tables=(1, 1, 1, 1, 2, 4, 8),
-    merged=7,
+    # Yosys takes up to seven to make paths short, and fewer where they are short enough.
+    merged=5,
     least_adder=5,
     carry_bits=2,
     distributed_bits=16,
