@@ -140,12 +140,12 @@ BOUNDS = {
     ("xcvu9p", 0): 0.05,
     ("xcvu9p", 1): 0.05,
     ("xcvu9p", 2): 0.05,
-    ("ecp5-85", 0): 0.17,
+    ("ecp5-85", 0): 0.05,
     ("ecp5-85", 1): 0.05,
-    ("ecp5-85", 2): 0.09,
+    ("ecp5-85", 2): 0.05,
     ("ice40-hx8k", 0): 0.08,
     ("ice40-hx8k", 1): 0.05,
-    ("ice40-hx8k", 2): 0.05,
+    ("ice40-hx8k", 2): 0.07,
 }
 """By device and levels between registers; long paths of logic are mapped less alike."""
 
