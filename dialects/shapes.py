@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     BFloat16Type,
-    BytesAttr,
     DenseArrayBase,
     Float16Type,
     Float32Type,
@@ -50,8 +49,7 @@ class SizedType(ShapedType, ABC):
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """`array<i64: …>` of `values`."""
-    # `from_list` looks at each value by itself; circuits have millions.
-    return DenseArrayBase(i64, BytesAttr(i64.pack(values)))
+    return DenseArrayBase.from_list(i64, values)
 
 
 def integer(value: int) -> IntegerAttr[IntegerType]:

@@ -17,8 +17,9 @@ twice a net, plus one where its bit is inverted. What a site does with its input
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
+from typing import NamedTuple
 
 from .....dialects.fabric import INPUTS, row_values
 
@@ -35,8 +36,7 @@ TRUE = 1
 """The literal of the constant 1."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A carry chain with a look-up table before each bit, as `fabric.row`.
 
     Attributes:
@@ -79,8 +79,7 @@ class Row:
         def each(nets: Iterable[int]) -> tuple[int, ...]:
             return tuple(new.get(net, net) for net in nets)
 
-        return replace(
-            self,
+        return self._replace(
             inputs=each(self.inputs),
             carry_in=new.get(self.carry_in, self.carry_in),
             sums=each(self.sums),
@@ -199,8 +198,7 @@ class RowWriter:
         )
 
 
-@dataclass(frozen=True)
-class _Function:
+class _Function(NamedTuple):
     """What a look-up table computes of six bits; with a second function, of the first five."""
 
     first: Callable[[Sequence[int]], int]

@@ -7,9 +7,10 @@ there are (`plan`), what a row can do (`rows`).
 from __future__ import annotations
 
 import random
-from collections import Counter
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .....dialects.fabric import INPUTS
 from .rows import FALSE_NET, TRUE, TRUE_NET, Nets, Row, RowWriter
@@ -44,7 +45,7 @@ class Sum:
     level: int = 0
     waiting: int = 0
 
-    @property
+    @cached_property
     def sites(self) -> int:
         """The look-up tables."""
         return sum(row.sites for _, row in self.rows)
@@ -66,7 +67,9 @@ def negated(heap: Heap, constant: int) -> tuple[Heap, int]:
     return bits, -constant - sum(len(column) << weight for weight, column in heap.items())
 
 
-def shape(heights: dict[int, int], start: int, top: int, atoms: int) -> tuple[Chain, int, int]:
+def shape(
+    heights: dict[int, int], start: int, top: int, atoms: int, last: int = sys.maxsize
+) -> tuple[Chain, int, int]:
     """The longest row of full positions from a weight on, its sites, and the bits that it saves.
 
     Args:
@@ -75,12 +78,13 @@ def shape(heights: dict[int, int], start: int, top: int, atoms: int) -> tuple[Ch
         top: the first weight that no position may have.
         atoms: 0 for `T` alone, 1 for `A` where the next weight has too few bits for a `T`, 2 for
             `A` at the start of a row in any case.
+        last: the last weight whose bits are counted.
     """
     chain: Chain = []
     linked, first, taken, weight, sites = False, True, 0, start, 0
-    while weight < top and len(chain) < _LONGEST:
+    while weight < top and weight <= last and len(chain) < _LONGEST:
         bits = heights.get(weight, 0)
-        narrow = heights.get(weight + 1, 0) < 3 or (first and atoms > 1)
+        narrow = weight == last or heights.get(weight + 1, 0) < 3 or (first and atoms > 1)
         if atoms and bits + linked >= 6 + first and narrow and weight + 1 < top:
             chain.append((True, weight))
             taken += 6 - linked + first
@@ -217,22 +221,18 @@ class Try:
         level = start
         while level < start + _MOST_LEVELS:
             level += 1
-            late = {w: [b for b in bits if self._is_late(b, level)] for w, bits in heap.items()}
+            levels = self.nets.levels
+            late = {w: [b for b in bits if levels[b >> 1] >= level] for w, bits in heap.items()}
             late = joined(late)
             if not late and self._fits(heap):
                 word = self._final(heap, level)
                 return Sum(self.rows, word, level if self._uses(level) else level - 1)
-            ready = joined(
-                {w: [b for b in bits if not self._is_late(b, level)] for w, bits in heap.items()}
-            )
-            heap = self._one_level(ready, late, level)
+            ready = {w: [b for b in bits if levels[b >> 1] < level] for w, bits in heap.items()}
+            heap = self._one_level(joined(ready), late, level)
         raise NoSumError
 
     def _uses(self, level: int) -> bool:
         return bool(self.rows) and self.rows[-1][0] == level
-
-    def _is_late(self, literal: int, level: int) -> bool:
-        return self.nets.levels[literal >> 1] >= level
 
     def _one_level(self, ready: Heap, late: Heap, level: int) -> Heap:
         """The heap behind the rows of one level."""
@@ -242,9 +242,10 @@ class Try:
         given: Heap = {}
         while True:
             heights = _heights(ready)
-            whole = Counter(heights)
-            whole.update(_heights(late))
-            whole.update(_heights(given))
+            whole = heights.copy()
+            for more in (late, given):
+                for weight, bits in more.items():
+                    whole[weight] = whole.get(weight, 0) + len(bits)
             if max(whole.values(), default=0) <= INPUTS:
                 together = joined(ready, late, given)
                 if self._fits(together):
@@ -269,8 +270,8 @@ class Try:
                 if end < len(full):
                     if self.chance.random() < 0.5:
                         continue
-                    cut = {w: n for w, n in heights.items() if w <= full[end - 1][1]}
-                    chain, sites, saved = shape(cut, weight, self.width - 1, self.atoms)
+                    last = full[end - 1][1]
+                    chain, sites, saved = shape(heights, weight, self.width - 1, self.atoms, last)
                     if chain != full[:end]:
                         continue
                 if saved > 0:
@@ -342,12 +343,15 @@ class Try:
 
 
 def waiting(rows: Iterable[tuple[int, Row]], word: Iterable[int], end: int) -> int:
-    """The bits that rows give and that wait for others, or as a result for the level `end`."""
+    """The bits that rows give and that wait for others, or as a result for the level `end`.
+
+    The levels of the rows, one after the other, rise.
+    """
     made: dict[int, int] = {}
     read: dict[int, int] = {}
     for level, row in rows:
-        made |= {net: level for net, _ in row.gives()}
-        for net in row.reads():
-            read[net] = max(read.get(net, 0), level)
+        for net, _ in row.gives():
+            made[net] = level
+        read.update(dict.fromkeys((*row.inputs, row.carry_in), level))
     read |= {literal >> 1: end + 1 for literal in word}
     return sum(read.get(net, level) - level for net, level in made.items())
