@@ -198,7 +198,8 @@ class RowWriter:
         )
 
 
-class _Function(NamedTuple):
+@dataclass(frozen=True)
+class _Function:
     """What a look-up table computes of six bits; with a second function, of the first five."""
 
     first: Callable[[Sequence[int]], int]
