@@ -11,6 +11,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
 from ...dialects.ternary.types import is_trit
 from .byte_means import byte_pool
+from .byte_weights import SHIFT
 from .graph import Element, element_type
 from .onnx_writer import Rule, Writer
 
@@ -252,7 +253,12 @@ def convert(e: Writer, op: tensor.ConvertOp) -> None:
         return
     if byte_pool(e, op):
         return
-    e.bind(op.result, saturating_cast(e, e.value(op.operand), element))
+    name = e.value(op.operand)
+    if name in e.unsigned and element is Element.INT32:
+        wide = e.cast(e.unsigned[name], element)
+        e.bind(op.result, e.apply("Sub", [wide, e.scalar(SHIFT, element)]))
+        return
+    e.bind(op.result, saturating_cast(e, name, element))
 
 
 def saturating_cast(e: Writer, name: str, element: Element) -> str:
