@@ -22,9 +22,12 @@ RequireTool = Callable[[str, str], str]
 
 
 def rising(slope: float, offset: float, top: int, steps: int) -> list[int]:
-    """The thresholds of a rescaled number between bounds, by looking at every integer."""
-    u = np.arange(top + 1)
-    y = np.clip(np.floor(u * slope + offset), 0, steps).astype(int)
+    """The thresholds of a rescaled number between bounds, by looking at every integer.
+
+    Floats would round some products up and others down, which is no rescaling.
+    """
+    (a, b), (c, d) = float(slope).as_integer_ratio(), float(offset).as_integer_ratio()
+    y = np.array([min(max((u * a * d + c * b) // (b * d), 0), steps) for u in range(top + 1)])
     reached = np.searchsorted(y, np.arange(1, steps + 1))
     return [0 if y[0] >= k else int(t) for k, t in enumerate(reached, 1)]
 
@@ -32,6 +35,7 @@ def rising(slope: float, offset: float, top: int, steps: int) -> list[int]:
 @settings(max_examples=40)
 @example(tops=[1], slope=1.0, offset=0.0, steps=1)
 @example(tops=[5000, 40], slope=0.05, offset=-3.5, steps=255)
+@example(tops=[1, 1, 28], slope=1.0, offset=0.0, steps=36)
 @given(
     tops=st.lists(st.integers(1, 5000), min_size=1, max_size=3),
     slope=st.floats(0.001, 2.0),
