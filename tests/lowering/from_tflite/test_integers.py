@@ -125,14 +125,17 @@ def test_softmax_of_8_bits_is_that_of_each_kernel(
 def test_softmax_of_8_bits_as_machine_code(
     bench: Any, rounding: Any, beta: float, scale: float, width: int
 ) -> None:
-    """In floats sums are added up in another order, which now and then leads to the next step."""
+    """In floats each processor adds up in an order of its own: it decides only at a half."""
     data, given = softmaxes(bench, Element.INT8, beta, scale, (1_000_000 // width, width))
     (want,) = bench.litert(data, [given], reference=rounding == "reference")
+    powers = np.exp(given * (float(np.float32(scale)) * beta))
+    steps = 256 * powers / powers.sum(1, keepdims=True)
+    half = np.abs(steps % 1 - 0.5) <= steps * 2.0**-19
     for target in ("native", "pytorch"):
         _, (got,), _ = run_target(from_tflite(data, rounding=rounding), target, [given])
         off = np.abs(got.astype(int) - want)
         assert off.max() <= (rounding == "xnnpack")
-        assert off.mean() <= 3e-5
+        assert half[off != 0].all()
 
 
 @pytest.mark.parametrize("element", [Element.INT8, Element.UINT8])
