@@ -1,8 +1,8 @@
 """PyTorch modules as ONNX and TFLite files: ours beside the exporters that people use.
 
     python benchmarks/export.py [--networks resnet18,keyword] [--exporters "ours onnx,torch.onnx"]
-        [--peer-python PATH ...] [--rounds 3] [--threads 1] [--json]
-    python benchmarks/export.py --integers model.tflite model.onnx ...
+        [--peer-python PATH ...] [--rounds 3] [--threads 1] [--as avx2] [--json]
+    python benchmarks/export.py --integers model.tflite model.onnx ... [--as avx2]
 
 Networks: ResNet-18, MobileNetV2, a vision transformer of DeiT-Ti's size, DS-CNN for spoken words,
 and linear layers whose weights are trits times a scale. Exporters: ours, `torch.onnx.export` (on
@@ -15,15 +15,17 @@ find caches filled: seconds of processor time beyond imports, with all checks th
 makes. `imports` is what loading the libraries takes, also those that the first export of any
 network loads: a small one is exported before.
 
-Latency is for one sample, the engines of a network in turns, and `x ours` says how many times as
-long as our file of the same format it takes; a ratio is left out when either side's median is over
-1.3 times its fastest round. `error` is the largest difference from PyTorch in float64 over the
-largest value, `names` the share of weights (tensors of two or more axes) whose name stands in the
-file.
+Latency is for one sample, of processor time where there is one thread, the engines of a network in
+turns, and `x ours` says how many times as long as our file of the same format it takes; a ratio is
+left out when either side's median is over 1.3 times its fastest round. `error` is the largest
+difference from PyTorch in float64 over the largest value, `names` the share of weights (tensors of
+two or more axes) whose name stands in the file.
 
 `--integers` measures files of integer models in place of that: TFLite files beside our ONNX of
 them, ONNX files (pairs of quantisation) beside what leaves again, and native objects: bytes, times
 and how far results are apart. LiteRT is run with the kernels that it takes by default.
+
+With `--as avx2` all engines, ours too, take this processor for one with AVX2 and no later vectors.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from measure.as_processor import add_processor, run_as
 from measure.exported_files import contents, names_kept, runner
 from measure.exporters import EXPORTERS
 from measure.integer_files import integer_table
@@ -157,7 +160,7 @@ def measured(name: str, pythons: dict[str, str], rounds: int, threads: int) -> l
             figure.names = names_kept(keys, inside.constants)
             run = runner(path, x.numpy(), threads)
             figure.error = float(np.abs(run() - expected).max() / np.abs(expected).max())
-            runs[exporter] = Contender(exporter, run, run)
+            runs[exporter] = Contender(exporter, run, run, threads=threads)
         take_turns(list(runs.values()), TURNS)
     for figure in figures:
         compare(figure, figures, runs)
@@ -231,8 +234,10 @@ def main(line: Sequence[str] | None = None) -> None:
     parser.add_argument("--integers", nargs="+", type=Path, default=[], help="integer models")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1, help="of the engines")
+    add_processor(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(line)
+    run_as(options.processor)
     if options.integers:
         print_table(integer_table(options.integers, options.threads, TURNS), WIDTH)
         return

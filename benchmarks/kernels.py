@@ -2,6 +2,7 @@
 
     python benchmarks/kernels.py [SECTION ...] [--shapes 784x256,4096x4096] [--rows 1,8,32]
         [--rounds 31] [--threads 1,2] [--plot FILE] [--json] [--ggml DIR] [--bitnet DIR]
+        [--as avx2]
 
 Sections (all by default):
   linear    one ternary linear layer, float32 in and out, activations rounded to int8; `hot` repeats
@@ -17,10 +18,13 @@ Sections (all by default):
   costs     seconds to compile, to load what was compiled, microseconds of a call without work
 
 All engines hold the same trits and take turns in one process; a figure is the median of the rounds,
-and `x ours` says how many times as long as ours it took. A ratio is left out when either side's
-median is over 1.3 times its fastest round. Engines that are not installed are left out
-(`pip install '.[peers]'`); ggml and bitnet.cpp join when the folder of their libraries is
-given. Each result is checked against float64 first.
+of processor time where there is one thread, and `x ours` says how many times as long as ours it
+took. A ratio is left out when either side's median is over 1.3 times its fastest round. Engines
+that are not installed are left out (`pip install '.[peers]'`); ggml and bitnet.cpp join when the
+folder of their libraries is given. Each result is checked against float64 first.
+
+With `--as avx2` all engines, ours too, take this processor for one with AVX2 and no later vectors;
+ggml and bitnet.cpp stay what they were built for.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
+from measure.as_processor import add_processor, run_as
 from measure.convs import conv_runs, expected_conv
 from measure.ggml import I2_S, TQ2_0, ggml
 from measure.peers import Floats, Make, Trits, installed_peers, runs_of
@@ -119,7 +124,7 @@ def one_layer(
     for state in ("hot", "cold"):
         if state == "cold" and (rows > MOST_ROWS_COLD or ins * outs < LEAST_WEIGHTS_COLD):
             continue
-        found = contenders(runs, twins, expected)
+        found = contenders(runs, twins, expected, threads)
         if state == "cold" and threads == 1:
             size = ins * outs // 4
             found.append(Contender("plain read", reader(size), reader(size)))
@@ -142,7 +147,8 @@ def sparse(options: argparse.Namespace) -> Iterator[list[Figure]]:
                     "ours, dense": native_linear(trits, threads=threads, layout="panels"),
                 }
                 runs: dict[str, Run] = {name: partial(run, x) for name, run in layers.items()}
-                found = contenders(runs, {}, x.astype(np.float64) @ trits.T.astype(np.float64))
+                expected = x.astype(np.float64) @ trits.T.astype(np.float64)
+                found = contenders(runs, {}, expected, threads)
                 take_turns(found, options.rounds)
                 yield figures(f"{ins}x{outs} M{rows}, {share:.0%} zero", found, threads=threads)
 
@@ -214,7 +220,7 @@ def conv(options: argparse.Namespace) -> Iterator[list[Figure]]:
             for threads in options.threads:
                 for precision in ("dynamic-int8", "float32"):
                     runs = conv_runs(precision, trits, x, groups, threads)
-                    found = contenders(runs, {}, expected)
+                    found = contenders(runs, {}, expected, threads)
                     take_turns(found, options.rounds)
                     yield figures(f"{name}, {batch} images, {precision}", found, threads=threads)
 
@@ -285,7 +291,9 @@ def options_of(line: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--plot", metavar="FILE", help="write a picture of the ratios")
     parser.add_argument("--ggml", type=Path, metavar="DIR", help="folder of ggml's libraries")
     parser.add_argument("--bitnet", type=Path, metavar="DIR", help="folder of bitnet.cpp's")
+    add_processor(parser)
     options = parser.parse_args(line)
+    run_as(options.processor)
     for section in options.sections:
         if section not in SECTIONS:
             parser.error(f"no section '{section}'; there are {', '.join(SECTIONS)}")

@@ -1,6 +1,7 @@
 """Whole networks as native code: ours beside ONNX Runtime, LiteRT and PyTorch, in one thread.
 
-    python benchmarks/models.py [--networks resnet18,keyword] [--recipe avx2] [--rounds 15] [--json]
+    python benchmarks/models.py [--networks resnet18,keyword] [--as avx2] [--recipe NAME]
+        [--rounds 15] [--json]
     python benchmarks/models.py --files model.tflite model.onnx ...
 
 Networks are those of the benchmarks of files and ResNet-8 (MLPerf Tiny), with random weights. Each
@@ -16,6 +17,8 @@ microseconds of processor time for one sample. `x` is ours as a multiple of a pe
 left out when either median is over 1.3 times its fastest round. `error` is the largest difference
 over the largest value: from float64 for floats, from the peer's result for files, else from the
 reference interpreter.
+
+With `--as avx2` all engines, ours too, take this processor for one with AVX2 and no later vectors.
 """
 
 from __future__ import annotations
@@ -25,10 +28,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
 from typing import Any
 
 import numpy as np
+from measure.as_processor import add_processor, run_as
 from measure.exported_files import Array, runner
 from measure.integer_files import sample_of
 from measure.networks import SHIPPED, SMALL, example, network
@@ -148,7 +151,7 @@ def of_file(path: Path, options: Mapping[str, str], rounds: int) -> Figure:
 
 def measured(runs: Mapping[Any, Run], rounds: int) -> dict[Any, Contender]:
     """All engines, in turns."""
-    found = {name: Contender(str(name), r, r, clock=process_time) for name, r in runs.items()}
+    found = {name: Contender(str(name), r, r) for name, r in runs.items()}
     take_turns(list(found.values()), rounds)
     return found
 
@@ -199,8 +202,10 @@ def main(line: Sequence[str] | None = None) -> None:
     parser.add_argument("--files", nargs="+", type=Path, default=[], help="models in files")
     parser.add_argument("--recipe", help="instruction set of our code; by default the best")
     parser.add_argument("--rounds", type=int, default=15)
+    add_processor(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     given = parser.parse_args(line)
+    run_as(given.processor)
     names = chosen(given.networks, NETWORKS, "network")
     import torch
 

@@ -23,7 +23,6 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -129,7 +128,6 @@ def reference(layers: Sequence[tuple[Array, float]], spikes: Array) -> tuple[Arr
 
 def measured(options: argparse.Namespace, peers: Sequence[Peer]) -> Iterator[list[Line]]:
     """Every kind of weights with every number of samples."""
-    clock = process_time if options.threads == 1 else perf_counter
     for weights in options.weights:
         layers = layers_of(weights)
         module = program(weights, layers)
@@ -142,7 +140,7 @@ def measured(options: argparse.Namespace, peers: Sequence[Peer]) -> Iterator[lis
             for engine in options.engines:
                 name, run = f"ours, {engine}", ours(module, engine, spikes, options.threads)
                 counts[name] = run()
-                found.append(Contender(name, run, run, clock=clock))
+                found.append(Contender(name, run, run, threads=options.threads))
             counts |= loaded(peers, layers, spikes)
             found += peers
             for name, result in counts.items():

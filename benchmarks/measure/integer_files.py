@@ -55,7 +55,10 @@ def _row(path: Path, arguments: dict[str, Any], threads: int, turns: int) -> lis
             return [str(size), str(error).splitlines()[0]]
         before, after = (runner(p, x, threads) for p in (path, file))
         difference = np.abs(before().astype(np.float64) - after()).max()
-        runs = [Contender(name, run, run) for name, run in (("before", before), ("after", after))]
+        runs = [
+            Contender(name, run, run, threads=threads)
+            for name, run in (("before", before), ("after", after))
+        ]
         take_turns(runs, turns)
         fastest = [min(run.seconds) * 1e6 for run in runs]
         cells = [str(size), str(file.stat().st_size), f"{file.stat().st_size / size:.2f}"]

@@ -10,7 +10,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,8 @@ class Contender:
     """One engine on one problem, with the seconds that a call took in each round.
 
     `twin` is the same engine with other weights: run before a cold call, so that only the weights
-    have to come from memory.
+    have to come from memory. Seconds are of processor time where an engine has one thread, which
+    other programs lengthen less, else those of the wall.
     """
 
     name: str
@@ -39,14 +40,15 @@ class Contender:
     twin: Run
     error: float = 0.0
     seconds: list[float] = field(default_factory=list[float])
-    clock: Callable[[], float] = perf_counter
+    threads: int = 1
 
     def timed(self, calls: int) -> float:
         """Seconds of so many calls."""
-        start = self.clock()
+        clock = process_time if self.threads == 1 else perf_counter
+        start = clock()
         for _ in range(calls):
             self.run()
-        return self.clock() - start
+        return clock() - start
 
     @property
     def median(self) -> float:
@@ -74,7 +76,10 @@ class Figure:
 
 
 def contenders(
-    runs: Mapping[str, Run], twins: Mapping[str, Run], expected: NDArray[Any] | None
+    runs: Mapping[str, Run],
+    twins: Mapping[str, Run],
+    expected: NDArray[Any] | None,
+    threads: int = 1,
 ) -> list[Contender]:
     """The engines, each checked against `expected` once; stops the program if one is wrong."""
     found: list[Contender] = []
@@ -85,7 +90,7 @@ def contenders(
             error = float(np.abs(result - expected).max() / np.abs(expected).max())
         if error > MOST_ERROR:
             sys.exit(f"benchmark: error: {name} is wrong by {error:.0%} of the largest value")
-        found.append(Contender(name, run, twins.get(name, run), error))
+        found.append(Contender(name, run, twins.get(name, run), error, threads=threads))
     return found
 
 
