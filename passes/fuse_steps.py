@@ -170,6 +170,7 @@ def _is_along_steps(op: Operation) -> bool:
 
 def _region(block: Block, excluded: set[Operation]) -> _Region | None:
     """Ops of a block that become one loop; `None` if there are none with neurons."""
+    before: set[Operation] = set()
     while True:
         ops = [op for op in block.ops if op not in excluded]
         neurons = [op for op in ops if isinstance(op, spike.NeuronOp)]
@@ -177,15 +178,18 @@ def _region(block: Block, excluded: set[Operation]) -> _Region | None:
         steps = next((length for length in lengths if length not in (DYNAMIC, 0, 1)), None)
         if steps is None:
             return None
-        region = _Region(steps, excluded)
+        region = _Region(steps, excluded, before)
         try:
             region.take(block)
         except _RefusedError as error:
             excluded.add(error.op)
             continue
-        if any(isinstance(op, spike.NeuronOp) for op in region.inside):
+        if in_the_way := region.in_the_way(block):
+            before |= in_the_way
+        elif any(isinstance(op, spike.NeuronOp) for op in region.inside):
             return region
-        return None
+        else:
+            return None
 
 
 class _RefusedError(LoweringError):
@@ -215,14 +219,17 @@ class _Region(StepWriter):
     """Ops that become one loop.
 
     Attributes:
+        excluded: ops that cannot run step by step.
+        before: ops that run before the loop, if they take nothing that it gives.
         inside: the ops, in their order.
         late: ops behind the loop, as they take what it gives.
         totals: what is left of runs.
     """
 
-    def __init__(self, steps: int, excluded: set[Operation]) -> None:
+    def __init__(self, steps: int, excluded: set[Operation], before: set[Operation]) -> None:
         super().__init__(steps)
         self.excluded = excluded
+        self.before = before
         self.inside: list[Operation] = []
         self.late: list[Operation] = []
         self.totals: list[_Total] = []
@@ -257,8 +264,9 @@ class _Region(StepWriter):
     def _early(self, block: Block) -> set[Operation]:
         """Ops on runs that are known before the loop, and that the loop can compute."""
         found: set[Operation] = set()
+        out = self.excluded | self.before
         for op in reversed(list(block.ops)):
-            if op in self.excluded or not op.results or not self._is_run(op.results[0]):
+            if op in out or not op.results or not self._is_run(op.results[0]):
                 continue
             handed = isinstance(
                 op, spike.ToTensorOp | spike.FromTensorOp | spike.DelayOp | spike.EncodeOp
@@ -271,6 +279,23 @@ class _Region(StepWriter):
                 if users and found.issuperset(users) and is_run:
                     found.add(op)
         return found
+
+    def in_the_way(self, block: Block) -> set[Operation]:
+        """Ops that the loop computes without need, and for which a neuron comes behind it."""
+        neurons = {op for op in block.ops if isinstance(op, spike.NeuronOp)}
+        late = neurons.intersection(self.late) - self.excluded
+        needed: set[Operation] = {op for op in late if self._is_run(op.results[0])}
+        for op in reversed(list(block.ops)):
+            if op not in neurons and any(
+                use.operation in needed for v in op.results for use in v.uses
+            ):
+                needed.add(op)
+        free: set[Operation] = set()
+        for op in self.inside:
+            given = {value.owner for value in op.operands}.intersection(self.inside)
+            if op not in neurons and given <= free:
+                free.add(op)
+        return free & needed
 
     def _is_run(self, value: SSAValue) -> bool:
         if not isinstance(value.type, TensorType | spike.TrainType):

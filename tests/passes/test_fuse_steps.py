@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
@@ -210,6 +210,8 @@ def neurons_outside(module: ModuleOp) -> list[str]:
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 10**6))
+@example(seed=2841)
+@example(seed=7930)
 def test_a_loop_is_the_layers(seed: int) -> None:
     written = Written(seed)
     module = written.module()
@@ -289,6 +291,47 @@ func.func @forward(%x: {run}) -> {train} {{
 }}
 """)
     assert str(fused(module)) == str(module)
+
+
+WHOLE = {
+    "a mean": """
+  %m = tensor.reduce_mean %i {axes = array<i64: 0>, keepdims = true} : (RUN) -> tensor<1x3x4xf32>
+  %d = tensor.sub %i, %m : (RUN, tensor<1x3x4xf32>) -> RUN""",
+    "a softmax": "%d = tensor.softmax %i {axis = 0 : i64} : (RUN) -> RUN",
+    "steps as rows": """
+  %f = tensor.reshape_to %i {shape = array<i64: 6, 4>} : (RUN) -> tensor<6x4xf32>
+  %p = tensor.matmul %f, %w : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+  %d = tensor.reshape_to %p {shape = array<i64: 2, 3, 4>} : (tensor<6x4xf32>) -> RUN""",
+}
+
+
+@pytest.mark.parametrize("whole", WHOLE)
+def test_what_is_wanted_whole_before_a_neuron_runs_before_the_loop(whole: str) -> None:
+    """Synapses with no neuron before them: one loop has all neurons behind them."""
+    module = parse_module(
+        f"""
+func.func @forward(%x: STEP, %y: RUN) -> (TRAIN, TRAIN) {{
+  %w = tensor.parameter "w" : tensor<4x4xf32>
+  %c = spike.encode %x {{scheme = "latency", timesteps = 2 : i64}} : (STEP) -> TRAIN
+  %i = spike.linear %c, %w : TRAIN, tensor<4x4xf32> -> RUN
+  {WHOLE[whole]}
+  %s = spike.lif %d {{beta = 0.75 : f64}} : (RUN) -> TRAIN
+  %a = tensor.add %i, %y : (RUN, RUN) -> RUN
+  %t = spike.lif %a {{beta = 0.5 : f64}} : (RUN) -> TRAIN
+  func.return %s, %t : TRAIN, TRAIN
+}}
+""".replace("RUN", "tensor<2x3x4xf32>")
+        .replace("STEP", "tensor<3x4xf32>")
+        .replace("TRAIN", "!spike.train<2x3x4>")
+    )
+    attach_store(module, ParameterStore.of(WEIGHTS))
+    work = fused(module)
+    (scan,) = (op for op in work.walk() if isinstance(op, spike.ScanOp))
+    assert not neurons_outside(work)
+    assert not any(isinstance(op, spike.LinearOp) for op in scan.walk())
+    x = [RNG.random((3, 4), np.float32), RNG.random((2, 3, 4), np.float32)]
+    for have, want in zip(run_module(work, x), run_module(module, x), strict=True):
+        np.testing.assert_array_equal(have, want)
 
 
 def pooled(steps: int) -> ModuleOp:
