@@ -256,28 +256,26 @@ def common_groups(signs: NDArray[np.int8]) -> list[Terms]:
         block = signs[start : start + rows]
         for first in range(len(block) - 1):
             codes, counts = _meetings(block[first:])
-            keep = np.flatnonzero(counts > 1)
-            if len(keep) > most:
-                keep = keep[np.argsort(-counts[keep], kind="stable")[:most]]
-            groups += [
-                _terms(start + first, code, len(block) - first) for code in codes[keep].tolist()
-            ]
+            if len(codes) > most:
+                codes = codes[np.argsort(-counts, kind="stable")[:most]]
+            groups += [_terms(start + first, code, len(block) - first) for code in codes.tolist()]
     return groups
 
 
 def _meetings(rows: NDArray[np.int8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups that the first row is in, coded as `_terms` reads them, and how often each is."""
-    size = len(rows)
-    found: list[NDArray[np.int64]] = []
-    for column in np.flatnonzero(rows[0]):
-        others = 1 + np.flatnonzero(rows[1:, column])
-        beside = (rows[others, column] != rows[0, column]).astype(np.int64)
-        signed = 2 * others + beside
-        a, b = np.triu_indices(len(others))
-        found.append(signed[a] * (2 * size) + signed[b])
-    if not found:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    return np.unique(np.concatenate(found), return_counts=True)
+    """The groups that the first row is in, coded as `_terms` reads them, and how often each is.
+
+    Those that are met once are left out; codes rise.
+    """
+    columns = np.flatnonzero(rows[0])
+    relations = rows[1:, columns] * rows[0, columns]
+    # A row a sign: that of the first one, and the other. Counts are exact in floats.
+    signed = np.zeros((2 * len(rows), len(columns)), np.float32)
+    signed[2::2] = relations > 0
+    signed[3::2] = relations < 0
+    meet = np.triu(signed @ signed.T)
+    codes = np.flatnonzero(meet > 1)
+    return codes, meet.ravel()[codes].astype(np.int64)
 
 
 def _terms(first: int, code: int, size: int) -> Terms:

@@ -7,7 +7,6 @@ there are (`plan`), what a row can do (`rows`).
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -67,10 +66,10 @@ def negated(heap: Heap, constant: int) -> tuple[Heap, int]:
     return bits, -constant - sum(len(column) << weight for weight, column in heap.items())
 
 
-def shape(
-    heights: dict[int, int], start: int, top: int, atoms: int, last: int = sys.maxsize
-) -> tuple[Chain, int, int]:
-    """The longest row of full positions from a weight on, its sites, and the bits that it saves.
+def shapes(
+    heights: Mapping[int, int], start: int, top: int, atoms: int
+) -> tuple[Chain, list[tuple[int, int]]]:
+    """The longest row of full positions from a weight on.
 
     Args:
         heights: bits of each weight.
@@ -78,26 +77,39 @@ def shape(
         top: the first weight that no position may have.
         atoms: 0 for `T` alone, 1 for `A` where the next weight has too few bits for a `T`, 2 for
             `A` at the start of a row in any case.
-        last: the last weight whose bits are counted.
+
+    Returns:
+        The row; and for each of its beginnings, the last of which is all of it, the sites and the
+        bits that it saves: 0 where it had better end with another position.
     """
     chain: Chain = []
-    linked, first, taken, weight, sites = False, True, 0, start, 0
-    while weight < top and weight <= last and len(chain) < _LONGEST:
-        bits = heights.get(weight, 0)
-        narrow = weight == last or heights.get(weight + 1, 0) < 3 or (first and atoms > 1)
-        if atoms and bits + linked >= 6 + first and narrow and weight + 1 < top:
+    beginnings: list[tuple[int, int]] = []
+    height = heights.get
+    bits = height(start, 0)
+    linked, taken, weight, sites, saved = False, 0, start, 0, 0
+    while weight < top and len(chain) < _LONGEST:
+        first, above = not chain, height(weight + 1, 0)
+        may_be_atom = atoms and bits + linked >= 6 + first and weight + 1 < top
+        if may_be_atom and (above < 3 or (first and atoms > 1)):
             chain.append((True, weight))
             taken += 6 - linked + first
             linked, weight, sites = False, weight + 2, sites + 2
+            saved = taken - sites - 1
+            beginnings.append((sites, saved))
+            bits = height(weight, 0)
         elif bits >= 3:
             chain.append((False, weight))
             taken += 3 + (not linked and bits >= 4)
             linked, weight, sites = True, weight + 1, sites + 1
+            # Three bits alone carry nothing.
+            saved = taken - sites - 1 - (taken > 3)
+            beginnings.append((sites, 0 if may_be_atom else saved))
+            bits = above
         else:
             break
-        first = False
-    carry = not (len(chain) == 1 and not chain[0][0] and heights.get(start, 0) < 4)
-    return chain, sites, taken - sites - linked - carry
+    if chain:
+        beginnings[-1] = sites, saved
+    return chain, beginnings
 
 
 def _ordered(heap: Heap) -> None:
@@ -176,8 +188,8 @@ def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
         _ordered(heap)
         for weight in sorted(heap):
             while True:
-                chain, sites, saved = shape(_heights(heap), weight, 2 * _LONGEST, 0)
-                if not chain or saved < 1.5 * sites:
+                chain, beginnings = shapes(_heights(heap), weight, 2 * _LONGEST, 0)
+                if not chain or beginnings[-1][1] < 1.5 * beginnings[-1][0]:
                     break
                 rows.append((level, apply(nets, level, heap, chain, given, 0)))
         if not given:
@@ -264,19 +276,13 @@ class Try:
         """The row that saves most bits a site; a poor one only where nothing else happens."""
         options: list[tuple[float, int, int, Chain]] = []
         for weight in sorted(heights):
-            whole_row = full, *_ = shape(heights, weight, self.width - 1, self.atoms)
-            for end in range(1, len(full) + 1):
-                chain, sites, saved = whole_row
-                if end < len(full):
-                    if self.chance.random() < 0.5:
-                        continue
-                    last = full[end - 1][1]
-                    chain, sites, saved = shape(heights, weight, self.width - 1, self.atoms, last)
-                    if chain != full[:end]:
-                        continue
+            chain, beginnings = shapes(heights, weight, self.width - 1, self.atoms)
+            for end, (sites, saved) in enumerate(beginnings, 1):
+                if end < len(chain) and self.chance.random() < 0.5:
+                    continue
                 if saved > 0:
                     worth = saved / sites - 0.02 * weight + 0.1 * self.chance.random()
-                    options.append((worth, sites, saved, chain))
+                    options.append((worth, sites, saved, chain[:end]))
         good = [option for option in options if option[2] >= self.least * option[1]]
         if not good and not relaxed:
             tall = [o for o in options if any(whole.get(w, 0) > 3 for _, w in o[3])]

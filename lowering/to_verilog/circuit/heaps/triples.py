@@ -76,20 +76,31 @@ def _most_common(present: NDArray[np.uint64], bounds: NDArray[np.int_]) -> tuple
         if first in exact or not bounds[first]:
             return int(bounds[first]), exact.get(first, [])
         beside = present[first + 1 :] & present[first]
-        most, place = 0, (0, 0)
-        for start in range(0, len(beside) if present[first].any() else 0, _AT_ONCE):
-            both = beside[start : start + _AT_ONCE, None] & beside[start:]
-            meet = np.bitwise_count(both).sum(axis=2, dtype=np.int32)
-            np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
-            here = int(meet.argmax())
-            if meet.flat[here] > most:
-                most = int(meet.flat[here])
-                a, b = divmod(here, meet.shape[1])
-                place = (start + a, start + b)
-            if most == bounds[first]:
-                break  # no other two meet more often
-        bounds[first] = most
-        exact[first] = [first, first + 1 + place[0], first + 1 + place[1]]
+        sizes = np.bitwise_count(beside).sum(axis=1, dtype=np.int32)
+        largest = np.argsort(-sizes, kind="stable")[:_AT_ONCE]
+        # Rows of fewer columns than two others have in common are none of those that meet most.
+        least, *_ = _most_alike(beside[largest], bounds[first])
+        places = np.flatnonzero(sizes >= least)
+        bounds[first], *pair = _most_alike(beside[places], bounds[first])
+        if bounds[first]:
+            exact[first] = [first, *(first + 1 + places[pair]).tolist()]
+
+
+def _most_alike(rows: NDArray[np.uint64], bound: int) -> tuple[int, int, int]:
+    """The most columns that two rows have in common, at most `bound`, and the first two that do."""
+    most, place = 0, (0, 0)
+    for start in range(0, len(rows), _AT_ONCE):
+        both = rows[start : start + _AT_ONCE, None] & rows[start:]
+        meet = np.bitwise_count(both).sum(axis=2, dtype=np.int32)
+        np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
+        here = int(meet.argmax())
+        if meet.flat[here] > most:
+            most = int(meet.flat[here])
+            a, b = divmod(here, meet.shape[1])
+            place = (start + a, start + b)
+        if most == bound:
+            break  # no other two meet more often
+    return most, *place
 
 
 def _share(
