@@ -110,7 +110,7 @@ class Sharing:
     Args:
         matrix: int8 [K, N] of trits.
         heights: of each input.
-        most_levels: a shared sum may be made in.
+        most_levels: a shared sum may be made in; 0 for none.
 
     Attributes:
         nodes: for each shared sum its terms; its number is K plus its place here.
@@ -133,7 +133,8 @@ class Sharing:
             for source, sign in terms.items():
                 self._where[source][sign < 0] |= 1 << output
         self._queue: list[tuple[float, int, Terms]] = []
-        self._run(matrix)
+        if most_levels:
+            self._run(matrix)
 
     def _run(self, matrix: NDArray[np.int8]) -> None:
         """Groups of inputs that many outputs have first, then those that are left."""
@@ -269,13 +270,16 @@ def _meetings(rows: NDArray[np.int8]) -> tuple[NDArray[np.int64], NDArray[np.int
     """
     columns = np.flatnonzero(rows[0])
     relations = rows[1:, columns] * rows[0, columns]
-    # A row a sign: that of the first one, and the other. Counts are exact in floats.
+    # Each row twice: where it has the sign of the first one, and where it has the other.
     signed = np.zeros((2 * len(rows), len(columns)), np.float32)
     signed[2::2] = relations > 0
     signed[3::2] = relations < 0
-    meet = np.triu(signed @ signed.T)
-    codes = np.flatnonzero(meet > 1)
-    return codes, meet.ravel()[codes].astype(np.int64)
+    often = np.flatnonzero(signed.sum(axis=1) > 1)
+    # Counts, which floats hold exactly.
+    meet = signed[often] @ signed[often].T
+    a, b = np.nonzero(meet > 1)
+    a, b = a[a <= b], b[a <= b]
+    return often[a] * len(signed) + often[b], meet[a, b].astype(np.int64)
 
 
 def _terms(first: int, code: int, size: int) -> Terms:
