@@ -179,21 +179,16 @@ def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
     found = factors_of(table, scaled.zero, (sides[0].zero, sides[1].zero), about)
     if found is None:
         return False
-    pairs = list(
-        zip(sides, (e.scalar(factor, Element.FLOAT) for factor in found.factors), strict=True)
-    )
-    if found.joined:
-        terms = [
-            e.node("DequantizeLinear", [unsigned(e, e.value(side.x)), factor, point], Element.FLOAT)
-            for side, factor in pairs
-            for point in [e.constant(np.array(side.zero + SHIFT, np.uint8), "zero_point")]
-        ]
-    else:
-        terms = [
-            e.apply("Mul", [centred(e, e.value(side.x), side.zero), factor])
-            for side, factor in pairs
-        ]
-    sums = levels(e, e.apply("Add", terms), np.array(scaled.zero + SHIFT, np.uint8))
+    # The kernel that ONNX Runtime makes of DequantizeLinear and Add it does not make of Sub.
+    second = found.factors[1] if found.joined else -found.factors[1]
+    terms = [
+        e.node("DequantizeLinear", [unsigned(e, e.value(side.x)), factor, point], Element.FLOAT)
+        for side, value in zip(sides, (found.factors[0], second), strict=True)
+        for factor in [e.scalar(value, Element.FLOAT)]
+        for point in [e.constant(np.array(side.zero + SHIFT, np.uint8), "zero_point")]
+    ]
+    kind = "Add" if found.joined else "Sub"
+    sums = levels(e, e.apply(kind, terms), np.array(scaled.zero + SHIFT, np.uint8))
     e.bind(op.result, signed(e, within(e, sums, scaled.bounds)))
     return True
 

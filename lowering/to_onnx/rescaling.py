@@ -16,7 +16,7 @@ Nothing is assumed of the search: numbers are taken if they have every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -217,21 +217,45 @@ def factors_of(table: Array, zero: int, zeros: tuple[int, int], about: Array) ->
         about: two numbers near the factors.
     """
     a, b = ((np.arange(-128, 128) - z).astype(np.float32) for z in zeros)
-    nearest, low, high = about.astype(np.float32), table.min(), table.max()
+    low, high = table.min(), table.max()
     found: Factors | None = None
-    for distance in range(4):
-        for moves in np.ndindex(2 * distance + 1, 2 * distance + 1):
-            ulps = np.array(moves, np.int32) - distance
-            if np.abs(ulps).max() != distance:
-                continue
-            factors = (nearest.view(np.int32) + ulps).view(np.float32)
-            sums = np.rint(a[:, None] * factors[0] + b[None, :] * factors[1]) + zero
-            if not np.array_equal(np.clip(sums, low, high), table):
-                continue
-            if _joined(table, zero, zeros, factors):
-                return Factors(factors, True)
-            found = found or Factors(factors, False)
+    for factors in _far_from_steps(table, zero, (a, b), about.astype(np.float32)):
+        sums = np.rint(a[:, None] * factors[0] + b[None, :] * factors[1]) + zero
+        if not np.array_equal(np.clip(sums, low, high), table):
+            continue
+        if _joined(table, zero, zeros, factors):
+            return Factors(factors, True)
+        found = found or Factors(factors, False)
     return found
+
+
+REACH = 32
+"""How many floats on each side of a factor are tried."""
+
+TRIED = 64
+"""How many pairs of factors are compared with a whole table."""
+
+
+def _far_from_steps(
+    table: Array, zero: int, bytes_: tuple[Array, Array], about: Array
+) -> Iterator[Array]:
+    """Pairs of factors near `about`, those first whose sums stay farthest from the steps."""
+    a, b = (part.astype(np.float64) for part in bytes_)
+    moves = np.arange(-REACH, REACH + 1, dtype=np.int32)
+    around = [(f.view(np.int32) + moves).view(np.float32) for f in about]
+    tried = [np.where(f == f, f, 0).astype(np.float64) for f in around]  # below 0 are no numbers
+    reach = [np.abs(part).max() * np.ptp(f) for part, f in zip((a, b), tried, strict=True)]
+    sums = a[:, None] * np.float64(about[0]) + b[None, :] * np.float64(about[1]) + zero - table
+    margin = np.full((len(moves), len(moves)), np.inf)
+    for side, has_step in ((1, table > table.min()), (-1, table < table.max())):
+        near = has_step & (0.5 + side * sums <= sum(reach))
+        for i, j in zip(*np.nonzero(near), strict=True):
+            at = a[i] * tried[0][:, None] + b[j] * tried[1][None, :] + zero - table[i, j]
+            np.minimum(margin, 0.5 + side * at, out=margin)
+    distance = np.abs(moves)[:, None] + np.abs(moves)
+    order = np.lexsort((distance.ravel(), -margin.ravel()))[:TRIED]
+    for place in zip(*np.unravel_index(order, margin.shape), strict=True):
+        yield np.array([f[k] for f, k in zip(tried, place, strict=True)], np.float32)
 
 
 LEAST = 2.0**-10

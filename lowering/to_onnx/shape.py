@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -71,7 +72,7 @@ def split(e: Writer, op: tensor.SplitOp) -> None:
 
 
 def slice_(e: Writer, op: tensor.SliceOp) -> None:
-    """Slice on those axes that are cut."""
+    """Slice on those axes that are cut; a Gather, which takes less time, of one row of few."""
     bounds = zip(op.starts.get_values(), op.ends.get_values(), op.steps.get_values(), strict=True)
     cut = [
         (axis, start, end, step)
@@ -82,8 +83,20 @@ def slice_(e: Writer, op: tensor.SliceOp) -> None:
     if not cut:
         e.bind(op.result, e.apply("Identity", [x]))
         return
+    sizes = tensor_type(op.operand).get_shape()
+    axis, start, _, _ = cut[0]
+    few = prod(map(abs, sizes[:axis])) <= FEW and e.precision != "int8"  # which moves by Slice
+    is_row = len(cut) == 1 and tensor_type(op.result).get_shape()[axis] == 1
+    if is_row and sizes[axis] != DYNAMIC and few:
+        row = e.indices([max(start + sizes[axis], 0) if start < 0 else start])
+        e.bind(op.result, e.apply("Gather", [x], rest=[row], axis=axis))
+        return
     axes, starts, ends, steps = (list(column) for column in zip(*cut, strict=True))
     e.bind(op.result, e.slice_axes(x, starts, ends, axes, steps))
+
+
+FEW = 16
+"""So many pieces Gather copies in less time than Slice; an unknown size counts as one."""
 
 
 def pad_to(e: Writer, op: tensor.PadToOp) -> None:

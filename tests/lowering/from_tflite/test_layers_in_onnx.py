@@ -228,8 +228,12 @@ def test_bytes_stay_bytes_between_layers(bench: Any) -> None:
     assert kinds["Cast"] <= 4  # of the argument, of places in the table, and of the result
 
 
-def test_channels_come_in_multiples(bench: Any) -> None:
-    """Of 4 in front of a convolution and of 16 behind, in chains that nobody else reads."""
+@pytest.mark.parametrize("apart", [True, False])
+def test_channels_come_in_multiples(bench: Any, apart: bool) -> None:
+    """Of 4 in front of a convolution and of 16 behind, in chains that nobody else reads.
+
+    Channels of the image lie apart, or together.
+    """
     graph, random = Graph(), np.random.default_rng(5)
     here = bench.grid(0.05, -9)
     window = {"padding": 0, "strideW": 1, "strideH": 1, "dilationWFactor": 1, "dilationHFactor": 1,
@@ -248,11 +252,11 @@ def test_channels_come_in_multiples(bench: Any) -> None:
         graph.add(kind, [source, *stored], [result], options)
         return result
 
-    # Channels first, so that they lie apart.
-    first = bench.tensor("x", (2, 3, 6, 7), INT8, here)
-    x = bench.tensor("last", (2, 6, 7, 3), INT8, here)
+    first = bench.tensor("x", (2, 3, 6, 7) if apart else (2, 6, 7, 3), INT8, here)
+    x = bench.tensor("last", (2, 6, 7, 3), INT8, here) if apart else first
     graph.inputs = [first]
-    graph.add("TRANSPOSE", [first, bench.constant(np.array([0, 2, 3, 1], np.int32))], [x], {})
+    if apart:
+        graph.add("TRANSPOSE", [first, bench.constant(np.array([0, 2, 3, 1], np.int32))], [x], {})
     a = layer("CONV_2D", x, 8, 3)
     b = layer("DEPTHWISE_CONV_2D", a, 8, 3)
     c = layer("CONV_2D", b, 24, 1)
@@ -272,6 +276,8 @@ def test_channels_come_in_multiples(bench: Any) -> None:
         (16, 4, 3, 3), (16, 1, 3, 3), (32, 16, 1, 1), (32, 1, 5, 5), (5, 32, 1, 1), (20, 32, 3, 3),
         (16, 5, 3, 3),
     ]  # fmt: skip
+    kinds = Counter(node.op_type for node in made.node)
+    assert (kinds["Pad"], kinds["MatMul"]) == ((1, 0) if apart else (0, 1))
 
 
 def test_sums_of_tensors_become_one_kernel(bench: Any, tmp_path: Path) -> None:
@@ -290,6 +296,17 @@ def test_sums_of_tensors_become_one_kernel(bench: Any, tmp_path: Path) -> None:
     ort.InferenceSession(exported(data, "xnnpack"), settings, providers=["CPUExecutionProvider"])
     joined = onnx.load(tmp_path / "joined.onnx").graph.node
     assert [node.op_type for node in joined].count("QLinearAdd") == 1
+
+
+def test_sums_that_no_kernel_has_take_four_operators(bench: Any) -> None:
+    """Those that ONNX Runtime's own sum would round otherwise."""
+    pairs = ((0.021050550043582916, -23), (0.025908933952450752, -21), (0.012403267435729504, -128))
+    grids = [bench.grid(s, z) for s, z in pairs]
+    x, y, z = (bench.tensor(n, (256, 256), INT8, g) for n, g in zip("xyz", grids, strict=True))
+    data = bench.one_operator("ADD", [x, y], [z], {"fusedActivationFunction": 0})
+    values = [v.astype(np.int8).copy() for v in np.mgrid[-128:128, -128:128]]
+    kinds = agrees(bench, data, values, 14, "xnnpack")
+    assert (kinds["DequantizeLinear"], kinds["Mul"], kinds["Add"]) == (2, 0, 0)
 
 
 def test_pads_are_those_of_the_convolution(bench: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
@@ -111,3 +112,22 @@ def test_numbers_that_no_float_has_are_not_found() -> None:
     assert factors_of(table, 0, (0, 0), np.array([1.0, 0.5])) is None
     found = factors_of(table, 0, (0, 0), np.array([1.0, 0.0]))
     assert found is not None and found.factors.tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("multipliers", "shift", "zeros", "zero"),
+    [
+        ((1485786, 1268556), 20, (74, -64), -55),
+        ((1957135, 190147), 18, (0, 118), -128),
+        ((380808, 1059039), 19, (36, -106), -128),
+    ],
+)
+def test_sums_with_steps_close_by_become_one_kernel(
+    multipliers: tuple[int, int], shift: int, zeros: tuple[int, int], zero: int
+) -> None:
+    """Of XNNPACK (`xnn_qs8_vadd`): factors farther off than a few floats are right."""
+    a, b = ((np.arange(-128, 128) - z) * m for z, m in zip(zeros, multipliers, strict=True))
+    total = a[:, None] + b[None, :]
+    table = np.clip((total + (1 << (shift - 1)) >> shift) + zero, -128, 127)
+    found = factors_of(table, zero, zeros, np.array(multipliers) / 2.0**shift)
+    assert found is not None and found.joined
