@@ -30,7 +30,6 @@ from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.sources.choice import source_of
 from triton_dsl.lowering.to_native.linalg import RULES as TO_LINALG
 from triton_dsl.lowering.to_onnx import elementwise as onnx_elementwise
-from triton_dsl.lowering.to_onnx.onnx_rules import RULES as TO_ONNX
 from triton_dsl.lowering.to_pytorch import rules_elementwise as torch_elementwise
 from triton_dsl.lowering.to_tflite import elementwise as tflite_elementwise
 from triton_dsl.passes import fold_constants, fuse_linear
@@ -422,7 +421,7 @@ FAULTS = [
     Fault("pytorch: <= for <", "arithmetic", ("pytorch",),
           entry(torch_elementwise.PREDICATES, "lt", "gt")),
     Fault("onnx: sigmoid for tanh", "arithmetic", ("onnx",),
-          entry(TO_ONNX, tensor.TanhOp, tensor.SigmoidOp)),
+          entry(onnx_elementwise.UNARY, tensor.TanhOp, tensor.SigmoidOp)),
     Fault("onnx: Sub for Add", "arithmetic", ("onnx",),
           entry(onnx_elementwise.BINARY, tensor.AddOp, tensor.SubOp)),
     Fault("tflite: minimum for maximum", "arithmetic", ("tflite",),
