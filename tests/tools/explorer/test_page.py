@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -448,6 +447,7 @@ def test_mnist_is_made_in_five_seconds(shared_data: Any, tmp_path: Path) -> None
 
 @pytest.mark.slow
 def test_resnet18_opens_in_two_seconds(browser: Browser, folder: Path) -> None:
+    """Of the processor, in all threads of the page: others may use it too."""
     image = torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
     module = from_torch(ternary_resnet18(small_images=False).eval(), image)
     passes = "canonicalize,fold-constants,fuse-linear,cse,dce"
@@ -455,9 +455,10 @@ def test_resnet18_opens_in_two_seconds(browser: Browser, folder: Path) -> None:
     assert len(found.data["stages"]) >= 5
     path = written(found, folder, "resnet18")
     assert path.stat().st_size < 2_000_000
-    times: list[float] = []
-    while min(times, default=2.0) >= 2 and len(times) < 10:  # others may use the processor
-        began = perf_counter()
-        Opened(browser, path).page.context.close()
-        times.append(perf_counter() - began)
-    assert min(times) < 2
+    page = Opened(browser, path).page
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable")
+    metrics = session.send("Performance.getMetrics")["metrics"]
+    page.context.close()
+    (used,) = (each["value"] for each in metrics if each["name"] == "ProcessTime")
+    assert 0 < used < 2
