@@ -80,7 +80,8 @@ def bits_type(width: int) -> IntegerType:
 
 def bit_width(element: Attribute) -> int | None:
     """The number of bits of an integer type; `None` for other types."""
-    if not isinstance(element, IntegerType):
+    # A final class: `isinstance` of it takes longer, and every value of a circuit is asked.
+    if type(element) is not IntegerType:
         return None
     return cast("IntegerType[int]", element).width.data
 

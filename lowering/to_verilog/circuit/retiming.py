@@ -8,14 +8,13 @@ adders of shared graphs (`products`), rows of look-up tables (`heaps`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 SWEEPS = 8
 """The most times that all steps are looked at."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A step of a computation, with a register behind it.
 
     Attributes:
@@ -106,16 +105,10 @@ class _Timing:
 
     def _range(self, step: int) -> tuple[int, int]:
         """The first and the last cycle that a step may have, the others staying."""
-        least = 1 + max((self.made[value] for value in self.steps[step].reads), default=0)
-        most = min(
-            (
-                self.cycles[user] - 1
-                for value in self.steps[step].gives
-                for user in self.users[value]
-            ),
-            default=self.end,
-        )
-        return least, most
+        made, cycles, users = self.made, self.cycles, self.users
+        least = 1 + max([made[value] for value in self.steps[step].reads], default=0)
+        later = [cycles[user] for value in self.steps[step].gives for user in users[value]]
+        return least, min(later) - 1 if later else self.end
 
     def _weight(self, step: int) -> int:
         """The bits that do not wait for each cycle that a step is later."""

@@ -152,7 +152,7 @@ class _Checks:
             operands = list(op.operands)
             for value in operands:
                 owner = value.owner
-                if (owner.parent if isinstance(value, OpResult) else owner) is not block:
+                if (owner.parent if type(value) is OpResult else owner) is not block:
                     self._note(module, "an operand is driven outside of the module", op)
             types = [value.type for value in (*operands, *op.results)]
             if not all(map(_is_signal, types)):
@@ -255,7 +255,7 @@ class _Waiting:
 
     def _before(self, value: SSAValue) -> Sequence[SSAValue]:
         """The values that one waits for."""
-        if not isinstance(value, OpResult) or type(value.op) is seq.CompRegOp:
+        if type(value) is not OpResult or type(value.op) is seq.CompRegOp:
             return ()
         op = value.op
         if type(op) is not hw.InstanceOp:

@@ -128,7 +128,7 @@ class HeapPlan:
         made = {net: 1 for nets in self.nets for net in nets}
         last: dict[int, int] = {}
         for level, row in self.rows:
-            made |= {net: level for net, _ in row.gives()}
+            made |= dict.fromkeys(row.outputs(), level)
             last |= {net: max(last.get(net, 0), level) for net in row.reads()}
         last |= {literal >> 1: self.levels + 1 for word in self.words for literal in word.literals}
         return sum(last.get(net, level) - level for net, level in made.items())
@@ -265,11 +265,11 @@ class _Planner:
         for sum, task in zip(chosen, tasks, strict=True):
             new: dict[int, int] = {}
             for level, row in sum.rows:
-                new |= {net: self.nets.new(level) for net, _ in row.gives()}
+                new |= {net: self.nets.new(level) for net in row.outputs()}
                 rows.append((level, row.renamed(new)))
             literals = tuple(2 * new.get(b >> 1, b >> 1) + (b & 1) for b in sum.word)
             words.append(Word(literals, task.low, task.high, task.offset))
-        steps = [Step(tuple(row.reads()), tuple(net for net, _ in row.gives())) for _, row in rows]
+        steps = [Step(tuple(row.reads()), tuple(row.outputs())) for _, row in rows]
         ready = [0] * (1 + max((net for nets in self.input_nets for net in nets), default=0))
         results = {literal >> 1 for word in words for literal in word.literals} - {FALSE_NET}
         levels = calm_cycles(steps, [1] * len(self.nets.levels), ready, results, held=True)

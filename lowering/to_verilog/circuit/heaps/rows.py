@@ -66,6 +66,11 @@ class Row(NamedTuple):
         """The nets that go in, constants not among them."""
         return {net for net in (*self.inputs, self.carry_in) if net > 0}
 
+    def outputs(self) -> list[int]:
+        """The nets that come out."""
+        ends = [net for net in (self.carry, self.majority) if net is not None]
+        return [*self.sums, *ends]
+
     def gives(self) -> Iterator[tuple[int, int]]:
         """The nets that come out, each with its place in the result of `fabric.row`."""
         yield from zip(self.sums, range(self.sites), strict=True)
@@ -170,13 +175,12 @@ class RowWriter:
 
     def _site(self, function: _Function, pins: Sequence[int], *, direct: bool = False) -> None:
         """A site with literals at its inputs, or constants; missing ones are 0."""
-        padded = [*pins, *[FALSE] * (INPUTS - len(pins))]
-        linked = self.has_majority
-        codes = [literal if literal <= TRUE else 2 + (literal & 1) for literal in padded]
+        linked, free = self.has_majority, [FALSE] * (INPUTS - len(pins))
+        codes = [literal if literal <= TRUE else 2 + (literal & 1) for literal in pins] + free
         if linked:
             codes[4 if direct else 5] = 2
         self.tables.append(_table(function, tuple(codes)))
-        nets = [literal >> 1 for literal in padded]
+        nets = [literal >> 1 for literal in pins] + [FALSE_NET] * len(free)
         if function.second is not None:
             nets[5] = TRUE_NET
         self.inputs += nets

@@ -52,6 +52,13 @@ def shared_size(parts: tuple[Heights, ...]) -> tuple[int, Heights, int]:
     return rows
 
 
+@cache
+def _saving(parts: tuple[Heights, ...]) -> tuple[int, int, int]:
+    """Of the sum of such heaps: its sites, the bits that it makes fewer, and its levels."""
+    sites, left, levels = shared_size(parts)
+    return sites, sum(map(sum, parts)) - sum(left), levels
+
+
 def is_pair(parts: Sequence[Heights]) -> bool:
     """Whether their sum is one row of two numbers."""
     return len(parts) == 2 and shared_size(tuple(parts)) == _paired(added(*parts))
@@ -167,11 +174,10 @@ class Sharing:
 
     def _gain(self, terms: Terms, count: int) -> float:
         """The sites that a shared sum saves."""
-        parts = tuple(sorted(self.heights[source] for source, _ in terms))
-        sites, left, levels = shared_size(parts)
-        if not sites or max(self.levels[s] for s, _ in terms) + levels > self.most_levels:
+        parts = tuple(sorted([self.heights[source] for source, _ in terms]))
+        sites, away, levels = _saving(parts)
+        if not sites or max([self.levels[s] for s, _ in terms]) + levels > self.most_levels:
             return 0.0
-        away = sum(map(sum, parts)) - sum(left)
         return SITES_OF_A_BIT * count * away - sites
 
     def _push(self, terms: Terms) -> None:

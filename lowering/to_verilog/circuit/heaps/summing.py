@@ -356,8 +356,7 @@ def waiting(rows: Iterable[tuple[int, Row]], word: Iterable[int], end: int) -> i
     made: dict[int, int] = {}
     read: dict[int, int] = {}
     for level, row in rows:
-        for net, _ in row.gives():
-            made[net] = level
+        made.update(dict.fromkeys(row.outputs(), level))
         read.update(dict.fromkeys((*row.inputs, row.carry_in), level))
     read |= {literal >> 1: end + 1 for literal in word}
     return sum(read.get(net, level) - level for net, level in made.items())

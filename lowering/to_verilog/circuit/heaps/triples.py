@@ -119,7 +119,7 @@ def _share(
         writer.shared(bits, functions[start : start + 2])
         row = writer.finished(carry=False, majority=len(functions) > start + 1)
         result.rows.append(row)
-        made += [net for net, _ in row.gives()]
+        made += row.outputs()
     for (_, outputs), majority in zip(relations.items(), made[1:], strict=True):
         for output in outputs:
             signs = result.left[rows, output]
