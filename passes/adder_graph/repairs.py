@@ -337,7 +337,7 @@ class Repairs:
                 continue
             there, turn = theirs[other], s * sign
             both = others.keys() & there.keys()
-            self.work += 1 + min(len(others), len(there)) // 25 + len(both) // 4
+            self.work += 1 + (min(len(others), len(there)) + 4 * len(both)) // 16
             for p in both:
                 t = others[p]
                 if there[p] == t * turn:
