@@ -83,7 +83,7 @@ def bit_width(element: Attribute) -> int | None:
     # A final class: `isinstance` of it takes longer, and every value of a circuit is asked.
     if type(element) is not IntegerType:
         return None
-    return cast("IntegerType[int]", element).width.data
+    return element.width.data
 
 
 def is_integer(type: AnyTensor) -> bool:
