@@ -122,8 +122,10 @@ class Annotations(Session):
             return self.scalar_type(node)
         assert isinstance(node, TensorTypeNode)
         kind = self.tensor_kind(node)
+        if kind is None:
+            return None  # what stands in its brackets may be no sizes
         shape: list[Dim] = []
-        broken = kind is None
+        broken = False
         for dimension in node.dimensions:
             pack = self._bound_pack(dimension, frame)
             if pack is not None:
@@ -134,7 +136,7 @@ class Annotations(Session):
                 broken = True
             else:
                 shape.append(size)
-        if broken or kind is None:
+        if broken:
             return None
         return self._tensor(kind, shape, node.span)
 

@@ -67,12 +67,30 @@ class TypedProgram:
 
     def entry(self) -> LayerDef | None:
         """The last layer whose generic arguments all have defaults and which has a `forward`."""
-        for layer in reversed(self.layers):
-            if all(g.default is not None for g in layer.generics) and any(
-                f.name == "forward" for f in layer.functions
-            ):
+        for layer in reversed(self._with_forward()):
+            if all(g.default is not None for g in layer.generics):
                 return layer
         return None
+
+    def _with_forward(self) -> list[LayerDef]:
+        return [d for d in self.layers if any(f.name == "forward" for f in d.functions)]
+
+    def _report_no_entry(self, bag: DiagnosticBag) -> None:
+        whole = self._with_forward()
+        if not whole:
+            bag.error(
+                "no layer has a fn forward",
+                self.layers[-1].name_span if self.layers else self.program.span,
+                suggestion="write layer NAME { fn forward(x: Tensor[N, 784]) { return … } }",
+            )
+            return
+        layer = whole[-1]
+        generic = next(g for g in layer.generics if g.default is None)
+        bag.error(
+            f"no layer can be the main one: {layer.name} has no default for '{generic.name}'",
+            generic.span,
+            suggestion=f"give it one, or write a layer without arguments that has {layer.name}",
+        )
 
     def elaborate(
         self, layer: str | None = None, generics: Mapping[str, GenericValue] | None = None
@@ -101,7 +119,7 @@ class TypedProgram:
         else:
             module = self.module
         if chosen is None:
-            bag.error("no layer has a fn forward and defaults for all its arguments", None)
+            self._report_no_entry(bag)
             bag.raise_if_errors(self.sources)
             raise AssertionError
         elaborator = Elaborator(bag, Budget(self.limits), is_final=True)

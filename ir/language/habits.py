@@ -167,6 +167,7 @@ NOTHING: Mapping[str, str] = {
     "Optional": "every argument is given: leave it out, or make another function",
     "Union": "an argument has one type: declare a function for each",
     "List": "a list of sub-layers is written let layers = [ … ], several results [a, b]",
+    "list": "a list of sub-layers is written let layers = [ … ], several results [a, b]",
     "Tuple": "leave the type of the result out where there are several",
     "tuple": "leave the type of the result out where there are several",
     "Any": "write Tensor[_x] for any shape",

@@ -319,7 +319,7 @@ class _Names:
     # Names
 
     def _type(self, node: TypeNode | None) -> None:
-        if isinstance(node, TensorTypeNode):
+        if isinstance(node, TensorTypeNode) and node.kind not in NOTHING:
             for dimension in node.dimensions:
                 if not isinstance(dimension, UnknownDimension):
                     self._expression(dimension)

@@ -54,6 +54,7 @@ _RULES: tuple[Callable[[Tokens, int, int], Repair | None], ...] = (
     types.shape_in_angles,
     types.argument_without_type,
     types.result_arrow,
+    types.several_results,
     statements.loop_in_parentheses,
     types.shape_of_tuple,
     types.values_without_brackets,

@@ -7,6 +7,7 @@ from .changes import (
     Change,
     Repair,
     Tokens,
+    at_depth,
     closing,
     follow,
     item_end,
@@ -152,3 +153,15 @@ def result_arrow(tokens: Tokens, start: int, position: int) -> Repair | None:
         changes = (Change(position, position, " ->"),)
         return Repair(message, position, position, changes, f"write -> {tokens[position]}")
     return None
+
+
+def several_results(tokens: Tokens, start: int, position: int) -> Repair | None:
+    if kind_at(tokens, start) not in ("FN", "LAYER"):
+        return None
+    arrow = at_depth(tokens, start, position, "ARROW")
+    body = at_depth(tokens, position, len(tokens), "LBRACE")
+    opened = position == arrow + 1 and kind_at(tokens, position) in ("LPAR", "LSQB")
+    if arrow < 0 or body < 0 or not (opened or kind_at(tokens, position) == "COMMA"):
+        return None
+    message = "several results have no type: it follows from what is returned"
+    return Repair(message, arrow, body - 1, (Change(arrow, body, ""),), "leave it out")

@@ -118,6 +118,28 @@ def test_wrong_requests(layer: str, generics: dict[str, float], message: str) ->
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("source", "place", "message"),
+    [
+        ("", (1, 1), "no layer has a fn forward"),
+        ("const A: int = 3\n", (1, 1), "no layer has a fn forward"),
+        ("\nlayer A { fn f(x: Tensor[N]) { return x } }", (2, 7), "no layer has a fn forward"),
+        (
+            "layer B(m: int) { fn forward(x: Tensor[m]) { return x } }\n"
+            "layer A(k: int = 2, n: int) { fn forward(x: Tensor[k, n]) { return x } }\n"
+            "layer C { fn f(x: Tensor[N]) { return x } }",
+            (2, 21),
+            "no layer can be the main one: A has no default for 'n'",
+        ),
+    ],
+)
+def test_no_layer_is_the_main_one(source: str, place: tuple[int, int], message: str) -> None:
+    with pytest.raises(CompilationError) as caught:
+        TypeChecker().check_source(source).elaborate()
+    assert (caught.value.line, caught.value.column) == place
+    assert f": error: {message} [E0405]" in str(caught.value)
+
+
 def test_a_layer_used_twice_shares_its_parameters() -> None:
     graph = elaborate("""
 layer Twice {
