@@ -19,15 +19,13 @@ from ...dialects.fabric import BitsOp, RowOp
 from ..emission import Names, UnsupportedOps
 from .circuit.circuit import APART, COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
+from .circuit.modules import AnyModule
 from .circuit.ops import read_by
 from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
 from .memories import memory_text
 from .rows import row_module, row_parameters
 from .tools import TOOLS, Tool, ToolName, attribute
-
-HardwareModule = hw.HWModuleOp | hw.HWModuleExternOp
-"""A module with a body, or one that is declared: a memory."""
 
 LINE = 100
 """Longer lists are broken."""
@@ -43,18 +41,18 @@ _KNOWN = frozenset((*EXPRESSIONS, *_DECLARED, hw.OutputOp))
 """Ops that have Verilog."""
 
 
-def modules(module: ModuleOp) -> list[HardwareModule]:
+def modules(module: ModuleOp) -> list[AnyModule]:
     """The hardware modules of a module, in order; memories among them."""
-    return [op for op in module.body.block.ops if isinstance(op, HardwareModule)]
+    return [op for op in module.body.block.ops if isinstance(op, AnyModule)]
 
 
-def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog") -> None:
+def check_printable(hardware: Iterable[AnyModule]) -> None:
     """Refuse ops that have no Verilog, all at once.
 
     Raises:
         UnsupportedError: names each.
     """
-    unsupported = UnsupportedOps(target)
+    unsupported = UnsupportedOps("verilog")
     for module in hardware:
         if isinstance(module, hw.HWModuleExternOp):
             if MEMORY not in module.attributes:
@@ -66,9 +64,7 @@ def check_printable(hardware: Iterable[HardwareModule], target: str = "verilog")
     unsupported.raise_if_any()
 
 
-def verilog(
-    module: HardwareModule, tool: ToolName = "vivado", *, memory_in_tables: bool = True
-) -> str:
+def verilog(module: AnyModule, tool: ToolName = "vivado", *, memory_in_tables: bool = True) -> str:
     """One module as text.
 
     Args:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from ....dialects.inference import tensor_type
 from ....ir.errors import OptionError
@@ -20,6 +20,7 @@ from .folding.forms import has_form
 from .framing import Framing
 from .loading import Loads
 from .module_names import ModuleNames
+from .modules import AnyModule
 from .pipeline import Core
 from .ports import Port, argument_port, distinct, result_port
 from .refusals import check_frames, check_program
@@ -86,7 +87,7 @@ class Conversion:
         """What comes in for an argument, all of it in one beat."""
         return argument_port(self.function, index, self.input_bits)
 
-    def convert(self) -> list[Operation]:
+    def convert(self) -> list[AnyModule]:
         """The modules: those of the stages, the network, the streams around it."""
         function, word = self.function, self.options.word
         _erase_unused(function)
@@ -111,7 +112,7 @@ class Conversion:
 
     def _pipeline(
         self, building: Building, ports: list[Port], returned: func.ReturnOp
-    ) -> list[Operation]:
+    ) -> list[AnyModule]:
         """A pipeline, and the streams around it."""
         results = [
             result_port(self.function, index, value, ())
@@ -131,7 +132,7 @@ class Conversion:
         self.latency, self.interval = core.latency, 1
         return [core.module, stream_module(self.name, core, self.inputs)]
 
-    def _in_words(self, core: Core) -> list[Operation]:
+    def _in_words(self, core: Core) -> list[AnyModule]:
         """The streams of words around a pipeline."""
         bits = [sum(sum(port.widths) for port in of) for of in (self.inputs, self.outputs)]
         given, taken = (Framing(self.options.word, size, 1) for size in bits)
@@ -144,7 +145,7 @@ class Conversion:
 
     def _network(
         self, building: Building, ports: list[Port], returned: func.ReturnOp, last: Part
-    ) -> list[Operation]:
+    ) -> list[AnyModule]:
         """The stages, the network, the streams around it."""
         network, elements = building.build(returned.operands)
         outputs: list[Port] = []

@@ -12,16 +12,17 @@ from xdsl.dialects import hw
 from xdsl.ir import Block, Operation
 
 from .circuit import COMMENT
+from .modules import AnyModule
 
 
-def live(modules: Sequence[Operation]) -> list[Operation]:
+def live(modules: Sequence[AnyModule]) -> list[AnyModule]:
     """The modules that the last one needs, with the ops that their outputs depend on.
 
     Modules have no effect but their outputs. The comment of an op that goes is that of the next one
     that stays and has none.
     """
-    named = {op.sym_name.data: op for op in modules if isinstance(op, _MODULE)}
-    needed: set[Operation] = set()
+    named = {module.sym_name.data: module for module in modules}
+    needed: set[AnyModule] = set()
     waiting = [modules[-1]]
     while waiting:
         module = waiting.pop()
@@ -34,9 +35,6 @@ def live(modules: Sequence[Operation]) -> list[Operation]:
             used = [op for op in block.ops if isinstance(op, hw.InstanceOp)]
             waiting += [named[op.module_name.string_value()] for op in used]
     return [module for module in modules if module in needed]
-
-
-_MODULE = (hw.HWModuleOp, hw.HWModuleExternOp)
 
 
 def _remove_dead(block: Block) -> None:

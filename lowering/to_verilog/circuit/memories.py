@@ -150,8 +150,8 @@ class Memory:
 
     def declaration(self) -> hw.HWModuleExternOp:
         """The module; one for all instances."""
-        signature = self.inputs, [self.output]
-        op = hw.HWModuleExternOp(StringAttr(self.symbol), module_type(signature))
+        type = module_type(self.inputs, [self.output])
+        op = hw.HWModuleExternOp(StringAttr(self.symbol), type)
         entries: dict[str, Attribute] = {
             "kind": StringAttr(self.kind),
             "depth": IntegerAttr(self.depth, i64),

@@ -8,23 +8,19 @@ case. Not here: names inside of a module, which the printer gives.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
-from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation
 
 from ....ir.errors import LoweringError
 from .evaluation import LONGEST_NAME, identifier, shortened
 from .memories import MEMORY_PREFIX
+from .modules import AnyModule
 
 _BESIDE = ("tb", "pins", "serial", "axi")
 """Modules that are written beside the circuit, NAME_tb and others: no part is called so."""
 
 _LONGEST_MODULE = 160
 """Longer names of modules are cut: file systems bound those of files."""
-
-_AnyOp = TypeVar("_AnyOp", bound=Operation)
 
 
 class ModuleNames:
@@ -41,7 +37,7 @@ class ModuleNames:
         self._taken: set[str] = set()
         for op in module.body.block.ops:
             symbol = op.properties.get("sym_name", op.attributes.get("sym_name"))
-            is_circuit = isinstance(op, hw.HWModuleOp | hw.HWModuleExternOp)
+            is_circuit = isinstance(op, AnyModule)
             if isinstance(symbol, StringAttr) and not is_circuit:
                 self._taken.add(symbol.data.lower())
         wish = module.sym_name.data if module.sym_name else "network"
@@ -61,22 +57,16 @@ class ModuleNames:
         return name
 
 
-def without_copies(modules: Sequence[_AnyOp]) -> list[_AnyOp]:
+def without_copies(modules: Sequence[AnyModule]) -> list[AnyModule]:
     """The modules in order, equal ones once.
 
     Raises:
         LoweringError: two different ones have one name.
     """
-    by_symbol: dict[str, _AnyOp] = {}
+    by_symbol: dict[str, AnyModule] = {}
     for module in modules:
-        first = by_symbol.setdefault(_symbol(module), module)
+        symbol = module.sym_name.data
+        first = by_symbol.setdefault(symbol, module)
         if first is not module and not first.is_structurally_equivalent(module):
-            raise LoweringError(
-                f"two different modules of a circuit are called '{_symbol(module)}'"
-            )
+            raise LoweringError(f"two different modules of a circuit are called '{symbol}'")
     return list(by_symbol.values())
-
-
-def _symbol(module: Operation) -> str:
-    assert isinstance(module, hw.HWModuleOp | hw.HWModuleExternOp)
-    return module.sym_name.data

@@ -3,33 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import hw
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
-from xdsl.ir import Block, Region, TypeAttribute
+from xdsl.ir import Attribute, Block, Region, SSAValue, TypeAttribute
 
 from ....ir.printing import value_name
+from .circuit import COMMENT
 
-Signature = tuple[Sequence[tuple[str, TypeAttribute]], Sequence[tuple[str, TypeAttribute]]]
-"""Names and types of the inputs and of the outputs of a module."""
+AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
+"""A module with a body, or a memory."""
+
+Ports = Sequence[tuple[str, Attribute]]
+"""Names and types."""
 
 
-def module_type(signature: Signature) -> hw.ModuleType:
+def module_type(inputs: Ports, outputs: Ports) -> hw.ModuleType:
     """The type of a module with those inputs and outputs."""
-    directions = hw.Direction.INPUT, hw.Direction.OUTPUT
+    sides = (inputs, hw.Direction.INPUT), (outputs, hw.Direction.OUTPUT)
     return hw.ModuleType(
         ArrayAttr(
             [
-                hw.ModulePort(StringAttr(name), type, hw.DirectionAttr(direction))
-                for direction, side in zip(directions, signature, strict=True)
+                hw.ModulePort(
+                    StringAttr(name), cast("TypeAttribute", type), hw.DirectionAttr(direction)
+                )
+                for side, direction in sides
                 for name, type in side
             ]
         )
     )
 
 
-def hw_module(name: str, signature: Signature, block: Block) -> hw.HWModuleOp:
-    """A module with those inputs and outputs, whose body is `block`."""
-    for argument, (hint, _) in zip(block.args, signature[0], strict=True):
+def hw_module(
+    name: str,
+    comment: str,
+    inputs: Ports,
+    outputs: Sequence[tuple[str, SSAValue]],
+    block: Block,
+) -> hw.HWModuleOp:
+    """A module with those inputs, whose body is `block`, which gives those outputs.
+
+    Args:
+        name: of the module.
+        comment: what it does, in one line.
+        inputs: the arguments of the block.
+        outputs: names and values.
+        block: all but its last op.
+    """
+    for argument, (hint, _) in zip(block.args, inputs, strict=True):
         argument.name_hint = value_name(hint)
-    return hw.HWModuleOp(StringAttr(name), module_type(signature), Region(block))
+    block.add_op(hw.OutputOp([value for _, value in outputs]))
+    type = module_type(inputs, [(port, value.type) for port, value in outputs])
+    module = hw.HWModuleOp(StringAttr(name), type, Region(block))
+    module.attributes[COMMENT] = StringAttr(comment)
+    return module

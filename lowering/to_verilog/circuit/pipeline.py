@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import hw, seq
-from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import Block, TypeAttribute
 
 from .arithmetic import end_of, packed, plain, unpacked
-from .circuit import COMMENT, Circuit, Search
+from .circuit import Circuit, Search
 from .modules import hw_module
 from .pacing import Pacing
 from .signals import Signal
@@ -87,9 +87,10 @@ class Pipeline:
             port: Layout(tuple(signal.bounds for signal in signals), beats, level)
             for port, signals in flat.items()
         }
-        results = [packed(circuit, flat[port], layouts[port].widths, latency) for port in flat]
-        circuit.block.add_op(hw.OutputOp(results))
-        types = [(port, IntegerType(layout.width)) for port, layout in layouts.items()]
-        module = hw_module(self.name, (self._ports, types), circuit.block)
-        module.attributes[COMMENT] = StringAttr(f"Arithmetic on a beat, {latency} cycles")
+        results = [
+            (port, packed(circuit, flat[port], layout.widths, latency))
+            for port, layout in layouts.items()
+        ]
+        comment = f"Arithmetic on a beat, {latency} cycles"
+        module = hw_module(self.name, comment, self._ports, results, circuit.block)
         return Core(module, layouts, latency)

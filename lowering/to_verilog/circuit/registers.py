@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import hw, seq
-from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import SSAValue
 
 from ....dialects.shapes import bit_width
-from .circuit import COMMENT
 from .loading import LOAD_OUTPUTS
-from .modules import Signature, hw_module
 from .stages.body import ModuleBody
 
 ADDRESS_BITS = 6
@@ -121,10 +119,6 @@ _LITE_INPUTS = (
     *(("wdata", 32), ("wstrb", 4), ("wvalid", 1), ("bready", 1)),
     *(("araddr", ADDRESS_BITS), ("arprot", 3), ("arvalid", 1), ("rready", 1)),
 )
-_LITE_OUTPUTS = (
-    *(("awready", 1), ("wready", 1), ("bresp", 2), ("bvalid", 1)),
-    *(("arready", 1), ("rdata", 32), ("rresp", 2), ("rvalid", 1)),
-)
 _ERROR = 2
 """SLVERR: the slave was reached, and there is no such register."""
 
@@ -147,16 +141,8 @@ def register_module(
         ("m_axis_tready", 1),
         *((f"s_axi_{port}", bits) for port, bits in _LITE_INPUTS),
     ]
-    outputs = [
-        ("s_axis_tready", 1),
-        *((f"m_axis_{port}", bits) for port, bits in streams_in),
-        *((f"s_axi_{port}", bits) for port, bits in _LITE_OUTPUTS),
-    ]
-    signature: Signature = (
-        [("aclk", seq.clock), ("aresetn", i1), *((n, IntegerType(b)) for n, b in inputs)],
-        [(n, IntegerType(b)) for n, b in outputs],
-    )
-    body = ModuleBody([type for _, type in signature[0]])
+    clocked = [("aclk", seq.clock), ("aresetn", i1)]
+    body = ModuleBody([*clocked, *((n, IntegerType(b)) for n, b in inputs)])
     body.clock, reset_n, *arguments = body.block.args
     have: dict[str, SSAValue] = dict(zip((n for n, _ in inputs), arguments, strict=True))
     body.reset = body.inverse(reset_n, "reset")
@@ -199,10 +185,8 @@ def register_module(
         asked = body.any_of(*(lite.is_written(name) for name in ("load_data", "load")))
         refused = body.all_of(asked, body.inverse(body.any_of(*moved)))
     gives |= lite.finish(values, refused)
-    body.block.add_op(hw.OutputOp([gives[n] for n, _ in outputs]))
-    module = hw_module(name, signature, body.block)
-    module.attributes[COMMENT] = StringAttr(f"AXI4-Lite registers and AXI4-Streams around {inner}")
-    return module
+    comment = f"AXI4-Lite registers and AXI4-Streams around {inner}"
+    return body.module(name, comment, list(gives.items()))
 
 
 def _control(body: ModuleBody, lite: _Slave, run: SSAValue, again: SSAValue) -> SSAValue:
@@ -331,15 +315,17 @@ class _Slave:
         if refused is not None:
             known_write = body.all_of(known_write, body.inverse(refused))
         known_read = body.any_of(*(self._is("ar", r) for r in self.map))
+        written = self._response(known_write, self._writes, "bresp")
+        read = self._response(known_read, self._reads, "rresp")
         return {
             "s_axi_awready": self._writes,
             "s_axi_wready": self._writes,
+            "s_axi_bresp": written,
             "s_axi_bvalid": write_resp,
-            "s_axi_bresp": self._response(known_write, self._writes, "bresp"),
             "s_axi_arready": self._reads,
-            "s_axi_rvalid": read_resp,
-            "s_axi_rresp": self._response(known_read, self._reads, "rresp"),
             "s_axi_rdata": body.register(data, self._reads, "rdata"),
+            "s_axi_rresp": read,
+            "s_axi_rvalid": read_resp,
         }
 
     def _answer(

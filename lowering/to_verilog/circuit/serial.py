@@ -11,12 +11,10 @@ load, which is answered by a byte when it is whole, any other frames. Not here: 
 from __future__ import annotations
 
 from xdsl.dialects import hw, seq
-from xdsl.dialects.builtin import StringAttr, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
-from .circuit import COMMENT
 from .loading import LOAD_OUTPUTS
-from .modules import Signature, hw_module
 from .stages.body import ModuleBody, clog2
 
 _BYTE = 10
@@ -41,8 +39,7 @@ def serial_module(name: str, inner: str, ticks: int, *, loadable: bool = False) 
         ticks: cycles of the clock a bit.
         loadable: whether its weights can be loaded.
     """
-    signature: Signature = ([("clk", seq.clock), ("rx", i1)], [("tx", i1)])
-    body = ModuleBody([type for _, type in signature[0]])
+    body = ModuleBody([("clk", seq.clock), ("rx", i1)])
     body.clock, line = body.block.args
     body.reset = line  # of registers without a first value, until it is known
     for step in ("rx_first", "line"):
@@ -74,12 +71,8 @@ def serial_module(name: str, inner: str, ticks: int, *, loadable: bool = False) 
         has_result = body.any_of(has_result, ended)
     body.drive(waits, body.any_of(has_byte, body.all_of(waits, body.inverse(taken))))
     tx = _sent(body, sends, data, has_result, ticks)
-    body.block.add_op(hw.OutputOp([tx]))
-    module = hw_module(name, signature, body.block)
-    module.attributes[COMMENT] = StringAttr(
-        f"Serial port around {inner}: 8N1, {ticks} cycles a bit; a break resets"
-    )
-    return module
+    comment = f"Serial port around {inner}: 8N1, {ticks} cycles a bit; a break resets"
+    return body.module(name, comment, [("tx", tx)])
 
 
 class _Load:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import IntegerType, StringAttr, i1
+from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import SSAValue
 
 from ....ir.printing import value_name
 from . import ops
-from .circuit import COMMENT
 from .framing import Framing
 from .loading import LOAD_OUTPUTS, Loader, Loads
-from .modules import Signature, hw_module
 from .pipeline import Core
 from .ports import Port, stream_width
 from .stages.body import ModuleBody
@@ -34,8 +32,7 @@ class _StreamBody(ModuleBody):
         self, bits: tuple[int, int], *, keep: bool = False, loads: Loads | None = None
     ) -> None:
         self.bits_in, self.bits_out = map(stream_width, bits)
-        lanes = [IntegerType(width // 8) for width in (self.bits_in, self.bits_out)]
-        self.signature: Signature = (
+        super().__init__(
             [
                 ("aclk", seq.clock),
                 ("aresetn", i1),
@@ -43,19 +40,13 @@ class _StreamBody(ModuleBody):
                 ("s_axis_tvalid", i1),
                 ("s_axis_tlast", i1),
                 ("m_axis_tready", i1),
-                *([("s_axis_tkeep", lanes[0])] if keep else []),
+                *([("s_axis_tkeep", IntegerType(self.bits_in // 8))] if keep else []),
                 *(loads.inputs if loads else []),
-            ],
-            [
-                ("s_axis_tready", i1),
-                ("m_axis_tdata", IntegerType(self.bits_out)),
-                ("m_axis_tvalid", i1),
-                ("m_axis_tlast", i1),
-                *([("m_axis_tkeep", lanes[1])] if keep else []),
-                *((port, IntegerType(size)) for port, size in (LOAD_OUTPUTS if loads else ())),
-            ],
+            ]
         )
-        super().__init__([type for _, type in self.signature[0]])
+        self._outputs = ["s_axis_tready", "m_axis_tdata", "m_axis_tvalid", "m_axis_tlast"]
+        self._outputs += ["m_axis_tkeep"] if keep else []
+        self._outputs += [port for port, _ in LOAD_OUTPUTS] if loads else []
         self.clock, self.reset_n, self.data, self.valid, self.last, self.ready = self.block.args[:6]
 
     def filled(self, parts: Sequence[SSAValue], missing: int) -> SSAValue:
@@ -64,12 +55,10 @@ class _StreamBody(ModuleBody):
         values = [*above, *reversed(parts)]
         return self.put(ops.concat(values, self.bits_out))
 
-    def module(self, name: str, comment: str, outputs: Sequence[SSAValue]) -> hw.HWModuleOp:
+    def finish(self, name: str, comment: str, outputs: Sequence[SSAValue]) -> hw.HWModuleOp:
         """The module, with the values of its outputs."""
-        self.block.add_op(hw.OutputOp(outputs))
-        module = hw_module(name, self.signature, self.block)
-        module.attributes[COMMENT] = StringAttr(f"AXI4-Stream{comment}")
-        return module
+        given = list(zip(self._outputs, outputs, strict=True))
+        return self.module(name, f"AXI4-Stream{comment}", given)
 
 
 def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleOp:
@@ -106,7 +95,7 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
     for result, port in zip(results, core.outputs, strict=True):
         result.name_hint = value_name(port)
     packed = body.filled(results, body.bits_out - bits_out)
-    return body.module(
+    return body.finish(
         name,
         f" around {symbol}: one vector a beat, a result {latency} cycles later, "
         "a new vector every cycle",
@@ -150,7 +139,7 @@ def frame_stream_module(
     if missing:
         parts.append(body.constant(0, missing))
     _, last = body.counter(output.beats, body.all_of(valid, body.ready, name="moved"), "beat")
-    return body.module(
+    return body.finish(
         name,
         f": {input.beats} beats a frame in, {output.beats} out; a result after "
         f"{schedule.latency} cycles, a frame every {schedule.interval}",
@@ -209,7 +198,7 @@ def word_stream_module(
         ready = body.all_of(ready, body.inverse(loader.blocks))
         moves = body.all_of(body.valid, ready), body.all_of(valid, body.ready)
         outputs = [loader.ready((given.words, taken.words), *moves), loader.part]
-    return body.module(
+    return body.finish(
         name,
         f" of {width} bits: {given.words} words a frame in, {taken.words} out; a result after "
         f"{schedule.latency} cycles, a frame every {schedule.interval}",

@@ -22,6 +22,7 @@ from ....ir.errors import VerifyError
 from ....ir.locations import location_text
 from .circuit import name_of
 from .memories import MEMORY, memory_of
+from .modules import AnyModule
 from .ops import read_by
 from .words import KEYWORDS
 
@@ -32,7 +33,6 @@ _DIRECTIONS = (hw.Direction.INPUT, hw.Direction.OUTPUT)
 _SHOWN = 20
 """Problems that are told, at most."""
 
-AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
 Types = Mapping[str, Attribute]
 """Of ports, by name."""
 

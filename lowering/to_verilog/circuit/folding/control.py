@@ -19,7 +19,7 @@ from .....passes.adder_graph.graph import width_of
 from .. import ops
 from ..areas import rom_style
 from ..circuit import Circuit
-from ..memories import Memory, Style
+from ..memories import Memory
 from ..pacing import Pacing
 from ..signals import Wire
 from ..stages.body import StageBody, clog2, load_sizes
@@ -53,7 +53,7 @@ class SteppedBody(StageBody):
     Args:
         name: of the module.
         source: what it computes, in words.
-        bits: of the input's beat and of the output's.
+        input: what comes in.
         pacing: where registers are wanted; nowhere is taken for after each level.
         loadable: whether the words of ROMs can be loaded: then they are RAMs.
 
@@ -67,12 +67,12 @@ class SteppedBody(StageBody):
         self,
         name: str,
         source: str,
-        bits: tuple[int, int],
+        input: Layout,
         pacing: Pacing,
         *,
         loadable: bool = False,
     ) -> None:
-        super().__init__([bits[0]], [bits[1]])
+        super().__init__(input)
         self.name, self.source = name, source
         (self.data,), (self.valid,), (self.ready,) = self.in_data, self.in_valid, self.out_ready
         one = self.constant(1, 1)
@@ -187,18 +187,11 @@ class SteppedBody(StageBody):
         self.drive(value, more, step)
         return Wire(value, 0, count - 1), self.select(step, more, value), last
 
-    def rom(
-        self,
-        words: Sequence[int],
-        width: int,
-        address: SSAValue,
-        name: str,
-        style: Style | None = None,
-    ) -> SSAValue:
+    def rom(self, words: Sequence[int], width: int, address: SSAValue, name: str) -> SSAValue:
         """The word of an address, a step later; equal words that stay need no memory."""
         if len(set(words)) == 1 and not self._loadable:
             return self.constant(words[0], width)
-        style = style or rom_style(len(words), width)
+        style = rom_style(len(words), width)
         read = [self.enable, address]
         if self._loadable:
             own = name.removeprefix(f"{self.name}_")
@@ -298,11 +291,7 @@ class SteppedBody(StageBody):
         self._free.operands = [self.inverse(result), self.ready]
         return in_ready, data, result
 
-    def whole(
-        self,
-        channels: tuple[Layout, Layout],
-        handshake: tuple[SSAValue, SSAValue, SSAValue],
-    ) -> Stage:
+    def whole(self, output: Layout, handshake: tuple[SSAValue, SSAValue, SSAValue]) -> Stage:
         """The stage, with the memories that it uses."""
         parts = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
-        return self.stage(self.name, self.source, channels, handshake, parts, self._load())
+        return self.stage(self.name, self.source, output, handshake, parts, self._load())

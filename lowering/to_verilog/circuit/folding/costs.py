@@ -29,14 +29,14 @@ _CONTROL = 12
 """LUTs of the flags of a stage."""
 
 
-def folded_cost(folded: FoldedProduct, *, keep_beat: bool = True) -> Cost:
+def folded_cost(folded: FoldedProduct) -> Cost:
     """What `folded_stage` makes."""
     product, folding = folded.product, folded.folding
     groups = folded.folds[1]
     width, cells = product.width, folding.pe * folding.simd
     selections, chosen = folded.selections.shape
     total = Cost(_CONTROL + 3 * folded.cycles.bit_length())
-    total += _beat(product, keep_beat=keep_beat)
+    total += Cost(0, product.beat_width)
     total += Cost(round(chosen * width * _selection(selections)), chosen * width)
     total += rom_cost(folded.cycles, folded.weight_bits * cells)
     tree, levels = _tree(folding.simd, width)
@@ -50,12 +50,6 @@ def folded_cost(folded: FoldedProduct, *, keep_beat: bool = True) -> Cost:
     total += _after(folded)
     out = sum(width_of(*bounds) for bounds in product.outputs)
     return total + Cost(groups if groups > 1 else 0, out)
-
-
-def _beat(product: Product, *, keep_beat: bool) -> Cost:
-    if not keep_beat:
-        return Cost()
-    return Cost(0, product.beat_width)
 
 
 def _selection(count: int) -> float:
@@ -159,11 +153,11 @@ def graph_size(matrix: Array, width: int) -> tuple[int, int]:
     return adders, round(adders * (width + 2.6))
 
 
-def serial_cost(product: Product, digit: int, cycles: int, *, keep_beat: bool = True) -> Cost:
+def serial_cost(product: Product, digit: int, cycles: int) -> Cost:
     """What `serial_stage` makes with digits of so many bits, in so many cycles a beat."""
     adders, _ = _graph_sizes(product)
     total = Cost(_CONTROL + 2 * cycles.bit_length())
-    total += _beat(product, keep_beat=keep_beat)
+    total += Cost(0, product.beat_width)
     inputs = len(product.inputs)
     digits = min(cycles, -(-product.width // digit) + 1)
     total += Cost(round(inputs * digit * (_selection(digits) + 0.7)), inputs * digit)

@@ -100,10 +100,8 @@ class _Writer:
         self, name: str, source: str, serial: SerialProduct, keep_beat: bool, beats: int
     ) -> None:
         self.serial, self.product = serial, serial.product
-        self.inputs = Layout(self.product.inputs, beats)
         self.outputs = Layout(tuple(self.product.outputs), beats)
-        bits = self.inputs.width, self.outputs.width
-        self.body = SteppedBody(name, source, bits, Pacing())
+        self.body = SteppedBody(name, source, Layout(self.product.inputs, beats), Pacing())
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
         self._restarts: dict[int, SSAValue] = {}
@@ -127,7 +125,7 @@ class _Writer:
         ]
         result = body.flags(last, end + 1, "last")
         handshake = body.end_with(beat.in_ready, result, body.joined(parts))
-        return body.whole((self.inputs, self.outputs), handshake)
+        return body.whole(self.outputs, handshake)
 
     def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""

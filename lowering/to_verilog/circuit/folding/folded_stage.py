@@ -19,7 +19,6 @@ from .....passes.adder_graph.graph import width_of
 from .. import ops
 from ..arrays import in_pairs
 from ..compressors import compressed_sum
-from ..memories import Style
 from ..pacing import Pacing
 from ..signals import Signal, Wire
 from ..stages.stage import Layout, Stage
@@ -37,7 +36,6 @@ def folded_stage(
     *,
     pacing: Pacing = _EVERY_LEVEL,
     keep_beat: bool = True,
-    weights: Style | None = None,
     beats: int = 1,
 ) -> Stage:
     """The stage of a folded product.
@@ -50,10 +48,9 @@ def folded_stage(
         keep_beat: take a beat in one cycle and keep it. Otherwise the beat must stay at the input
             until it is taken, which is after the last step: registers are saved where the sender
             has nothing else to do.
-        weights: what the ROM of weights is made of; by its size when not given.
         beats: of a frame.
     """
-    return _Writer(name, source, folded, pacing, keep_beat, weights, beats).stage()
+    return _Writer(name, source, folded, pacing, keep_beat, beats).stage()
 
 
 @dataclass(frozen=True)
@@ -79,18 +76,14 @@ class _Writer:
         folded: FoldedProduct,
         pacing: Pacing,
         keep_beat: bool,
-        weights: Style | None,
         beats: int,
     ) -> None:
         self.folded, self.product = folded, folded.product
-        self.inputs = Layout(self.product.inputs, beats)
         self.outputs = Layout(tuple(self.product.outputs), beats)
-        bits = self.inputs.width, self.outputs.width
-        loadable = self.product.loadable
-        self.body = SteppedBody(name, source, bits, pacing, loadable=loadable)
+        input, loadable = Layout(self.product.inputs, beats), self.product.loadable
+        self.body = SteppedBody(name, source, input, pacing, loadable=loadable)
         self.circuit = self.body.circuit
         self.keep_beat = keep_beat
-        self.weights: Style | None = weights
 
     def stage(self) -> Stage:
         body = self.body
@@ -103,7 +96,7 @@ class _Writer:
         done = body.flags(done, end - sums[0].cycle, "done")
         data, at_end = self._gathered(results, done, end)
         handshake = body.end(in_ready, done, at_end, data, at_once=self.folded.steps == 1)
-        return body.whole((self.inputs, self.outputs), handshake)
+        return body.whole(self.outputs, handshake)
 
     def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
         """Steps through the folds of a beat.
@@ -127,9 +120,7 @@ class _Writer:
         last = body.flag(body.all_of(beat.busy, column_ends), "last")
         phase = self._phase(group, digit, last)
         bits = self.folded.weight_bits * folding.pe * folding.simd
-        words = body.rom(
-            self.folded.weight_words(), bits, beat.index.value, "weights", self.weights
-        )
+        words = body.rom(self.folded.weight_words(), bits, beat.index.value, "weights")
         size = self.product.width
         spread = self.circuit.pacing.after_spreading(folding.pe)
         inputs = [

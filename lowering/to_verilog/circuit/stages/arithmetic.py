@@ -19,7 +19,7 @@ def arithmetic_stage(name: str, core: Core, input: Layout) -> Stage:
         input: what comes in.
     """
     output, symbol = core.outputs["y"], core.module.sym_name.data
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     advance, valid = body.out_ready[0], body.in_valid[0]
     if core.latency:
         chain = [body.state(1, f"valid_{step}", 0) for step in range(1, core.latency + 1)]
@@ -30,5 +30,4 @@ def arithmetic_stage(name: str, core: Core, input: Layout) -> Stage:
     operands = [("clock", body.clock), ("enable", advance), ("x", body.in_data[0])]
     (y,) = body.instance(symbol, "core", operands, [("y", output.width)])
     comment = f"Handshake around {symbol}: a beat every cycle, its result {core.latency} later"
-    handshake = advance, y, valid
-    return body.stage(name, comment, (input, output), handshake, [core.module])
+    return body.stage(name, comment, output, (advance, y, valid), [core.module])

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import IntegerType, StringAttr, SymbolRefAttr, i1
-from xdsl.ir import Block, Operation, SSAValue, TypeAttribute
+from xdsl.dialects.builtin import IntegerType, SymbolRefAttr, i1
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from .....dialects.shapes import bit_width
 from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
 from .. import ops
-from ..circuit import COMMENT, named
+from ..circuit import named
 from ..memories import Memory
-from ..modules import hw_module
-from .stage import AnyModule, Layout, Stage
+from ..modules import AnyModule, hw_module
+from .stage import Layout, Stage
 
 
 def port_names(side: str, count: int) -> list[str]:
@@ -55,7 +55,7 @@ class ModuleBody:
     Values are of type i*n*. A register is declared with `state`, read at once, and driven later.
 
     Args:
-        inputs: the types of its inputs.
+        inputs: their names and types.
 
     Attributes:
         block: where the ops go.
@@ -66,8 +66,9 @@ class ModuleBody:
     clock: SSAValue
     reset: SSAValue
 
-    def __init__(self, inputs: Sequence[TypeAttribute]) -> None:
-        self.block = Block(arg_types=inputs)
+    def __init__(self, inputs: Iterable[tuple[str, Attribute]]) -> None:
+        self._ports = list(inputs)
+        self.block = Block(arg_types=[type for _, type in self._ports])
         self._constants: dict[tuple[int, int], SSAValue] = {}
         self._states: dict[SSAValue, seq.CompRegOp] = {}
 
@@ -223,30 +224,34 @@ class ModuleBody:
             result.name_hint = value_name(f"{name}_{port}")
         return op.results
 
+    def module(
+        self, name: str, comment: str, outputs: Sequence[tuple[str, SSAValue]]
+    ) -> hw.HWModuleOp:
+        """The module, with what it does in one line, and what it gives."""
+        assert not self._states, "a register is never driven"
+        return hw_module(name, comment, self._ports, outputs, self.block)
+
 
 class StageBody(ModuleBody):
     """The module of a stage while it is being written.
 
     Args:
-        inputs: the bits of each input.
-        outputs: the bits of each output.
+        inputs: what comes in.
+        outputs: how many there are.
 
     Attributes:
         in_data: of each input.
         in_valid: of each input.
         out_ready: of each output.
-        outputs: the types of the outputs; may be said as late as `finish` asks.
     """
 
-    def __init__(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        self._names = port_names("in", len(inputs)), port_names("out", len(outputs))
-        self.outputs = [IntegerType(bits) for bits in outputs]
-        ports: list[tuple[str, TypeAttribute]] = [("clock", seq.clock), ("reset", i1)]
-        for name, bits in zip(self._names[0], inputs, strict=True):
-            ports += [(f"{name}_data", IntegerType(bits)), (f"{name}_valid", i1)]
-        ports += [(f"{name}_ready", i1) for name in self._names[1]]
-        self._ports = ports
-        super().__init__([type for _, type in ports])
+    def __init__(self, *inputs: Layout, outputs: int = 1) -> None:
+        self._inputs, self._names = inputs, port_names("out", outputs)
+        ports: list[tuple[str, Attribute]] = [("clock", seq.clock), ("reset", i1)]
+        for name, layout in zip(port_names("in", len(inputs)), inputs, strict=True):
+            ports += [(f"{name}_data", IntegerType(layout.width)), (f"{name}_valid", i1)]
+        ports += [(f"{name}_ready", i1) for name in self._names]
+        super().__init__(ports)
         self.clock, self.reset, *rest = self.block.args
         end = 2 * len(inputs)
         self.in_data: list[SSAValue] = list(rest[:end:2])
@@ -286,52 +291,39 @@ class StageBody(ModuleBody):
         self,
         name: str,
         comment: str,
-        channels: tuple[Layout, Layout],
+        output: Layout,
         handshake: tuple[SSAValue, SSAValue, SSAValue],
-        parts: Sequence[AnyModule] = (),
-        loads: Sequence[Memory] = (),
+        parts: Iterable[AnyModule] = (),
+        loads: Iterable[Memory] = (),
     ) -> Stage:
         """The stage of one input and one output.
 
         Args:
             name: of the stage and its module.
             comment: what the module does, in one line.
-            channels: what comes in and goes out.
+            output: what goes out.
             handshake: in_ready, out_data, out_valid.
             parts: the modules that it uses.
             loads: see `Stage`.
         """
         ready, data, valid = handshake
-        input, output = channels
-        module = self.finish(name, comment, [ready], [data], [valid])
-        return Stage(name, module, (input,), (output,), tuple(parts), tuple(loads))
+        return self.finish(name, comment, [ready], [(output, data, valid)], parts, loads)
 
     def finish(
         self,
         name: str,
         comment: str,
         in_ready: Sequence[SSAValue],
-        out_data: Sequence[SSAValue],
-        out_valid: Sequence[SSAValue],
-    ) -> hw.HWModuleOp:
-        """The module.
-
-        Args:
-            name: of the module.
-            comment: what it does, in one line.
-            in_ready: of each input.
-            out_data: of each output.
-            out_valid: of each output.
-        """
-        assert not self._states, "a register is never driven"
-        results: list[tuple[str, TypeAttribute]] = [(f"{n}_ready", i1) for n in self._names[0]]
-        values = list(in_ready)
-        for port, type, data, valid in zip(
-            self._names[1], self.outputs, out_data, out_valid, strict=True
-        ):
-            results += [(f"{port}_data", type), (f"{port}_valid", i1)]
-            values += [data, valid]
-        self.block.add_op(hw.OutputOp(values))
-        module = hw_module(name, (self._ports, results), self.block)
-        module.attributes[COMMENT] = StringAttr(comment)
-        return module
+        outputs: Sequence[tuple[Layout, SSAValue, SSAValue]],
+        parts: Iterable[AnyModule] = (),
+        loads: Iterable[Memory] = (),
+    ) -> Stage:
+        """The stage: as `stage`, with `in_ready` of each input, and of each output what goes out,
+        `out_data` and `out_valid`."""
+        names = port_names("in", len(self._inputs))
+        values = [(f"{n}_ready", ready) for n, ready in zip(names, in_ready, strict=True)]
+        for port, (_, data, valid) in zip(self._names, outputs, strict=True):
+            values += [(f"{port}_data", data), (f"{port}_valid", valid)]
+        layouts = tuple(layout for layout, _, _ in outputs)
+        module = self.module(name, comment, values)
+        return Stage(name, module, self._inputs, layouts, tuple(parts), tuple(loads))

@@ -44,8 +44,8 @@ def credit_stage(
     """
     given, taken = framings
     sends, gives, interval = given.words, taken.words, max(given.words, taken.words)
-    layouts = words_layout(given), words_layout(taken)
-    body = StageBody([layouts[0].width], [layouts[1].width])
+    output = words_layout(taken)
+    body = StageBody(words_layout(given))
     ready = body.state(1, "ready", 0)
     moved = body.all_of(body.in_valid[0], ready, name="moved")
     x, ends = _vector(body, sends, given.width, moved)
@@ -77,7 +77,7 @@ def credit_stage(
     body.drive(leaves, done)
     _count(body, there, steps[written], done)
     _count(body, used, steps[1], leaves)
-    memory = Memory.ram(1 << (most * gives - 1).bit_length(), layouts[1].width, apart=True)
+    memory = Memory.ram(1 << (most * gives - 1).bit_length(), output.width, apart=True)
     write_at = _address(body, memory, writes, "write_at")
     read_at = _address(body, memory, reads, "read_at")
     out = body.memory(memory, "queue", [writes, write_at, word, reads, read_at])
@@ -86,7 +86,7 @@ def credit_stage(
     body.drive(ready, body.inverse(body.any_of(*blocked)))
     comment = f"{core.module.sym_name.data} without waiting: at most {most} vectors at once"
     parts = [core.module, memory.declaration()]
-    return body.stage(name, comment, layouts, (ready, out, valid), parts)
+    return body.stage(name, comment, output, (ready, out, valid), parts)
 
 
 def _vector(body: StageBody, count: int, bits: int, moved: SSAValue) -> tuple[SSAValue, SSAValue]:

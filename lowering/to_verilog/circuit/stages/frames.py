@@ -20,7 +20,7 @@ def gather_stage(name: str, input: Layout) -> Stage:
     """All positions of a frame in one beat: those of the first position in the lowest bits."""
     count = input.beats
     output = Layout(input.bounds * count)
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     valid, ready, moved = body.taking()
     _, last = body.counter(count, moved, "position")
     body.drive(valid, body.all_of(moved, last), ready)
@@ -28,8 +28,7 @@ def gather_stage(name: str, input: Layout) -> Stage:
     for place, value in zip(places, [*places[1:], body.in_data[0]], strict=True):
         body.drive(place, value, moved)
     comment = f"Gathers the {count} positions of a frame"
-    handshake = ready, body.joined(places), valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, output, (ready, body.joined(places), valid))
 
 
 def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) -> Stage:
@@ -45,7 +44,7 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
     columns: list[list[int]] = np.array(positions).T.tolist()
     bounds = tuple(_around([input.bounds[place] for place in column]) for column in columns)
     output = Layout(bounds, count)
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     words = [
         body.joined(
             [
@@ -65,8 +64,7 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
         moved = body.select(loads, words[index], places[min(index + 1, count - 1)])
         body.drive(place, moved, body.any_of(loads, sent))
     comment = f"Scatters a frame to {count} positions"
-    handshake = ready, places[0], valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, output, (ready, places[0], valid))
 
 
 def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
@@ -82,7 +80,7 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
     times = count if kind == "sum" else 1
     bounds = tuple((low * times, high * times) for low, high in input.bounds)
     output = Layout(bounds)
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     valid, ready, moved = body.taking()
     first = body.state(1, "first", 1)
     _, last = body.counter(count, moved, "position")
@@ -98,8 +96,7 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
         )
         sums.append(total)
     comment = f"The {kind} of {count} positions, channel by channel"
-    handshake = ready, body.joined(sums), valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, output, (ready, body.joined(sums), valid))
 
 
 def _combined(

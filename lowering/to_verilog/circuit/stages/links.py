@@ -28,17 +28,15 @@ def join_stage(name: str, inputs: Sequence[Layout]) -> Stage:
         raise ValueError(f"a join of frames of {sorted(beats)} beats")
     bounds = tuple(b for layout in inputs for b in layout.bounds)
     output = Layout(bounds, beats.pop(), max(layout.level for layout in inputs))
-    body = StageBody([layout.width for layout in inputs], [output.width])
+    body = StageBody(*inputs)
     readies = [
         body.all_of(body.out_ready[0], *(v for v in body.in_valid if v is not valid))
         for valid in body.in_valid
     ]
     valid = body.all_of(*body.in_valid)
     data = body.joined(body.in_data)
-    module = body.finish(
-        name, f"Join of {len(inputs)} channels: one beat of each", readies, [data], [valid]
-    )
-    return Stage(name, module, tuple(inputs), (output,))
+    comment = f"Join of {len(inputs)} channels: one beat of each"
+    return body.finish(name, comment, readies, [(output, data, valid)])
 
 
 def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> Stage:
@@ -50,7 +48,7 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
         outputs: for each output the elements that it takes.
     """
     layouts = [replace(input, bounds=tuple(input.bounds[i] for i in places)) for places in outputs]
-    body = StageBody([input.width], [layout.width for layout in layouts])
+    body = StageBody(input, outputs=len(outputs))
     dones = [body.state(1, f"done_{index}", 0) for index in range(len(outputs))]
     haves = [body.any_of(done, ready) for done, ready in zip(dones, body.out_ready, strict=True)]
     every = body.all_of(*haves, name="every")
@@ -67,8 +65,8 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
         )
         for places in outputs
     ]
-    module = body.finish(name, f"Fork: each beat to {len(outputs)} channels", [every], data, valids)
-    return Stage(name, module, (input,), tuple(layouts))
+    comment = f"Fork: each beat to {len(outputs)} channels"
+    return body.finish(name, comment, [every], list(zip(layouts, data, valids, strict=True)))
 
 
 def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]]:
@@ -91,7 +89,7 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
     if depth < 1:
         raise ValueError(f"a FIFO of {depth} beats")
     bits = layout.width
-    body = StageBody([bits], [bits])
+    body = StageBody(layout)
     if depth == 1:
         valid = body.state(1, "valid", 0)
         free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
@@ -99,14 +97,13 @@ def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
         moved = body.all_of(body.in_valid[0], ready, name="moved")
         data = body.register(body.in_data[0], moved, "first")
         body.drive(valid, body.select(free, moved, valid))
-        return body.stage(name, "FIFO of one beat", (layout, layout), (ready, data, valid))
+        return body.stage(name, "FIFO of one beat", layout, (ready, data, valid))
     comment = "buffer of 2 beats" if depth == 2 else f"FIFO of {depth} beats"
     if depth == 2 or depth * bits <= FEW_BITS:
-        handshake = _buffers(body, -(-depth // 2))
-        return body.stage(name, comment, (layout, layout), handshake)
+        return body.stage(name, comment, layout, _buffers(body, -(-depth // 2)))
     memory = Memory.ram(depth - 1, bits, apart=True)
     handshake = _queued(body, depth, memory)
-    return body.stage(name, comment, (layout, layout), handshake, [memory.declaration()])
+    return body.stage(name, comment, layout, handshake, [memory.declaration()])
 
 
 def _queued(body: StageBody, depth: int, memory: Memory) -> tuple[SSAValue, SSAValue, SSAValue]:
@@ -170,14 +167,13 @@ def _buffers(body: StageBody, count: int) -> tuple[SSAValue, SSAValue, SSAValue]
 
 def turns_stage(name: str, layout: Layout) -> Stage:
     """A queue of two beats that is ready by a register, and whose registers go by registers."""
-    bits = layout.width
-    body = StageBody([bits], [bits])
+    body = StageBody(layout)
     ready = body.state(1, "ready", 0)
     comes = body.all_of(body.in_valid[0], ready)
     data, valid, following = in_turns(body, ready, body.in_data[0], comes)
     body.drive(ready, following)
     comment = "Two registers that take beats in turn"
-    return body.stage(name, comment, (layout, layout), (ready, data, valid))
+    return body.stage(name, comment, layout, (ready, data, valid))
 
 
 def in_turns(

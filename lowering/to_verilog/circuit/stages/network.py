@@ -17,13 +17,14 @@ from xdsl.ir import Operation, SSAValue
 from .....ir.errors import LoweringError
 from ..memories import Memory
 from ..module_names import ModuleNames
+from ..modules import AnyModule
 from ..pacing import Pacing
 from .body import StageBody, load_sizes, port_names
 from .handshake import Handshake
 from .links import FEW_BITS, fifo_stage
 from .ready_paths import Hop, buffered_channels
 from .schedule import Node, Schedule, schedule
-from .stage import AnyModule, Layout, Stage
+from .stage import Layout, Stage
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,7 @@ class Network:
         return BuiltNetwork((*parts, module), timetable, *ends, loads)
 
     def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
-        body = StageBody([self.layouts[source].width], [self.layouts[sink].width])
+        body = StageBody(self.layouts[source])
         data = {source: body.in_data[0]}
         valid = {source: body.in_valid[0]}
         ready = {sink: body.out_ready[0]}
@@ -281,13 +282,9 @@ class Network:
                 data[channel], valid[channel] = values.pop(0), values.pop(0)
         for op, operand, channel in later:
             op.operands[operand] = ready[channel]
-        return body.finish(
-            self.name,
-            f"{len(places)} stages, one after another",
-            [ready[source]],
-            [data[sink]],
-            [valid[sink]],
-        )
+        comment = f"{len(places)} stages, one after another"
+        handshake = ready[source], data[sink], valid[sink]
+        return body.stage(self.name, comment, self.layouts[sink], handshake).module
 
 
 def _load_operands(

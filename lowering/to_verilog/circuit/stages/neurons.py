@@ -275,7 +275,7 @@ def neuron_stage(
         places: where the current of each neuron is in a beat.
         rules: of the neurons.
     """
-    body = StageBody([input.width], [len(rules)])
+    body = StageBody(input)
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
     where = all_ranges(rules, [current.bounds for current in currents], input.beats)
@@ -287,9 +287,8 @@ def neuron_stage(
     body.drive(spikes, body.joined([neurons.bits(spike, 1) for spike in fired]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons; a step of {input.beats} a cycle"
-    channels = input, Layout(tuple(spike.bounds for spike in fired), input.beats)
-    handshake = ready, spikes, valid
-    return body.stage(name, comment, channels, handshake)
+    output = Layout(tuple(spike.bounds for spike in fired), input.beats)
+    return body.stage(name, comment, output, (ready, spikes, valid))
 
 
 def membrane_stage(
@@ -305,7 +304,7 @@ def membrane_stage(
     steps = input.beats
     where = all_ranges(rules, [input.bounds[place] for place in places], steps)
     output = Layout(tuple(one[state].all for one in where))
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
     valid, ready, moved = body.taking()
@@ -318,4 +317,4 @@ def membrane_stage(
     what = "potentials" if rules[0].states[state] == "v" else f"states {rules[0].states[state]}"
     comment = f"The {what} of {len(rules)} neurons after {steps} steps"
     handshake = ready, body.joined([held[state] for held in registers]), valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, output, handshake)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import Operation, SSAValue
 
 from .....dialects import spike
@@ -89,12 +88,11 @@ def scan_stage(
         names: of the layers.
         search: how adders are searched for.
     """
-    body = StageBody([input.width], [0])
+    body = StageBody(input)
     writer = _Loop(body, op, input, names, search)
     results = writer.outputs(runs)
     flat = [signal for signals in results for signal in signals.reshape(-1)]
     output = Layout(tuple(signal.bounds for signal in flat), input.beats)
-    body.outputs = [IntegerType(output.width)]
     data = body.state(output.width, "data")
     parts = [writer.neurons.bits(s, w) for s, w in zip(flat, output.widths, strict=True)]
     body.drive(data, body.joined(parts), writer.moved)
@@ -104,8 +102,7 @@ def scan_stage(
     for signals in results:
         start = sum(map(len, places))
         places.append(list(range(start, start + signals.size)))
-    handshake = writer.ready, data, writer.valid
-    return body.stage(name, comment, (input, output), handshake), places
+    return body.stage(name, comment, output, (writer.ready, data, writer.valid)), places
 
 
 class _Loop:

@@ -95,12 +95,12 @@ def collect_stage(
         bits: of a beat within a block.
     """
     width = output.width
-    body = StageBody([input.width], [width])
+    body = StageBody(input)
     value = arranged(body, input, order, bits)
     if count == 1:
         data = body.extract(value, 0, width)
         handshake = body.out_ready[0], data, body.in_valid[0]
-        return body.stage(name, f"{bits} bits as a beat", (input, output), handshake)
+        return body.stage(name, f"{bits} bits as a beat", output, handshake)
     at = _Places(body, count, input.beats)
     ready = body.any_of(body.inverse(at.last), body.out_ready[0])
     moved = body.all_of(body.in_valid[0], ready, name="moved")
@@ -119,7 +119,7 @@ def collect_stage(
     at.step(moved)
     comment = f"{count} beats of {bits} bits side by side"
     handshake = ready, body.joined(parts), body.all_of(body.in_valid[0], at.last)
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, output, handshake)
 
 
 def either_of(body: StageBody, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
@@ -176,7 +176,7 @@ def spread_stage(
         bits: of a beat within a block.
         finished: what becomes of a piece of the block that comes in.
     """
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     valid, room = body.state(1, "valid", 0), body.state(1, "room", 0)
     free, steps = body.state(1, "free", 1), body.state(1, "steps", 1)
     # The control has a register of its own, which stands where the control does.
@@ -200,4 +200,4 @@ def spread_stage(
     body.drive(full, body.inverse(is_free))
     body.drive(steps, body.any_of(is_free, has_room))
     comment = f"A beat as {count} of {bits} bits, one after another"
-    return body.stage(name, comment, (input, output), (ready, data, out_valid))
+    return body.stage(name, comment, output, (ready, data, out_valid))

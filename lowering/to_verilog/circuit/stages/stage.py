@@ -10,10 +10,8 @@ from xdsl.dialects import hw
 
 from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
+from ..modules import AnyModule
 from .handshake import Handshake
-
-AnyModule = hw.HWModuleOp | hw.HWModuleExternOp
-"""A module with a body, or a memory."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequenc
         for place, delay, reaches in zip(places, delays, late, strict=True)
     ]
     output = Layout(tuple(bounds), steps)
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     valid, ready, moved = body.taking()
     _, last = body.counter(steps, moved, "step")
     parts: list[SSAValue] = []
@@ -52,30 +52,25 @@ def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequenc
     body.drive(data, body.joined(parts), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"Delays of up to {max(delays, default=0)} of {steps} steps"
-    handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, output, (ready, data, valid))
 
 
 def last_stage(name: str, input: Layout) -> Stage:
     """The last beat of a frame."""
     steps = input.beats
-    output = Layout(input.bounds)
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     valid, ready, moved = body.taking()
     _, last = body.counter(steps, moved, "step")
     data = body.register(body.in_data[0], moved, "data")
     body.drive(valid, body.all_of(moved, last), ready)
     comment = f"The last of {steps} beats"
-    handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, Layout(input.bounds), (ready, data, valid))
 
 
 def repeat_stage(name: str, input: Layout, steps: int) -> Stage:
     """A frame of one beat, so many times."""
-    output = Layout(input.bounds, steps)
-    body = StageBody([input.width], [output.width])
+    body = StageBody(input)
     valid, ready, moved, _ = body.giving(steps, "step")
     data = body.register(body.in_data[0], moved, "data")
     comment = f"The same beat {steps} times"
-    handshake = ready, data, valid
-    return body.stage(name, comment, (input, output), handshake)
+    return body.stage(name, comment, Layout(input.bounds, steps), (ready, data, valid))

@@ -55,7 +55,7 @@ def image_neuron_stage(
         steps: of a sample.
     """
     positions = input.beats // steps
-    body = StageBody([input.width], [len(rules)])
+    body = StageBody(input)
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
     where = all_ranges(rules, [current.bounds for current in currents], steps)
@@ -92,10 +92,9 @@ def image_neuron_stage(
     body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
-    channels = input, Layout(tuple(spike.bounds for spike in spikes), input.beats)
+    output = Layout(tuple(spike.bounds for spike in spikes), input.beats)
     parts = [memory.declaration() for memory in potentials_at.memories]
-    handshake = ready, data, valid
-    return body.stage(name, comment, channels, handshake, parts)
+    return body.stage(name, comment, output, (ready, data, valid), parts)
 
 
 class _Kept:

@@ -63,7 +63,7 @@ def window_stage(
     kernel, size = (f"{n[0]}x{n[1]}" for n in (shape.kernel, shape.size))
     parts = [memory.declaration() for memory in dict.fromkeys(writer.memories)]
     comment = f"{kernel} windows of frames of {size} positions, by line buffers"
-    return writer.body.stage(name, comment, (input, output), handshake, parts)
+    return writer.body.stage(name, comment, output, handshake, parts)
 
 
 class _Window:
@@ -81,7 +81,7 @@ class _Window:
         self.output = output
         self.padding = padding
         self.early = early
-        self.body = StageBody([input.width], [output.width])
+        self.body = StageBody(input)
         self.memories: list[Memory] = []
         self.line_slots = shape.dilation[0] * shape.raster[1]
         self.at: Counter | None = None

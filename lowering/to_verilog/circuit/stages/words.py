@@ -107,7 +107,7 @@ def _mark_stage(name: str, input: Layout) -> Stage:
     """Blocks with whether a frame ends with them, and whether a packet does; no registers but of
     the place in a frame of several blocks."""
     output = Layout((*input.bounds, (0, 1), (0, 1)), input.beats, input.level)
-    body = StageBody([input.width, 1], [output.width])
+    body = StageBody(input, Layout(((0, 1),)))
     (block, mark), (has_block, has_mark) = body.in_data, body.in_valid
     watch = Watch(body, body.counting(input.beats, "block"), "block", early=True)
     last = watch.counter.last
@@ -117,8 +117,7 @@ def _mark_stage(name: str, input: Layout) -> Stage:
     data = body.joined([block, last, body.all_of(last, mark)])
     readies = goes, body.all_of(body.out_ready[0], last, has_block)
     comment = f"Marks the last of {input.beats} blocks of a frame as its sender did"
-    module = body.finish(name, comment, readies, [data], [body.all_of(has_block, may)])
-    return Stage(name, module, (input, Layout(((0, 1),))), (output,))
+    return body.finish(name, comment, readies, [(output, data, body.all_of(has_block, may))])
 
 
 def _marked_words(name: str, input: Layout, framing: Framing, order: Sequence[int]) -> Stage:

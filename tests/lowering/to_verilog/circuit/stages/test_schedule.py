@@ -257,8 +257,9 @@ def test_stages_that_wait_for_each_other() -> None:
 
 
 def test_a_handshake_that_depends_on_data_is_refused() -> None:
-    body = StageBody([4], [4])
+    layout = Layout(((0, 15),))
+    body = StageBody(layout)
     valid = body.put(comb.ParityOp(body.in_data[0]))
-    module = body.finish("stage", "", [body.out_ready[0]], [body.in_data[0]], [valid])
+    stage = body.stage("stage", "", layout, (body.out_ready[0], body.in_data[0], valid))
     with pytest.raises(LoweringError, match="'stage' depends on data"):
-        Handshake(module)
+        Handshake(stage.module)
