@@ -19,8 +19,8 @@ from .....passes.adder_graph.graph import width_of
 from ..areas import LUT_PER_REGISTER
 from ..retiming import Step, calm_cycles
 from .rows import FALSE_NET, TRUE_NET, Nets, Row
-from .sharing import Heights, Sharing, is_pair
-from .summing import Heap, NoSumError, Sum, Try, joined, negated, paired, squeezed, waiting
+from .sharing import Heights, Sharing, shared_rows
+from .summing import Heap, NoSumError, Sum, Try, joined, negated, waiting
 from .triples import shared_triples
 
 TRIES = 24
@@ -38,6 +38,9 @@ _AGAIN = 4
 
 _WAYS = ((2, 1.0), (2, 1.5), (1, 1.5), (2, 1.3), (1, 1.0), (2, 1.7), (2, 1.0))
 """Of a `Try`: atoms, and the bits that a row saves for each site."""
+
+_SHARING_LEVELS = 2
+"""Levels that shared sums may take."""
 
 _MORE_LEVELS = 3
 """Levels beyond those needed that are tried."""
@@ -167,7 +170,6 @@ def heap_plan(
     *,
     exact: bool = True,
     tries: int | None = None,
-    sharing_levels: int = 2,
 ) -> HeapPlan:
     """Rows for x · M.
 
@@ -177,7 +179,6 @@ def heap_plan(
         exact: whether an output is wanted as it is; else it is a number without a sign and an
             offset.
         tries: ways to sum each output; by default as many as there is time for.
-        sharing_levels: that shared sums may take; 0 for no shared sums.
 
     Raises:
         NoSumError: an output is summed in none of the ways that are tried.
@@ -185,7 +186,7 @@ def heap_plan(
     if tries is None:
         bits = int((np.array([given.width for given in inputs]) @ (matrix != 0)).sum())
         tries = min(TRIES, max(3, _BITS_OF_TRIES // max(bits, 1)))
-    return _Planner(matrix, inputs, exact, tries, sharing_levels).plan()
+    return _Planner(matrix, inputs, exact, tries).plan()
 
 
 @dataclass(frozen=True)
@@ -211,7 +212,6 @@ class _Planner:
         inputs: Sequence[Input],
         exact: bool,
         tries: int,
-        sharing_levels: int,
     ) -> None:
         self.inputs, self.exact, self.tries = inputs, exact, tries
         self.matrix = matrix
@@ -225,7 +225,8 @@ class _Planner:
             self.heaps.append(_heap_of(given, nets))
         self.extra: list[Heap] = [{} for _ in matrix.T]
         self.left = matrix
-        if sharing_levels and all(given == Input(0, 1) for given in inputs):
+        sharing_levels = _SHARING_LEVELS
+        if all(given == Input(0, 1) for given in inputs):
             triples = shared_triples(matrix, self.nets, [nets[0] for nets in self.input_nets])
             self.rows += [(1, row) for row in triples.rows]
             self.extra, self.left, sharing_levels = triples.heaps, triples.left, 0
@@ -235,7 +236,8 @@ class _Planner:
     def plan(self) -> HeapPlan:
         for terms in self.sharing.nodes:
             heap, constant = self._gathered(terms)
-            rows, heap = self._shared(heap, [self.sharing.heights[s] for s, _ in terms])
+            parts = [self.sharing.heights[source] for source, _ in terms]
+            rows, heap = shared_rows(self.nets, heap, parts)
             self.rows += rows
             self.heaps.append((heap, constant))
         tasks = [self._task(output) for output in range(len(self.sharing.sums))]
@@ -287,13 +289,6 @@ class _Planner:
             heaps.append(heap)
             total += constant
         return joined(*heaps), total
-
-    def _shared(self, heap: Heap, parts: Sequence[Heights]) -> tuple[list[tuple[int, Row]], Heap]:
-        if is_pair(parts):
-            row, heap = paired(self.nets, heap)
-            level = 1 + max(self.nets.levels[net] for net in row.reads())
-            return [(level, row)], heap
-        return squeezed(self.nets, heap)
 
     def _bounds(self, output: int) -> tuple[int, int]:
         """The least and the largest value of an output."""

@@ -4,7 +4,7 @@ A *source* is an input or a shared sum, as a heap of bits. A bit that an output 
 costs half a site, as a full position of a row makes two bits fewer for each site. So two or three
 sources that k outputs have in common, with the same relation of signs, save k/2 times the bits that
 go away, less the sites of their sum. Fewer adders is another aim: a shared sum stays a heap where
-a number would cost more. Not here: adders (`passes.adder_graph`), the rows (`summing`).
+a number would cost more. Not here: adders (`passes.adder_graph`), what a row does (`summing`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from itertools import combinations, zip_longest
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .rows import Nets, Row
+from .summing import Heap, paired, squeezed
 
 Heights = tuple[int, ...]
 """The number of bits of each weight, from weight 0 on."""
@@ -43,13 +46,17 @@ _ROUNDS = 3
 
 @cache
 def shared_size(parts: tuple[Heights, ...]) -> tuple[int, Heights, int]:
-    """Of the sum of such heaps: its sites, what is left, and its levels; as `summing` makes it."""
-    whole = added(*parts)
-    rows = _squeezed(whole)
-    pair = _paired(whole) if len(parts) == 2 else None
-    if pair is not None and (not rows[0] or sum(pair[1]) < sum(rows[1])):
-        return pair
-    return rows
+    """Of the sum of such heaps: its sites, what is left, and its levels."""
+    nets = Nets()
+    heap: Heap = {
+        weight: [2 * nets.new(0) for _ in range(count)]
+        for weight, count in enumerate(added(*parts))
+        if count
+    }
+    rows, left = shared_rows(nets, heap, parts)
+    heights = tuple(len(left.get(weight, ())) for weight in range(max(left, default=-1) + 1))
+    levels = max((level for level, _ in rows), default=0)
+    return sum(row.sites for _, row in rows), heights, levels
 
 
 @cache
@@ -59,56 +66,20 @@ def _saving(parts: tuple[Heights, ...]) -> tuple[int, int, int]:
     return sites, sum(map(sum, parts)) - sum(left), levels
 
 
-def is_pair(parts: Sequence[Heights]) -> bool:
-    """Whether their sum is one row of two numbers."""
-    return len(parts) == 2 and shared_size(tuple(parts)) == _paired(added(*parts))
+def shared_rows(
+    nets: Nets, heap: Heap, parts: Sequence[Heights]
+) -> tuple[list[tuple[int, Row]], Heap]:
+    """The rows of a heap that is the sum of such ones, with their levels, and what is left."""
+    if len(parts) == 2 and max(added(*parts), default=0) == 2:
+        row, heap = paired(nets, heap)
+        level = 1 + max(nets.levels[net] for net in row.reads())
+        return [(level, row)], heap
+    return squeezed(nets, heap)
 
 
 def added(*parts: Heights) -> Heights:
     """All bits together."""
     return tuple(map(sum, zip_longest(*parts, fillvalue=0)))
-
-
-def _squeezed(heights: Heights) -> tuple[int, Heights, int]:
-    sites = levels = 0
-    heap = list(heights)
-    while True:
-        heap += [0, 0]
-        given, used = [0] * (len(heap) + 2), 0
-        for weight in range(len(heap)):
-            while heap[weight] >= 3:
-                length = 0
-                while weight + length < len(heap) and heap[weight + length] >= 3:
-                    length += 1
-                taken = 3 * length + (heap[weight] >= 4)
-                if taken - length - 2 < 1.5 * length:
-                    break
-                heap[weight] -= taken - 3 * length
-                for place in range(weight, weight + length):
-                    heap[place] -= 3
-                    given[place] += 1
-                given[weight + length] += 2
-                used += length
-        if not used:
-            return sites, _trimmed(heap), levels
-        sites, levels = sites + used, levels + 1
-        heap = list(added(tuple(heap), tuple(given)))
-
-
-def _paired(heights: Heights) -> tuple[int, Heights, int] | None:
-    twice = [weight for weight, count in enumerate(heights) if count == 2]
-    if not twice or max(heights) > 2:
-        return None
-    low, high = twice[0], twice[-1]
-    heap = [*heights, 0]
-    heap[low : high + 1] = [1] * (high + 1 - low)
-    heap[high + 1] += 1
-    return high + 1 - low, _trimmed(heap), 1
-
-
-def _trimmed(heap: Sequence[int]) -> Heights:
-    end = max((weight for weight, count in enumerate(heap, 1) if count), default=0)
-    return tuple(heap[:end])
 
 
 class Sharing:
