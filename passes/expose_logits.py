@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
     ModuleOp,
-    StringAttr,
-    f64,
-    i64,
 )
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ..dialects import tensor
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import is_float
+from ..ir.attribute_data import data_of, dictionary_of
 from ..ir.interpreter import entry_function
 from .analysis.compile_time import literal_value
 from .analysis.replacement import erase
@@ -111,36 +107,22 @@ def _movable(value: SSAValue) -> Operation | None:
 
 
 def _step(op: Operation) -> DictionaryAttr:
-    entries: dict[str, Attribute] = {"op": StringAttr(op.name)}
+    entries: dict[str, object] = {"op": op.name}
     if isinstance(op, tensor.SoftmaxOp | tensor.LogSoftmaxOp):
-        entries["axis"] = IntegerAttr(op.axis.value.data, i64)
+        entries["axis"] = op.axis.value.data
     if isinstance(op, tensor.ConvertOp | tensor.QuantizeOp):
-        dtype = numpy_dtype(tensor_type(op.result).element_type)
-        entries["dtype"] = StringAttr(dtype.name)
+        entries["dtype"] = numpy_dtype(tensor_type(op.result).element_type).name
     if isinstance(op, tensor.QuantizeOp | tensor.DequantizeOp):
         scale, zero = literal_value(op.scale), literal_value(op.zero_point)
         assert scale is not None and zero is not None
-        entries["scale"] = FloatAttr(float(scale.reshape(-1)[0]), f64)
-        entries["zero_point"] = IntegerAttr(int(zero.reshape(-1)[0]), i64)
+        entries["scale"] = float(scale.reshape(-1)[0])
+        entries["zero_point"] = int(zero.reshape(-1)[0])
     if isinstance(op, tensor.QuantizeOp):
         entries |= {"low": op.low, "high": op.high}
-    return DictionaryAttr(entries)
+    return dictionary_of(entries)
 
 
 def left_out(module: ModuleOp) -> list[list[dict[str, Any]]]:
     """For each result of a program what `expose-logits` left to the caller, as JSON data."""
     noted = module.attributes.get(LEFT_OUT)
-    if not isinstance(noted, ArrayAttr):
-        return []
-    results = cast("ArrayAttr[ArrayAttr[DictionaryAttr]]", noted)
-    return [[_data(step) for step in steps.data] for steps in results.data]
-
-
-def _data(step: DictionaryAttr) -> dict[str, Any]:
-    data: dict[str, Any] = {}
-    for key, value in step.data.items():
-        if isinstance(value, IntegerAttr | FloatAttr):
-            data[key] = value.value.data
-        else:
-            data[key] = value.data if isinstance(value, StringAttr) else str(value)
-    return data
+    return [] if noted is None else data_of(noted)

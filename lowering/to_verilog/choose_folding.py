@@ -6,19 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-    f64,
-    i64,
-)
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ...ir.attribute_data import dictionary_of
 from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
 from .circuit.folding.choice import Choice, FoldableLayer, Goal, chosen
@@ -112,15 +103,13 @@ class ChooseFoldingPass(ModulePass):
         if circuit is None or not self.build:
             self._note(foldable, choices)
         rows = [_row(*pair) for pair in zip(layers, choices, strict=True)]
-        entries: dict[str, Attribute] = {
-            "clock": FloatAttr(float(self.clock), f64),
-            "layers": ArrayAttr(rows),
+        entries = {
+            "clock": float(self.clock),
+            "layers": rows,
+            "cycles": cycles,
+            "interval": None if circuit is None else circuit.interval,
         }
-        if cycles is not None:
-            entries["cycles"] = IntegerAttr(cycles, i64)
-        if circuit is not None:
-            entries["interval"] = IntegerAttr(circuit.interval, i64)
-        op.attributes[FOLDING] = DictionaryAttr(entries)
+        op.attributes[FOLDING] = dictionary_of({k: v for k, v in entries.items() if v is not None})
 
     def _chosen(
         self, ctx: Context, module: ModuleOp, layers: Sequence[FoldableLayer], goal: Goal
@@ -188,12 +177,14 @@ def _become(module: ModuleOp, other: ModuleOp) -> None:
     module.attributes.update(other.attributes)
 
 
-def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:
+def _row(layer: FoldableLayer, choice: Choice) -> dict[str, object]:
     k, n = layer.product.shape
     pe, simd = n, k
     if isinstance(choice.form, Folded):
         pe, simd = choice.form.folding.pe, choice.form.folding.simd
-    numbers = {
+    return {
+        "layer": layer.name,
+        "form": type(choice.form).__name__.lower(),
         "inputs": k,
         "outputs": n,
         "pe": pe,
@@ -204,6 +195,3 @@ def _row(layer: FoldableLayer, choice: Choice) -> DictionaryAttr:
         "flip_flops": choice.cost.flip_flops,
         "block_memories": choice.cost.blocks,
     }
-    kind = type(choice.form).__name__.lower()
-    entries: dict[str, Attribute] = {"layer": StringAttr(layer.name), "form": StringAttr(kind)}
-    return DictionaryAttr(entries | {key: IntegerAttr(n, i64) for key, n in numbers.items()})

@@ -9,8 +9,8 @@ from typing import NotRequired, TypedDict
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 
+from ...ir.attribute_data import data_of
 from .choose_folding import FOLDING
-from .interface import json_data
 from .report import markdown_table
 
 
@@ -45,7 +45,7 @@ COLUMNS = ("layer", "form", "PE", "SIMD", "cycles a frame", "LUT", "FF", "BRAM18
 def noted_folding(module: ModuleOp) -> Folding | None:
     """The choice that `choose-folding` noted on a module, as JSON data; `None` if there is none."""
     noted = module.attributes.get(FOLDING)
-    return json_data(noted) if isinstance(noted, DictionaryAttr) else None
+    return data_of(noted) if isinstance(noted, DictionaryAttr) else None
 
 
 def folding_rows(folding: Folding) -> list[tuple[object, ...]]:

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import accumulate
-from typing import cast
 
 from xdsl.dialects import hw
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
+from ...ir.attribute_data import data_of
 from .circuit import LOADS
 from .circuit.loading import Loads
 from .circuit.memories import MEMORY_PREFIX, memory_of
@@ -88,14 +88,14 @@ def noted_weights(
         circuit: its name, which the layout is the same without: it is that of a file.
     """
     noted = module.attributes.get(LOADS)
-    if not isinstance(noted, ArrayAttr):
+    if noted is None:
         return None
     named = {
         op.sym_name.data: memory
         for op in module.body.block.ops
         if isinstance(op, hw.HWModuleExternOp) and (memory := memory_of(op))
     }
-    symbols = [symbol.data for symbol in cast("ArrayAttr[StringAttr]", noted)]
+    symbols: list[str] = data_of(noted)
     layout, own = hashlib.sha256(), re.compile(rf"\b({MEMORY_PREFIX})?{circuit}(?=_|\b)")
     lasting = ("".join(_lasting(text, loaded=name in symbols)) for name, text in texts.items())
     # Longer names break lines elsewhere.

@@ -14,19 +14,11 @@ from math import prod
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseIntOrFPElementsAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-)
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from ...dialects.elements import numpy_dtype
 from ...ir.arrays import Array
+from ...ir.attribute_data import data_of
 from ...ir.errors import LoweringError
 from ...passes.adder_graph.graph import width_of
 from .circuit import INTERFACE
@@ -265,7 +257,7 @@ def noted_interface(module: ModuleOp) -> Interface:
         raise LoweringError(
             f"the module has no attribute '{INTERFACE}'; run convert-ternary-to-hw first"
         )
-    entries = {key: _frozen(json_data(value)) for key, value in noted.data.items()}
+    entries = {key: _frozen(data_of(value)) for key, value in noted.data.items()}
     for side in ("inputs", "outputs"):
         ports = cast("ArrayAttr[DictionaryAttr]", noted.data[side])
         entries[side] = tuple(port_of(port) for port in ports)
@@ -276,31 +268,13 @@ def noted_interface(module: ModuleOp) -> Interface:
 
 def port_of(noted: DictionaryAttr) -> Port:
     """A port as `convert-ternary-to-hw` notes it."""
-    entries = {key: _frozen(json_data(value)) for key, value in noted.data.items()}
+    entries = {key: _frozen(data_of(value)) for key, value in noted.data.items()}
     entries["free"], entries["dtype"] = (
         bool(entries["free"]),
         numpy_dtype(entries.pop("element")).name,
     )
     entries.setdefault("quantized", None)
     return Port(**entries)
-
-
-def json_data(value: Attribute) -> Any:
-    """An attribute as JSON data; types stay as they are."""
-    match value:
-        case StringAttr():
-            return value.data
-        case IntegerAttr() | FloatAttr():
-            return value.value.data
-        case ArrayAttr():
-            return [json_data(item) for item in value]
-        case DictionaryAttr():
-            return {key: json_data(item) for key, item in value.data.items()}
-        case DenseIntOrFPElementsAttr():
-            values = list(value.get_values())
-            return values if value.get_shape() else values[0]
-        case _:
-            return value
 
 
 def _words(

@@ -15,10 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
+from ....ir.attribute_data import attribute_of, dictionary_of
 from ....ir.errors import OptionError
 from ....ir.interpreter import entry_function
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
@@ -30,7 +31,7 @@ from .framing import STREAM_WIDTHS
 from .liveness import live
 from .module_names import without_copies
 from .pacing import DEVICE, Pacing
-from .ports import INTERFACE, numbers
+from .ports import INTERFACE
 from .stages.building import BuildOptions
 
 __all__ = ["INTERFACE", "LOADS", "ConvertTernaryToHwPass"]
@@ -129,20 +130,19 @@ class ConvertTernaryToHwPass(ModulePass):
                     op.body.block.erase_op(old)
         op.body.block.add_ops(modules)
         if conversion.loads is not None:
-            symbols = [StringAttr(memory.symbol) for memory in conversion.loads.memories]
-            op.attributes[LOADS] = ArrayAttr(symbols)
-        op.attributes[INTERFACE] = DictionaryAttr(
+            op.attributes[LOADS] = attribute_of([m.symbol for m in conversion.loads.memories])
+        op.attributes[INTERFACE] = dictionary_of(
             {
-                "name": StringAttr(conversion.name),
-                "latency": IntegerAttr(conversion.latency, i64),
-                "interval": IntegerAttr(conversion.interval, i64),
-                "beats": numbers(conversion.beats),
-                "word": IntegerAttr(self.stream_width or 0, i64),
-                "loads": IntegerAttr(conversion.loads.bits if conversion.loads else 0, i64),
-                "staged": IntegerAttr(int(conversion.staged), i64),
-                "pipeline": IntegerAttr(self.pipeline, i64),
-                "inputs": ArrayAttr([port.to_attribute() for port in conversion.inputs]),
-                "outputs": ArrayAttr([port.to_attribute() for port in conversion.outputs]),
+                "name": conversion.name,
+                "latency": conversion.latency,
+                "interval": conversion.interval,
+                "beats": conversion.beats,
+                "word": self.stream_width or 0,
+                "loads": conversion.loads.bits if conversion.loads else 0,
+                "staged": conversion.staged,
+                "pipeline": self.pipeline,
+                "inputs": [port.to_attribute() for port in conversion.inputs],
+                "outputs": [port.to_attribute() for port in conversion.outputs],
             }
         )
 

@@ -16,21 +16,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import (
     DictionaryAttr,
-    IntegerAttr,
     IntegerType,
     StringAttr,
     SymbolRefAttr,
     UnitAttr,
     i1,
-    i64,
 )
-from xdsl.ir import Attribute, SSAValue, TypeAttribute
+from xdsl.ir import SSAValue, TypeAttribute
 
+from ....ir.attribute_data import data_of, dictionary_of
 from .modules import module_type
 
 MEMORY_PREFIX = "triton_"
@@ -152,19 +151,14 @@ class Memory:
         """The module; one for all instances."""
         type = module_type(self.inputs, [self.output])
         op = hw.HWModuleExternOp(StringAttr(self.symbol), type)
-        entries: dict[str, Attribute] = {
-            "kind": StringAttr(self.kind),
-            "depth": IntegerAttr(self.depth, i64),
-            "width": IntegerAttr(self.width, i64),
-            "style": StringAttr(self.style),
+        entries = {key: getattr(self, key) for key in ("kind", "depth", "width", "style")}
+        further = {
+            "contents": " ".join(f"{word:x}" for word in self.contents),
+            "label": self.label,
+            "apart": self.apart and UnitAttr(),
         }
-        if self.contents:
-            entries["contents"] = StringAttr(" ".join(f"{word:x}" for word in self.contents))
-        if self.label:
-            entries["label"] = StringAttr(self.label)
-        if self.apart:
-            entries["apart"] = UnitAttr()
-        op.attributes[MEMORY] = DictionaryAttr(entries)
+        entries |= {key: value for key, value in further.items() if value}
+        op.attributes[MEMORY] = dictionary_of(entries)
         return op
 
     def instance(self, name: str, operands: Sequence[SSAValue]) -> hw.InstanceOp:
@@ -185,13 +179,9 @@ def default_style(depth: int) -> Style:
 
 def memory_of(op: hw.HWModuleExternOp) -> Memory | None:
     """The memory that a declaration stands for; `None` if it is another module."""
-    entries = op.attributes.get(MEMORY)
-    if not isinstance(entries, DictionaryAttr):
+    noted = op.attributes.get(MEMORY)
+    if not isinstance(noted, DictionaryAttr):
         return None
-    kind, style = (cast("StringAttr", entries.data[key]).data for key in ("kind", "style"))
-    label = cast("StringAttr", entries.data.get("label", StringAttr(""))).data
-    depth, width = (cast("IntegerAttr", entries.data[key]).value.data for key in ("depth", "width"))
-    contents = cast("StringAttr", entries.data.get("contents", StringAttr(""))).data
-    words = tuple(int(word, 16) for word in contents.split())
-    known = cast("Literal['rom', 'ram']", kind), cast("Style", style)
-    return Memory(known[0], depth, width, known[1], words, label, "apart" in entries.data)
+    entries = data_of(noted)
+    words = tuple(int(word, 16) for word in entries.pop("contents", "").split())
+    return Memory(**entries | {"contents": words, "apart": "apart" in entries})

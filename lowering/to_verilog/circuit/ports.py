@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
+from ....ir.attribute_data import data_of, dictionary_of
 from ....ir.errors import OptionError
 from ....passes.adder_graph import InputRange
 from ....passes.adder_graph.graph import width_of
@@ -77,25 +77,24 @@ class Port:
 
     def to_attribute(self) -> DictionaryAttr:
         """The port as an attribute."""
-        entries: dict[str, Attribute] = {
-            "name": StringAttr(self.name),
-            "shape": numbers(self.shape),
-            "free": IntegerAttr(int(self.free), i64),
-            "low": numbers([low for low, _ in self.bounds]),
-            "high": numbers([high for _, high in self.bounds]),
+        entries = {
+            "name": self.name,
+            "shape": self.shape,
+            "free": self.free,
+            "low": [low for low, _ in self.bounds],
+            "high": [high for _, high in self.bounds],
             "element": self.element,
-            "axes": numbers(self.axes),
-            "frame_axis": IntegerAttr(self.frame_axis, i64),
+            "axes": self.axes,
+            "frame_axis": self.frame_axis,
+            "quantized": self.quantized,
         }
-        if self.quantized is not None:
-            entries["quantized"] = self.quantized
-        return DictionaryAttr(entries)
+        return dictionary_of({key: value for key, value in entries.items() if value is not None})
 
 
 def quantized_range(quantized: DictionaryAttr) -> InputRange:
     """The integers that the caller makes of an argument, as `expose-integers` noted."""
-    low, high = (cast("IntegerAttr", quantized.data[key]) for key in ("low", "high"))
-    return InputRange(low.value.data, high.value.data)
+    noted = data_of(quantized)
+    return InputRange(noted["low"], noted["high"])
 
 
 def argument_port(function: func.FuncOp, index: int, input_bits: int | None) -> Port:
@@ -173,8 +172,3 @@ def distinct(names: Sequence[str], taken: set[str]) -> list[str]:
 def stream_width(bits: int) -> int:
     """The bits of a stream that carries so many: whole bytes, at least one."""
     return max(8, -(-bits // 8) * 8)
-
-
-def numbers(values: Sequence[int]) -> ArrayAttr[IntegerAttr]:
-    """Integers as an attribute."""
-    return ArrayAttr([IntegerAttr(value, i64) for value in values])

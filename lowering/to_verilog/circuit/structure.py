@@ -130,7 +130,7 @@ class _Checks:
         try:
             memory = memory_of(module)
             assert memory is not None
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             self._note(module, f"it is no memory: {error}")
             return
         expected = _Ports(dict(memory.inputs), dict([memory.output]))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Operation
 
 from .....dialects import tensor, ternary
+from .....ir.attribute_data import data_of, dictionary_of
 from .....ir.errors import OptionError
 from .....passes.adder_graph.optimize_adder_graph import HARDWARE_FORM
 from .product import Folding
@@ -60,14 +61,10 @@ Form = Unrolled | Serial | Folded
 
 def noted_form(op: Operation) -> Form:
     """The form that an op was given; unrolled where nobody chose."""
-    entries = op.attributes.get(FORM)
-    if not isinstance(entries, DictionaryAttr):
+    noted = op.attributes.get(FORM)
+    if not isinstance(noted, DictionaryAttr):
         return Unrolled()
-    numbers = {
-        key: value.value.data
-        for key, value in entries.data.items()
-        if isinstance(value, IntegerAttr)
-    }
+    numbers = data_of(noted)
     if "digit" in numbers:
         return Serial(numbers["digit"])
     return Folded(Folding(numbers["pe"], numbers["simd"]), "loadable" in numbers)
@@ -87,15 +84,10 @@ def note_form(op: Operation, form: Form) -> None:
         case Unrolled():
             op.attributes.pop(FORM, None)
         case Serial(digit):
-            op.attributes[FORM] = _attribute("serial", {"digit": digit})
+            op.attributes[FORM] = dictionary_of({"kind": "serial", "digit": digit})
         case Folded(folding, loadable):
             more = {"loadable": 1} if loadable else {}
-            op.attributes[FORM] = _attribute("folded", vars(folding) | more)
-
-
-def _attribute(kind: str, numbers: dict[str, int]) -> DictionaryAttr:
-    entries: dict[str, Attribute] = {key: IntegerAttr(n, i64) for key, n in numbers.items()}
-    return DictionaryAttr({"kind": StringAttr(kind), **entries})
+            op.attributes[FORM] = dictionary_of({"kind": "folded", **vars(folding), **more})
 
 
 def parsed_forms(text: str) -> dict[str, Form]:

@@ -8,11 +8,11 @@ which forms are tried (`reaching`).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
+from .....ir.attribute_data import data_of
 from .....ir.pipeline import parse_pipeline
 from ...estimate.estimate import estimate
 from ...estimate.families import FAMILIES
@@ -62,11 +62,10 @@ def measured(
         UnsupportedError: ops that cannot become hardware.
     """
     conversion.apply(ctx, module)
-    noted = cast("DictionaryAttr", module.attributes[INTERFACE]).data
-    name, interval = cast("StringAttr", noted["name"]), cast("IntegerAttr", noted["interval"])
+    noted = data_of(module.attributes[INTERFACE])
     if not sized:
-        return Measured(interval.value.data)
+        return Measured(noted["interval"])
     family = next(family for family in FAMILIES if conversion.device.startswith(family))
-    total = estimate(module, family, name.data, conversion.device).total
+    total = estimate(module, family, noted["name"], conversion.device).total
     cost = Cost(total.luts, total.flip_flops, total.block_memories)
-    return Measured(interval.value.data, cost)
+    return Measured(noted["interval"], cost)
