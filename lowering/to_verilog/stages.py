@@ -5,6 +5,8 @@ Not here: the files that are made of it (`target`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...ir.errors import OptionError
 from ...passes.quantize_activations.integer_pipeline import integer_pipeline
 from ..stages import Stage
@@ -39,20 +41,25 @@ def circuit_stage(options: VerilogOptions) -> Stage:
 
 def circuit_options(options: VerilogOptions) -> str:
     """Options of `convert-ternary-to-hw`, as text."""
-    bits = "" if options.input_bits is None else f" input-bits={options.input_bits}"
-    clock = "" if options.clock is None else f" clock={options.clock}"
-    device = device_of(options)
-    grade = "" if device is None else f" device={device.grade}"
-    width = options.stream_width or (32 if options.ip else None)
-    if board_of(options) is not None:
-        width = 8
-    word = "" if width is None else f" stream-width={width}"
-    search = f"cost={options.cost} time-budget={options.time_budget}"
-    if options.max_depth is not None:
-        search += f" max-depth={options.max_depth}"
-    tool = tool_for(options)
-    plain = " plain-sums=true" if tool not in ("vivado", "yosys") else ""
-    return f"pipeline={options.pipeline} {search}{bits}{clock}{grade}{word}{plain}"
+    device, width = device_of(options), options.stream_width or (32 if options.ip else None)
+    return _given(
+        {
+            "pipeline": options.pipeline,
+            "cost": options.cost,
+            "time-budget": options.time_budget,
+            "max-depth": options.max_depth,
+            "input-bits": options.input_bits,
+            "clock": options.clock,
+            "device": None if device is None else device.grade,
+            "stream-width": width if board_of(options) is None else 8,
+            "plain-sums": None if tool_for(options) in ("vivado", "yosys") else "true",
+        }
+    )
+
+
+def _given(values: Mapping[str, object]) -> str:
+    """Options of a pass, as text; those that are `None` are not given."""
+    return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
 def before_folding(options: VerilogOptions) -> list[Stage]:
@@ -114,19 +121,19 @@ def _folding(options: VerilogOptions, circuit: str, *, build: bool) -> str | Non
 
 def choice(options: VerilogOptions, circuit: str | None = None, *, build: bool = False) -> str:
     """The pass with what the options say; by formulas alone where no circuit is made for it."""
-    goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
-    numbers = {name: value for name, value in goals.items() if value is not None}
-    if options.clock is not None:
-        numbers["clock"] = options.clock
-    words = [f"{name}={value}" for name, value in numbers.items()]
-    if options.input_bits is not None:
-        words.append(f"input-bits={options.input_bits}")
-    if options.folding:
-        words.append(f'folding="{options.folding}"')
-    if is_reloadable(options):
-        words.append(f'reloadable="{options.reloadable}"')
-    if circuit is not None and numbers:
-        words.append(f'circuit="{circuit}"')
-        if build:
-            words.append("build=true")
-    return f"choose-folding{{{' '.join(words)}}}" if words else "choose-folding"
+    built = circuit is not None and {options.target_fps, options.lut_budget, options.clock} != {
+        None
+    }
+    words = _given(
+        {
+            "target-fps": options.target_fps,
+            "lut-budget": options.lut_budget,
+            "clock": options.clock,
+            "input-bits": options.input_bits,
+            "folding": f'"{options.folding}"' if options.folding else None,
+            "reloadable": f'"{options.reloadable}"' if is_reloadable(options) else None,
+            "circuit": f'"{circuit}"' if built else None,
+            "build": "true" if built and build else None,
+        }
+    )
+    return f"choose-folding{{{words}}}" if words else "choose-folding"

@@ -147,7 +147,7 @@ class Conversion:
         self, building: Building, ports: list[Port], returned: func.ReturnOp, last: Part
     ) -> list[AnyModule]:
         """The stages, the network, the streams around it."""
-        network, elements = building.build(returned.operands)
+        network, timing, elements = building.build(returned.operands)
         outputs: list[Port] = []
         order: list[int] = []
         for index, (value, places) in enumerate(zip(returned.operands, elements, strict=True)):
@@ -157,20 +157,19 @@ class Conversion:
             axes = tuple(axis + rank for axis in last.spatial)
             outputs.append(replace(result_port(self.function, index, value, ends), axes=axes))
         self.inputs, self.outputs = _distinct(ports, outputs, set())
-        self.latency, self.interval = network.schedule.latency, network.schedule.interval
-        channels, inner = (network.input, network.output), network.modules[-1].sym_name.data
+        self.latency, self.interval = timing.latency, timing.interval
+        inner = network.module.sym_name.data
         if building.framings:
             if network.loads:
                 self.loads = Loads(network.loads, 8 if self.options.word == 8 else _PIECE)
-            about = building.framings, network.schedule
-            top = word_stream_module(self.name, inner, *about, self.loads)
+            top = word_stream_module(self.name, inner, building.framings, timing, self.loads)
         elif network.loads:
             raise OptionError(
                 "weights are loaded into circuits with words: give stream-width, ip or board too"
             )
         else:
-            top = frame_stream_module(self.name, inner, channels, network.schedule, order)
-        return [*network.modules, top]
+            top = frame_stream_module(self.name, network, timing, order)
+        return [*network.parts, network.module, top]
 
 
 def _has_frames(function: func.FuncOp) -> bool:

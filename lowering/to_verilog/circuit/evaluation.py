@@ -24,6 +24,7 @@ from ....passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE, Produc
 from ....passes.analysis.compile_time import literal_value
 from .circuit import Circuit
 from .circuit_rules import RULES, Signals, moved, numbers
+from .stages.positions import at_one_position
 from .words import KEYWORDS
 
 _PRODUCTS = Product | ternary.AdderGraphOp | ternary.ConvOp | tensor.ConvOp
@@ -62,11 +63,11 @@ class LayerNames:
             self._of[result] = name
 
 
-def literal_signals(value: SSAValue) -> Signals:
-    """A value known before the program runs, as constants."""
+def literal_signals(value: SSAValue, spatial: Sequence[int] = ()) -> Signals:
+    """A value known before the program runs, as constants; at one position of axes of positions."""
     array = literal_value(value)
     assert array is not None
-    return numbers(array.astype(np.int64))
+    return numbers(at_one_position(array.astype(np.int64), tuple(spatial)))
 
 
 def evaluate(

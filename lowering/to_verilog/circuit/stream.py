@@ -16,7 +16,7 @@ from .pipeline import Core
 from .ports import Port, stream_width
 from .stages.body import ModuleBody
 from .stages.schedule import Schedule
-from .stages.stage import Layout
+from .stages.stage import Stage
 
 
 class _StreamBody(ModuleBody):
@@ -104,11 +104,7 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
 
 
 def frame_stream_module(
-    name: str,
-    stages: str,
-    channels: tuple[Layout, Layout],
-    schedule: Schedule,
-    order: Sequence[int],
+    name: str, network: Stage, schedule: Schedule, order: Sequence[int]
 ) -> hw.HWModuleOp:
     """The AXI4-Stream module around a network of stages.
 
@@ -117,12 +113,11 @@ def frame_stream_module(
 
     Args:
         name: of the module.
-        stages: the module of the network.
-        channels: what comes in and goes out.
+        network: the stages.
         schedule: of the network.
         order: the elements of a result in the order in which they go out.
     """
-    input, output = channels
+    (input,), (output,) = network.inputs, network.outputs
     body = _StreamBody((input.width, output.width))
     body.reset = body.inverse(body.reset_n, "reset")
     operands: list[tuple[str, SSAValue]] = [
@@ -133,7 +128,8 @@ def frame_stream_module(
         ("out_ready", body.ready),
     ]
     results = [("in_ready", 1), ("out_data", output.width), ("out_valid", 1)]
-    ready, out, valid = body.instance(stages, "stages", operands, results)
+    inner = network.module.sym_name.data
+    ready, out, valid = body.instance(inner, "stages", operands, results)
     parts = [body.element(out, output, index) for index in order]
     missing = body.bits_out - sum(output.widths[index] for index in order)
     if missing:

@@ -18,7 +18,7 @@ from .....dialects.fabric import INPUTS
 from .....passes.adder_graph.graph import width_of
 from ..areas import LUT_PER_REGISTER
 from ..retiming import Step, calm_cycles
-from .rows import FALSE_NET, TRUE_NET, Nets, Row
+from .rows import FALSE_NET, Nets, Row
 from .sharing import Heights, Sharing, shared_rows
 from .summing import Heap, NoSumError, Sum, Try, joined, negated, waiting
 from .triples import shared_triples
@@ -135,23 +135,6 @@ class HeapPlan:
             last |= {net: max(last.get(net, 0), level) for net in row.reads()}
         last |= {literal >> 1: self.levels + 1 for word in self.words for literal in word.literals}
         return sum(last.get(net, level) - level for net, level in made.items())
-
-    def evaluate(self, numbers: Sequence[int]) -> list[int]:
-        """The outputs for numbers as they are before their powers of two."""
-        values = {FALSE_NET: 0, TRUE_NET: 1}
-        for number, nets in zip(numbers, self.nets, strict=True):
-            values |= {net: number >> place & 1 for place, net in enumerate(nets)}
-        for _, row in self.rows:
-            row.evaluate(values)
-        return [self._number(word, values) for word in self.words]
-
-    @staticmethod
-    def _number(word: Word, values: dict[int, int]) -> int:
-        bits = [values[literal >> 1] ^ (literal & 1) for literal in word.literals]
-        number = sum(bit << place for place, bit in enumerate(bits))
-        if word.low < 0 and bits[-1]:
-            number -= 1 << len(bits)
-        return number + word.offset
 
 
 def is_worth_planning(matrix: NDArray[np.int8], inputs: Sequence[Input], *, exact: bool) -> bool:

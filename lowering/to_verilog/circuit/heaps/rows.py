@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from .....dialects.fabric import INPUTS, row_values
+from .....dialects.fabric import INPUTS
 
 FALSE_NET = 0
 """The net of the constant 0."""
@@ -91,13 +91,6 @@ class Row(NamedTuple):
             carry=None if self.carry is None else new.get(self.carry, self.carry),
             majority=None if self.majority is None else new.get(self.majority, self.majority),
         )
-
-    def evaluate(self, values: dict[int, int]) -> None:
-        """Add the nets that come out to the values of those that go in."""
-        word = sum(values[net] << place for place, net in enumerate(self.inputs))
-        result = row_values(self.tables, self.direct, self.linked, word, values[self.carry_in])
-        for net, place in self.gives():
-            values[net] = result >> place & 1
 
 
 @dataclass

@@ -20,8 +20,15 @@ from .....ir.progress import tracked
 from .....passes.analysis.compile_time import literal_value
 from ..arrays import array_of
 from ..circuit import Circuit, Search
-from ..circuit_rules import Signals, numbers
-from ..evaluation import LayerNames, check_batch, check_range, evaluate, words
+from ..circuit_rules import Signals
+from ..evaluation import (
+    LayerNames,
+    check_batch,
+    check_range,
+    evaluate,
+    literal_signals,
+    words,
+)
 from ..folding.stages import product_stage
 from ..framing import Framing
 from ..module_names import ModuleNames
@@ -30,14 +37,15 @@ from ..pipeline import Core, Pipeline
 from .arithmetic import arithmetic_stage
 from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
-from .network import BuiltNetwork, Network
+from .network import Network
 from .neuron_rules import neuron_rules
 from .neurons import membrane_stage, neuron_stage
 from .partition import Partition
 from .parts import Part, read_as, truth_values
-from .positions import at_one_position, broadcasts
+from .positions import broadcasts
 from .products import ImageOp, WindowOp, on_window, paddings, position_shape, window_shape
 from .recurrence import scan_stage
+from .schedule import Schedule
 from .stage import Layout, Stage, repeated
 from .steps import delay_stage, last_stage, repeat_stage
 from .train_images import image_neuron_stage
@@ -128,13 +136,13 @@ class Building:
             self._compute(writer.circuit, part, values)
         return writer.finish(
             {
-                port: list((values[v] if v in values else _literal(v, ())).reshape(-1))
+                port: list((values[v] if v in values else literal_signals(v, ())).reshape(-1))
                 for port, v in outputs.items()
             }
         )
 
-    def build(self, returned: Sequence[SSAValue]) -> tuple[BuiltNetwork, list[list[int]]]:
-        """The network, and for each returned value where its elements are in a beat of results."""
+    def build(self, returned: Sequence[SSAValue]) -> tuple[Stage, Schedule, list[list[int]]]:
+        """The network, its schedule, and where the returned values are in a beat of results."""
         first = self.parts[0]
         bounds = tuple(ends for of in self.inputs.values() for ends in of)
         layout, channel, marks = Layout(bounds, first.beats), 0, 0
@@ -161,7 +169,7 @@ class Building:
             framing = Framing(self.options.word, bits, self.results.beats)
             self.framings = (*self.framings, framing)
             channel = words_of_beats(self.network, framing, channel, order, marks)
-        return self.network.finish(channel), places
+        return *self.network.finish(channel), places
 
     def _against_bursts(self, part: Part, channel: int) -> int:
         """The channel into a part, behind a place for a FIFO where pixels come row by row."""
@@ -170,11 +178,8 @@ class Building:
         pixels = part.kind == "window" or (part.kind == "product" and source.kind != "window")
         if not pixels or not _comes_in_bursts(source):
             return channel
-        name = self._unique(f"{self.names.of(part.ops[0])}_bursts")
+        name = self.network.unique(f"{self.names.of(part.ops[0])}_bursts")
         return self.network.fifo(name, channel, max(3, source.grid[-1]))
-
-    def _unique(self, name: str) -> str:
-        return self.modules.new(f"{self.modules.top}_{name}")
 
     def _taken_by(self, part: Part) -> tuple[int, Elements]:
         """The channel into a part, joined of those of all parts that it takes from."""
@@ -182,7 +187,7 @@ class Building:
         channels_in = [self._channels[maker, part] for maker in makers]
         if len(channels_in) == 1:
             return channels_in[0]
-        name = self._unique("join")
+        name = self.network.unique("join")
         channels = [
             self.network.fifo(self.modules.new(f"{name}_fifo_{index}"), channel)
             for index, (channel, _) in enumerate(channels_in)
@@ -206,7 +211,9 @@ class Building:
             self._channels[part, users[0]] = channel, elements
             return
         places = [[place for value in values for place in elements[value]] for values in wanted]
-        outputs = self.network.add(fork_stage(self._unique("fork"), layout, places), [channel])
+        outputs = self.network.add(
+            fork_stage(self.network.unique("fork"), layout, places), [channel]
+        )
         for user, values, output in zip(users, wanted, outputs, strict=True):
             own = _side_by_side({value: len(elements[value]) for value in values})
             self._channels[part, user] = output, own
@@ -222,7 +229,7 @@ class Building:
                 stage = self._product(part, layout, elements)
             case "window":
                 assert isinstance(op, WindowOp | ImageOp)
-                shape, name = window_shape(op), self._unique(f"{layer}_window")
+                shape, name = window_shape(op), self.network.unique(f"{layer}_window")
                 frames = layout.beats // prod(shape.size)
                 image = replace(layout, beats=prod(shape.size))
                 around = paddings(op, layout.bounds)
@@ -230,16 +237,18 @@ class Building:
                 stage = repeated(one, layout, frames)
             case "gather":
                 frame = replace(layout, beats=layout.beats // part.beats)
-                one = gather_stage(self._unique("gather"), frame)
+                one = gather_stage(self.network.unique("gather"), frame)
                 places = _gathered(part, source, value, elements[value], len(layout.bounds))
                 return repeated(one, layout, part.beats), {result: places}
             case "scatter":
                 positions = _positions(part, source, value, elements[value])
-                one = scatter_stage(self._unique("scatter"), replace(layout, beats=1), positions)
+                one = scatter_stage(
+                    self.network.unique("scatter"), replace(layout, beats=1), positions
+                )
                 stage = repeated(one, layout, layout.beats)
             case "accumulate":
                 kind = _ACCUMULATIONS[type(part.ops[0])]
-                stage = accumulate_stage(self._unique(f"{layer}_{kind}"), layout, kind)
+                stage = accumulate_stage(self.network.unique(f"{layer}_{kind}"), layout, kind)
                 return stage, {result: elements[value]}
             case "stepwise":
                 return self._stepwise(part, layer, layout, elements)
@@ -261,12 +270,12 @@ class Building:
         source = f"{op.name} of {len(places)}"
         match op:
             case spike.NeuronOp() if result in op.final:
-                name = self._unique(f"{layer}_membrane")
+                name = self.network.unique(f"{layer}_membrane")
                 state = [value is result for value in op.final].index(True)
                 rules = neuron_rules(op)
                 stage = membrane_stage(name, layer, source, layout, places, rules, state)
             case spike.NeuronOp():
-                name, steps = self._unique(f"{layer}_neurons"), (part.grid or (1,))[0]
+                name, steps = self.network.unique(f"{layer}_neurons"), (part.grid or (1,))[0]
                 positions = layout.beats // steps
                 rules = neuron_rules(op)[::positions]
                 if len(part.spatial) > 1:
@@ -276,14 +285,14 @@ class Building:
                 else:
                     stage = image_neuron_stage(name, layer, source, layout, places, rules, steps)
             case spike.DelayOp():
-                name = self._unique(f"{layer}_delay")
+                name = self.network.unique(f"{layer}_delay")
                 stage = delay_stage(name, layout, places, _delays(op))
             case spike.EncodeOp():
                 assert op.timesteps is not None
-                name, own = self._unique(f"{layer}_repeat"), places
+                name, own = self.network.unique(f"{layer}_repeat"), places
                 stage = repeat_stage(name, layout, op.timesteps.value.data)
             case _:
-                stage, own = last_stage(self._unique(f"{layer}_last"), layout), places
+                stage, own = last_stage(self.network.unique(f"{layer}_last"), layout), places
         return stage, {result: own}
 
     def _loop(
@@ -291,7 +300,7 @@ class Building:
     ) -> tuple[Stage, Elements]:
         """A loop over steps; its results are read as tensors, or as trains by other loops."""
         runs = [elements[read_as(value)] for value in op.runs]
-        name = self._unique(f"{layer}_loop")
+        name = self.network.unique(f"{layer}_loop")
         stage, places = scan_stage(name, op, layout, runs, self.names, self.options.search)
         every: Elements = {}
         for value, own in zip(op.outputs, places, strict=True):
@@ -309,7 +318,7 @@ class Building:
             self.names.note(op, name)
         windows = source.kind == "window"
         return product_stage(
-            self._unique(name),
+            self.network.unique(name),
             part.ops,
             layout,
             list(range(len(layout.bounds))) if windows else elements[value],
@@ -319,7 +328,7 @@ class Building:
         )
 
     def _arithmetic(self, part: Part, layout: Layout, elements: Elements) -> tuple[Stage, Elements]:
-        name = self._unique(self.names.of(part.ops[0]) if part.ops else "combine")
+        name = self.network.unique(self.names.of(part.ops[0]) if part.ops else "combine")
         options, core = self.options, self.modules.new(f"{name}_core")
         writer = Pipeline(core, {"x": layout}, options.pacing, options.search, name)
         values: dict[SSAValue, Signals] = {}
@@ -350,7 +359,8 @@ class Building:
                 continue
             axes = part.spatial if broadcasts(op) else ()
             operands = [
-                values[value] if value in values else _literal(value, axes) for value in op.operands
+                values[value] if value in values else literal_signals(value, axes)
+                for value in op.operands
             ]
             results = evaluate(circuit, op, operands, self.names)
             for result, signals in zip(op.results, results, strict=True):
@@ -384,12 +394,6 @@ def _comes_in_bursts(part: Part) -> bool:
     if part.kind not in ("arithmetic", "product") or not part.spatial:
         return False
     return any(_comes_in_bursts(source) for source, _ in part.sources)
-
-
-def _literal(value: SSAValue, spatial: Sequence[int]) -> Signals:
-    array = literal_value(value)
-    assert array is not None
-    return numbers(at_one_position(array.astype(np.int64), tuple(spatial)))
 
 
 def _gathered(

@@ -17,7 +17,6 @@ from xdsl.ir import Operation, SSAValue
 from .....ir.errors import LoweringError
 from ..memories import Memory
 from ..module_names import ModuleNames
-from ..modules import AnyModule
 from ..pacing import Pacing
 from .body import StageBody, load_sizes, port_names
 from .handshake import Handshake
@@ -55,26 +54,6 @@ def _merged(instead: Mapping[int, int], channel: int) -> int:
     return channel
 
 
-@dataclass(frozen=True)
-class BuiltNetwork:
-    """A network as modules.
-
-    Attributes:
-        modules: those of the stages and all their parts, equal memories as often as there are
-            users; the last one is the network, a stage too.
-        schedule: its latency and interval.
-        input: what comes in.
-        output: what goes out.
-        loads: the memories whose words come in by ports, see `Stage`.
-    """
-
-    modules: tuple[AnyModule, ...]
-    schedule: Schedule
-    input: Layout
-    output: Layout
-    loads: tuple[Memory, ...]
-
-
 @cache
 def _queue(most: int | None) -> Handshake:
     """How a FIFO of at most so many beats moves them, of so many bits that it has a RAM."""
@@ -100,6 +79,10 @@ class Network:
         self.layouts = [input]
         self._places: list[_Place] = []
 
+    def unique(self, wish: str) -> str:
+        """A name for a stage."""
+        return self.modules.new(f"{self.modules.top}_{wish}")
+
     def add(self, stage: Stage, inputs: Sequence[int]) -> list[int]:
         """Connect a stage to those channels; the channels of its outputs."""
         outputs = [self._channel(layout) for layout in stage.outputs]
@@ -124,9 +107,10 @@ class Network:
         self.layouts.append(layout)
         return len(self.layouts) - 1
 
-    def finish(self, sink: int) -> BuiltNetwork:
-        """The modules, with FIFOs as deep as they get at the network's own pace.
+    def finish(self, sink: int) -> tuple[Stage, Schedule]:
+        """The network as a stage, with FIFOs as deep as they get at its own pace.
 
+        Its parts are those of its stages, equal memories as often as there are users.
         A FIFO that never holds more than one beat is left out.
         """
         self._cut_ready(sink)
@@ -237,22 +221,19 @@ class Network:
 
     def _built(
         self, places: Sequence[_Place], merged: Merged, timetable: Schedule, sink: int
-    ) -> BuiltNetwork:
+    ) -> tuple[Stage, Schedule]:
         source, sink = merged(0), merged(sink)
-        stages = [place.stage for place in places if place.stage]
-        parts = [module for stage in stages for module in (*stage.parts, stage.module)]
-        module = self._module(places, source, sink)
-        ends = self.layouts[source], self.layouts[sink]
-        loads = tuple(memory for stage in stages for memory in stage.loads)
-        return BuiltNetwork((*parts, module), timetable, *ends, loads)
+        return self._stage(places, source, sink), timetable
 
-    def _module(self, places: Sequence[_Place], source: int, sink: int) -> AnyModule:
+    def _stage(self, places: Sequence[_Place], source: int, sink: int) -> Stage:
         body = StageBody(self.layouts[source])
         data = {source: body.in_data[0]}
         valid = {source: body.in_valid[0]}
         ready = {sink: body.out_ready[0]}
         later: list[tuple[Operation, int, int]] = []
-        loads = [memory for place in places if place.stage for memory in place.stage.loads]
+        stages = [place.stage for place in places if place.stage]
+        parts = [module for stage in stages for module in (*stage.parts, stage.module)]
+        loads = [memory for stage in stages for memory in stage.loads]
         load_ports = body.load_ports(len(loads), *load_sizes(loads)) if loads else []
         for place in places:
             assert place.stage is not None
@@ -284,7 +265,7 @@ class Network:
             op.operands[operand] = ready[channel]
         comment = f"{len(places)} stages, one after another"
         handshake = ready[source], data[sink], valid[sink]
-        return body.stage(self.name, comment, self.layouts[sink], handshake).module
+        return body.stage(self.name, comment, self.layouts[sink], handshake, parts, loads)
 
 
 def _load_operands(

@@ -37,26 +37,26 @@ def beats_of_words(network: Network, framing: Framing, layout: Layout) -> tuple[
         framing: of what comes in.
         layout: of the beats.
     """
-    add = _Adding(network)
-    (words,) = add(turns_stage(add.name("words_in"), network.layouts[0]), 0)
-    words, marks = add(fork_stage(add.name("words"), network.layouts[words], [[0], [1]]), words)
+    add, name = network.add, network.unique
+    (words,) = add(turns_stage(name("words_in"), network.layouts[0]), [0])
+    words, marks = add(fork_stage(name("words"), network.layouts[words], [[0], [1]]), [words])
     # Buffers of a bit on both sides keep the queue of marks out of the ready of words.
-    (marks,) = add(turns_stage(add.name("marks_in"), network.layouts[marks]), marks)
-    (marks,) = add(last_stage(add.name("mark"), network.layouts[marks]), marks)
-    marks = network.fifo(add.name("marks"), marks)
-    (marks,) = add(fifo_stage(add.name("marks_out"), network.layouts[marks], 2), marks)
+    (marks,) = add(turns_stage(name("marks_in"), network.layouts[marks]), [marks])
+    (marks,) = add(last_stage(name("mark"), network.layouts[marks]), [marks])
+    marks = network.fifo(name("marks"), marks)
+    (marks,) = add(fifo_stage(name("marks_out"), network.layouts[marks], 2), [marks])
     count, together = framing.beats_of_block, framing.words_of_block
     block = layout if count == 1 else raw(framing.block, -(-framing.beats // count))
     if together > 1:
-        (words,) = add(turns_stage(add.name("words_sent"), network.layouts[words]), words)
+        (words,) = add(turns_stage(name("words_sent"), network.layouts[words]), [words])
     stage = collect_stage(
-        add.name("collect_in"), network.layouts[words], block, together, [0], framing.width
+        name("collect_in"), network.layouts[words], block, together, [0], framing.width
     )
-    (beats,) = add(stage, words)
+    (beats,) = add(stage, [words])
     if count > 1:
         bits = 8 * framing.beat_bytes
-        name = add.name("spread_in")
-        (beats,) = add(spread_stage(name, block, layout, count, [0], bits), beats)
+        stage = spread_stage(name("spread_in"), block, layout, count, [0], bits)
+        (beats,) = add(stage, [beats])
     return beats, marks
 
 
@@ -72,35 +72,20 @@ def words_of_beats(
         order: their elements in the order in which they go out.
         marks: a beat a frame, 1 where its last word is marked.
     """
-    add = _Adding(network)
+    add, name = network.add, network.unique
     beats, count = network.layouts[channel], framing.beats_of_block
     if count > 1:
         bits = 8 * framing.beat_bytes
         block = raw(framing.block, -(-framing.beats // count))
-        name = add.name("collect_out")
-        (channel,) = add(collect_stage(name, beats, block, count, order, bits), channel)
+        stage = collect_stage(name("collect_out"), beats, block, count, order, bits)
+        (channel,) = add(stage, [channel])
         order = [0]
-    stage = _mark_stage(add.name("marked"), network.layouts[channel])
-    (channel,) = add(stage, channel, marks)
+    stage = _mark_stage(name("marked"), network.layouts[channel])
+    (channel,) = add(stage, [channel, marks])
     (blocks,) = stage.outputs
-    words = _marked_words(add.name("spread_out"), blocks, framing, order)
-    (channel,) = add(words, channel)
+    words = _marked_words(name("spread_out"), blocks, framing, order)
+    (channel,) = add(words, [channel])
     return channel
-
-
-class _Adding:
-    """Adds stages to a network."""
-
-    def __init__(self, network: Network) -> None:
-        self._network = network
-
-    def name(self, wish: str) -> str:
-        """A name for a stage."""
-        return self._network.modules.new(f"{self._network.modules.top}_{wish}")
-
-    def __call__(self, stage: Stage, *inputs: int) -> list[int]:
-        """Connect a stage; the channels of its outputs."""
-        return self._network.add(stage, inputs)
 
 
 def _mark_stage(name: str, input: Layout) -> Stage:
