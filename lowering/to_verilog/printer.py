@@ -19,7 +19,7 @@ from ...dialects.fabric import BitsOp, RowOp
 from ..emission import Names, UnsupportedOps
 from .circuit.circuit import APART, COMMENT, name_of
 from .circuit.memories import MEMORY, memory_of
-from .circuit.modules import AnyModule
+from .circuit.modules import AnyModule, named_ports
 from .circuit.ops import read_by
 from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
@@ -101,12 +101,10 @@ class _Printer:
 
     def text(self) -> str:
         """The module."""
-        block = self.module.body.block
-        inputs = [p for p in self.ports if p.dir.data == hw.Direction.INPUT]
         for port in self.ports:
             self.names.reserve(port.port_name.data)
-        for port, argument in zip(inputs, block.args, strict=True):
-            self.of[argument] = Expression(port.port_name.data, simple=True)
+        for name, argument in named_ports(self.module)[0].items():
+            self.of[argument] = Expression(name, simple=True)
         for op in self.ops:
             if op in self.named:
                 for result in op.results:
@@ -175,10 +173,9 @@ class _Printer:
 
     def write_outputs(self, op: hw.OutputOp) -> None:
         """What goes out."""
-        outputs = [p for p in self.ports if p.dir.data == hw.Direction.OUTPUT]
         self.lines.append("")
-        for port, value in zip(outputs, op.inputs, strict=True):
-            self._assign(f"assign {port.port_name.data}", self._expression(value).text)
+        for name, value in named_ports(self.module)[1].items():
+            self._assign(f"assign {name}", self._expression(value).text)
 
     def _assign(self, left: str, right: str) -> None:
         line = f"  {left} = {right};"

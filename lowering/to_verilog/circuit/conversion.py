@@ -7,7 +7,7 @@ Not here: which parts there are (`stages.partition`), what is refused (`refusals
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -36,6 +36,7 @@ _PIECE = 32
 """Bits of what is loaded at once, but where words of streams are bytes."""
 
 
+@dataclass
 class Conversion:
     """Makes the modules of one function.
 
@@ -54,25 +55,20 @@ class Conversion:
         loads: what can be loaded into it, if anything.
     """
 
-    inputs: list[Port]
-    outputs: list[Port]
-    latency: int
-    interval: int
-    beats: tuple[int, int]
-    staged: bool
-    loads: Loads | None = None
+    module: ModuleOp
+    function: func.FuncOp
+    input_bits: int | None
+    options: BuildOptions
+    inputs: list[Port] = field(init=False)
+    outputs: list[Port] = field(init=False)
+    latency: int = field(init=False)
+    interval: int = field(init=False)
+    beats: tuple[int, int] = field(init=False)
+    staged: bool = field(init=False)
+    loads: Loads | None = field(default=None, init=False)
 
-    def __init__(
-        self,
-        module: ModuleOp,
-        function: func.FuncOp,
-        input_bits: int | None,
-        options: BuildOptions,
-    ) -> None:
-        self.function = function
-        self.input_bits = input_bits
-        self.options = options
-        self.modules = ModuleNames(module)
+    def __post_init__(self) -> None:
+        self.modules = ModuleNames(self.module)
         self.name = self.modules.top
 
     def check(self) -> None:

@@ -35,6 +35,17 @@ def module_type(inputs: Ports, outputs: Ports) -> hw.ModuleType:
     )
 
 
+def named_ports(module: hw.HWModuleOp) -> tuple[dict[str, SSAValue], dict[str, SSAValue]]:
+    """The values of a module's inputs and those of its outputs, by name."""
+    names: dict[bool, list[str]] = {True: [], False: []}
+    for port in module.module_type.ports.data:
+        names[port.dir.data == hw.Direction.INPUT].append(port.port_name.data)
+    block = module.body.block
+    assert isinstance(block.last_op, hw.OutputOp)
+    arguments: dict[str, SSAValue] = dict(zip(names[True], block.args, strict=True))
+    return arguments, dict(zip(names[False], block.last_op.inputs, strict=True))
+
+
 def hw_module(
     name: str,
     comment: str,

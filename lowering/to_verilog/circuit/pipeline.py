@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import IntegerType, i1
-from xdsl.ir import Block, TypeAttribute
+from xdsl.ir import Block, SSAValue, TypeAttribute
 
 from .arithmetic import end_of, packed, plain, unpacked
 from .circuit import Circuit, Search
 from .modules import hw_module
 from .pacing import Pacing
 from .signals import Signal
+from .stages.body import ModuleBody
 from .stages.stage import Layout
 
 
@@ -34,6 +35,17 @@ class Core:
     module: hw.HWModuleOp
     outputs: Mapping[str, Layout]
     latency: int
+
+    def instance(
+        self, body: ModuleBody, enable: SSAValue, inputs: Mapping[str, int], data: SSAValue
+    ) -> Sequence[SSAValue]:
+        """What it gives in another module, whose inputs, of so many bits, stand side by side."""
+        operands, place = [("clock", body.clock), ("enable", enable)], 0
+        for port, width in inputs.items():
+            operands.append((port, body.extract(data, place, width)))
+            place += width
+        outputs = [(port, layout.width) for port, layout in self.outputs.items()]
+        return body.instance(self.module.sym_name.data, "core", operands, outputs)
 
 
 class Pipeline:

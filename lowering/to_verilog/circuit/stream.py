@@ -72,10 +72,9 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
         core: the pipeline.
         inputs: what goes into it.
     """
-    widths = [sum(port.widths) for port in inputs]
-    outputs = [(port, layout.width) for port, layout in core.outputs.items()]
-    bits_out, symbol, latency = sum(w for _, w in outputs), core.module.sym_name.data, core.latency
-    body = _StreamBody((sum(widths), bits_out))
+    widths = {port.name: sum(port.widths) for port in inputs}
+    bits_out, latency = sum(layout.width for layout in core.outputs.values()), core.latency
+    body = _StreamBody((sum(widths.values()), bits_out))
     advance, valid, last = body.ready, body.valid, body.last
     if latency:
         one = body.constant(1, 1)
@@ -87,17 +86,13 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
             valid = body.register(valid, advance, f"valid_{step}", 0)
             last = body.register(last, advance, f"last_{step}")
         free.operands[0] = valid
-    operands, place = [("clock", body.clock), ("enable", advance)], 0
-    for port, width in zip(inputs, widths, strict=True):
-        operands.append((port.name, body.extract(body.data, place, width)))
-        place += width
-    results = body.instance(symbol, "core", operands, outputs)
+    results = core.instance(body, advance, widths, body.data)
     for result, port in zip(results, core.outputs, strict=True):
         result.name_hint = value_name(port)
     packed = body.filled(results, body.bits_out - bits_out)
     return body.finish(
         name,
-        f" around {symbol}: one vector a beat, a result {latency} cycles later, "
+        f" around {core.module.sym_name.data}: one vector a beat, a result {latency} cycles later, "
         "a new vector every cycle",
         [advance, packed, valid, last],
     )

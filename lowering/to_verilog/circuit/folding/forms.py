@@ -14,6 +14,9 @@ from .....ir.errors import OptionError
 from .....passes.adder_graph.optimize_adder_graph import HARDWARE_FORM
 from .product import Folding
 
+ProductOp = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
+"""A product with trits or integers, nothing else; a `linear` is split into one and other ops."""
+
 FORM = HARDWARE_FORM
 """The attribute of a product with trits that says what becomes of it."""
 
@@ -70,12 +73,9 @@ def noted_form(op: Operation) -> Form:
     return Folded(Folding(numbers["pe"], numbers["simd"]), "loadable" in numbers)
 
 
-def has_form(
-    op: Operation,
-) -> TypeGuard[ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp]:
+def has_form(op: Operation) -> TypeGuard[ProductOp]:
     """Whether an op is a product that takes several cycles a beat."""
-    kinds = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
-    return FORM in op.attributes and isinstance(op, kinds)
+    return FORM in op.attributes and isinstance(op, ProductOp)
 
 
 def note_form(op: Operation, form: Form) -> None:

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from .....dialects import tensor, ternary
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import is_float
 from .....dialects.traits import MovesElements, has
@@ -31,16 +30,12 @@ from .....passes.analysis.layers import input_of, weight_of
 from .....passes.quantize_activations.expose_integers import QUANTIZED
 from ..evaluation import layer_identifier
 from ..ports import quantized_range
+from ..stages.products import ConvOp, convolution_matrix, convolution_places
 from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
 from .choice import FoldableLayer
-from .forms import Folded, Serial, noted_form
+from .forms import Folded, ProductOp, Serial, noted_form
 from .product import Array, Bounds, Product, sum_bounds, widest_sums
-
-ProductOp = ternary.MatmulOp | ternary.ConvOp | tensor.MatmulOp | tensor.ConvOp
-"""A product with trits or integers, nothing else; a `linear` is split into one and other ops."""
-
-ConvOp = ternary.ConvOp | tensor.ConvOp
 
 
 def split_products(function: FuncOp) -> None:
@@ -96,27 +91,19 @@ def can_fold(op: ProductOp) -> bool:
 
 
 def product_matrix(op: ProductOp) -> Array:
-    """The matrix int64 [K, N]; rows of a convolution are rows of taps, taps of a row, channels.
-
-    Each column has rows for the inputs of its own group alone.
-    """
+    """The matrix int64 [K, N]."""
+    if isinstance(op, ConvOp):
+        return convolution_matrix(op)
     weight = literal_value(weight_of(op))
     assert weight is not None
-    if isinstance(op, ConvOp):
-        weight = np.moveaxis(weight, (0, 1), (-1, -2)).reshape(-1, len(weight))
     return weight.astype(np.int64)
 
 
 def product_places(op: ProductOp) -> Array:
-    """For each group of columns the inputs that its rows stand for, int64 [G, K].
-
-    Inputs are rows of taps, taps of a row, channels of all groups.
-    """
-    groups = op.groups.value.data if isinstance(op, ConvOp) else 1
-    k = len(product_matrix(op))
-    depth = tensor_type(op.weight).get_shape()[1] if isinstance(op, ConvOp) else k
-    places = np.arange(groups * k).reshape(-1, groups, depth)
-    return places.swapaxes(0, 1).reshape(groups, k)
+    """For each group of columns the inputs that its rows stand for, int64 [G, K]."""
+    if isinstance(op, ConvOp):
+        return convolution_places(op)
+    return np.arange(len(product_matrix(op)))[None]
 
 
 def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds, ...]:

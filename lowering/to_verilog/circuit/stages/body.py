@@ -273,6 +273,20 @@ class StageBody(ModuleBody):
         ready = self.any_of(self.inverse(valid), self.out_ready[0], name="free")
         return valid, ready, self.all_of(ready, self.in_valid[0], name="moved")
 
+    def closing(self, count: int, name: str) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
+        """The handshake of one beat for so many that come, counted by a counter of that name.
+
+        Returns:
+            valid; ready; a beat comes; it is the first one.
+        """
+        valid, ready, moved = self.taking()
+        first = self.state(1, "first", 1)
+        _, last = self.counter(count, moved, name)
+        ends = self.all_of(moved, last, name="ends")
+        self.drive(valid, ends, ready)
+        self.drive(first, ends, moved)
+        return valid, ready, moved, first
+
     def giving(self, count: int, name: str) -> tuple[SSAValue, SSAValue, SSAValue, SSAValue]:
         """The handshake of so many beats for each that comes, counted by a counter of that name.
 

@@ -6,7 +6,7 @@ Not here: which parts there are (`partition`), what is refused (`refusals`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain
 from math import prod
 
@@ -80,6 +80,7 @@ class BuildOptions:
     word: int = 0
 
 
+@dataclass
 class Building:
     """Makes the network of a partition.
 
@@ -96,25 +97,18 @@ class Building:
         framings: how beats come and go in words; none where a word is a beat.
     """
 
-    results: Layout
-    network: Network
+    modules: ModuleNames
+    partition: Partition
+    inputs: dict[SSAValue, Bounds]
+    names: LayerNames
+    options: BuildOptions
+    results: Layout = field(init=False)
+    network: Network = field(init=False)
+    framings: tuple[Framing, ...] = field(default=(), init=False)
 
-    def __init__(
-        self,
-        modules: ModuleNames,
-        partition: Partition,
-        inputs: dict[SSAValue, Bounds],
-        names: LayerNames,
-        options: BuildOptions,
-    ) -> None:
-        self.modules = modules
-        self.parts = partition.parts
-        self.timed = partition.timed
-        self.inputs = inputs
-        self.names = names
-        self.options = options
+    def __post_init__(self) -> None:
+        self.parts = self.partition.parts
         self._channels: dict[tuple[Part, Part], tuple[int, Elements]] = {}
-        self.framings: tuple[Framing, ...] = ()
 
     def core(
         self, inputs: Mapping[str, SSAValue], outputs: Mapping[str, SSAValue], name: str
@@ -364,7 +358,7 @@ class Building:
             ]
             results = evaluate(circuit, op, operands, self.names)
             for result, signals in zip(op.results, results, strict=True):
-                if not self.timed:
+                if not self.partition.timed:
                     check_batch(op, result, signals)
                 values[result] = signals
 

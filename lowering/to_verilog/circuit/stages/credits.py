@@ -119,14 +119,8 @@ def _computed(
     body: StageBody, core: Core, inputs: Sequence[Port], x: SSAValue, bits: int
 ) -> SSAValue:
     """What the pipeline gives, with zeros above in so many bits."""
-    operands = [("clock", body.clock), ("enable", body.constant(1, 1))]
-    place = 0
-    for port in inputs:
-        size = sum(port.widths)
-        operands.append((port.name, body.extract(x, place, size)))
-        place += size
-    outputs = [(port, layout.width) for port, layout in core.outputs.items()]
-    y = body.joined(body.instance(core.module.sym_name.data, "core", operands, outputs))
+    widths = {port.name: sum(port.widths) for port in inputs}
+    y = body.joined(core.instance(body, body.constant(1, 1), widths, x))
     missing = bits - (bit_width(y.type) or 1)
     return body.joined([y, body.constant(0, missing)]) if missing else y
 

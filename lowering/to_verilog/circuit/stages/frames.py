@@ -81,12 +81,7 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
     bounds = tuple((low * times, high * times) for low, high in input.bounds)
     output = Layout(bounds)
     body = StageBody(input)
-    valid, ready, moved = body.taking()
-    first = body.state(1, "first", 1)
-    _, last = body.counter(count, moved, "position")
-    ends = body.all_of(moved, last, name="ends")
-    body.drive(valid, ends, ready)
-    body.drive(first, ends, moved)
+    valid, ready, moved, first = body.closing(count, "position")
     sums: list[SSAValue] = []
     for channel, (have, want) in enumerate(zip(input.bounds, bounds, strict=True)):
         x = body.resized(body.element(body.in_data[0], input, channel), have, want)

@@ -26,6 +26,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from .....dialects.shapes import bit_width
 from .....ir.errors import LoweringError
+from ..modules import named_ports
 
 Bits = Any
 """A number, or an int64 array of numbers, below 2^width."""
@@ -144,18 +145,12 @@ class _Logic:
 
     def __init__(self, module: hw.HWModuleOp) -> None:
         self.module = module
-        block = module.body.block
-        last = block.last_op
-        assert isinstance(last, hw.OutputOp)
-        ports = module.module_type.ports.data
-        inputs = [p.port_name.data for p in ports if p.dir.data == hw.Direction.INPUT]
-        outputs = [p.port_name.data for p in ports if p.dir.data == hw.Direction.OUTPUT]
-        arguments = dict(zip(inputs, block.args, strict=True))
-        results = dict(zip(outputs, last.inputs, strict=True))
-        self.in_valid = [arguments[n] for n in inputs if n.endswith("_valid")]
-        self.out_ready = [arguments[n] for n in inputs if n.endswith("_ready")]
-        self.in_ready = [results[n] for n in outputs if n.endswith("_ready")]
-        self.out_valid = [results[n] for n in outputs if n.endswith("_valid")]
+        arguments, results = named_ports(module)
+        self.in_valid, self.out_ready, self.out_valid, self.in_ready = (
+            [value for name, value in side.items() if name.endswith(end)]
+            for side in (arguments, results)
+            for end in ("_valid", "_ready")
+        )
         self.reset = arguments["reset"]
         self.clock = arguments["clock"]
         self.registers = self._registers()

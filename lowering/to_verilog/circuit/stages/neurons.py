@@ -307,12 +307,7 @@ def membrane_stage(
     body = StageBody(input)
     neurons = Neurons(body, layer, source)
     currents = neurons.elements(body.in_data[0], input, places)
-    valid, ready, moved = body.taking()
-    first = body.state(1, "first", 1)
-    _, last = body.counter(steps, moved, "step")
-    ends = body.all_of(moved, last, name="ends")
-    body.drive(valid, ends, ready)
-    body.drive(first, ends, moved)
+    valid, ready, moved, first = body.closing(steps, "step")
     _, registers = neurons.run(rules, where, currents, moved, first, None)
     what = "potentials" if rules[0].states[state] == "v" else f"states {rules[0].states[state]}"
     comment = f"The {what} of {len(rules)} neurons after {steps} steps"

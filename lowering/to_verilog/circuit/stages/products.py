@@ -6,6 +6,7 @@ A window's elements come in the order of the window stage: rows of taps, taps of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .....dialects import spike, tensor, ternary
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
+from .....ir.arrays import Array
 from .....passes.analysis.compile_time import literal_value
 from ..arithmetic import larger
 from ..arrays import array_of, in_pairs
@@ -122,27 +124,33 @@ def convolved(
     circuit: Circuit, op: ConvOp | spike.ConvOp, window: Sequence[Signal]
 ) -> list[Signal]:
     """The sums of a convolution at one position, with the bias of one of spikes."""
-    weight = literal_value(op.weight)
-    assert weight is not None
-    groups = op.groups.value.data
-    outputs, depth = weight.shape[0] // groups, weight.shape[1]
-    channels = depth * groups
+    places: list[list[int]] = convolution_places(op).tolist()
     sums: list[Signal] = []
-    for group in range(groups):
-        own = weight[group * outputs : (group + 1) * outputs].astype(np.int64)
-        matrix = np.moveaxis(own, (0, 1), (-1, -2)).reshape(-1, outputs)
-        row = [
-            signal
-            for start in range(group * depth, len(window), channels)
-            for signal in window[start : start + depth]
-        ]
-        sums += times_matrix(circuit, row, matrix, exact=False)
+    for own, at in zip(np.split(convolution_matrix(op), len(places), 1), places, strict=True):
+        sums += times_matrix(circuit, [window[place] for place in at], own, exact=False)
     if not isinstance(op, spike.ConvOp) or op.bias is None:
         return sums  # other biases are an op behind, see `splitting`
     bias = literal_value(op.bias)
     assert bias is not None
     offsets = np.broadcast_to(bias, len(sums))
     return [total.plus(int(offset)) for total, offset in zip(sums, offsets, strict=True)]
+
+
+def convolution_matrix(op: ConvOp | spike.ConvOp) -> Array:
+    """The matrix int64 [K, N]: rows are rows of taps, taps of a row, channels of a group.
+
+    Each column has rows for the inputs of its own group alone.
+    """
+    weight = literal_value(op.weight)
+    assert weight is not None
+    return np.moveaxis(weight, (0, 1), (-1, -2)).reshape(-1, len(weight)).astype(np.int64)
+
+
+def convolution_places(op: ConvOp | spike.ConvOp) -> Array:
+    """For each group of columns the elements of a window that its rows stand for, int64 [G, K]."""
+    groups, (_, depth, *kernel) = op.groups.value.data, tensor_type(op.weight).get_shape()
+    places = np.arange(prod(kernel) * groups * depth).reshape(-1, groups, depth)
+    return places.swapaxes(0, 1).reshape(groups, -1)
 
 
 def position_shape(op_shape: Sequence[int], spatial: Sequence[int]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ Not here: the sizes of windows (`window_shape`), what is computed on one (`arith
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from xdsl.ir import SSAValue
@@ -66,26 +67,20 @@ def window_stage(
     return writer.body.stage(name, comment, output, handshake, parts)
 
 
+@dataclass
 class _Window:
-    def __init__(
-        self,
-        shape: WindowShape,
-        input: Layout,
-        output: Layout,
-        padding: Sequence[int],
-        *,
-        early: bool,
-    ) -> None:
-        self.shape = shape
-        self.input = input
-        self.output = output
-        self.padding = padding
-        self.early = early
-        self.body = StageBody(input)
+    shape: WindowShape
+    input: Layout
+    output: Layout
+    padding: Sequence[int]
+    early: bool
+
+    def __post_init__(self) -> None:
+        self.body = StageBody(self.input)
         self.memories: list[Memory] = []
-        self.line_slots = shape.dilation[0] * shape.raster[1]
+        self.line_slots = self.shape.dilation[0] * self.shape.raster[1]
         self.at: Counter | None = None
-        self.y, self.x = map(self._counting, shape.raster, "yx")
+        self.y, self.x = map(self._counting, self.shape.raster, "yx")
 
     def handshake(self) -> tuple[SSAValue, SSAValue, SSAValue]:
         """`in_ready`, the windows, and whether one is there."""
