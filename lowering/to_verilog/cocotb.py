@@ -27,7 +27,7 @@ from cocotbext.axi import (
 )
 
 HERE = Path(__file__).resolve().parent
-WORDS = {{"inputs": {words_in}, "expected": {words_out}}}  # of a frame
+WORDS = {{"inputs": {of.words_in}, "expected": {of.words_out}}}  # of a frame
 BYTES = {{"inputs": {bytes_in}, "expected": {bytes_out}}}  # of a word
 LAST = {last}  # bytes of the last word of a packet
 CHANNELS = {channels}
@@ -298,8 +298,7 @@ def cocotb_files(interface: Interface, *, registers: bool) -> dict[str, str]:
     test = _BENCH.format(
         top=top,
         name=name,
-        words_in=interface.words_in,
-        words_out=interface.words_out,
+        of=interface,
         bytes_in=interface.input_width // 8,
         bytes_out=interface.output_width // 8,
         last=framing.last_bytes if framing else interface.output_width // 8,

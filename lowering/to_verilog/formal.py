@@ -58,8 +58,8 @@ _KEPT = """
 
 _FRAMES = """
   // Frames are counted: none is invented, and none is lost while nobody waits.
-  localparam WORDS_IN = {words_in}, WORDS_OUT = {words_out};  // of a frame
-  localparam LATENCY = {latency}, INTERVAL = {interval};
+  localparam WORDS_IN = {of.words_in}, WORDS_OUT = {of.words_out};  // of a frame
+  localparam LATENCY = {of.latency}, INTERVAL = {of.interval};
   reg [{in_bits}-1:0] word_in = 0;
   reg [{out_bits}-1:0] word_out = 0;
   reg [{wait_bits}-1:0] still = 0;
@@ -153,10 +153,7 @@ def stream_properties(interface: Interface, ports: Sequence[Port]) -> Properties
     if interface.loads:
         marks += "    if (load_part) assert (!s_axis_tready);\n"
     frames = _FRAMES.format(
-        words_in=interface.words_in,
-        words_out=interface.words_out,
-        latency=interface.latency,
-        interval=interface.interval,
+        of=interface,
         in_bits=_bits(interface.words_in),
         out_bits=_bits(interface.words_out),
         wait_bits=_bits(interface.latency + interface.interval + 2),

@@ -14,7 +14,7 @@ from .circuit.memories import Memory
 from .tools import Tool, attribute
 
 _LOGIC_ROM = """\
-// ROM of {depth} words of {width} bits, in logic; a word comes one cycle after its address.
+// ROM of {of.depth} words of {of.width} bits, in logic; a word comes one cycle after its address.
 module {name} (
   input wire clock,
   input wire enable,
@@ -30,7 +30,7 @@ endmodule
 """
 
 _ROM = """\
-// ROM of {depth} words of {width} bits; a word comes one cycle after its address.
+// ROM of {of.depth} words of {of.width} bits; a word comes one cycle after its address.
 module {name} (
   input wire clock,
   input wire enable,
@@ -46,7 +46,7 @@ endmodule
 """
 
 _RAM = """\
-// RAM of {depth} words of {width} bits{begins}; a word comes one cycle after its address, the
+// RAM of {of.depth} words of {of.width} bits{begins}; a word comes one cycle after its address, the
 // old one where it is written in that cycle.
 module {name} (
   input wire clock,
@@ -77,11 +77,11 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
     """
     style = memory.made_of(in_tables=in_tables)
     words = list(enumerate(memory.contents))
-    of = f"{memory.width}'h"
-    contents = "\n".join(f"    words[{index}] = {of}{word:x};" for index, word in words)
+    hexadecimal = f"{memory.width}'h"
+    contents = "\n".join(f"    words[{index}] = {hexadecimal}{word:x};" for index, word in words)
     labels = [f"{memory.address_width}'d{index}" for index, _ in words[:-1]] + ["default"]
     cases = "\n".join(
-        f"        {label}: data <= {of}{word:x};"
+        f"        {label}: data <= {hexadecimal}{word:x};"
         for label, (_, word) in zip(labels, words, strict=False)
     )
     begins = ", which begin with those below" if words else ""
@@ -91,8 +91,7 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
     attributes += [tool.ram_apart] if memory.apart else []
     return template.format(
         name=name,
-        depth=memory.depth,
-        width=memory.width,
+        of=memory,
         last=memory.depth - 1,
         address=_range(memory.address_width),
         word=_range(memory.width),

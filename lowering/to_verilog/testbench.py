@@ -12,15 +12,15 @@ from .circuit.framing import Framing
 from .interface import Interface
 
 TEMPLATE = """\
-// Test of {name}: sends {frames} frames and compares the results. Prints PASS or FAIL.
-module {name}_tb;
+// Test of {of.name}: sends {frames} frames and compares the results. Prints PASS or FAIL.
+module {of.name}_tb;
   localparam FRAMES = {frames};
   localparam FREE = {free};  // frames that nobody waits in
   localparam SHOWN = {shown};  // frames until the interval is looked at
-  localparam IN = {beats_in};  // beats of a frame
-  localparam OUT = {beats_out};
-  localparam LATENCY = {latency};
-  localparam INTERVAL = {interval};
+  localparam IN = {of.words_in};  // beats of a frame
+  localparam OUT = {of.words_out};
+  localparam LATENCY = {of.latency};
+  localparam INTERVAL = {of.interval};
 
   reg aclk, aresetn;
   reg [{in_top}:0] s_axis_tdata;
@@ -28,7 +28,7 @@ module {name}_tb;
   wire s_axis_tready, m_axis_tvalid, m_axis_tlast;
   wire [{out_top}:0] m_axis_tdata;
 {keep_wire}
-  {name} dut (
+  {of.name} dut (
     .aclk(aclk), .aresetn(aresetn),
     .s_axis_tdata(s_axis_tdata), .s_axis_tvalid(s_axis_tvalid),
     .s_axis_tready(s_axis_tready), .s_axis_tlast(s_axis_tlast),
@@ -42,9 +42,9 @@ module {name}_tb;
   integer sent, received, errors, cycle, quiet, first_in, first_out, earlier, results;
 
   initial begin
-    $readmemh("{name}_inputs.mem", inputs);
-    $readmemh("{name}_expected.mem", expected);
-    results = $fopen("{name}_results.mem");
+    $readmemh("{of.name}_inputs.mem", inputs);
+    $readmemh("{of.name}_expected.mem", expected);
+    results = $fopen("{of.name}_results.mem");
     aclk = 0; aresetn = 0; random = 16'hace1;
     s_axis_tdata = 0; s_axis_tvalid = 0; s_axis_tlast = 0; m_axis_tready = 0;
     sent = 0; received = 0; errors = 0; cycle = 0; quiet = 0;
@@ -140,12 +140,8 @@ def testbench(interface: Interface, frames: int) -> str:
         result=", ".join(results),
         wanted=", ".join(wanted),
         load_ports=_NO_LOAD.format(interface.loads) if interface.loads else "",
-        name=interface.name,
+        of=interface,
         frames=frames,
-        beats_in=interface.words_in,
-        beats_out=interface.words_out,
-        latency=interface.latency,
-        interval=interface.interval,
         in_top=interface.input_width - 1,
         out_top=interface.output_width - 1,
         free=free,

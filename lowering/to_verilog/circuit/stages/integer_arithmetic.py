@@ -6,8 +6,12 @@ All that it needs of a kind of value are sums, known factors, known thresholds a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 from .....ir.neurons.arithmetic import GeneralArithmetic, Value
+
+if TYPE_CHECKING:
+    from .neuron_rules import NeuronRule
 
 
 class NoCircuit(Exception):
@@ -15,11 +19,19 @@ class NoCircuit(Exception):
 
 
 class IntegerArithmetic(GeneralArithmetic[Value], ABC):
-    """Steps on integers whose parameters are known: by sums, known factors and known thresholds."""
+    """Steps on integers whose parameters are known: by sums, known factors and known thresholds.
 
-    @abstractmethod
+    Args:
+        rule: of the neuron.
+    """
+
+    def __init__(self, rule: NeuronRule) -> None:
+        self.options, self.rule = rule.options, rule
+        self._numbers = dict(rule.numbers)
+
     def integer(self, name: str) -> int:
         """A parameter."""
+        return self._numbers[name]
 
     @abstractmethod
     def whole(self, value: int) -> Value:

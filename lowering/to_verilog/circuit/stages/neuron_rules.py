@@ -138,8 +138,8 @@ class _Paths(IntegerArithmetic[_Interval]):
     """
 
     def __init__(self, rule: NeuronRule, path: list[int]) -> None:
-        self.options, self.rule, self._path = rule.options, rule, path
-        self._numbers = dict(rule.numbers)
+        super().__init__(rule)
+        self._path = path
         self._taken: list[int] = []
         self.others: list[list[int]] = []
 
@@ -161,9 +161,6 @@ class _Paths(IntegerArithmetic[_Interval]):
 
     def whole(self, value: int) -> _Interval:
         return _Interval(value, value)
-
-    def integer(self, name: str) -> int:
-        return self._numbers[name]
 
     def add(self, a: _Interval, b: _Interval) -> _Interval:
         return _Interval(a.low + b.low, a.high + b.high, a.wraps or b.wraps)

@@ -142,16 +142,12 @@ class _Signals(IntegerArithmetic[Signal]):
     """
 
     def __init__(self, neurons: Neurons, rule: NeuronRule, where: Sequence[Range]) -> None:
-        self.options, self.rule = rule.options, rule
+        super().__init__(rule)
         self.circuit, self._body = neurons.circuit, neurons.body
-        self._numbers = dict(rule.numbers)
         self._potential = where[rule.states.index("v")]
 
     def whole(self, value: int) -> Signal:
         return Signal.constant(value)
-
-    def integer(self, name: str) -> int:
-        return self._numbers[name]
 
     def known(self, a: Signal) -> int | None:
         return a.offset if a.wire is None else None
