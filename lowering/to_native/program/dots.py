@@ -298,8 +298,7 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
         packed, lanes = lane_weights(terms.values, taps, recipe.lanes)
         taps = [(len(lanes), 0)]
     else:
-        narrow = group > WORDS and not recipe.whole_bytes
-        tile = best_tile(recipe, along, count, spare=narrow)
+        tile = best_tile(recipe, along, count)
         packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
         taps[-1] = (-(-taps[-1][0] // group), group)
     view = program.constant(packed, narrowest(packed))
@@ -418,18 +417,17 @@ def lane_weights(
     return panels.reshape(-1), distances
 
 
-def best_tile(
-    recipe: Recipe, places: int | None, outs: int, *, spare: bool = False
-) -> tuple[int, int]:
+def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
     """Places of a tile, and vectors of outputs of each, that need the fewest instructions.
 
     Args:
         recipe: the instruction set.
         places: in a row, of which some make a tile; `None` if that is not known.
         outs: outputs.
-        spare: whether products stand in a register of their own before they are added.
     """
     vectors = -(-outs // recipe.lanes)
+    # Products stand in a register of their own before they are added.
+    spare = not recipe.whole_bytes
 
     def cost(tile: tuple[int, int]) -> float:
         rows, columns = tile

@@ -230,3 +230,12 @@ def test_tiles_of_a_free_number_of_places(name: str, outs: int) -> None:
     rows, columns = best_tile(recipe, None, outs)
     many = best_tile(recipe, 9240, outs)
     assert rows > 1 and rows * columns >= 0.7 * many[0] * many[1]
+
+
+@pytest.mark.parametrize("places", [14, 32, None])
+@pytest.mark.parametrize("outs", [64, 384])
+def test_tiles_without_vnni_leave_a_register_for_products(places: int | None, outs: int) -> None:
+    """Sums, weights, a factor and a product fit the registers, or sums would wait in memory."""
+    recipe = next(recipe for recipe in RECIPES if recipe.name == "avx2")
+    rows, columns = best_tile(recipe, places, outs)
+    assert rows * columns + columns + 2 <= 16
