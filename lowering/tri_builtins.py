@@ -8,12 +8,12 @@ results). Operands and attributes of each function are listed in `ir.language.bu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypedDict
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i8, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ..dialects import tensor, ternary
 from ..dialects.inference import tensor_type
@@ -109,6 +109,16 @@ def _ternarize(builder: Builder, op: elaborated.Operation, operands: list[SSAVal
     )
 
 
+def _to_whole(kind: Callable[[SSAValue], Operation]) -> Rule:
+    """Rounding, which leaves integers as they are."""
+
+    def rule(builder: Builder, _: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
+        (x,) = operands
+        return builder.add(kind(x)) if is_float(tensor_type(x)) else x
+
+    return rule
+
+
 def _sign(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
     if op.type.kind != "ternary":
         return builder.add(tensor.SignOp(*operands))
@@ -200,9 +210,24 @@ def _stack(builder: Builder, op: elaborated.Operation, operands: list[SSAValue])
 
 def _split(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> list[SSAValue]:
     (axis,) = ints((op.attributes["axis"],))
-    split = tensor.SplitOp(operands[0], axis, ints(op.attributes["sections"]))
+    (x,), sizes = operands, [Dim.lift(size) for size in op.attributes["sections"]]
+    known = [n for size in sizes if (n := size.constant()) is not None]
+    if len(known) == len(sizes):
+        split = tensor.SplitOp(x, axis, known)
+        builder.add(split)
+        return list(split.results)
+    if any(size != sizes[0] for size in sizes):
+        shown = ", ".join(map(str, sizes))
+        raise LoweringError(
+            f"{op.span}: error: cannot split into [{shown}]: parts whose sizes are known at run "
+            "time alone must be equal; cut them with slices"
+        )
+    # Equal parts stand one after another: the places of an axis of their own.
+    shape = op.operands[0].type.shape
+    apart = _target(op, [*shape[:axis], Dim.of(len(sizes)), sizes[0], *shape[axis + 1 :]])
+    split = tensor.SplitOp(builder.add(tensor.ReshapeToOp(x, apart)), axis, [1] * len(sizes))
     builder.add(split)
-    return list(split.results)
+    return [builder.add(tensor.SqueezeOp(part, [axis])) for part in split.results]
 
 
 def _slice(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]) -> SSAValue:
@@ -303,8 +328,8 @@ def _quantization(builder: Builder, op: elaborated.Operation, operands: list[SSA
 
 
 _PLAIN = (
-    "abs", "add", "and", "cos", "div", "exp", "floor", "hard_swish", "log", "maximum",
-    "minimum", "mod", "mul", "neg", "not", "or", "relu", "relu6", "round", "sigmoid", "silu",
+    "abs", "add", "and", "cos", "div", "exp", "hard_swish", "log", "maximum",
+    "minimum", "mod", "mul", "neg", "not", "or", "relu", "relu6", "sigmoid", "silu",
     "sin", "sqrt", "sub", "tanh", "where",
 )  # fmt: skip
 """Functions of the language that are an op of the same name, with the same operands."""
@@ -313,6 +338,8 @@ _OPS = {kind.name.removeprefix("tensor."): kind for kind in tensor.OPERATIONS}
 
 RULES: dict[str, Rule] = {
     **{name: simple(_OPS[name]) for name in _PLAIN},
+    "floor": _to_whole(tensor.FloorOp),
+    "round": _to_whole(tensor.RoundOp),
     "compare": _compare,
     "cast": _cast,
     "matmul": _matmul,

@@ -49,6 +49,9 @@ def ordered_range(call: RuleCall) -> Result:
         call.fail("needs 'min' or 'max'")
     if isinstance(low, float) and isinstance(high, float) and low > high:
         call.fail(f"'min' ({low}) is above 'max' ({high})", "min")
+    for name, bound in (("min", low), ("max", high)):
+        if x.is_integer and isinstance(bound, float) and not bound.is_integer():
+            call.fail(f"'{name}' {bound} does not fit {x}", name, "make floats of it with cast(…)")
     return x
 
 
@@ -104,6 +107,7 @@ def pack(call: RuleCall) -> Result:
     count = Dim.of(1)
     for dim in x.shape:
         count = count * dim
+    call.known(count.simplified())
     return dense("int8", call.assumptions.floor_divide(count + 3, Dim.of(4)))
 
 
@@ -116,6 +120,7 @@ def unpack(call: RuleCall) -> Result:
     count = Dim.of(1)
     for dim in shape:
         count = count * dim
+    call.known(count.simplified())
     size = call.assumptions.floor_divide(count + 3, Dim.of(4))
     if not call.same(size, x.shape[0]):
         call.fail(f"{count} trits take {size} bytes, found {x.shape[0]}", "shape")

@@ -6,7 +6,7 @@ from .dims import UNKNOWN, Dim, DimError
 from .rules_elementwise import X
 from .rules_linear import window
 from .signatures import Builtin, Parameter, Result, RuleCall, Undetermined, as_tuple
-from .types import TensorType, promote
+from .types import TensorType, fits, promote
 
 
 def count(dims: tuple[Dim, ...]) -> Dim:
@@ -244,7 +244,8 @@ def pad(call: RuleCall) -> Result:
     del call.attributes["padding"]
     call.attributes["low"], call.attributes["high"] = tuple(low), tuple(high)
     value = call.attributes["value"]
-    if isinstance(value, float) and x.is_integer and not value.is_integer():
+    whole = isinstance(value, float) and value.is_integer()
+    if x.is_integer and isinstance(value, float) and not (whole and fits(int(value), x.element)):
         call.fail(f"'value' {value} does not fit {x}", "value")
     sizes = [d + (a + b) for d, a, b in zip(x.shape, low, high, strict=True)]
     return x.with_shape(sizes)

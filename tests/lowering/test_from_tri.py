@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import FileLineColLoc
 from triton_dsl.dialects import tensor, ternary
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import parameters
-from triton_dsl.ir.errors import CompilationError
+from triton_dsl.ir.errors import CompilationError, LoweringError
 from triton_dsl.lowering.from_tri import import_tri
 
 LINEAR_CLASSIFIER = """
@@ -177,6 +177,29 @@ def test_scales_of_channels_share_one_zero_point(axis: int, size: int) -> None:
 def test_split_gives_every_piece() -> None:
     body = "let parts = split(x, [1, 2], axis=1)\nreturn concat([parts[1], parts[0]], axis=1)"
     np.testing.assert_array_equal(evaluate(body, SIGNATURE, [X]), X[:, [1, 2, 0]])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_split_into_equal_parts_of_a_free_size(axis: int) -> None:
+    x = np.arange(72, dtype=np.float32).reshape(6, 3, 4).swapaxes(1, axis)
+    sizes = ", ".join("C" if n == 3 else str(n) for n in x.shape)
+    parts = evaluate(f"return concat(split(x, 3, axis={axis}), axis=0)", f"x: Tensor[{sizes}]", [x])
+    np.testing.assert_array_equal(parts, np.concatenate(np.split(x, 3, axis)))
+
+
+def test_split_into_other_parts_of_a_free_size_is_refused() -> None:
+    message = r"4:8: error: cannot split into \[C - 1, 1\]: parts whose sizes are known at run time"
+    with pytest.raises(LoweringError, match=message):
+        evaluate("return split(x, [C - 1, 1])[0]", "x: Tensor[C, 4]", [X])
+
+
+@pytest.mark.parametrize("function", ["round", "floor"])
+@pytest.mark.parametrize("type", ["Tensor<int8>", "Tensor<int64>", "TernaryTensor"])
+def test_integers_are_rounded_already(function: str, type: str) -> None:
+    x = np.array([-1, 0, 1], np.int64 if "64" in type else np.int8)
+    actual = evaluate(f"return {function}(x)", f"x: {type}[3]", [x])
+    assert actual.dtype == x.dtype
+    np.testing.assert_array_equal(actual, x)
 
 
 def test_gather_along_any_axis() -> None:
