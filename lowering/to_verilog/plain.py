@@ -26,7 +26,7 @@ from ...ir.locations import location_text
 from ...passes.adder_graph.optimize_adder_graph import Product
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
-from .circuit.arrays import Objects, along, array_of, over_axes, over_axis, rows_along
+from .circuit.arrays import Objects, along, array_of, over_axes, rows_along
 from .interface import Interface
 
 Numbers = Objects
@@ -347,7 +347,7 @@ _RULES: dict[type[Operation], _Rule] = {
     tensor.RequantizeOp: lambda w, op, x: w.rescaled(
         x[0], x[1:], op.axis.value.data, (op.low.value.data, op.high.value.data)
     ),
-    tensor.ArgmaxOp: lambda w, op, x: over_axis(op, x[0], w.best),
+    tensor.ArgmaxOp: lambda w, op, x: over_axes(op, x[0], w.best),
     tensor.ReduceSumOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.add)),
     tensor.ReduceMaxOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.larger)),
     tensor.ReduceMinOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.smaller)),

@@ -41,25 +41,17 @@ def rows_along(rows: Sequence[Sequence[object]], rank: int, axis: int) -> Object
     return along(array_of(list(rows), (len(rows),) if len(rows) > 1 else ()), rank, axis)
 
 
-def over_axes(op: Reduction, x: Objects, join: Callable[[Sequence[Element]], Element]) -> Objects:
+def over_axes(
+    op: Reduction | tensor.ArgmaxOp, x: Objects, join: Callable[[Sequence[Element]], Element]
+) -> Objects:
     """The result of a reduction whose rows `join` makes one element of."""
-    axes = sorted({axis % x.ndim for axis in op.axes.get_values()})
+    given = (op.axis.value.data,) if isinstance(op, tensor.ArgmaxOp) else op.axes.get_values()
+    axes = sorted({axis % x.ndim for axis in given})
     others = [axis for axis in range(x.ndim) if axis not in axes]
     rows = x.transpose(*others, *axes).reshape(int(np.prod([x.shape[a] for a in others])), -1)
     keep = bool(op.keepdims.value.data)
     shape = [1 if a in axes else n for a, n in enumerate(x.shape) if keep or a not in axes]
     return array_of([join(list(row)) for row in rows], shape)
-
-
-def over_axis(
-    op: tensor.ArgmaxOp, x: Objects, join: Callable[[Sequence[Element]], Element]
-) -> Objects:
-    """The same of the op that has one axis."""
-    axis = op.axis.value.data
-    last = np.moveaxis(x, axis, -1)
-    flat = [join(list(row)) for row in last.reshape(-1, last.shape[-1])]
-    result = array_of(flat, last.shape[:-1])
-    return np.expand_dims(result, axis) if op.keepdims.value.data else result
 
 
 def in_pairs(join: Callable[[Element, Element], Element], items: Sequence[Element]) -> Element:

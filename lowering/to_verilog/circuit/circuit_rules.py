@@ -37,7 +37,7 @@ from .arithmetic import (
     scaled,
     smaller,
 )
-from .arrays import Objects, Reduction, along, array_of, in_pairs, over_axes, over_axis, rows_along
+from .arrays import Objects, Reduction, along, array_of, in_pairs, over_axes, rows_along
 from .circuit import Circuit
 from .products import graph_row, times_matrix
 from .rescaling import Rescaling
@@ -212,7 +212,7 @@ def compare(circuit: Circuit, op: tensor.CompareOp, operands: Sequence[Signals])
 
 def argmax(circuit: Circuit, op: tensor.ArgmaxOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.argmax`."""
-    return over_axis(op, operands[0], partial(first_largest, circuit))
+    return over_axes(op, operands[0], partial(first_largest, circuit))
 
 
 def reduced(circuit: Circuit, op: Reduction, operands: Sequence[Signals]) -> Signals:

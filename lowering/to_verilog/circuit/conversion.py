@@ -114,7 +114,7 @@ class Conversion:
             result_port(self.function, index, value, ())
             for index, value in enumerate(returned.operands)
         ]
-        self.inputs, self.outputs = _distinct(ports, results, {"clock", "enable"})
+        self._name(ports, results, {"clock", "enable"})
         inputs = [port.name for port in self.inputs]
         outputs = [port.name for port in self.outputs]
         core = building.core(
@@ -127,6 +127,11 @@ class Conversion:
             return self._in_words(core)
         self.latency, self.interval = core.latency, 1
         return [core.module, stream_module(self.name, core, self.inputs)]
+
+    def _name(self, inputs: Sequence[Port], outputs: Sequence[Port], taken: set[str]) -> None:
+        """Give each port a name of its own."""
+        named = distinct([*inputs, *outputs], taken)
+        self.inputs, self.outputs = named[: len(inputs)], named[len(inputs) :]
 
     def _in_words(self, core: Core) -> list[AnyModule]:
         """The streams of words around a pipeline."""
@@ -152,7 +157,7 @@ class Conversion:
             rank = tensor_type(value).get_num_dims()
             axes = tuple(axis + rank for axis in last.spatial)
             outputs.append(replace(result_port(self.function, index, value, ends), axes=axes))
-        self.inputs, self.outputs = _distinct(ports, outputs, set())
+        self._name(ports, outputs, set())
         self.latency, self.interval = timing.latency, timing.interval
         inner = network.module.sym_name.data
         if building.framings:
@@ -172,17 +177,6 @@ def _has_frames(function: func.FuncOp) -> bool:
     """Whether a frame may come in several beats, or take several cycles."""
     staged = any(isinstance(op, WindowOp) or has_form(op) for op in function.body.walk())
     return staged or has_trains(function)
-
-
-def _distinct(
-    inputs: Sequence[Port], outputs: Sequence[Port], taken: set[str]
-) -> tuple[list[Port], list[Port]]:
-    """The ports, each with a name of its own."""
-    names = distinct([port.name for port in (*inputs, *outputs)], taken)
-    renamed = [
-        replace(port, name=name) for port, name in zip((*inputs, *outputs), names, strict=True)
-    ]
-    return renamed[: len(inputs)], renamed[len(inputs) :]
 
 
 def _erase_unused(function: func.FuncOp) -> None:

@@ -90,10 +90,17 @@ def evaluate(
     return results
 
 
+def type_bounds(value: SSAValue) -> tuple[int, int]:
+    """The least and the largest number of the type of a value's elements."""
+    dtype = numpy_dtype(dense_type(value).element_type)
+    if dtype.kind == "b":
+        return 0, 1
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
 def check_range(op: Operation, value: SSAValue, signals: Signals) -> None:
     """Refuse a result that would wrap around in its type, which the circuit does not."""
-    dtype = numpy_dtype(dense_type(value).element_type)
-    least, most = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    least, most = type_bounds(value)
     for signal in signals.reshape(-1):
         low, high = signal.bounds
         if low < least or high > most:

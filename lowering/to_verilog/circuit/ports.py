@@ -158,14 +158,15 @@ def _attributes(
     return {} if attributes is None else attributes.data[index].data
 
 
-def distinct(names: Sequence[str], taken: set[str]) -> list[str]:
-    """The names, each made one that nobody has taken."""
-    result: list[str] = []
-    for name in names:
+def distinct(ports: Sequence[Port], taken: set[str]) -> list[Port]:
+    """The ports, each with a name that nobody has taken."""
+    result: list[Port] = []
+    for port in ports:
+        name = port.name
         while name in taken:
             name += "_"
         taken.add(name)
-        result.append(name)
+        result.append(replace(port, name=name))
     return result
 
 

@@ -139,13 +139,11 @@ def _refusal(function: func.FuncOp, op: Operation) -> str | None:
             return _neuron_refusal(op)
         case spike.ScanOp():
             return scan_refusal(op)
-        case spike.ToTensorOp() | spike.FromTensorOp() if _serves_loop(op):
-            return None
         case spike.ToTensorOp() if not isinstance(op.operand.owner, spike.FromTensorOp):
-            return None  # a neuron made the train, or an op that is refused itself
+            return None  # a neuron or a loop made the train, or an op that is refused itself
         case spike.ConvOp() | spike.MaxPoolOp():
             return image_refusal(op) or _conv_refusal(op)
-        case spike.FromTensorOp() if _feeds_images(op):
+        case spike.FromTensorOp() if _feeds_steps(op):
             return None
         case spike.DelayOp():
             return _delay_refusal(op)
@@ -240,20 +238,11 @@ def _conv_refusal(op: ImageOp) -> str | None:
     return None
 
 
-def _feeds_images(op: spike.FromTensorOp) -> bool:
-    """Whether an op only makes truth values the images that windows are made of."""
+def _feeds_steps(op: spike.FromTensorOp) -> bool:
+    """Whether an op only makes truth values the steps of loops, or images of which windows are."""
     readers = [use.operation for use in op.result.uses]
     truth = tensor_type(op.operand).element_type == i1
     return truth and all(isinstance(reader, ImageOp | spike.ScanOp) for reader in readers)
-
-
-def _serves_loop(op: spike.ToTensorOp | spike.FromTensorOp) -> bool:
-    """Whether an op only takes or gives the steps of a loop, which needs no circuit."""
-    if isinstance(op, spike.ToTensorOp):
-        return isinstance(op.operand.owner, spike.ScanOp)
-    return all(isinstance(use.operation, spike.ScanOp) for use in op.result.uses) and (
-        tensor_type(op.operand).element_type == i1
-    )
 
 
 def _model_refusal(op: spike.NeuronOp) -> str | None:

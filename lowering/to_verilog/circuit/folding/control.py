@@ -244,11 +244,19 @@ class SteppedBody(StageBody):
         return pacing.after_spreading(readers)
 
     def end(
-        self, in_ready: SSAValue, done: SSAValue, last: SSAValue, data: SSAValue, *, at_once: bool
-    ) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """The handshake of the output, for `whole`.
+        self,
+        output: Layout,
+        in_ready: SSAValue,
+        done: SSAValue,
+        last: SSAValue,
+        data: SSAValue,
+        *,
+        at_once: bool,
+    ) -> Stage:
+        """The stage.
 
         Args:
+            output: what goes out.
             in_ready: whether a beat is taken.
             done: whether a part of a result is there, from a register.
             last: whether it is the last part; a step later the result is whole.
@@ -264,7 +272,7 @@ class SteppedBody(StageBody):
             self._free.operands = [self.inverse(done), self.inverse(result), self.ready]
         else:
             self._enable_ahead(done, following)
-        return in_ready, data, result
+        return self._whole(output, (in_ready, data, result))
 
     def _enable_ahead(self, done: SSAValue, result: SSAValue) -> None:
         """Make the enable a register, which has no logic before its many readers.
@@ -282,16 +290,16 @@ class SteppedBody(StageBody):
         self.enable = enable
 
     def end_with(
-        self, in_ready: SSAValue, result: SSAValue, data: SSAValue
-    ) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """The handshake where `data` is whole in the one step in which `result` is 1, a register.
+        self, output: Layout, in_ready: SSAValue, result: SSAValue, data: SSAValue
+    ) -> Stage:
+        """The stage where `data` is whole in the one step in which `result` is 1, a register.
 
         The stage stands still until it is taken.
         """
         self._free.operands = [self.inverse(result), self.ready]
-        return in_ready, data, result
+        return self._whole(output, (in_ready, data, result))
 
-    def whole(self, output: Layout, handshake: tuple[SSAValue, SSAValue, SSAValue]) -> Stage:
+    def _whole(self, output: Layout, handshake: tuple[SSAValue, SSAValue, SSAValue]) -> Stage:
         """The stage, with the memories that it uses."""
         parts = [self.memories[symbol].declaration() for symbol in sorted(self.memories)]
         return self.stage(self.name, self.source, output, handshake, parts, self._load())

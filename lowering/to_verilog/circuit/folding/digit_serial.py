@@ -124,8 +124,7 @@ class _Writer:
             for column, (wire, sign) in enumerate(columns)
         ]
         result = body.flags(last, end + 1, "last")
-        handshake = body.end_with(beat.in_ready, result, body.joined(parts))
-        return body.whole(self.outputs, handshake)
+        return body.end_with(self.outputs, beat.in_ready, result, body.joined(parts))
 
     def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""

@@ -95,8 +95,8 @@ class _Writer:
         end = max((wire.cycle for wire in wires), default=sums[0].cycle)
         done = body.flags(done, end - sums[0].cycle, "done")
         data, at_end = self._gathered(results, done, end)
-        handshake = body.end(in_ready, done, at_end, data, at_once=self.folded.steps == 1)
-        return body.whole(self.outputs, handshake)
+        at_once = self.folded.steps == 1
+        return body.end(self.outputs, in_ready, done, at_end, data, at_once=at_once)
 
     def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
         """Steps through the folds of a beat.

@@ -13,12 +13,12 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from .....dialects import spike
-from .....dialects.elements import numpy_dtype
 from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....ir.neurons import MODELS
 from .....ir.neurons.arithmetic import Options
 from .....passes.analysis.compile_time import literal_value
+from ..evaluation import type_bounds
 from .integer_arithmetic import IntegerArithmetic, NoCircuit
 
 Bounds = tuple[int, int]
@@ -215,8 +215,7 @@ def neuron_rules(op: spike.NeuronOp, first: Sequence[float | SSAValue] = ()) -> 
     names = list(op.PARAMETERS)
     columns = [_each(op.parameter(name), shape) for name in names]
     starts = [_each(value, shape) for value in first or op.initial or [0.0] * len(op.STATES)]
-    info = np.iinfo(numpy_dtype(type.element_type))
-    options, limits = op.options(), (int(info.min), int(info.max))
+    options, limits = op.options(), type_bounds(op.input)
     return [
         NeuronRule(op.MODEL.name, options, tuple(zip(names, numbers, strict=True)), begin, limits)
         for numbers, begin in zip(

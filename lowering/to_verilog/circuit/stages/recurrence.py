@@ -13,8 +13,6 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from .....dialects import spike
-from .....dialects.elements import numpy_dtype
-from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from .....passes.analysis.compile_time import is_literal, literal_value
@@ -22,11 +20,12 @@ from ..arithmetic import plain
 from ..arrays import array_of
 from ..circuit import Search
 from ..circuit_rules import Signals
-from ..evaluation import LayerNames, evaluate, literal_signals
+from ..evaluation import LayerNames, evaluate, literal_signals, type_bounds
 from ..signals import Signal
 from .body import StageBody
-from .neuron_rules import Bounds, neuron_rules
+from .neuron_rules import neuron_rules
 from .neurons import Neurons, all_ranges, last_step
+from .products import position_shape
 from .stage import Layout, Stage
 
 
@@ -158,7 +157,7 @@ class _Loop:
 
     def _held(self, index: int, argument: SSAValue) -> list[tuple[SSAValue, int]]:
         """The registers of a state that is no potential."""
-        shape, bounds = _shape(argument), _range(argument)
+        shape, bounds = _shape(argument), type_bounds(argument)
         start = literal_value(self.op.states[index])
         assert start is not None
         width = width_of(*bounds)
@@ -214,11 +213,4 @@ class _Loop:
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
-    return tuple(1 if n == DYNAMIC else n for n in dense_type(value).get_shape())
-
-
-def _range(value: SSAValue) -> Bounds:
-    dtype = numpy_dtype(dense_type(value).element_type)
-    if dtype.kind == "b":
-        return 0, 1
-    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return position_shape(dense_type(value).get_shape(), ())
