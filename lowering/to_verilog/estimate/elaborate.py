@@ -272,17 +272,37 @@ class _Elaborator:
         if op.reset is not None and op.reset_value is not None:
             reset, first = values[op.reset][0], values[op.reset_value]
         clock, group, apart = values[op.clk][0], self.netlist.group, APART in op.attributes
+        gated = enable != TRUE and reset == FALSE
         result: Bits = []
-        for place, (bit, begin) in enumerate(zip(values[data], first, strict=True)):
-            key = bit, enable, reset, clock, begin
-            known = bit if bit <= TRUE and (reset == FALSE or bit == begin) else self.known.get(key)
+        for place, whole in enumerate(zip(values[data], first, strict=True)):
+            (bit, begin), own = whole, reset
+            if gated or enable == TRUE:
+                bit, begin, own = self._cleared(bit, begin, reset)
+            key = bit, enable, own, clock, begin, gated
+            known = bit if bit <= TRUE and (own == FALSE or bit == begin) else self.known.get(key)
             if known is None or outputs is not None:
                 known = self.netlist.leaf() if outputs is None else outputs[place]
-                register = Register(bit, enable, reset, clock, known >> 1, group, apart)
+                if gated and own != FALSE and not self.gates.family.gated_reset:
+                    # Yosys makes this for each register by itself.
+                    own = self.netlist.table([own, enable])
+                register = Register(bit, enable, own, clock, known >> 1, group, apart)
                 self.netlist.registers.append(register)
                 self.known[key] = known
             result.append(known)
         return result
+
+    def _cleared(self, bit: int, begin: int, reset: int) -> tuple[int, int, int]:
+        """A register's data, first value and reset, where selections of a constant are resets.
+
+        Yosys' `opt_dff`.
+        """
+        net = self.netlist
+        while (selection := net.selections.get(bit)) is not None:
+            condition, constant, other = selection
+            if reset != FALSE and constant != begin:
+                break
+            bit, begin, reset = other, constant, net.either(reset, condition)
+        return bit, begin, reset
 
 
 def _read(op: Operation) -> Sequence[SSAValue]:

@@ -12,11 +12,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
+from .controls import merged_controls, resets_inverted
 from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
 from .families import Family, block_memories, family_of
 from .mapping import cover
-from .netlist import FALSE, LEAF, TRUE, Chain, Netlist, Register
+from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
 from .shifting import shift_registers, shift_size
 from .storage import BLOCK, DISTRIBUTED, memory_tables
 from .timing import Timing
@@ -158,6 +159,8 @@ class _Count:
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         self.roots = roots(self.netlist, family)
         self.tables = cover(self.netlist, {literal >> 1 for literal in self.roots}, family)
+        self.used = self._uses()
+        self.merged, self.needless = merged_controls(self.netlist, self.tables, self.used, family)
 
     def result(self) -> Estimate:
         self._tables()
@@ -176,14 +179,13 @@ class _Count:
         return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
 
     def _periods(self) -> dict[int, float]:
-        readers = self._uses()
-        timing = Timing(self.netlist, self.tables, self.family, self.known, readers)
+        timing = Timing(self.netlist, self.tables, self.family, self.known, self.used)
         return timing.periods()
 
     def _tables(self) -> None:
         groups = self.netlist.groups
         for node, cut in self.tables.items():
-            if node in self.netlist.second:
+            if node in self.netlist.second or node in self.needless:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
             self.counts[groups[node]]["luts"] += self.family.tables[max(len(cut), 1) - 1]
@@ -202,7 +204,7 @@ class _Count:
         Yosys lets the register take the signal as it is, and then gives each one its own inverter.
         """
         for register in self.netlist.registers:
-            if resets_inverted(self.netlist, register):
+            if resets_inverted(self.netlist, register) and register.output not in self.merged:
                 self.counts[register.group]["luts"] += 1
 
     def _registers(self) -> None:
@@ -211,7 +213,7 @@ class _Count:
             self.counts[register.group]["flip_flops"] += 1
         if not self.family.shift_registers:
             return
-        for sequence in shift_registers(self.netlist, self._uses()):
+        for sequence in shift_registers(self.netlist, self.used):
             luts, rest = shift_size(len(sequence))
             count = self.counts[sequence[-1].group]
             count["luts"] += luts
@@ -247,11 +249,10 @@ class _Count:
     def _cells(self) -> None:
         """Tables with the registers that take them, other registers, carries without a sum."""
         summed = {node for chain in self.netlist.chains for node in chain.outputs}
-        used = self._uses()
         for register in self.netlist.registers:
             node = register.data >> 1
             is_own = node in self.tables or node in summed
-            if not is_own or register.data & 1 or used[node] > 1:
+            if not is_own or register.data & 1 or self.used[node] > 1:
                 self.counts[register.group]["cells"] += 1
         for chain in self.netlist.chains:
             bits = chain.outputs if chain.top >= 0 else chain.outputs[:-1]
@@ -272,12 +273,6 @@ class _Count:
                 luts = memory_tables(depth, width, self.family)
                 count["luts"] += luts
                 count["memory_luts"] += luts
-
-
-def resets_inverted(netlist: Netlist, register: Register) -> bool:
-    """Whether the reset is an input, or what a register gives, inverted."""
-    reset = register.reset
-    return reset > TRUE and bool(reset & 1) and netlist.kinds[reset >> 1] == LEAF
 
 
 def reading(netlist: Netlist, family: Family) -> list[int]:

@@ -38,6 +38,8 @@ class Family:
             the exclusive or, and may take logic before it.
         inverts: an adder's cell inverts the second number itself.
         shift_registers: a look-up table can be a shift register.
+        gated_reset: a register's reset can wait for its enable.
+        merges_controls: see `controls`.
         paired: a cell has one look-up table and one register, which takes the table's output or
             leaves it unused.
         block_widths: for each depth of a block its greatest width.
@@ -55,6 +57,8 @@ class Family:
     own_adder: bool = False
     inverts: bool = False
     shift_registers: bool = False
+    gated_reset: bool = False
+    merges_controls: bool = False
     paired: bool = False
     block_widths: Mapping[int, int] = field(default_factory=lambda: EIGHTEEN_KBIT)
 
@@ -80,6 +84,7 @@ _XILINX = Family(
     distributed_bits=64,
     chained_compare=True,
     shift_registers=True,
+    merges_controls=True,
 )
 
 _LATTICE = Family(
@@ -94,6 +99,7 @@ _LATTICE = Family(
     distributed_bits=16,
     own_adder=True,
     inverts=True,
+    gated_reset=True,
 )
 
 _ICE = Family(
@@ -106,6 +112,7 @@ _ICE = Family(
     carry_bits=1,
     distributed_bits=0,
     own_adder=True,
+    gated_reset=True,
     paired=True,
     block_widths={256: 16, 512: 8, 1024: 4, 2048: 2},
 )

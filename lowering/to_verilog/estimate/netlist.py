@@ -89,6 +89,8 @@ class Netlist:
         groups: for each node the layer that made it first.
         whole: nodes that are one look-up table of those, whatever gates they are made of.
         second: tables that are the second output of another one.
+        selections: for what is chosen between a constant and another bit, the condition of the
+            constant, the constant, and the other bit.
         group: the layer of the nodes that are made now.
     """
 
@@ -101,6 +103,9 @@ class Netlist:
     outputs: list[int] = field(default_factory=list[int])
     whole: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
     second: set[int] = field(default_factory=set[int])
+    selections: dict[int, tuple[int, int, int]] = field(
+        default_factory=dict[int, tuple[int, int, int]]
+    )
     group: int = 0
     _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 
@@ -182,7 +187,12 @@ class Netlist:
         if no >> 1 == condition >> 1:
             no = FALSE if no == condition else TRUE
         one = self.both(condition, yes)
-        return self.either(one, self.both(condition ^ 1, no))
+        result = self.either(one, self.both(condition ^ 1, no))
+        if (yes <= TRUE) != (no <= TRUE):
+            selection = (condition, yes, no) if yes <= TRUE else (condition ^ 1, no, yes)
+            if result >> 1 > selection[2] >> 1:
+                self.selections.setdefault(result, selection)
+        return result
 
     def all_of(self, bits: Sequence[int]) -> int:
         """AND of any number of bits."""

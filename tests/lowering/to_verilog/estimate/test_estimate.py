@@ -91,6 +91,48 @@ def test_a_selection_of_a_constant_takes_a_table_a_bit() -> None:
     assert (size.luts, size.flip_flops) == (8, 8)
 
 
+CLEARED = "%0 = hw.constant 0 : i8\n%n = comb.mux %s, %0, %a : i8\n"
+
+CONTROLLED = """%0 = hw.constant 0 : i1
+%1 = hw.constant 1 : i1
+%inverted = comb.xor %reset, %1 : i1
+%both = comb.and %enable, %s : i1
+%d = comb.xor {inputs} : i1
+%n = comb.mux {enable}, %d, %y0 : i1
+%y0 = seq.compreg %n, %clock{reset} : i1"""
+
+
+@pytest.mark.parametrize(
+    ("body", "type", "luts"),
+    [
+        (CLEARED + "%y0 = seq.compreg %n, %clock : i8", "i8", 0),
+        (CLEARED + "%y0 = seq.compreg %n, %clock reset %reset, %0 : i8", "i8", 1),
+        (
+            CONTROLLED.format(inputs="%b, %c", enable="%enable", reset=" reset %inverted, %0"),
+            "i1",
+            1,
+        ),
+        (
+            CONTROLLED.format(
+                inputs="%b, %c, %e, %f", enable="%enable", reset=" reset %inverted, %0"
+            ),
+            "i1",
+            2,
+        ),
+        (CONTROLLED.format(inputs="%b, %c", enable="%both", reset=""), "i1", 1),
+        (CONTROLLED.format(inputs="%b, %c, %e, %f", enable="%both", reset=""), "i1", 2),
+    ],
+    ids=["a reset", "two resets", "reset in table", "own reset", "enable in table", "own enable"],
+)
+def test_resets_and_enables_take_the_tables_that_yosys_gives_them(
+    body: str, type: str, luts: int
+) -> None:
+    # As many as Yosys 0.23 takes.
+    ports = "in %a: i8, in %b: i1, in %c: i1, in %e: i1, in %f: i1, in %s: i1"
+    size = estimate(circuit(body, ports, type)).total
+    assert (size.luts, size.flip_flops) == (luts, 8 if type == "i8" else 1)
+
+
 def test_equal_parts_and_dead_ones_cost_nothing() -> None:
     body = """%s = comb.and %a, %b : i8
 %t = comb.and %b, %a : i8
