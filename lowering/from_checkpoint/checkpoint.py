@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from reprlib import repr
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple, cast, get_args
 
-import ml_dtypes
 import numpy as np
 
 from ...ir.arrays import Array
@@ -18,6 +17,7 @@ from ...ir.errors import ParameterError, SourceError
 from ...ir.identifiers import identifier
 from ...ir.settings import Settings
 from ...ir.trits import pack_trits
+from ...runtime.native.abi.row_products import RowKind
 from .decoder import OPTIONS, PROJECTIONS, VECTORS, Activation, Decoder
 from .embeddings import Embeddings
 from .model_file import ModelFile
@@ -33,9 +33,6 @@ _ACTIVATIONS: Mapping[str, Activation] = {
 
 _MODELS = ("bitnet", "llama", "mistral", "qwen2", "qwen3")
 """Values of `model_type` that are known: what a decoder of ours can say."""
-
-_ELEMENTS = (np.dtype(np.float32), np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
-"""Of token embeddings."""
 
 _MOST_BLOCKS = 1000
 
@@ -60,13 +57,12 @@ class Checkpoint(NamedTuple):
     path: Path
 
     def state(self) -> dict[str, Array]:
-        """All weights, as a program takes them: trits packed, embeddings as floats."""
+        """All weights, as a program takes them: trits packed, blocks of embeddings as bytes."""
         tables = {"embed_tokens": self.embeddings}
-        tables |= {} if self.decoder.tied else {"lm_head": self.head}
+        tables |= {"lm_head": self.head} if self.decoder.head else {}
         state = {"norm.weight": self.norm}
         for name, table in tables.items():
-            floats = table.floats().astype(self.decoder.element, copy=False)
-            state[f"{name}.weight"] = floats
+            state |= {f"{name}.{part}": value for part, value in table.parameters().items()}
         for i, block in enumerate(self.blocks):
             for name, value in block:
                 is_trits = value.dtype == np.int8
@@ -80,17 +76,14 @@ def read_checkpoint(file: ModelFile) -> Checkpoint:
     Raises:
         TritonError: an unknown kind of model, or see `ModelFile`.
     """
-    decoder, form, embeddings = _decoder(file)
+    decoder, form, embeddings, head = _decoder(file)
     _check_shapes(decoder, form, file)
-    head = embeddings if decoder.tied else file.embeddings("lm_head.weight")
-    if (len(head.rows), head.features) != (decoder.vocabulary, decoder.features):
-        file.config.refuse("'lm_head.weight' has not the shape of the token embeddings")
     norm = _vector(file, "norm.weight", decoder.features)
     blocks = _blocks(decoder, form, file)
     return Checkpoint(decoder, embeddings, head, norm, blocks, file.path)
 
 
-def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
+def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings, Embeddings]:
     """What the configuration and the names and types of tensors say, and what was read for it."""
     config = file.config
     model, acts = (config.values.get(name) for name in ("model_type", "hidden_act"))
@@ -111,15 +104,19 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
         config.refuse(f"rotary embedding of {turned} of {head_dim} values of a head")
     angles, scaling = frequencies(head_dim, config)
     embeddings = file.embeddings("embed_tokens.weight")
-    element = embeddings.element
-    if element not in _ELEMENTS:
-        config.refuse(f"token embeddings of {element} are not read")
-    if embeddings.features != features:
-        config.refuse(f"token embeddings have {embeddings.features} values, expected {features}")
+    tied = "lm_head.weight" not in file
+    head = embeddings if tied else file.embeddings("lm_head.weight")
+    for table in (embeddings, head):
+        if table.kind not in get_args(RowKind):
+            config.refuse(f"token embeddings of {table.kind} are not read")
+    if embeddings.shape[1] != features:
+        config.refuse(f"token embeddings have {embeddings.shape[1]} values, expected {features}")
+    if head.shape != embeddings.shape:
+        config.refuse("'lm_head.weight' has not the shape of the token embeddings")
     form = _form(file)
     decoder = Decoder(
         name=identifier(file.name or "model").capitalize(),
-        vocabulary=len(embeddings.rows),
+        vocabulary=embeddings.shape[0],
         features=features,
         hidden=config.whole("intermediate_size"),
         heads=heads,
@@ -132,10 +129,10 @@ def _decoder(file: ModelFile) -> tuple[Decoder, _Form, Embeddings]:
         eps=config.number("rms_norm_eps", 1e-6, (1e-12, 1)),
         frequencies=angles,
         attention_scaling=scaling,
-        element=element.name,
-        tied="lm_head.weight" not in file,
+        embeddings=embeddings.arguments,
+        head=None if tied else head.arguments,
     )
-    return decoder, form, embeddings
+    return decoder, form, embeddings, head
 
 
 def _windows(config: Settings) -> tuple[int, ...]:

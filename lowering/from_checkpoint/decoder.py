@@ -65,8 +65,8 @@ class Decoder:
         eps: of all normalisations.
         frequencies: float32 [head_dim / 2], see `rotary`.
         attention_scaling: factor of cosines and sines.
-        element: of token embeddings, `float32`, `float16` or `bfloat16`.
-        tied: whether logits are products with the embeddings.
+        embeddings, head: what `TokenEmbedding` takes for tokens, and for what logits are products
+            with; `None` if these are the embeddings.
     """
 
     name: str
@@ -83,8 +83,8 @@ class Decoder:
     eps: float
     frequencies: Array
     attention_scaling: float
-    element: str
-    tied: bool
+    embeddings: str
+    head: str | None
 
     @property
     def layers(self) -> int:

@@ -88,7 +88,7 @@ class Folder(ModelFile):
         """See `ModelFile`."""
         mapped = super().embeddings(name)
         # Large memory of NumPy's own is in huge pages, which are read faster.
-        return replace(mapped, rows=mapped.rows.copy())
+        return replace(mapped, read=mapped.rows.copy().__getitem__)
 
     def _files(self) -> list[Path]:
         index = self.path / "model.safetensors.index.json"

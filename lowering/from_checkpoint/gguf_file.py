@@ -28,7 +28,7 @@ from ...runtime.native.abi.row_products import RowKind
 from .embeddings import Embeddings
 from .gguf_header import Header, Place
 from .gguf_tokenizer import gguf_tokenizer
-from .gguf_trits import TERNARY, decoded, ternary_blocks, trits_of
+from .gguf_trits import TERNARY, decoded, integers, ternary_blocks, trits_of
 from .model_file import ModelFile
 
 _BITNET = {
@@ -158,8 +158,14 @@ class GgufFile(ModelFile):
         kind = _KEPT.get(place.kind)
         if len(place.shape) != 2 or kind is None or self._factor(own) is not None:
             return super().embeddings(name)
-        rows = self._bytes(own).reshape(place.shape[0], -1)
-        return Embeddings(kind, place.shape[1], rows, partial(decoded, place.kind))
+        shape, size = place.shape, place.size // place.shape[0]
+
+        def read(chosen: slice) -> Array:
+            first, end, _ = chosen.indices(shape[0])
+            return self._bytes(own, first * size, (end - first) * size).reshape(-1, size)
+
+        decode, split = partial(decoded, place.kind), partial(integers, place.kind)
+        return Embeddings(kind, shape, read, decode, split)
 
     def _factor(self, own: str) -> Array | None:
         """What a tensor is multiplied by."""
@@ -168,11 +174,12 @@ class GgufFile(ModelFile):
             return None
         return self._floats(self.found(name)).astype(np.float32)
 
-    def _bytes(self, own: str) -> Array:
+    def _bytes(self, own: str, first: int = 0, size: int | None = None) -> Array:
         place = self.places[own]
+        size = place.size if size is None else size
         with accessing(self.what, SourceError):
-            content = np.fromfile(self.path, np.uint8, place.size, offset=place.start)
-        if content.size != place.size:
+            content = np.fromfile(self.path, np.uint8, size, offset=place.start + first)
+        if content.size != size:
             raise SourceError(f"{self.what} ends within tensor '{own}'")
         return content
 

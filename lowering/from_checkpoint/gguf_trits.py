@@ -1,4 +1,4 @@
-"""Blocks of GGUF files that hold trits: TQ1_0, TQ2_0, and I2_S of bitnet.cpp.
+"""Blocks of GGUF files that hold trits, TQ1_0, TQ2_0, and I2_S of bitnet.cpp; and small integers.
 
 The first two have a float16 scale for 256 values. The package `gguf` gives floats alone: of blocks
 whose scale is 1 these are trits, which takes three times as long as shifting the bits of TQ2_0 and
@@ -16,10 +16,11 @@ from gguf.quants import dequantize
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
 
-_TQ2_0, _I2_S = 35, 36
+_Q6_K, _TQ2_0, _I2_S = 14, 35, 36
 TERNARY = (34, _TQ2_0, _I2_S)
 """Numbers of their types."""
 
+_ONE = np.array([1], np.float16).view(np.uint8)
 _TOGETHER = 1 << 18
 """So many values become floats at a time, which stay near the processor."""
 
@@ -47,6 +48,22 @@ def decoded(kind: int, rows: Array, element: Any = np.float32) -> Array:
     return result
 
 
+def integers(kind: int, rows: Array) -> dict[str, Array]:
+    """Of rows of `Q8_0` or `Q6_K` what `TokenEmbedding` has of them; they are overwritten.
+
+    The package gives the integers where scales and factors are 1.
+    """
+    blocks, place = rows.reshape(len(rows), -1, block_size(kind)[1]), 208 if kind == _Q6_K else 0
+    factor = blocks[:, :, place : place + 2].copy().view(np.float16)
+    blocks[:, :, place : place + 2] = _ONE
+    scale = np.ones(factor.shape, np.int8)
+    if kind == _Q6_K:
+        scale = blocks[:, :, 192:208].copy().view(np.int8)
+        blocks[:, :, 192:208] = 1
+    weight = decoded(kind, rows, np.int8).reshape(*scale.shape, -1)
+    return {"weight": weight, "scale": scale[..., None], "factor": factor[..., None]}
+
+
 def ternary_blocks(kind: int, content: Array, rows: int) -> tuple[Array, Array]:
     """Trits int8 [rows, blocks, values], 2 where a code is none, and scales that broadcast."""
     values, size, more = block_size(kind)
@@ -59,7 +76,7 @@ def ternary_blocks(kind: int, content: Array, rows: int) -> tuple[Array, Array]:
         codes = blocks[:, :, : values // 4].reshape(rows, -1, 1, 32) >> _SHIFTS[kind] & 3
         trits = codes.view(np.int8) - np.int8(1)
     else:
-        blocks[:, :, -2:] = np.array([1], np.float16).view(np.uint8)
+        blocks[:, :, -2:] = _ONE
         trits = decoded(kind, blocks.reshape(rows, -1), np.int8)
     return trits.reshape(rows, -1, values), scales
 

@@ -26,7 +26,6 @@ def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
         places: logits of some tokens alone, [N, S, vocabulary]; a second input, int64 [S], says
             which.
     """
-    embedding = f'TokenEmbedding({decoder.vocabulary}, {decoder.features}, "{decoder.element}")'
     cache = f"Tensor[N, P, {decoder.groups}, {decoder.head_dim}]"
     count = decoder.layers
     before = ["embed_tokens(tokens)", *(f"block{i}[0]" for i in range(count))]
@@ -40,8 +39,8 @@ def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
     calls = (f"let block{i} = layers[{i}]({before[i]}, keys{i}, values{i})" for i in range(count))
     results = ", ".join(f"block{i}[1], block{i}[2]" for i in range(count))
     return f"""layer {decoder.name} {{
-    let embed_tokens = {embedding}
-    let lm_head = {"embed_tokens" if decoder.tied else embedding}
+    let embed_tokens = TokenEmbedding({decoder.embeddings})
+    let lm_head = {f"TokenEmbedding({decoder.head})" if decoder.head else "embed_tokens"}
     let norm = RMSNorm({decoder.features}, {decoder.eps!r})
     let layers = [
         {lines(blocks)}

@@ -53,7 +53,7 @@ class NativeSession(Session):
         recipe, parts, attention, rows = native_code(
             target, texts, heads, head.kind, together=threads > 1
         )
-        super().__init__(decoder.vocabulary, f"native ({recipe})")
+        super().__init__(len(checkpoint.embeddings.rows), f"native ({recipe})")
         arena, self._layers = Arena(), list[_Layer]()
         for block in checkpoint.blocks:
             weights = {f"block.{name}": value for name, value in block}
@@ -64,7 +64,7 @@ class NativeSession(Session):
             trim_heap()
         self._attention = Attention(Library(attention), heads, threads)
         code = Library(rows)
-        self._head = RowProduct(code, head.kind, head.rows, head.features, threads)
+        self._head = RowProduct(code, head.kind, head.rows, head.shape[1], threads)
         if threads > 1:
             team_of(processors)
         leave_compiler()

@@ -29,12 +29,14 @@ class Block(NamedTuple):
     Attributes:
         values: of it.
         bytes: it takes.
+        parts: of it that have an int8 as their scale; one that has none.
         digits, sums, scale: bytes of the part before its digits, the sums and the scale.
         prepared: bytes of the part.
     """
 
     values: int
     bytes: int
+    parts: int
     digits: int
     sums: int
     scale: int
@@ -42,6 +44,6 @@ class Block(NamedTuple):
 
 
 BLOCKS: dict[RowKind, Block] = {
-    "Q8_0": Block(32, 34, 0, 64, 128, 192),
-    "Q6_K": Block(256, 210, 0, 512, 576, 640),
+    "Q8_0": Block(32, 34, 1, 0, 64, 128, 192),
+    "Q6_K": Block(256, 210, 16, 0, 512, 576, 640),
 }

@@ -21,27 +21,35 @@ from triton_dsl.lowering.to_onnx import tables
 from triton_dsl.lowering.to_onnx.target import OnnxOptions, OnnxTarget
 
 TABLE = """layer Words {{
-    let words = TokenEmbedding({}, 48, "{}")
+    let words = TokenEmbedding({}, 48, "{}", 3, 2)
     fn forward(tokens: Tensor<int64>[N, T]) {{ return words.logits(words(tokens)) }}
 }}"""
 
 
 @pytest.mark.parametrize("rows", [37, 40])
-@pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("kind", [ml_dtypes.bfloat16, np.float16, np.int8])
 def test_rows_of_a_table_are_widened_some_at_a_time(
     bench: Any, monkeypatch: pytest.MonkeyPatch, rows: int, kind: Any, opset: int
 ) -> None:
     rng = np.random.default_rng(rows)
-    table = rng.standard_normal((rows, 48)).astype(kind)
+    weights = {"words.weight": rng.standard_normal((rows, 48)).astype(kind)}
+    wide = weights["words.weight"].astype(np.float64)
+    if kind is np.int8:
+        weights = {
+            "words.weight": rng.integers(-32, 32, (rows, 3, 2, 8)).astype(kind),
+            "words.scale": rng.integers(-128, 128, (rows, 3, 2, 1)).astype(kind),
+            "words.factor": rng.uniform(-1e-3, 1e-3, (rows, 3, 1, 1)).astype(np.float16),
+        }
+        levels, scales, factors = (v.astype(np.float64) for v in weights.values())
+        wide = (levels * scales * factors).reshape(rows, 48)
     text = TABLE.format(rows, np.dtype(kind).name)
-    module = import_tri(text, weights={"words.weight": table})
+    module = import_tri(text, weights=weights)
     monkeypatch.setattr(tables, "SMALLEST", 1)
     monkeypatch.setattr(tables, "_TOGETHER", 8 * 48)
     options = OnnxOptions(opset=opset, self_check=False)
     (data,) = OnnxTarget().emit(module, options).files.values()
     kinds = Counter(node.op_type for node in onnx.load_from_string(data).graph.node)
     assert kinds["Scan"] == 1 and kinds["Transpose"] == 0
-    wide = table.astype(np.float64)
     for shape in ((2, 3), (1, 1), (3, 0)):
         tokens = rng.integers(0, rows, shape)
         (found,) = bench.run(data, [tokens])
