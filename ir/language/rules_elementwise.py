@@ -86,6 +86,7 @@ def sign(call: RuleCall) -> Result:
 def ternarize(call: RuleCall) -> Result:
     """Trits, or their dense product with the scale."""
     x = call.floating("x")
+    call.check_seed()
     threshold = call.attributes["threshold"]
     if isinstance(threshold, float) and threshold < 0:
         call.fail(f"'threshold' must not be negative, found {threshold}", "threshold")

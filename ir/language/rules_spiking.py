@@ -69,8 +69,7 @@ def _check_encoding(call: RuleCall, scheme: str) -> None:
         hint = None if name == "period" else "give a shorter period=…"
         limit = f'scheme "phase" has at most {MAX_PHASE_PERIOD} steps in a period'
         call.fail(f"{limit}, found {steps}", name, hint)
-    if isinstance(values["seed"], int) and not 0 <= values["seed"] < 2**63:
-        call.fail(f"'seed' must be from 0 to 2^63 - 1, found {values['seed']}", "seed")
+    call.check_seed()
     if isinstance(values["dt"], float) and values["dt"] <= 0:
         call.fail(f"'dt' must be positive, found {values['dt']}", "dt")
 

@@ -207,6 +207,12 @@ class RuleCall:
             self.fail(f"needs a number known while compiling, found the size {value}")
         return value
 
+    def check_seed(self) -> None:
+        """Refuse a `seed` that no generator begins with."""
+        seed = self.attributes["seed"]
+        if isinstance(seed, int) and not 0 <= seed < 2**63:
+            self.fail(f"'seed' must be from 0 to 2^63 - 1, found {seed}", "seed")
+
     def axis(self, name: str, rank: int) -> int:
         """An axis argument, made non-negative and stored back."""
         axis = self.normal_axis(self.number(name), rank, name)

@@ -297,6 +297,8 @@ def test_results(body: str, arguments: list[str], expected: str) -> None:
         ("ternary_matmul(a, a)", ["Tensor[3, 3]"], "ternarize(…)"),
         ("quantize(a, 64, 0.1)", ["Tensor[3]"], "between 2 and 32"),
         ("encode(a, 0)", ["Tensor[3]"], "at least 1"),
+        ("encode(a, 2, seed=-1)", ["Tensor[3]"], "'seed' must be from 0 to 2^63 - 1, found -1"),
+        ('ternarize(a, mode="stochastic", seed=-1)', ["Tensor[3]"], "'seed' must be from 0"),
         ("lif(a, tau=0.0)", ["Tensor[T, 3]"], "must be positive"),
         ("expand(a, [4])", ["Tensor[3]"], "cannot become 4"),
         ('einsum("ij,jk", a, a)', ["Tensor[3, 3]"], "cannot read the equation"),
