@@ -201,6 +201,13 @@ def require_tool() -> Callable[[str, str], str]:
     return require
 
 
+@pytest.fixture(scope="session")
+def transformers() -> None:
+    """Skip a test without what the engine `transformers` needs."""
+    for name in ("transformers", "accelerate"):
+        pytest.importorskip(name)
+
+
 class SharedData:
     """Data and models beside the repository; asking for what is absent skips the test."""
 

@@ -141,6 +141,7 @@ def check_with_forced_activations(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("transformers")
 def test_all_engines_and_transformers_choose_the_same(example: ModuleType, tmp_path: Path) -> None:
     """Ten million parameters, 256 tokens."""
     model, tokens = trained(example, tmp_path, 60)

@@ -116,26 +116,20 @@ def test_engines_that_part(
     assert found["largest_difference"] > 1 and found["same_choice"] < 0.5
 
 
-def require_transformers() -> None:
-    """Skip a test without the packages of that engine."""
-    pytest.importorskip("transformers")
-    pytest.importorskip("accelerate")
-
-
 @pytest.mark.slow
+@pytest.mark.usefixtures("transformers")
 def test_transformers_reads_the_same_folder(
     model: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    require_transformers()
     found = report(capsys, model, "--text", text, "--against", "transformers")
     assert found["agrees"] and found["against"]["engine"].startswith("transformers ")
     assert found["greedy"]["same"] == 256
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("transformers")
 @pytest.mark.parametrize("kind", KINDS)
 def test_sessions_of_transformers(kind: str, tmp_path: Path) -> None:
-    require_transformers()
     session, score = open_session(write_folder(kind, tmp_path), "transformers"), Perplexity()
     for part in foretold(session, long_text().tolist(), WINDOW, STRIDE):
         score.add(part)
