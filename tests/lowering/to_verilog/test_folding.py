@@ -185,7 +185,7 @@ def spotting(channels: int, blocks: int) -> ImageProgram:
 
 @pytest.mark.slow
 def test_depthwise_networks_fold_to_a_goal(iverilog: str, program: Program) -> None:
-    written = spotting(16, 2)
+    written = spotting(32, 2)
     module = program(written.text(), written.values)
     x = written.inputs(4)
     (expected,) = run_module(module, [x])
