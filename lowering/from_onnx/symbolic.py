@@ -35,8 +35,11 @@ def compute(op: Operation, operands: Sequence[Array]) -> Array:
     tables = [t if t.dtype.kind in "Ob" else _as_objects(t) for t in operands]
     if isinstance(op, tensor.ConvertOp) and is_integer(tensor_type(op.result)):
         return tables[0]
-    if isinstance(op, tensor.ReduceSumOp) and len(op.axes.get_values()) == tables[0].ndim:
-        return _like(sum(tables[0].reshape(-1), 0), tensor_type(op.result).get_shape())
+    is_reduction = isinstance(op, tensor.ReduceSumOp | tensor.ReduceProdOp)
+    if is_reduction and len(op.axes.get_values()) == tables[0].ndim:
+        elements: list[Size] = tables[0].reshape(-1).tolist()
+        reduced = sum(elements) if isinstance(op, tensor.ReduceSumOp) else product(elements)
+        return _like(reduced, tensor_type(op.result).get_shape())
     if isinstance(op, tensor.CompareOp):
         return _compared(op, *np.broadcast_arrays(*tables))
     if isinstance(op, tensor.GatherRowsOp):

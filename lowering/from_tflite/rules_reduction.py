@@ -87,11 +87,11 @@ def _scaled_sum(is_mean: bool) -> Rule:
 
     def rule(e: Builder, node: Node) -> SSAValue:
         x, scales, result = node[0], node.scales(0), node.result_scales()
-        sizes, count = e.sizes(x), 1
-        if is_mean:
-            axes = _axes(e, node, len(sizes))
+        sizes = e.sizes(x)
+        axes, in_floats = _axes(e, node, len(sizes)), has_float_kernel(e, node.element)
+        count = 1
+        if is_mean or in_floats:
             (count,) = static([product([sizes[axis] for axis in axes])], "sizes")
-        in_floats = is_mean and has_float_kernel(e, node.element)
         raw = Quantization(scales.scale, np.zeros(1, np.int64), scales.axis)
         wide = _centred(e, x, raw if in_floats else scales)
         sums, perm = reduced(e, node, wide, "ReduceSum"), None
@@ -101,7 +101,8 @@ def _scaled_sum(is_mean: bool) -> Rule:
         factor = np.float64(scales.scale[0] / result.scale[0])
         if in_floats:
             # XNNPACK adds both zero points before it rounds.
-            real = scales.scale[0] / (result.scale[0] * np.float32(count))
+            parts = np.float32(count if is_mean else 1)
+            real = scales.scale[0] / (result.scale[0] * parts)
             added = np.float32(result.zero) - np.float32(scales.zero * count) * real
             scaled = rescaled_in_floats(e, sums, real, 0, node.element, bounds, added=added)
         elif not is_mean or e.rounding == "once":

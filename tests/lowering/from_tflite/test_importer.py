@@ -80,6 +80,27 @@ def test_a_file_for_one_sample_is_read_for_a_free_batch(bench: Any) -> None:
     np.testing.assert_array_equal(got, given.reshape(3, 12))
 
 
+def test_a_shape_may_be_a_product_of_free_sizes(bench: Any) -> None:
+    """As Keras writes a dense layer on the last of three axes for any batch."""
+    graph = Graph()
+    x, flat = bench.tensor("x", (FREE, 3, 4)), bench.tensor("flat", (FREE, 4))
+    sizes, front = (bench.tensor(n, (c,), Element.INT32) for n, c in (("sizes", 3), ("front", 2)))
+    rows = bench.tensor("rows", (), Element.INT32)
+    wanted = bench.tensor("wanted", (2,), Element.INT32)
+    axes, zero, four = (bench.constant(np.array(n, np.int32)) for n in ([0, 1], [0], 4))
+    graph.inputs, graph.outputs = [x], [flat]
+    graph.add("SHAPE", [x], [sizes], {"outType": 2})
+    graph.add("GATHER", [sizes, axes], [front], {"axis": 0})
+    graph.add("REDUCE_PROD", [front, zero], [rows], {"keepDims": False})
+    graph.add("PACK", [rows, four], [wanted], {"valuesCount": 2, "axis": 0})
+    graph.add("RESHAPE", [x, wanted], [flat], {})
+    data = bench.file_of(graph)
+    given = np.arange(60, dtype=np.float32).reshape(5, 3, 4)
+    (want,) = bench.litert(data, [given])
+    (got,) = run_module(from_tflite(data), [given])
+    np.testing.assert_array_equal(got, want)
+
+
 def test_grids_of_arguments_and_results_are_kept(bench: Any) -> None:
     scale = np.float32(0.0123)
     x = bench.tensor("x", (2, 3), Element.INT8, bench.grid(scale, -7))

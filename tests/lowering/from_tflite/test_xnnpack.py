@@ -23,7 +23,7 @@ SCALE = st.floats(0.002, 0.1)
 ZERO = st.integers(-128, 127)
 OPERATORS = ["ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
              "LEAKY_RELU", "MEAN", "MUL", "QUANTIZE", "RESIZE_BILINEAR", "SUB",
-             "TRANSPOSE_CONV"]  # fmt: skip
+             "SUM", "TRANSPOSE_CONV"]  # fmt: skip
 
 
 def same(bench: Any, data: bytes, inputs: list[Any]) -> None:
@@ -86,6 +86,11 @@ def test_operators(
         case "MEAN":
             more, result = [bench.constant(np.array([1, 2], np.int32))], (1, depth)
             options = {"keepDims": False}
+        case "SUM":
+            axes = ([1, 2], [1], [2], [3], [1, 2, 3])[seed % 5]
+            more = [bench.constant(np.array(axes, np.int32))]
+            result = tuple(1 if axis in axes else size for axis, size in enumerate(sizes))
+            grids[2], options = bench.grid(20 * scales[2], zeros[2] + start), {"keepDims": True}
         case "AVERAGE_POOL_2D":
             result, grids[2] = (1, 3, 3, depth), grids[0]
             options |= {"padding": 1, "strideW": 3, "strideH": 3, "filterWidth": 3,
