@@ -100,6 +100,7 @@ def program_content(
     parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
     parts += [options.precision, options.spikes, *(["outside"] if options.outside else [])]
     parts += [] if options.winograd else ["direct"]
+    parts += [] if options.additions else ["without additions"]
     parts += [] if options.kept else ["anew"]
     parts += ["together"] if together else []
     return kept(

@@ -84,6 +84,12 @@ class Machine(Processor):
     triple: str
     host: bool
 
+    @property
+    def assembles(self) -> bool:
+        """Whether LLVM reads assembly for it here: llvmlite brings what reads this machine's."""
+        own: str = llvm_binding().get_process_triple()
+        return _architecture(self.triple) == _architecture(own)
+
     def code_generator(self, *, jit: bool = False) -> TargetMachine:
         """LLVM's `TargetMachine`, a new one: for this process, or for objects that get linked."""
         binding = llvm_binding()
@@ -161,4 +167,4 @@ def _initialize(binding: ModuleType, *, everything: bool) -> None:
     else:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        binding.initialize_native_asmparser()
+    binding.initialize_native_asmparser()

@@ -68,6 +68,9 @@ class NativeOptions(TargetOptions):
         True,
         "windows of 3x3 may take 16 products for 36, with trits on bytes 36 for 144 (Winograd)",
     )
+    additions: bool = option(
+        True, "convolutions of bytes with trits may be code that adds for each trit but zeros"
+    )
     kept: bool = option(
         True,
         "the first call may expand trits for all that follow, into memory of the program's own",
@@ -132,6 +135,8 @@ class NativeTarget(Target[NativeOptions]):
             words.append("outside=true")
         if not options.winograd:
             words.append("winograd=false")
+        if not options.additions or not options.machine().assembles:
+            words.append("additions=false")
         if not options.kept:
             words.append("kept=false")
         keep = "ternary" if options.precision == "float32" else "rounded"

@@ -86,6 +86,8 @@ class ConvertTernaryToLLVMPass(ModulePass):
 
     winograd: bool = True
     """Whether convolutions with windows of 3×3 may go by tiles of places (`winograd`)."""
+    additions: bool = True
+    """Whether convolutions with trits may be code that adds (`additions`)."""
 
     together: bool = False
     """Whether threads shall share out one sample: there is a third function then (`abi.phases`)."""
@@ -113,6 +115,7 @@ class ConvertTernaryToLLVMPass(ModulePass):
             batch,
             outside=self.outside,
             winograd=self.winograd,
+            adds=self.additions,
             together=self.together,
             kept=self.kept,
         )

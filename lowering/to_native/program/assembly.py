@@ -185,8 +185,8 @@ class Assembly:
             address.times = {buffer: writer.constant(turn) for buffer, turn in turns.items()}
             if phase.nest is not None:
                 self._call_nest(writer, address, phase.nest, (first, end))
-            elif phase.product is not None:
-                phase.product.compute(writer, address, (first, end))
+            elif phase.kernel is not None:
+                phase.kernel.compute(writer, address, (first, end))
             elif phase.turns is not None:
                 with writer.loop(first, end, 1, ()) as turn:
                     address.times.update(dict.fromkeys(phase.turns.slices, turn.index))

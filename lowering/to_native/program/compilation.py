@@ -19,6 +19,7 @@ from ....runtime.native.abi.linear import Precision
 from ..kept import kept_memory
 from ..kernels.recipes import Recipe
 from . import (
+    additions,
     bitplane_products,
     products,
     random_spikes,
@@ -79,6 +80,7 @@ class Compilation:
         winograd: bool = True,
         together: bool = False,
         kept: bool = True,
+        adds: bool = True,
     ) -> None:
         self._module = module
         self._copy = module.clone()
@@ -98,7 +100,7 @@ class Compilation:
         self._together = together
         self.phases: list[int] = []
         self.apart = self.kept = 0
-        self._keeps = kept
+        self._keeps, self._adds = kept, adds
 
     def compile(self) -> list[Operation]:
         """The functions that take the place of the module's.
@@ -118,6 +120,7 @@ class Compilation:
             blocked=True,
             outside=self._outside,
             keeps=self._keeps,
+            adds=self._adds,
         )
         outputs = plan_function(program, self._copy)
         self.sizes = [view.sizes for view in outputs]
@@ -151,7 +154,7 @@ class Compilation:
         _rename_constants(functions, name)
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
         kernels += spiking.functions(program) + spike_products.functions(program)
-        kernels += trit_constants.functions(program)
+        kernels += trit_constants.functions(program) + additions.functions(program)
         memory = kept_memory(self.kept) if self.kept else []
         return [*_declarations(self._copy), *memory, *kernels, *functions]
 

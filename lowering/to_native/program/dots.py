@@ -25,18 +25,18 @@ from xdsl.rewriter import InsertPoint
 
 from ....ir.arrays import Array
 from ..kernels.recipes import Recipe
+from .additions import Summed, steps_of
+from .conv_costs import WORDS, plane_of
 from .intervals import Interval
 from .narrowing import narrowest
 from .nests import Access, Behind, Nest, simplified
-from .program import Program
+from .program import Program, Step
 from .schedule import Part, Schedule
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep
 from .views import UI8, Buffer
 
 _LEAST_OUTPUTS, _LEAST_TERMS, _MOST_LANES = 4, 4, 64
-WORDS = 2
-"""Products that one instruction adds where factors have 16 bits."""
 _LANE_ROWS = 4
 """Places of a tile of outputs with factors of their own: neighbours share those put together."""
 _MOST_ROWS, _MOST_COLUMNS = 16, 4
@@ -97,6 +97,8 @@ class _Terms(NamedTuple):
     """The loop over outputs."""
     by_lanes: bool
     """Whether each output has factors of its own, which stand beside each other."""
+    in_row: bool
+    """Whether factors that an instruction may add stand next to each other."""
 
 
 def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
@@ -114,14 +116,23 @@ def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
         if isinstance(step, NestStep) and (terms := _terms(step, known)) is not None
     }
     in_bytes = _fit_images(program, found, known)
-    program.steps[:] = [
-        _step(program, step, found[step], 4 if _image(step, found[step]) in in_bytes else WORDS)
-        if isinstance(step, NestStep)
-        and step in found
-        and (not found[step].by_lanes or _image(step, found[step]) in in_bytes)
-        else step
-        for step in program.steps
-    ]
+    steps: list[Step] = []
+    for step in program.steps:
+        terms = found.get(step) if isinstance(step, NestStep) else None
+        if terms is None or not isinstance(step, NestStep):
+            steps.append(step)
+            continue
+        image = _image(step, terms)
+        added = None
+        if image in in_bytes and not terms.by_lanes:
+            added = _added(program, step, terms, known[image])
+        if added is not None:
+            steps += added
+        elif terms.in_row and (image in in_bytes or not terms.by_lanes):
+            steps.append(_step(program, step, terms, 4 if image in in_bytes else WORDS))
+        else:
+            steps.append(step)
+    program.steps[:] = steps
 
 
 def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
@@ -148,19 +159,18 @@ def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     count = nest.sizes[outs[0]].number
     if len(known) < len(taps) or count is None or count < _LEAST_OUTPUTS:
         return None
-    if known[-1][1] != 1 and not by_lanes:
-        return None
     values = _values(w, [count, *(n for n, _, _ in known)], [outs[0], *(d for *_, d in known)])
     if values is None or not -(1 << 15) <= values.min() <= values.max() < 1 << 15:
         return None
     merged = [(n, stride) for n, stride, _ in known]
+    in_row = merged[-1][1] == 1 or by_lanes
     if not by_lanes:
         merged = _merged(merged)
     terms = int(np.prod([n for n, _ in merged]))
     if terms < _LEAST_TERMS or (by_lanes and terms > _MOST_LANES):
         return None
     values = values.reshape(count, *(n for n, _ in merged))
-    return _Terms(image, weights, values, merged, outs[0], by_lanes)
+    return _Terms(image, weights, values, merged, outs[0], by_lanes, in_row)
 
 
 def _row(nest: Nest, x: Access, outs: int) -> int | None:
@@ -281,6 +291,30 @@ def _are_bytes(values: Array) -> bool:
     return bool(values.min() >= -128 and values.max() <= 127)
 
 
+def _added(
+    program: Program, step: NestStep, terms: _Terms, known: Interval
+) -> Sequence[Step] | None:
+    """Steps that add in the place of a nest, if its op is to be that."""
+    assert step.given is not None
+    nest = simplified(step.given)
+    x, w = nest.reads[terms.image], nest.reads[terms.weights]
+    if (x.view.buffer, w.view.buffer) not in program.added:
+        return None
+    plane = plane_of(nest.sizes, nest.parallel, x, terms.outs)
+    if plane is None:
+        return None
+    trits = terms.values.reshape(len(terms.values), -1)
+    behind, begun = _begun(nest, terms, x.view.buffer.low)
+    low, high = known
+    found = Summed(
+        nest, terms.image, trits, terms.taps, terms.outs, plane, high - min(low, 0), begun, behind
+    )
+    steps = steps_of(program, found)
+    for one in steps or ():
+        one.location = step.location
+    return steps
+
+
 def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotStep:
     """The step in the place of a nest, by products of `group` neighbours at once."""
     assert step.given is not None
@@ -314,11 +348,8 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
         body.args[0]: cut(x),
         body.args[1]: Access(view, ZERO, strides, panels=True),
     }
-    behind, added = _begun_by(nest.behind, terms.outs, count)
-    if buffer.low:
-        sums = terms.values.reshape(count, -1).astype(np.int64).sum(axis=1)
-        added = buffer.low * sums if added is None else added + buffer.low * sums
-    if added is not None:
+    behind, added = _begun(nest, terms, buffer.low)
+    if added.any():
         begun = np.zeros(packed.size // each, np.int32)
         begun[:count] = added.astype(np.int32)
         along = tuple(ONE if d == terms.outs else ZERO for d in keep)
@@ -343,12 +374,20 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
     if terms.by_lanes:
         parts = ("outer", "rows", "columns")
     plan = Schedule(outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), parts)
-    starts = None if added is None else body.args[2]
+    starts = body.args[2] if added.any() else None
     most = _pairs(recipe, terms.values) if group > WORDS else 0
     dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most, tuple(lanes))
     result = DotStep(own, plan, step.given, dots)
     result.location = step.location
     return result
+
+
+def _begun(nest: Nest, terms: _Terms, low: int) -> tuple[Behind | None, Array]:
+    """What follows sums of an image less `low`, and numbers that these begin with for it."""
+    count = len(terms.values)
+    behind, known = _begun_by(nest.behind, terms.outs, count)
+    sums = terms.values.reshape(count, -1).astype(np.int64).sum(axis=1)
+    return behind, (0 if known is None else known) + low * sums
 
 
 def _begun_by(behind: Behind | None, outs: int, count: int) -> tuple[Behind | None, Array | None]:

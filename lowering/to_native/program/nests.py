@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, SSAValue
@@ -18,6 +19,7 @@ from xdsl.ir.affine import (
     AffineDimExpr,
     AffineExpr,
 )
+from xdsl.rewriter import InsertPoint
 
 from .sizes import ONE, ZERO, Size
 from .views import View
@@ -139,6 +141,47 @@ class Nest:
     def views(self) -> list[View]:
         """Tensors that the body reads elements of."""
         return [value for value in self.captured.values() if isinstance(value, View)]
+
+
+def mapping(
+    sizes: tuple[Size, ...],
+    reads: Mapping[SSAValue, Access],
+    writes: tuple[Access, ...],
+    body: Block,
+) -> Nest:
+    """Loops that add nothing up, and whose bodies use nothing from outside."""
+    loops = len(sizes)
+    starts, index = (None,) * len(writes), tuple(range(loops))
+    return Nest(sizes, (True,) * loops, reads, writes, starts, body, {}, index)
+
+
+def followed(
+    behind: Behind,
+    total: SSAValue,
+    body: Block,
+    reads: dict[SSAValue, Access],
+    moved: Callable[[Access], Access],
+) -> SSAValue:
+    """What follows a sum, appended to another body; the value that it gives.
+
+    Args:
+        behind: what follows.
+        total: the sum there.
+        body: gets an argument for all that is read.
+        reads: get what those stand for.
+        moved: the same elements in the loops around the body.
+    """
+    builder = Builder(InsertPoint.at_end(body))
+    known: dict[SSAValue, SSAValue] = dict.fromkeys(behind.sums, total)
+    for argument, a in behind.reads.items():
+        known[argument] = body.insert_arg(argument.type, len(body.args))
+        reads[known[argument]] = moved(a)
+    end = behind.body.last_op
+    assert isinstance(end, linalg.YieldOp)
+    for op in behind.body.ops:
+        if op is not end:
+            builder.insert(op.clone(known))
+    return known.get(end.operands[0], end.operands[0])
 
 
 def linear_form(expr: AffineExpr, loops: int) -> tuple[int, list[int]]:

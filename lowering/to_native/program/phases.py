@@ -1,8 +1,8 @@
 """The steps of a program in phases, for one sample in several threads (`abi.phases`).
 
 A phase is a step whose things threads share out: turns of its outermost loop, or of a loop over
-steps that may go in any order, or panels of a product with trits, whose rows are prepared before;
-or it is some steps that are not worth it. Not here: how many
+steps that may go in any order, or parts of a kernel, as panels of a product with trits, whose rows
+are prepared before; or it is some steps that are not worth it. Not here: how many
 threads, who takes what (`runtime.native`), code (`assembly`).
 """
 
@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .loops import first_loop
-from .products import LinearStep
-from .program import Program, Step
+from .program import Program, SharedStep, Step
 from .repetition import LoopStep
 from .structured import NestStep
 from .trace import facts_of
@@ -35,7 +34,7 @@ class Phase:
     Attributes:
         things: that are shared out; 1 where all is one thread's.
         steps: what is done, each at so many turns of the loops around it. A phase of several things
-            is one step: a nest, a loop of which things are turns, or a product.
+            is one step: a nest, a loop of which things are turns, or a kernel.
     """
 
     things: int
@@ -54,10 +53,10 @@ class Phase:
         return step if self.things > 1 and isinstance(step, LoopStep) else None
 
     @property
-    def product(self) -> LinearStep | None:
-        """The product of which threads share out the panels."""
+    def kernel(self) -> SharedStep | None:
+        """The kernel of which threads share out the things."""
         step = self.steps[0][0]
-        return step if self.things > 1 and isinstance(step, LinearStep) else None
+        return step if self.things > 1 and isinstance(step, SharedStep) else None
 
 
 def phases_of(program: Program) -> list[Phase]:
@@ -72,7 +71,7 @@ def phases_of(program: Program) -> list[Phase]:
 
     for step, turns in _flat(program.steps, {}):
         things = _things(program, step)
-        if things > 1 and isinstance(step, LinearStep):
+        if things > 1 and isinstance(step, SharedStep) and step.preparation is not None:
             add(1, step.preparation, turns)
         add(things, step, turns)
     return phases
@@ -105,11 +104,11 @@ def _things(program: Program, step: Step) -> int:
     """Of one step."""
     if isinstance(step, LoopStep):
         return step.count.at(1) if step.apart else 1
-    if not isinstance(step, NestStep | LinearStep):
+    if not isinstance(step, NestStep | SharedStep):
         return 1
     facts = facts_of(program, step, 1)
     rate = _RATES.get(facts.unit, _OTHERS)
     worth = max((facts.operations or 0) / rate, facts.bytes / _BYTES) >= _WORTH
-    if isinstance(step, LinearStep):
-        return step.panels if worth else 1
+    if isinstance(step, SharedStep):
+        return step.things if worth else 1
     return things_of(step)[2] if worth else 1

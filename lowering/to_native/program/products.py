@@ -38,7 +38,7 @@ from ..linalg.linalg_builder import LinalgBuilder
 from ..ternary_products import kind_of
 from . import bitplane_products
 from .nests import RefusedError
-from .program import KernelStep, Planner, Program
+from .program import KernelStep, Planner, Program, SharedStep
 from .sizes import ZERO, Size, product
 from .structured import packed
 from .views import Buffer, View
@@ -57,7 +57,7 @@ class LinearVariant(NamedTuple):
 
 
 @dataclass
-class LinearStep(KernelStep):
+class LinearStep(SharedStep):
     """One call of `linear_<suffix>`, which is left out where there are no rows.
 
     Attributes:
@@ -67,8 +67,8 @@ class LinearStep(KernelStep):
     prepare: str = ""
 
     @property
-    def panels(self) -> int:
-        """How many panels of outputs threads may share out."""
+    def things(self) -> int:
+        """Panels of outputs."""
         return -(-self.sizes[2].at(1) // PANEL) if self.prepare else 1
 
     @property

@@ -81,6 +81,8 @@ class Program:
         blocked: whether tensors may stand in another order than that of their axes.
         outside: whether matrices of trits are not the program's, but of whoever runs it.
         keeps: whether weights may be expanded once, into memory of the program's own.
+        adds: whether sums by trits may be code that adds.
+        added: images, and the trits by which sums of them shall be such code.
         order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
@@ -103,6 +105,8 @@ class Program:
     blocked: bool = False
     outside: bool = False
     keeps: bool = False
+    adds: bool = False
+    added: set[tuple[Buffer, Buffer]] = field(default_factory=set[tuple[Buffer, Buffer]])
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     literals: dict[SSAValue, Callable[[], View]] = field(
@@ -287,3 +291,26 @@ class KernelStep(Step):
     def numbers(self, writer: Writer) -> list[SSAValue]:
         """The last arguments."""
         return [writer.size(size) for size in self.sizes]
+
+
+class SharedStep(KernelStep):
+    """A call of a kernel whose things threads can share out."""
+
+    @property
+    def things(self) -> int:
+        """How many there are."""
+        raise NotImplementedError
+
+    @property
+    def preparation(self) -> KernelStep | None:
+        """What comes before any thing."""
+        return None
+
+    def compute(
+        self,
+        writer: Writer,
+        address: Callable[[View], SSAValue],
+        bounds: tuple[SSAValue, SSAValue],
+    ) -> None:
+        """Append the call for some things."""
+        raise NotImplementedError

@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from ....dialects import spike
 from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
-from .nests import RefusedError
+from .nests import Access, RefusedError
 from .program import Program, Step
 from .sizes import ONE, ZERO, Size, product
 from .structured import add_copy
@@ -54,6 +54,42 @@ class LoopStep(Step):
 
 def _whole(view: View) -> View:
     return view if view.buffer.run is None else view.buffer.run
+
+
+class Turns:
+    """Loops of a nest around steps that stand in its place."""
+
+    def __init__(self, loops: Sequence[tuple[int, Size, Size]]) -> None:
+        """Take loops of the nest, the outermost first.
+
+        Args:
+            loops: each with how many of its turns one turn is, and how many of those there are.
+        """
+        self._loops = [loop for loop in loops if loop[2] != ONE]
+        self._slices: list[list[Buffer]] = [[] for _ in self._loops]
+        self._known: dict[tuple[View, Size, Size], View] = {}
+
+    def at(self, a: Access) -> tuple[View, Size]:
+        """Where an operand of the nest stands at the turns that the loops are at."""
+        view, offset = a.view, a.offset
+        for (loop, each, _), slices in zip(self._loops, self._slices, strict=True):
+            if not a.depends_on(loop):
+                continue
+            count, stride = view.buffer.count, a.strides[loop] * each
+            known = self._known.get((view, offset, stride))
+            if known is None:
+                run = View(view.buffer, (count,), (stride,), offset)
+                buffer = Buffer(view.element, count, "step", low=view.buffer.low, run=run)
+                slices.append(buffer)
+                known = self._known[view, offset, stride] = View(buffer, (count,), (ONE,))
+            view, offset = known, ZERO
+        return view, offset
+
+    def around(self, steps: list[Step]) -> list[Step]:
+        """The loops, whose turns may go in any order, around steps."""
+        for (_, _, turns), slices in reversed([*zip(self._loops, self._slices, strict=True)]):
+            steps = [LoopStep(turns, steps, slices, apart=True)]
+        return steps
 
 
 class Repetition:

@@ -14,14 +14,25 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, i8, i16, i32
 from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.rewriter import InsertPoint
 
 from ....dialects.spike.types import dense_type
 from ..linalg.linalg_builder import PARALLEL
+from ..llvm.types import width
 from .combiners import fuse_products
-from .nests import Access, Captured, Nest, RefusedError, access, loop_sizes, simplified
+from .conv_costs import takes_places
+from .nests import (
+    Access,
+    Captured,
+    Nest,
+    RefusedError,
+    access,
+    loop_sizes,
+    mapping,
+    simplified,
+)
 from .program import Padded, Planner, Program, Step
 from .schedule import Schedule, movable
 from .sizes import ONE, ZERO, Size, product
@@ -98,6 +109,14 @@ def planned(program: Program, nest: Nest) -> NestStep:
         nest = merged
 
 
+def in_lanes_of(step: NestStep, element: Attribute) -> NestStep:
+    """A step as it is, or in vectors of as many elements as a register has."""
+    if step.plan.vector is not None:
+        lanes = step.plan.lanes * 32 // width(element)
+        step.plan = replace(step.plan, lanes=lanes)
+    return step
+
+
 def _reordered(program: Program, nest: Nest, a: Access, order: Sequence[int]) -> Access:
     """A constant so that the last loop in `order` reads one element after the other."""
     loops = [d for d in order if a.depends_on(d)]
@@ -154,17 +173,27 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         return
     operands = [*op.inputs, *op.outputs]
     views = [program.view(value) for value in operands]
+    in_places = any(takes_places(program, op, value) for value in op.inputs)
     for position, value in enumerate(op.inputs):
-        axis = _summed_axis(program, op, value)
+        axis = _row_axis(program, op, value)
         if axis is None:
             axis = _met_axis(program, views, maps, parallel, position)
-        if axis is not None and views[position].strides[axis] != ONE:
+        if axis is None:
+            continue
+        # What comes in has no narrow type, nor room behind it.
+        copied = in_places and views[position].buffer.place != "workspace"
+        if copied or views[position].strides[axis] != ONE:
             views[position] = _turned(program, views[position], axis)
     sizes = loop_sizes(views, maps, loops)
+    if in_places:
+        image, trits = (view.buffer for view in (views[0], views[1]))
+        program.added |= {(image, trits), (trits, image)}
     inputs, outputs = len(op.inputs), len(op.outputs)
     reduces = not all(parallel)
     reading = [access(view, m, loops) for view, m in zip(views, maps[:inputs], strict=False)]
-    place = _place_of_loops(reading, sizes, parallel) if program.blocked else None
+    place = None
+    if program.blocked and not in_places:
+        place = _place_of_loops(reading, sizes, parallel)
     starts: list[arith.ConstantOp | None] = []
     written: list[View] = []
     for position, value in enumerate(op.outputs):
@@ -192,6 +221,13 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         program.views[result] = view
     assert outputs == len(written)
     add_nest(program, nest)
+
+
+def _row_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
+    """The axis of small integers whose elements an op wants in a row, if it does."""
+    if takes_places(program, op, value):
+        return dense_type(value).get_num_dims() - 1
+    return _summed_axis(program, op, value)
 
 
 def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
@@ -458,11 +494,8 @@ def add_copy(program: Program, source: View, target: View) -> None:
 
 
 def _plain(reads: Mapping[SSAValue, Access], target: View, body: Block) -> Nest:
-    loops = target.rank
     write = Access(target, target.offset, target.strides)
-    return Nest(
-        target.sizes, (True,) * loops, reads, (write,), (None,), body, {}, tuple(range(loops))
-    )
+    return mapping(target.sizes, reads, (write,), body)
 
 
 def packed(program: Program, view: View) -> View:
@@ -489,7 +522,7 @@ def pad(program: Program, op: upstream.PadOp) -> None:
         return
     sizes = [size + Size.of(a + b) for size, a, b in zip(source.sizes, low, high, strict=True)]
     order = source.order if program.blocked else None
-    axes = [_summed_axis(program, use.operation, op.result) for use in op.result.uses]
+    axes = [_row_axis(program, use.operation, op.result) for use in op.result.uses]
     last = next((axis for axis in axes if axis is not None), None)
     if last is not None:
         order = [*(axis for axis in range(source.rank) if axis != last), last]

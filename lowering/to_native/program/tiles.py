@@ -24,13 +24,14 @@ from xdsl.rewriter import InsertPoint
 
 from ..llvm.types import width as width_of
 from .combiners import fuse_products
-from .dots import WORDS, Dots, DotStep, best_tile
-from .nests import Access, Nest
+from .conv_costs import WORDS
+from .dots import Dots, DotStep, best_tile
+from .nests import Access, Nest, followed, mapping
 from .program import Program, Step
-from .repetition import LoopStep
+from .repetition import Turns
 from .schedule import Part, Schedule, in_order
 from .sizes import ONE, ZERO, Size
-from .structured import NestStep, planned
+from .structured import NestStep, in_lanes_of, planned
 from .transforms import Form, both, divided, scaled
 from .views import Buffer, View, whole_view
 
@@ -179,7 +180,7 @@ def _transformed(
             )
             deepest = Size.of(channels.at(1) // group)
             sizes = Size.of(many), deepest, Size.of(group), Size.of(size)
-            step = planned(program, _map(sizes, reads, writes, body))
+            step = planned(program, mapping(sizes, reads, writes, body))
             if group != 1:
                 # It is done once; in vectors it would be a lot of code, as pairs lie together.
                 step.plan = in_order(step.nest)
@@ -244,7 +245,7 @@ def _turned(
     Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[0]))
     given = Access(a.view, a.offset, tuple(a.strides[d] for d in loops))
     turned = Access(target, ZERO, target.strides)
-    copy = _map(tuple(sizes), {body.args[0]: given}, (turned,), body)
+    copy = mapping(tuple(sizes), {body.args[0]: given}, (turned,), body)
     return given, turned, copy
 
 
@@ -261,39 +262,20 @@ def _matrices(form: Form, element: Attribute, rows: Size, columns: Size) -> View
     return View(Buffer(element, count * each), (count, rows, columns), (each, columns, ONE))
 
 
-def _map(
-    sizes: tuple[Size, ...], reads: dict[SSAValue, Access], writes: tuple[Access, ...], body: Block
-) -> Nest:
-    """Loops that add nothing up."""
-    loops = len(sizes)
-    return Nest(
-        sizes,
-        (True,) * loops,
-        reads,
-        writes,
-        (None,) * len(writes),
-        body,
-        {},
-        tuple(range(loops)),
-    )
-
-
 class _Group:
     """Some rows of tiles, for which three steps are taken over and over."""
 
     def __init__(self, program: Program, nest: Nest, conv: Convolution, weights: Access) -> None:
         self._program, self._nest, self._conv = program, nest, conv
         self._weights = weights
-        self._slices: list[list[Buffer]] = [[], []]
-        self._known: dict[tuple[View, Size, Size], View] = {}
 
     def steps(self, down: Sequence[_Span], across: Sequence[_Span], times: int) -> list[Step]:
         """The steps, `times` rows of tiles after rows of tiles, for all images."""
         nest, conv = self._nest, self._conv
-        batch = ONE if conv.batch is None else nest.sizes[conv.batch]
         rows = sum(span.tiles for span in down)
         step = Size.of(conv.form.step * rows)
-        self._loops = (conv.batch, ONE, batch), (conv.rows, step, Size.of(times))
+        images = [] if conv.batch is None else [(conv.batch, ONE, nest.sizes[conv.batch])]
+        self._turns = Turns([*images, (conv.rows, step, Size.of(times))])
         count = Size.of(rows * sum(span.tiles for span in across))
         channels, outs = nest.sizes[conv.channels], nest.sizes[conv.outs]
         before = _matrices(conv.form, conv.form.element, count, channels)
@@ -303,27 +285,12 @@ class _Group:
         steps: list[Step] = [self._there(before, y, x, width) for y, x in regions]
         steps.append(self.products(before, behind))
         steps += [self._back(behind, y, x, width) for y, x in regions]
-        for (_, _, turns), slices in zip(
-            reversed(self._loops), reversed(self._slices), strict=True
-        ):
-            if turns != ONE:
-                steps = [LoopStep(turns, steps, slices, apart=True)]
-        return steps
+        return self._turns.around(steps)
 
     def _moved(self, a: Access, channel: int, y: _Span, x: _Span, place: int) -> Access:
         """The operand of a convolution at a place of the tiles that the loops are at."""
-        conv, view, offset = self._conv, a.view, a.offset
-        for (loop, each, turns), slices in zip(self._loops, self._slices, strict=True):
-            if loop is None or turns == ONE or not a.depends_on(loop):
-                continue
-            count, stride = view.buffer.count, a.strides[loop] * each
-            known = self._known.get((view, offset, stride))
-            if known is None:
-                run = View(view.buffer, (count,), (stride,), offset)
-                buffer = Buffer(view.element, count, "step", low=view.buffer.low, run=run)
-                slices.append(buffer)
-                known = self._known[view, offset, stride] = View(buffer, (count,), (ONE,))
-            view, offset = known, ZERO
+        conv = self._conv
+        view, offset = self._turns.at(a)
         down, right = a.strides[conv.rows], a.strides[conv.columns]
         further = divmod(place, conv.form.side)
         offset = offset + down * Size.of(y.start + further[0])
@@ -345,11 +312,8 @@ class _Group:
         channels = nest.sizes[conv.channels]
         writes = self._vectors(before, y, x, width)
         sizes = Size.of(y.tiles), Size.of(x.tiles), channels
-        step = planned(self._program, _map(sizes, reads, writes, body))
-        if step.plan.vector is not None:
-            lanes = step.plan.lanes * 4 // (width_of(form.element) // 8)
-            step.plan = replace(step.plan, lanes=lanes)
-        return step
+        step = planned(self._program, mapping(sizes, reads, writes, body))
+        return in_lanes_of(step, form.element)
 
     def _vectors(self, view: View, y: _Span, x: _Span, width: int) -> tuple[Access, ...]:
         """The vectors of a tile in all matrices, in loops over tiles."""
@@ -421,19 +385,15 @@ class _Group:
             if follow is None:
                 results.append(value)
                 continue
-            mapped: dict[SSAValue, SSAValue] = dict.fromkeys(follow.sums, value)
-            for argument, a in follow.reads.items():
-                mapped[argument] = body.insert_arg(argument.type, len(body.args))
-                reads[mapped[argument]] = self._moved(a, conv.outs, y, x, place)
-            for op in follow.body.ops:
-                if isinstance(op, linalg.YieldOp):
-                    results.append(mapped.get(op.operands[0], op.operands[0]))
-                else:
-                    builder.insert(op.clone(mapped))
+
+            def moved(a: Access, place: int = place) -> Access:
+                return self._moved(a, conv.outs, y, x, place)
+
+            results.append(followed(follow, value, body, reads, moved))
         builder.insert(linalg.YieldOp(*results))
         for value in results:
             body.insert_arg(value.type, len(body.args))
         write = nest.writes[0]
         writes = tuple(self._moved(write, conv.outs, y, x, place) for place in places)
         sizes = Size.of(y.tiles), Size.of(x.tiles), nest.sizes[conv.outs]
-        return planned(self._program, _map(sizes, reads, writes, body))
+        return planned(self._program, mapping(sizes, reads, writes, body))

@@ -22,6 +22,7 @@ from xdsl.ir import Attribute, Block
 
 from ....ir.errors import OptionError
 from ..llvm.types import converted
+from .additions import AdditionStep
 from .dots import DotStep
 from .nests import Nest
 from .products import LinearVariant
@@ -153,6 +154,8 @@ def _work(program: Program, step: Step, batch: int) -> tuple[str, int | None, Un
         depth = prod(count for count, _ in step.dots.taps) * step.dots.group
         sums = product(step.nest.sizes).at(batch)
         return "dots", 2 * sums * depth, _DOTS[step.dots.group]
+    if isinstance(step, AdditionStep):
+        return "additions", step.work, "i16"
     if isinstance(step, NestStep):
         return "loops", *_work_of_nest(step.nest, batch)
     if isinstance(step, LoopStep):

@@ -13,7 +13,8 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import SSAValue
 
-from .dots import WORDS, DotStep, factors_of
+from .conv_costs import WORDS, Sums, dotted, tiled
+from .dots import DotStep, factors_of
 from .intervals import Interval
 from .nests import Nest
 from .program import Program, Step
@@ -27,10 +28,6 @@ from .views import Buffer
 _CHANGES, _MORE_CHANGES, _MADE, _LEFT = 90, 140, 200, 0.9
 """What it costs to change a vector of a tile, there or back, in products of a vector; with few
 registers; to make a vector of weights in each call; and what must be left of the time."""
-_WHOLE_CHANGES, _READ, _READ_FAR = 250, 1, 8
-"""The same for tiles of integers; and to read a vector of weights, from a near or a far cache."""
-_NEAR = 1 << 19
-"""Bytes of weights that a near cache holds."""
 _MOST_SHORT, _MOST_WORD = (1 << 15) - 1, (1 << 31) - 1
 
 
@@ -159,16 +156,13 @@ def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
     rows, columns, outs, channels = (
         nest.sizes[d].at(1) for d in (conv.rows, conv.columns, conv.outs, conv.channels)
     )
+    if conv.form.element != f32:
+        sums = Sums(outs, channels, 9)
+        direct = dotted(program.recipe, sums, rows * columns)
+        return tiled(program.recipe, sums, rows, columns) < _LEFT * direct
     lanes, tiles = program.recipe.lanes, tiles_of(nest, conv)
     vectors = -(-outs // lanes)
     moved = -(-channels // lanes) + vectors
-    if conv.form.element != f32:
-        # One instruction for four products of bytes, or two of 16 bits.
-        direct = 9 * rows * columns * -(-channels // 4) * vectors
-        once = conv.form.places * -(-channels // WORDS) * vectors * program.recipe.slow_words
-        near = conv.form.places * WORDS * channels * outs <= _NEAR
-        read = _READ if near else _READ_FAR
-        return once * (tiles + read) + tiles * moved * _WHOLE_CHANGES < _LEFT * direct
     direct = 9 * rows * columns * channels * vectors
     each = _CHANGES if program.recipe.registers > 16 else _MORE_CHANGES
     cost = tiles * (conv.form.places * channels * vectors + moved * each)

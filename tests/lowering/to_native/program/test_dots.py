@@ -159,7 +159,7 @@ CHOSEN = [
 def test_sums_are_exact(name: str, recipe: str) -> None:
     case = CASES[name]
     module, values = _module(case)
-    program = native_program(module, {"recipe": recipe})
+    program = native_program(module, {"recipe": recipe, "additions": False})
     if min(case.weight[2:]) == 3 and max(case.strides) == 1:
         o, i = case.weight[:2]
         assert (program.interface.kept >= 2 * 36 * o * i) == (name in TILED)
@@ -186,7 +186,7 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
 )
 def test_instructions(name: str, recipe: str, instruction: str) -> None:
     module, _ = _module(CASES[name])
-    run_stages(module, native_stages(f"recipe={recipe}"), verify=False)
+    run_stages(module, native_stages(f"recipe={recipe} additions=false"), verify=False)
     assert instruction in str(module)
 
 
@@ -214,7 +214,7 @@ func.func @forward(%x: {image}) -> {sums} {{
     store = ParameterStore()
     store.add("w", pack_trits(trits))
     attach_store(module, store)
-    program, trace = traced_program(module, NativeOptions(), 2)
+    program, trace = traced_program(module, NativeOptions(additions=False), 2)
     assert "dots" in [step.what for step in trace.steps]
     expected = functional.conv2d(
         torch.tensor(x).double(), torch.tensor(trits).double(), padding=pad

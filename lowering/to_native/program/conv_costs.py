@@ -1,0 +1,245 @@
+"""What sums of products of bytes cost by each of three ways, and which are additions alone.
+
+Costs are in cycles, roughly: of dot products (`dots`), of Winograd's tiles (`winograd`), of code
+that adds for each trit (`additions`). The last needs places that stand next to each other, so that
+ops are asked before their images have an order in memory. Not here: the steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from xdsl.dialects import tensor as upstream
+from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.linalg import abstract_ops
+from xdsl.dialects.linalg import ops as linalg
+from xdsl.ir import Operation, SSAValue
+
+from ....dialects.spike.types import dense_type
+from ....ir.arrays import Array
+from ..kernels.additions import can_add, cost_of
+from ..kernels.recipes import Recipe
+from ..linalg.linalg_builder import PARALLEL
+from .nests import Access, RefusedError, access, linear_form, loop_sizes
+from .program import Program, sizes_of
+from .sizes import BATCH, Size
+from .transforms import INTEGERS
+from .views import UI8, Buffer, View, whole_view
+
+WORDS = 2
+"""Products that one instruction adds where factors have 16 bits."""
+_CHANGES, _READ, _READ_FAR = 250, 1, 8
+"""What it costs to change a vector of a tile, there and back; and to read a vector of weights, from
+a near or a far cache."""
+_NEAR = 1 << 19
+"""Bytes of weights that a near cache holds."""
+_LEFT = 0.95
+"""Of the cycles of the best other way, what additions may take."""
+_TURNED = 1.0
+"""Cycles for an output whose image is in planes for others, and whose sum is joined with theirs."""
+_LEAST = 256
+"""Trits from which on code is worth it."""
+_MOST_CODE = 4 << 20
+"""Bytes of code of a layer."""
+_MOST_STEPS = 4
+"""From place to place in an image, which is cut into as many planes."""
+_MOST_PITCH = 2
+"""How many times as long as a row of the result one of the image may be."""
+
+
+class Plane(NamedTuple):
+    """Places of a result whose factors stand next to each other in an image, for one output.
+
+    Attributes:
+        rows, columns: loops over them; a result may have one row.
+        step: elements of the image from one place to the next, and rows from one row to the next.
+        pitch: elements of a row of the image.
+        places: from the first to the last, with those between rows, once planes are cut.
+    """
+
+    rows: int | None
+    columns: int
+    step: int
+    pitch: int
+    places: int
+
+
+class Sums(NamedTuple):
+    """Sums over channels and the places of a window."""
+
+    outs: int
+    channels: int
+    window: int
+
+
+def plane_of(sizes: Sequence[Size], parallel: Sequence[bool], x: Access, outs: int) -> Plane | None:
+    """The places of a result, if they stand next to each other or a few steps apart."""
+    numbers = [stride.number or 0 for stride in x.strides]
+    moving = [d for d, stride in enumerate(numbers) if stride and sizes[d].number]
+    places = sorted((d for d in moving if parallel[d] and d != outs), key=lambda d: numbers[d])
+    if not places or x.depends_on(outs):
+        return None
+    columns, *others = places
+    step, count = numbers[columns], sizes[columns].at(1)
+    if step > _MOST_STEPS:
+        return None
+    rows = next(iter(others), None)
+    if rows is None or numbers[rows] % step or numbers[rows] > _MOST_PITCH * step**2 * count:
+        return Plane(None, columns, step, count, count)
+    pitch = numbers[rows] // step
+    return Plane(rows, columns, step, pitch, (sizes[rows].at(1) - 1) * -(-pitch // step) + count)
+
+
+def dotted(recipe: Recipe, sums: Sums, places: int) -> float:
+    """Cycles by dot products of four bytes: as many as there are of these."""
+    vectors = -(-sums.outs // recipe.lanes)
+    return sums.window * places * -(-sums.channels // 4) * vectors
+
+
+def tiled(recipe: Recipe, sums: Sums, rows: int, columns: int) -> float:
+    """The same by tiles of integers, for windows of 3×3 a step apart."""
+    tiles = -(-rows // INTEGERS.step) * -(-columns // INTEGERS.step)
+    vectors = -(-sums.outs // recipe.lanes)
+    moved = -(-sums.channels // recipe.lanes) + vectors
+    once = INTEGERS.places * -(-sums.channels // WORDS) * vectors * recipe.slow_words
+    near = INTEGERS.places * WORDS * sums.channels * sums.outs <= _NEAR
+    return once * (tiles + (_READ if near else _READ_FAR)) + tiles * moved * _CHANGES
+
+
+def takes_places(program: Program, op: Operation, image: SSAValue) -> bool:
+    """Whether an op is a sum of small integers that is to be additions, so that places next to each
+    other in the image shall lie in a row."""
+    product = _product(program, op, image)
+    if product is None or not product.pays(program, in_planes=False):
+        near = _near(image) if product is not None else {}
+        beside = any(_adds_alone(program, *other) for other in near if other[0] is not op)
+        if product is None or not beside or not product.pays(program, in_planes=True):
+            return False
+    near = _near(image, *op.results)
+    return not any(_is_depthwise(*other) for other in near)
+
+
+class _Product(NamedTuple):
+    """Sums of products of an image with known weights [outs, …], in loops over them."""
+
+    sizes: Sequence[Size]
+    parallel: Sequence[bool]
+    x: Access
+    weights: Array
+    outs: int
+
+    def pays(self, program: Program, *, in_planes: bool) -> bool:
+        """Whether additions are quicker than the best other way.
+
+        Args:
+            program: that is planned.
+            in_planes: whether the image has its places in a row anyway.
+        """
+        sizes, recipe = self.sizes, program.recipe
+        plane = plane_of(sizes, self.parallel, self.x, self.outs)
+        if plane is None or not can_add(recipe) or self.weights.size < _LEAST:
+            return False
+        if np.abs(self.weights).max() > 1:
+            return False
+        # In which order weights lie makes no difference to what they cost.
+        trits = self.weights.reshape(sizes[self.outs].at(1), -1)
+        summed = [d for d, kind in enumerate(self.parallel) if not kind]
+        channels = sizes[max(summed, key=lambda d: self.x.strides[d].number or 0)].number or 1
+        sums = Sums(trits.shape[0], channels, trits.shape[1] // channels)
+        columns = sizes[plane.columns].at(1)
+        rows = 1 if plane.rows is None else sizes[plane.rows].at(1)
+        others = dotted(recipe, sums, rows * columns)
+        tiles = sums.window == 9 and plane.step == 1 and min(rows, columns) >= INTEGERS.step
+        if tiles and program.keeps and channels % WORDS == 0:
+            others = min(others, tiled(recipe, sums, rows, columns))
+        if in_planes:
+            others += _TURNED * sums.outs * rows * columns
+        vectors = -(-plane.places // (recipe.width // 2))
+        cycles, code = cost_of(recipe, trits, vectors)
+        return cycles < _LEFT * others and code <= _MOST_CODE
+
+
+def _product(program: Program, op: Operation, image: SSAValue) -> _Product | None:
+    """What an op that reads an image of small integers sums up, if its weights are known."""
+    if not program.adds or not isinstance(op, abstract_ops.LinalgStructuredOperation):
+        return None
+    if image not in op.inputs or len(op.inputs) != 2 or len(op.outputs) != 1:
+        return None
+    position = 0 if op.inputs[0] is image else 1
+    weights = op.inputs[1 - position]
+    element = dense_type(image).element_type
+    if element not in (i8, i16, i32, UI8) or not program.holds(weights):
+        return None
+    content = program.view(weights).buffer.content
+    parallel = [kind == PARALLEL for kind in op.get_iterator_types()]
+    if content is None or content.dtype.kind != "i" or all(parallel):
+        return None
+    maps = [m.data.results for m in op.get_indexing_maps()]
+    try:
+        views = [_in_order(value) for value in (image, weights, op.outputs[0])]
+        ordered = [maps[position], maps[1 - position], maps[2]]
+        sizes = loop_sizes(views, ordered, len(parallel))
+        x, w = (access(v, m, len(parallel)) for v, m in zip(views, ordered[:2], strict=False))
+    except RefusedError:
+        return None
+    outs = [d for d, kind in enumerate(parallel) if kind and w.depends_on(d)]
+    known = prod(size.number or 0 for size in views[1].sizes)
+    if len(outs) != 1 or known != content.size:
+        return None
+    return _Product(sizes, parallel, x, content, outs[0])
+
+
+def _adds_alone(program: Program, op: Operation, image: SSAValue) -> bool:
+    product = _product(program, op, image)
+    return product is not None and product.pays(program, in_planes=False)
+
+
+def _is_depthwise(op: Operation, image: SSAValue) -> bool:
+    """Whether each output is made of some channels of an image alone, which shall lie in a row."""
+    if not isinstance(op, abstract_ops.LinalgStructuredOperation) or len(op.inputs) != 2:
+        return False
+    kinds = [*op.get_iterator_types()]
+    read, other = (
+        {d for e in m.data.results for d, f in enumerate(linear_form(e, len(kinds))[1]) if f}
+        for m in list(op.get_indexing_maps())[:2]
+    )
+    if op.inputs[1] is image:
+        read, other = other, read
+    places = {d for d, kind in enumerate(kinds) if kind == PARALLEL}
+    return len(places) < len(kinds) and bool(other & read & places)
+
+
+def _near(*values: SSAValue) -> dict[tuple[Operation, SSAValue], None]:
+    """What makes or reads sums of values, or of what is computed of them place by place; and as
+    which value."""
+    waiting, seen = [*values], set[SSAValue]()
+    found: dict[tuple[Operation, SSAValue], None] = {}
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for op in (value.owner, *(use.operation for use in value.uses)):
+            if isinstance(op, upstream.PadOp | upstream.ExpandShapeOp | upstream.CollapseShapeOp):
+                waiting += [op.operands[0], op.result]
+            elif isinstance(op, linalg.GenericOp) and _maps(op):
+                shape = dense_type(op.results[0]).get_shape()
+                waiting += [v for v in op.inputs if dense_type(v).get_shape() == shape]
+                waiting += op.results
+            elif isinstance(op, abstract_ops.LinalgStructuredOperation):
+                found |= dict.fromkeys((op, v) for v in op.inputs)
+    return found
+
+
+def _maps(op: linalg.GenericOp) -> bool:
+    """Whether an op computes each element of others at the same place."""
+    return all(kind == PARALLEL for kind in op.get_iterator_types())
+
+
+def _in_order(value: SSAValue) -> View:
+    """A tensor whose axes lie in memory as they come."""
+    sizes = sizes_of(value, BATCH)
+    return whole_view(Buffer(dense_type(value).element_type, BATCH), sizes)

@@ -1,0 +1,209 @@
+"""Convolutions of bytes with trits as code that adds, against sums in 64 bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.stages import apply_passes, run_stages
+from triton_dsl.lowering.to_native.callables import native_program, traced_program
+from triton_dsl.lowering.to_native.kernels.additions import can_add, parts_of
+from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.program import conv_costs
+from triton_dsl.lowering.to_native.target import NativeOptions, native_stages
+from triton_dsl.runtime.native.processor import host_features
+
+pytest.importorskip("llvmlite")
+
+Array = NDArray[Any]
+RUNNABLE = [r.name for r in RECIPES if r.features <= host_features() and can_add(r)]
+ADDS = "vpmovzxbw"
+"""What reads inputs, which nothing else has."""
+
+pytestmark = pytest.mark.skipif(not RUNNABLE, reason="this processor has no AVX2")
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Additions wherever they can be, of code that nobody else finds in the cache."""
+    monkeypatch.setattr(conv_costs, "_LEFT", float("inf"))
+    monkeypatch.setenv("TRITON_DSL_CACHE", "off")
+
+
+def module_of(
+    image: tuple[int, int, int],
+    weights: Array,
+    stride: int,
+    padding: int,
+    dilation: int,
+    low: int = -128,
+) -> Any:
+    """A convolution of int8 with a zero point of -128, all of whose sums it gives."""
+    (c, h, w), (o, i, kh, kw) = image, weights.shape
+    high = (h + 2 * padding - dilation * (kh - 1) - 1) // stride + 1
+    wide = (w + 2 * padding - dilation * (kw - 1) - 1) // stride + 1
+    x, y = f"tensor<?x{c}x{h}x{w}x", f"tensor<?x{o}x{high}x{wide}xi32>"
+    module = parse_module(f"""
+func.func @forward(%x: {x}i8>) -> {y} {{
+  %low = tensor.constant dense<{low}> : tensor<i8>
+  %kept = tensor.maximum %x, %low : ({x}i8>, tensor<i8>) -> {x}i8>
+  %zero = tensor.constant dense<-128> : tensor<i32>
+  %wide = tensor.convert %kept : ({x}i8>) -> {x}i32>
+  %c = tensor.sub %wide, %zero : ({x}i32>, tensor<i32>) -> {x}i32>
+  %w = tensor.parameter "w" : tensor<{o}x{i}x{kh}x{kw}xi32>
+  %y = tensor.conv %c, %w {{strides = array<i64: {stride}, {stride}>,
+       padding = array<i64: {padding}, {padding}, {padding}, {padding}>,
+       dilation = array<i64: {dilation}, {dilation}>, groups = 1 : i64}}
+       : ({x}i32>, tensor<{o}x{i}x{kh}x{kw}xi32>) -> {y}
+  func.return %y : {y}
+}}
+""")
+    attach_store(module, ParameterStore.of({"w": weights.astype(np.int32)}))
+    return module
+
+
+def sums_of(x: Array, weights: Array, stride: int, padding: int, dilation: int) -> Array:
+    image = torch.from_numpy(x.astype(np.float64) + 128)
+    sums = functional.conv2d(
+        image, torch.from_numpy(weights.astype(np.float64)), None, stride, padding, dilation
+    )
+    return sums.numpy().astype(np.int32)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("recipe", RUNNABLE)
+@settings(max_examples=12)
+@given(
+    seed=st.integers(0, 1 << 30),
+    channels=st.integers(1, 40),
+    outs=st.integers(4, 70),
+    size=st.tuples(st.integers(5, 40), st.integers(5, 40)),
+    window=st.sampled_from([(1, 1), (3, 3), (3, 1), (2, 5), (5, 5)]),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    dilation=st.integers(1, 2),
+    share=st.floats(0.05, 1),
+)
+@example(0, 600, 9, (5, 6), (1, 1), 1, 0, 1, 1.0)
+@example(1, 8, 29, (9, 9), (3, 3), 2, 1, 1, 0.5)
+def test_any_convolution(
+    recipe: str,
+    seed: int,
+    channels: int,
+    outs: int,
+    size: tuple[int, int],
+    window: tuple[int, int],
+    stride: int,
+    padding: int,
+    dilation: int,
+    share: float,
+) -> None:
+    if min(size) + 2 * padding <= dilation * (max(window) - 1):
+        return
+    rng = np.random.default_rng(seed)
+    shape = (outs, channels, *window)
+    weights = (rng.random(shape) < share) * rng.choice([-1, 1], shape)
+    module = module_of((channels, *size), weights, stride, padding, dilation)
+    program = native_program(module, {"recipe": recipe})
+    for batch in (1, 2):
+        x = rng.integers(-128, 128, (batch, channels, *size)).astype(np.int8)
+        expected = sums_of(x, weights, stride, padding, dilation)
+        np.testing.assert_array_equal(program(x), expected)
+    extreme = np.full((1, channels, *size), 127, np.int8)
+    expected = sums_of(extreme, weights, stride, padding, dilation)
+    np.testing.assert_array_equal(program(extreme), expected)
+
+
+def test_parts_hold_what_16_bits_do() -> None:
+    trits = np.ones((2, 300), np.int8)
+    trits[1] = -1
+    for span in (1, 15, 255):
+        ends = parts_of(trits, span)
+        assert ends[-1] == 300
+        sizes = np.diff([0, *ends])
+        assert span * sizes.max() <= 32767
+        assert len(ends) == 1 or span * (sizes[0] + 1) > 32767
+    assert parts_of(np.where(np.arange(300) % 2, 1, -1)[None], 255) == (256, 300)
+
+
+def networks() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
+    """Networks whose convolutions stand beside each other, and some that shall not add."""
+
+    class Residual(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(16, 16, 3, padding=1)
+            self.second = nn.Conv2d(16, 32, 3, stride=2, padding=1)
+            self.short = nn.Conv2d(16, 32, 1, stride=2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.relu(self.first(x) + x)
+            return functional.max_pool2d(self.second(x) + self.short(x), 16)
+
+    def depthwise() -> nn.Module:
+        return nn.Sequential(
+            nn.Conv2d(16, 32, 1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.ReLU()
+        )
+
+    return {
+        "residual": (Residual(), (16, 32, 32)),
+        "depthwise": (depthwise(), (16, 32, 32)),
+        "pools": (
+            nn.Sequential(
+                nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 32, 3)
+            ),
+            (16, 32, 32),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", ["residual", "depthwise", "pools"])
+@pytest.mark.parametrize("recipe", RUNNABLE)
+def test_whole_networks(name: str, recipe: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network, shape = networks()[name]
+    x = torch.randn(3, *shape)
+    program = from_torch(network.eval(), (x,))
+    samples = tmp_path / "samples.npy"
+    np.save(samples, x.numpy())
+    apply_passes(
+        program,
+        "ternarize,fuse-linear,fold-constants,canonicalize,"
+        f'quantize-activations{{data="{samples}" bits=8 signed=false}},requantize,cse,dce',
+    )
+    expected = run_module(program, [x.numpy()])[0]
+    for options in ({"recipe": recipe}, {"recipe": recipe, "additions": False}):
+        found = native_program(program, options, threads=2)
+        np.testing.assert_array_equal(found(x.numpy()), expected)
+        np.testing.assert_array_equal(found(x[:1].numpy()), expected[:1])
+    adds = name != "depthwise"
+    for additions in (True, False):
+        lowered = program.clone()
+        words = "" if additions else " additions=false"
+        run_stages(lowered, native_stages(f"recipe={recipe}{words}"), verify=False)
+        assert (ADDS in str(lowered)) == (additions and adds)
+
+
+def test_a_trace_counts_additions() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-1, 2, (64, 32, 3, 3))
+    module = module_of((32, 32, 32), weights, 1, 1, 1)
+    _, trace = traced_program(module, NativeOptions(recipe=RUNNABLE[0]), 1)
+    places = 31 * 34 + 32
+    lanes = 32 if RUNNABLE[0].startswith("avx512") else 16
+    work = np.count_nonzero(weights) * (-(-places // lanes) * lanes)
+    assert any((step.operations or 0) >= work and step.unit == "i16" for step in trace.steps)
