@@ -50,19 +50,23 @@ def module_of(
     stride: int,
     padding: int,
     dilation: int,
-    low: int = -128,
+    *,
+    direct: bool = False,
 ) -> Any:
-    """A convolution of int8 with a zero point of -128, all of whose sums it gives."""
+    """A convolution of int8 with a zero point of -128, all of whose sums it gives.
+
+    The image is what comes in where it is `direct`, else what an op makes of it.
+    """
     (c, h, w), (o, i, kh, kw) = image, weights.shape
     high = (h + 2 * padding - dilation * (kh - 1) - 1) // stride + 1
     wide = (w + 2 * padding - dilation * (kw - 1) - 1) // stride + 1
     x, y = f"tensor<?x{c}x{h}x{w}x", f"tensor<?x{o}x{high}x{wide}xi32>"
     module = parse_module(f"""
 func.func @forward(%x: {x}i8>) -> {y} {{
-  %low = tensor.constant dense<{low}> : tensor<i8>
+  %low = tensor.constant dense<-127> : tensor<i8>
   %kept = tensor.maximum %x, %low : ({x}i8>, tensor<i8>) -> {x}i8>
-  %zero = tensor.constant dense<-128> : tensor<i32>
-  %wide = tensor.convert %kept : ({x}i8>) -> {x}i32>
+  %zero = tensor.constant dense<{0 if direct else -128}> : tensor<i32>
+  %wide = tensor.convert {"%x" if direct else "%kept"} : ({x}i8>) -> {x}i32>
   %c = tensor.sub %wide, %zero : ({x}i32>, tensor<i32>) -> {x}i32>
   %w = tensor.parameter "w" : tensor<{o}x{i}x{kh}x{kw}xi32>
   %y = tensor.conv %c, %w {{strides = array<i64: {stride}, {stride}>,
@@ -76,8 +80,10 @@ func.func @forward(%x: {x}i8>) -> {y} {{
     return module
 
 
-def sums_of(x: Array, weights: Array, stride: int, padding: int, dilation: int) -> Array:
-    image = torch.from_numpy(x.astype(np.float64) + 128)
+def sums_of(
+    x: Array, weights: Array, stride: int, padding: int, dilation: int, *, direct: bool
+) -> Array:
+    image = torch.from_numpy(x.astype(np.float64) + (0 if direct else 128))
     sums = functional.conv2d(
         image, torch.from_numpy(weights.astype(np.float64)), None, stride, padding, dilation
     )
@@ -97,9 +103,10 @@ def sums_of(x: Array, weights: Array, stride: int, padding: int, dilation: int) 
     padding=st.integers(0, 2),
     dilation=st.integers(1, 2),
     share=st.floats(0.05, 1),
+    direct=st.booleans(),
 )
-@example(0, 600, 9, (5, 6), (1, 1), 1, 0, 1, 1.0)
-@example(1, 8, 29, (9, 9), (3, 3), 2, 1, 1, 0.5)
+@example(0, 600, 9, (5, 6), (1, 1), 1, 0, 1, 1.0, False)
+@example(1, 8, 29, (9, 9), (3, 3), 2, 1, 1, 0.5, True)
 def test_any_convolution(
     recipe: str,
     seed: int,
@@ -111,20 +118,21 @@ def test_any_convolution(
     padding: int,
     dilation: int,
     share: float,
+    direct: bool,
 ) -> None:
     if min(size) + 2 * padding <= dilation * (max(window) - 1):
         return
     rng = np.random.default_rng(seed)
     shape = (outs, channels, *window)
     weights = (rng.random(shape) < share) * rng.choice([-1, 1], shape)
-    module = module_of((channels, *size), weights, stride, padding, dilation)
+    module = module_of((channels, *size), weights, stride, padding, dilation, direct=direct)
     program = native_program(module, {"recipe": recipe})
     for batch in (1, 2):
-        x = rng.integers(-128, 128, (batch, channels, *size)).astype(np.int8)
-        expected = sums_of(x, weights, stride, padding, dilation)
+        x = rng.integers(-127, 128, (batch, channels, *size)).astype(np.int8)
+        expected = sums_of(x, weights, stride, padding, dilation, direct=direct)
         np.testing.assert_array_equal(program(x), expected)
     extreme = np.full((1, channels, *size), 127, np.int8)
-    expected = sums_of(extreme, weights, stride, padding, dilation)
+    expected = sums_of(extreme, weights, stride, padding, dilation, direct=direct)
     np.testing.assert_array_equal(program(extreme), expected)
 
 
