@@ -113,13 +113,13 @@ def takes_places(program: Program, op: Operation, image: SSAValue) -> bool:
     """Whether an op is a sum of small integers that is to be additions, so that places next to each
     other in the image shall lie in a row."""
     product = _product(program, op, image)
-    if product is None or not product.pays(program, in_planes=False):
-        near = _near(image) if product is not None else {}
-        beside = any(_adds_alone(program, *other) for other in near if other[0] is not op)
-        if product is None or not beside or not product.pays(program, in_planes=True):
-            return False
-    near = _near(image, *op.results)
-    return not any(_is_depthwise(*other) for other in near)
+    if product is None or not product.pays(program, in_planes=True):
+        return False
+    if any(_is_depthwise(*other) for other in _near(image, *op.results)):
+        return False
+    if product.pays(program, in_planes=False):
+        return True
+    return any(_adds_alone(program, *other) for other in _near(image) if other[0] is not op)
 
 
 class _Product(NamedTuple):
@@ -193,6 +193,7 @@ def _product(program: Program, op: Operation, image: SSAValue) -> _Product | Non
 
 
 def _adds_alone(program: Program, op: Operation, image: SSAValue) -> bool:
+    """Whether additions pay for an op whatever others do."""
     product = _product(program, op, image)
     return product is not None and product.pays(program, in_planes=False)
 
