@@ -23,6 +23,7 @@ from ..ir.attribute_data import data_of, dictionary_of
 from ..ir.interpreter import entry_function
 from .analysis.compile_time import literal_value
 from .analysis.replacement import erase
+from .calibration.integer_softmax import recorded_softmax
 
 LEFT_OUT = "tensor.left_out"
 """The attribute of a module with what the caller does with each result: a list of steps."""
@@ -44,6 +45,9 @@ class ExposeLogitsPass(ModulePass):
         func.return %q : tensor<?x10xi8>
         // becomes
         func.return %y : tensor<?x10xf32>
+
+    So does a softmax of bytes that the program writes out and notes (`integer_softmax`): the bytes
+    that it reads are the logits.
 
     The results of the program become other numbers. The attribute `tensor.left_out` of the module
     lists what was left out of each result, in order, so that the caller can do it. (Equal numbers
@@ -69,22 +73,31 @@ class ExposeLogitsPass(ModulePass):
 
 def _expose(returned: ReturnOp, index: int) -> list[DictionaryAttr]:
     """Return the logits of a result; what the caller has to do with them, in order."""
-    value = returned.operands[index]
+    value = logits = returned.operands[index]
     tail: list[Operation] = []
+    steps: list[DictionaryAttr] = []
+    left: list[DictionaryAttr] = []
     end = 0
-    while (op := _movable(value)) is not None:
-        tail.append(op)
-        if isinstance(op, _ENDS):
-            end = len(tail)
-        value = op.operands[0]
+    while True:
+        if (softmax := recorded_softmax(value)) is not None:
+            value = softmax.operand
+            tail.append(softmax.last)
+            steps[:0] = map(dictionary_of, softmax.steps)
+        elif (op := _movable(value)) is not None:
+            value = op.operands[0]
+            tail.append(op)
+            steps.insert(0, _step(op))
+        else:
+            break
+        if softmax is not None or isinstance(tail[-1], _ENDS):
+            end, logits, left = len(tail), value, list(steps)
     if not end:
         return []
-    returned.operands[index] = tail[end - 1].operands[0]
-    steps = [_step(op) for op in reversed(tail[:end])]
+    returned.operands[index] = logits
     for op in tail[:end]:
         if not any(result.first_use for result in op.results):
             erase(op)
-    return steps
+    return left
 
 
 def _movable(value: SSAValue) -> Operation | None:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
+from ...passes.calibration.integer_softmax import record_softmax
 from ..problems import ProblemError
 from ..to_tflite.multipliers import multiplier_of
 from .byte_softmax import (
@@ -72,8 +73,12 @@ def _byte_softmax(e: Builder, node: Node) -> SSAValue:
     """SOFTMAX along the last axis, of 8 bits."""
     x, scale, beta = Formula(e, node[0]), node.scales(0).scale[0], node.number("beta")
     if e.rounding == "xnnpack":
-        return softmax_by_default(x, scale, beta).value
-    return softmax_by_reference(x, softmax_table(float(scale), beta)).value
+        result = softmax_by_default(x, scale, beta).value
+    else:
+        result = softmax_by_reference(x, softmax_table(float(scale), beta)).value
+    if isinstance(result.owner, Operation):
+        record_softmax(result.owner, float(scale) * beta, int(node.scales(0).zero))
+    return result
 
 
 def _integers(e: Builder, node: Node) -> Results:

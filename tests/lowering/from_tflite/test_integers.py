@@ -22,8 +22,10 @@ from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.from_tflite.fixed_point import RANGES, rescaled
 from triton_dsl.lowering.from_tflite.tflite_builder import Builder
 from triton_dsl.lowering.sources.tflite import TFLiteSource
+from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.graph import Element
+from triton_dsl.passes.expose_logits import left_out
 
 IMAGE = (8, 5, 5, 6)
 TYPES = {"int8": (Element.INT8, 3), "uint8": (Element.UINT8, 120), "int16": (Element.INT16, 0)}
@@ -151,6 +153,26 @@ def test_softmax_of_8_bits_comes_back(
         (want,) = bench.litert(data, [given], reference=reference)
         np.testing.assert_array_equal(bench.litert(file, [given], reference=reference)[0], want)
     assert len(file) < 2 * len(data)
+
+
+@pytest.mark.parametrize("rounding", ["reference", "xnnpack"])
+@pytest.mark.parametrize("element", [Element.INT8, Element.UINT8])
+def test_softmax_of_8_bits_is_left_out_at_the_end(
+    bench: Any, rounding: Any, element: Element
+) -> None:
+    data, given = softmaxes(bench, element, 0.7, 0.03, (20, 10))
+    module = from_tflite(data, rounding=rounding)
+    passes = "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce,expose-logits,dce"
+    run_stages(module, [Stage("logits", passes)])
+    assert np.array_equal(run_module(module, [given])[0], given)
+    ((dequantize, softmax, quantize),) = left_out(module)
+    assert softmax == {"op": "tensor.softmax", "axis": 1}
+    real = dequantize["scale"] * (given.astype(float) - dequantize["zero_point"])
+    shares = np.exp(real) / np.exp(real).sum(1, keepdims=True)
+    levels = np.rint(shares / quantize["scale"]) + quantize["zero_point"]
+    levels = levels.clip(quantize["low"], quantize["high"])
+    (want,) = bench.litert(data, [given], reference=rounding == "reference")
+    assert np.abs(levels - want).max() <= 1
 
 
 @pytest.mark.parametrize("number", [1010580540, 1515870810])
