@@ -25,13 +25,14 @@ _TOGETHER = 1 << 20
 def table_product(e: Writer, x: SSAValue, matrix: SSAValue) -> str | None:
     """x · Wᵀ for a W [rows, features] that is computed of stored tables; `None` for another one."""
     turned = matrix.owner
-    if not isinstance(turned, tensor.PermuteOp) or tensor_type(x).get_num_dims() < 2 or e.in_body:
+    ranks = tensor_type(x).get_num_dims(), tensor_type(matrix).get_num_dims()
+    if not isinstance(turned, tensor.PermuteOp) or ranks[0] < 2 or ranks[1] != 2 or e.in_body:
         return None
     table, (features, rows) = turned.operand, tensor_type(matrix).get_shape()
     if isinstance(table.owner, tensor.ParameterOp) or rows * features < SMALLEST:
         return None
     given = e.value(x)
-    rank, each = tensor_type(x).get_num_dims(), max(1, _TOGETHER // features)
+    rank, each = ranks[0], max(1, _TOGETHER // features)
     count = -(-rows // each)
     body, element = e.graph.child(), e.element(given)
     chosen = body.add_input(f"{e.hint}.numbers", Element.INT64)
@@ -53,7 +54,7 @@ def table_product(e: Writer, x: SSAValue, matrix: SSAValue) -> str | None:
 def _some(e: Writer, value: SSAValue, rows: int, chosen: str) -> str | None:
     """Chosen rows of what is computed of stored tables, each row of the same rows; else `None`."""
     op, type = value.owner, tensor_type(value)
-    if type.get_shape()[0] != rows:
+    if type.get_shape()[:1] != (rows,):
         return None
     if isinstance(op, tensor.ParameterOp | tensor.ConstantOp):
         return e.node("Gather", [e.value(value), chosen], e.element(e.value(value)), axis=0)

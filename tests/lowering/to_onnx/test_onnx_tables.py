@@ -60,6 +60,31 @@ def test_rows_of_a_table_are_widened_some_at_a_time(
     assert "Scan" not in {node.op_type for node in onnx.load_from_string(data).graph.node}
 
 
+OTHERS = """layer Others {
+    param weight: Tensor<float16>[6, 4]
+    fn forward(x: Tensor[2, N, 4]) -> Tensor[2, N, 6] {
+        let turned = x @ transpose(x, -2, -1)
+        return (turned @ x) @ transpose(cast(weight, dtype="float32") * 0.5)
+    }
+}"""
+
+
+def test_what_is_no_table_is_multiplied_whole(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, opset: int
+) -> None:
+    """A table times a number, and a stack of matrices that are turned."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((6, 4)).astype(np.float16)
+    module = import_tri(OTHERS, weights={"weight": weight})
+    monkeypatch.setattr(tables, "SMALLEST", 1)
+    options = OnnxOptions(opset=opset, self_check=False)
+    (data,) = OnnxTarget().emit(module, options).files.values()
+    x = rng.standard_normal((2, 3, 4)).astype(np.float32)
+    (found,) = bench.run(data, [x])
+    expected = x @ x.transpose(0, 2, 1) @ x @ weight.astype(np.float64).T * 0.5
+    np.testing.assert_allclose(found, expected, 1e-4, 1e-4)
+
+
 PEAK = """
 import sys, onnxruntime
 def most():
