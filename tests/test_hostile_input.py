@@ -222,7 +222,7 @@ def test_messages_of_the_command_line(
     monkeypatch.chdir(tmp_path)
     Path("empty.tri").write_text("")
     assert main(["info", "empty.tri"]) == 1
-    assert capsys.readouterr().err.startswith("triton: error: no layer has")
+    assert capsys.readouterr().err.startswith("empty.tri:1:1: error: no layer has")
     Path("[bold]x.tri").write_text(SMALL)
     assert main(["info", "[bold]x.tri"]) == 0
     assert "[bold]x.tri" in capsys.readouterr().out
