@@ -24,7 +24,7 @@ from ....ir.arrays import Array
 from .code import POINTER, Code
 from .recipes import Recipe
 
-_RATE = {64: 1.7, 32: 2.8}
+_RATE = {64: 1.7, 32: 3.3}
 """By the bytes of a register, additions in a cycle on a Zen 4, which has four of 32 bytes."""
 _STORED = 4
 """Instructions for a register of sums that is stored, and read by what follows."""

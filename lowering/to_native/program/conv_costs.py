@@ -36,6 +36,8 @@ _CHANGES, _READ, _READ_FAR = 250, 1, 8
 a near or a far cache."""
 _NEAR = 1 << 19
 """Bytes of weights that a near cache holds."""
+_RATES = {64: (1.0, 1.0), 32: (1.2, 1.7)}
+"""By the bytes of a register, what dot products of bytes, and tiles, do in a cycle on a Zen 4."""
 _LEFT = 0.95
 """Of the cycles of the best other way, what additions may take."""
 _TURNED = 1.0
@@ -151,10 +153,11 @@ class _Product(NamedTuple):
         sums = Sums(trits.shape[0], channels, trits.shape[1] // channels)
         columns = sizes[plane.columns].at(1)
         rows = 1 if plane.rows is None else sizes[plane.rows].at(1)
-        others = dotted(recipe, sums, rows * columns)
+        of_dots, of_tiles = _RATES[recipe.width]
+        others = dotted(recipe, sums, rows * columns) / of_dots
         tiles = sums.window == 9 and plane.step == 1 and min(rows, columns) >= INTEGERS.step
         if tiles and program.keeps and channels % WORDS == 0:
-            others = min(others, tiled(recipe, sums, rows, columns))
+            others = min(others, tiled(recipe, sums, rows, columns) / of_tiles)
         if in_planes:
             others += _TURNED * sums.outs * rows * columns
         vectors = -(-plane.places // (recipe.width // 2))

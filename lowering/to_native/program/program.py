@@ -297,15 +297,16 @@ class SharedStep(KernelStep):
     """A call of a kernel whose things threads can share out."""
 
     @property
+    @abstractmethod
     def things(self) -> int:
         """How many there are."""
-        raise NotImplementedError
 
     @property
     def preparation(self) -> KernelStep | None:
         """What comes before any thing."""
         return None
 
+    @abstractmethod
     def compute(
         self,
         writer: Writer,
@@ -313,4 +314,3 @@ class SharedStep(KernelStep):
         bounds: tuple[SSAValue, SSAValue],
     ) -> None:
         """Append the call for some things."""
-        raise NotImplementedError
