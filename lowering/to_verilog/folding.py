@@ -5,6 +5,7 @@ Not here: the choice (`to_verilog.circuit.folding`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NotRequired, TypedDict
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
@@ -46,6 +47,12 @@ def noted_folding(module: ModuleOp) -> Folding | None:
     """The choice that `choose-folding` noted on a module, as JSON data; `None` if there is none."""
     noted = module.attributes.get(FOLDING)
     return data_of(noted) if isinstance(noted, DictionaryAttr) else None
+
+
+def folding_text(forms: Sequence[ProductForm]) -> str:
+    """Forms as the option `folding` takes them."""
+    words = {"folded": "pe={pe},simd={simd}", "serial": "digit={digit}", "unrolled": "unrolled"}
+    return ";".join(f"{form['layer']}:{words[form['form']].format(**form)}" for form in forms)
 
 
 def folding_rows(folding: Folding) -> list[tuple[object, ...]]:

@@ -29,8 +29,18 @@ def integer_stages(options: VerilogOptions, *, build: bool = False) -> list[Stag
     Raises:
         OptionError: options contradict each other, or the device is not known.
     """
-    folding = _folding(options, circuit_options(options), build=build)
-    return [*before_folding(options), *([Stage("folding", folding)] if folding else [])]
+    steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
+    stated = "" if options.inputs is None else f'{{inputs="{options.inputs}"}}'
+    quantized, folding = _quantization(options), _folding(options, build=build)
+    return [
+        Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
+        *([Stage("quantize", quantized)] if quantized else []),
+        Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
+        Stage("thresholds", f"streamline{stated},canonicalize,cse,dce"),
+        Stage("trains", _TRAINS.format(options=steps)),
+        Stage("integers", "expose-integers"),
+        *([Stage("folding", folding)] if folding else []),
+    ]
 
 
 def circuit_stage(options: VerilogOptions) -> Stage:
@@ -62,20 +72,6 @@ def _given(values: Mapping[str, object]) -> str:
     return " ".join(f"{name}={value}" for name, value in values.items() if value is not None)
 
 
-def before_folding(options: VerilogOptions) -> list[Stage]:
-    steps = "" if options.timesteps is None else f"{{timesteps={options.timesteps}}}"
-    stated = "" if options.inputs is None else f'{{inputs="{options.inputs}"}}'
-    quantized = _quantization(options)
-    return [
-        Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
-        *([Stage("quantize", quantized)] if quantized else []),
-        Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
-        Stage("thresholds", f"streamline{stated},canonicalize,cse,dce"),
-        Stage("trains", _TRAINS.format(options=steps)),
-        Stage("integers", "expose-integers"),
-    ]
-
-
 def _quantization(options: VerilogOptions) -> str | None:
     """The passes that make a float network one of integers; `None` without samples.
 
@@ -103,27 +99,25 @@ def _quantization(options: VerilogOptions) -> str | None:
     )
 
 
-def _folding(options: VerilogOptions, circuit: str, *, build: bool) -> str | None:
-    """The pass that chooses forms of layers of circuits made so; `None` where all stay unrolled.
+def has_goal(options: VerilogOptions) -> bool:
+    """Whether circuits are built to be compared with a goal."""
+    return options.target_fps is not None or options.lut_budget is not None
+
+
+def _folding(options: VerilogOptions, *, build: bool) -> str | None:
+    """The pass that chooses forms of layers; `None` where all stay unrolled.
 
     Raises:
         OptionError: options contradict each other, or say no goal.
     """
-    goals = {"target-fps": options.target_fps, "lut-budget": options.lut_budget}
-    goal_values = {name: value for name, value in goals.items() if value is not None}
-    if options.fold == "none" and (goal_values or options.folding):
-        raise OptionError(f"fold=none is given together with {', '.join(goal_values) or 'folding'}")
-    if options.fold == "auto" and not goal_values:
+    goals = _given({"target-fps": options.target_fps, "lut-budget": options.lut_budget})
+    if options.fold == "none" and (goals or options.folding):
+        named = ", ".join(word.partition("=")[0] for word in goals.split()) or "folding"
+        raise OptionError(f"fold=none is given together with {named}")
+    if options.fold == "auto" and not goals:
         raise OptionError("fold=auto expects a goal: target-fps (with clock), lut-budget, or both")
-    asked = goal_values or options.folding or is_reloadable(options)
-    return choice(options, circuit, build=build) if asked else None
-
-
-def choice(options: VerilogOptions, circuit: str | None = None, *, build: bool = False) -> str:
-    """The pass with what the options say; by formulas alone where no circuit is made for it."""
-    built = circuit is not None and {options.target_fps, options.lut_budget, options.clock} != {
-        None
-    }
+    if not (goals or options.folding or is_reloadable(options)):
+        return None
     words = _given(
         {
             "target-fps": options.target_fps,
@@ -132,8 +126,8 @@ def choice(options: VerilogOptions, circuit: str | None = None, *, build: bool =
             "input-bits": options.input_bits,
             "folding": f'"{options.folding}"' if options.folding else None,
             "reloadable": f'"{options.reloadable}"' if is_reloadable(options) else None,
-            "circuit": f'"{circuit}"' if built else None,
-            "build": "true" if built and build else None,
+            "circuit": f'"{circuit_options(options)}"' if goals else None,
+            "build": "true" if goals and build else None,
         }
     )
-    return f"choose-folding{{{words}}}" if words else "choose-folding"
+    return f"choose-folding{{{words}}}"

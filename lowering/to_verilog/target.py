@@ -22,10 +22,9 @@ from .circuit.registers import register_module, registers
 from .circuit.serial import serial_module
 from .circuit.structure import check_structure
 from .cocotb import cocotb_files
-from .estimate.devices import Device, check_fits
+from .estimate.devices import Device, check_fits, needs
 from .estimate.estimate import Estimate, estimate
-from .fitting import folding_advice
-from .folding import ProductForm, folding_markdown, noted_folding
+from .folding import folding_markdown, folding_text, noted_folding
 from .formal import formal_files, register_properties, stream_properties
 from .host_files import Weights, driver_files, noted_weights
 from .interface import Interface, Record, noted_interface
@@ -34,7 +33,7 @@ from .options import VerilogOptions, board_of, device_of, is_reloadable, tool_fo
 from .printer import check_printable, modules, verilog
 from .project import Project, project_files
 from .report import json_text, markdown, report
-from .stages import before_folding, choice, circuit_stage, integer_stages
+from .stages import circuit_stage, has_goal, integer_stages
 from .testbench import vector_files
 from .vectors import golden, random_inputs
 
@@ -43,6 +42,12 @@ _BEATS = 4096
 
 _FREQUENCY = 100.0
 """In MHz: what constraints ask for where no path limits the clock."""
+
+_TRIES = 4
+"""Budgets of LUTs with which a folding is looked for that fits on a device."""
+
+_MARGIN = 0.9
+"""Of a budget, where the circuit takes too much of something else."""
 
 
 class VerilogTarget(Target[VerilogOptions]):
@@ -71,7 +76,7 @@ class VerilogTarget(Target[VerilogOptions]):
     def stages(self, options: VerilogOptions) -> Sequence[Stage]:
         """From tensors to `hw`, `comb` and `seq`."""
         # The circuit that a goal is compared with is the one that is wanted.
-        built = options.target_fps is not None or options.lut_budget is not None
+        built = has_goal(options)
         after = [] if built else [circuit_stage(options)]
         return [*integer_stages(options, build=built), *after]
 
@@ -118,7 +123,7 @@ class VerilogTarget(Target[VerilogOptions]):
         size = _size(module, interface, device)
         if device is not None:
             where = f"circuit '{interface.name}'"
-            check_fits(size, device, where, lambda: self._advice(options, size, device))
+            check_fits(size, device, where, lambda: self._advice(options, device))
         in_tables, tool = size.family.distributed_bits > 0, tool_for(options)
         texts = {m.sym_name.data: verilog(m, tool, memory_in_tables=in_tables) for m in hardware}
         folding = noted_folding(module)
@@ -194,27 +199,26 @@ class VerilogTarget(Target[VerilogOptions]):
         about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device, map)
         return text | core_files(about) | driver_files()
 
-    def _advice(self, options: VerilogOptions, estimated: Estimate, device: Device) -> str:
-        """The folding that fits, of the program as it was given; empty if it has no products."""
-        if self._program is None:
-            return ""
-        program = self._program
-
-        def choose(budget: int | None) -> Sequence[ProductForm]:
-            module = program.clone()
+    def _advice(self, options: VerilogOptions, device: Device) -> str:
+        """A folding with which the program fits, built to know that, or that there is none."""
+        budget = device.luts
+        for _ in range(_TRIES if self._program else 0):
+            assert self._program is not None
+            module = self._program.clone()
             goal = replace(options, lut_budget=budget, fold=None)
-            before = before_folding(options)
-            run_stages(module, [*before, Stage("folding", choice(goal))])
+            try:
+                run_stages(module, self.stages(goal))
+            except OptionError:
+                return "no folding of it fits either; narrow the numbers, or take another one"
+            taken = needs(_size(module, noted_interface(module), device).total, device)
             folding = noted_folding(module)
-            return folding["layers"] if folding else []
-
-        def build(folding: str) -> Estimate:
-            module = program.clone()
-            goal = replace(options, folding=folding, fold=None, target_fps=None, lut_budget=None)
-            run_stages(module, self.stages(goal))
-            return _size(module, noted_interface(module), device)
-
-        return folding_advice(choose, build, estimated, device) if choose(None) else ""
+            if folding is not None and all(need.fits for need in taken):
+                text = folding_text(folding["layers"])
+                shown = ", ".join(f"{need.needs:,} {need.resource}" for need in taken)
+                cycles = folding.get("interval", 0)
+                return f'it fits with folding="{text}": {shown}, {cycles:,} cycles a frame'
+            budget = int(budget * _MARGIN / max(1.0, *(need.share for need in taken)))
+        return ""
 
 
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:
