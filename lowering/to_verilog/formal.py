@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .interface import Interface
+from .templates import filled
 
 Port = tuple[str, bool, int]
 """Name, whether it is an input, bits."""
@@ -19,106 +20,8 @@ Port = tuple[str, bool, int]
 STREAMS = "streams"
 """What the properties of the streams are called by, in the names of modules and files."""
 
-_MODULE = """\
-// What holds at the ports of {top}: `bind {top} {name} checks (.*);`, or see {name}_harness.
-module {name} (
-{ports}
-);
-`ifdef FORMAL
-  reg [1:0] started = 0;
-  always @(posedge aclk) started <= {{started[0], 1'b1}};
-  always @* assume (aresetn == started[1]);  // two cycles of reset
-{body}`endif
-endmodule
-
-module {name}_harness (
-{given}
-);
-{wires}  {top} circuit ({all});
-  {name} checks ({all});
-endmodule
-"""
-
-_KEPT = """
-  // What {side} offers stays as it is until it is taken.
-  reg {side}_waits = 0;
-  reg [{high}:0] {side}_before = 0;
-  wire [{high}:0] {side}_now = {{{payload}}};
-  always @(posedge aclk) begin
-    {side}_waits <= aresetn && {valid} && !{ready};
-    {side}_before <= {side}_now;
-  end
-  always @* if (aresetn && {side}_waits) begin
-    {verb} ({valid});
-`ifndef CONTROL_ALONE
-    {verb} ({side}_now == {side}_before);
-`endif
-  end
-"""
-
-_FRAMES = """
-  // Frames are counted: none is invented, and none is lost while nobody waits.
-  localparam WORDS_IN = {of.words_in}, WORDS_OUT = {of.words_out};  // of a frame
-  localparam LATENCY = {of.latency}, INTERVAL = {of.interval};
-  reg [{in_bits}-1:0] word_in = 0;
-  reg [{out_bits}-1:0] word_out = 0;
-  reg [{wait_bits}-1:0] still = 0;
-  reg [7:0] inside = 0;
-  wire takes = s_axis_tvalid && s_axis_tready;
-  wire leaves = m_axis_tvalid && m_axis_tready;
-  wire came = takes && word_in == WORDS_IN - 1;
-  wire left = leaves && word_out == WORDS_OUT - 1;
-  wire waits = inside != 0 && word_in == 0 && !s_axis_tvalid && m_axis_tready && !leaves;
-  always @(posedge aclk) if (aresetn) begin
-    if (takes) word_in <= came ? 0 : word_in + 1;
-    if (leaves) word_out <= left ? 0 : word_out + 1;
-    if (came != left) inside <= came ? inside + 1 : inside - 1;
-    still <= waits ? still + 1 : 0;
-  end
-  always @* if (aresetn) begin
-    if (m_axis_tvalid) assert (inside != 0 || word_in != 0);
-    assert (still <= LATENCY + INTERVAL);
-{marks}  end
-"""
-
-_LITE = """
-  // Each request has one answer, and has it soon.
-  reg [2:0] addresses = 0, words = 0, reads = 0, write_waits = 0, read_waits = 0;
-  wire writes = s_axi_bvalid && s_axi_bready, answers = s_axi_rvalid && s_axi_rready;
-  wire to_write = s_axi_awvalid && s_axi_wvalid && !s_axi_awready && s_axi_bready;
-  wire to_read = s_axi_arvalid && !s_axi_arready && s_axi_rready;
-  always @(posedge aclk) if (aresetn) begin
-    addresses <= addresses + (s_axi_awvalid && s_axi_awready) - writes;
-    words <= words + (s_axi_wvalid && s_axi_wready) - writes;
-    reads <= reads + (s_axi_arvalid && s_axi_arready) - answers;
-    write_waits <= to_write ? write_waits + 1 : 0;
-    read_waits <= to_read ? read_waits + 1 : 0;
-  end
-  always @* if (aresetn) begin
-    if (s_axi_bvalid) assert (addresses != 0 && words != 0);
-    if (s_axi_rvalid) assert (reads != 0);
-    assert (write_waits <= {most} && read_waits <= {most});
-  end
-"""
-
 _MOST_STILL = 3
 """Cycles that a request on AXI4-Lite waits at most while no answer waits."""
-
-_SBY = """\
-# sby -f {name}.sby: by SymbiYosys; 'abc pdr' proves for all time, 'smtbmc' so many cycles.
-[options]
-mode prove
-
-[engines]
-abc pdr
-
-[script]
-read -formal {files}
-prep -top {name}_harness
-
-[files]
-{paths}
-"""
 
 
 @dataclass(frozen=True)
@@ -152,8 +55,12 @@ def stream_properties(interface: Interface, ports: Sequence[Port]) -> Properties
         marks = f"    if (m_axis_tvalid) assert ({rule});\n"
     if interface.loads:
         marks += "    if (load_part) assert (!s_axis_tready);\n"
-    frames = _FRAMES.format(
-        of=interface,
+    frames = filled(
+        "frames.v",
+        words_in=interface.words_in,
+        words_out=interface.words_out,
+        latency=interface.latency,
+        interval=interface.interval,
         in_bits=_bits(interface.words_in),
         out_bits=_bits(interface.words_out),
         wait_bits=_bits(interface.latency + interface.interval + 2),
@@ -169,7 +76,7 @@ def register_properties(top: str, ports: Sequence[Port]) -> Properties:
     kept = [
         _kept(f"s_axi_{channel}", verb, f"s_axi_{channel}", ports) for channel, verb in channels
     ]
-    return _properties(top, "registers", ports, [*kept, _LITE.format(most=_MOST_STILL)])
+    return _properties(top, "registers", ports, [*kept, filled("requests.v", most=_MOST_STILL)])
 
 
 def formal_files(properties: Properties, sources: Sequence[str]) -> dict[str, str]:
@@ -182,7 +89,9 @@ def formal_files(properties: Properties, sources: Sequence[str]) -> dict[str, st
     own = f"{properties.name}.v"
     names = [*(source.rpartition("/")[2] for source in sources), own]
     paths = [*(f"../{source}" for source in sources), own]
-    script = _SBY.format(name=properties.name, files=" ".join(names), paths="\n".join(paths))
+    script = filled(
+        "prove.sby", name=properties.name, files=" ".join(names), paths="\n".join(paths)
+    )
     return {f"formal/{own}": properties.text, f"formal/{properties.name}.sby": script}
 
 
@@ -198,7 +107,8 @@ def _kept(side: str, verb: str, prefix: str, ports: Sequence[Port]) -> str:
         for name, _, bits in ports
         if name.startswith(prefix) and name not in (valid, ready)
     ]
-    return _KEPT.format(
+    return filled(
+        "kept.v",
         side=side,
         verb=verb,
         valid=valid,
@@ -214,7 +124,8 @@ def _properties(top: str, kind: str, ports: Sequence[Port], body: Sequence[str])
 
     name = f"{top}_{kind}"
     outputs = [port for port in ports if not port[1]]
-    text = _MODULE.format(
+    text = filled(
+        "properties.v",
         top=top,
         name=name,
         ports=",\n".join(declared("input wire", ports)),

@@ -11,59 +11,8 @@ is and who uses it (`to_verilog.circuit.memories`).
 from __future__ import annotations
 
 from .circuit.memories import Memory
+from .templates import filled
 from .tools import Tool, attribute
-
-_LOGIC_ROM = """\
-// ROM of {of.depth} words of {of.width} bits, in logic; a word comes one cycle after its address.
-module {name} (
-  input wire clock,
-  input wire enable,
-  input wire {address}address,
-  {register_style}output reg {word}data
-);
-  always @(posedge clock)
-    if (enable)
-      {case_style}case (address)
-{cases}
-      endcase
-endmodule
-"""
-
-_ROM = """\
-// ROM of {of.depth} words of {of.width} bits; a word comes one cycle after its address.
-module {name} (
-  input wire clock,
-  input wire enable,
-  input wire {address}address,
-  output reg {word}data
-);
-  {style}reg {word}words [0:{last}];
-  initial begin
-{contents}
-  end
-  always @(posedge clock) if (enable) data <= words[address];
-endmodule
-"""
-
-_RAM = """\
-// RAM of {of.depth} words of {of.width} bits{begins}; a word comes one cycle after its address, the
-// old one where it is written in that cycle.
-module {name} (
-  input wire clock,
-  input wire write_enable,
-  input wire {address}write_address,
-  input wire {word}write_data,
-  input wire read_enable,
-  input wire {address}read_address,
-  output reg {word}read_data
-);
-  {style}reg {word}words [0:{last}];
-{initial}  always @(posedge clock) begin
-    if (write_enable) words[write_address] <= write_data;
-    if (read_enable) read_data <= words[read_address];
-  end
-endmodule
-"""
 
 
 def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True) -> str:
@@ -85,13 +34,14 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
         for label, (_, word) in zip(labels, words, strict=False)
     )
     begins = ", which begin with those below" if words else ""
-    rom = _ROM if memory.style == "block" else _LOGIC_ROM
-    template = rom if memory.kind == "rom" else _RAM
+    rom = "rom.v" if memory.style == "block" else "logic_rom.v"
     attributes = [(tool.ram if memory.kind == "ram" else tool.rom).get(style, "")]
     attributes += [tool.ram_apart] if memory.apart else []
-    return template.format(
+    return filled(
+        rom if memory.kind == "rom" else "ram.v",
         name=name,
-        of=memory,
+        depth=memory.depth,
+        width=memory.width,
         last=memory.depth - 1,
         address=_range(memory.address_width),
         word=_range(memory.width),

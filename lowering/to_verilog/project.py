@@ -14,6 +14,7 @@ from .bitstream import commands
 from .boards import Board
 from .estimate.devices import Device
 from .rows import MACROS
+from .templates import filled
 
 _SYNTHESIS = {
     "ultrascale+": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
@@ -131,54 +132,19 @@ def _pcf(project: Project) -> str:
 
 def _vivado(project: Project) -> str:
     assert project.device is not None
-    sources = " ".join(project.sources)
-    name, macro = project.name, MACROS[project.family]
-    return f"""\
-# vivado -mode batch -source vivado.tcl: synthesis, placement and routing, out of context.
-set part [expr {{$argc > 0 ? [lindex $argv 0] : "{project.device.part}"}}]
-file mkdir build
-read_verilog [list {sources}]
-read_xdc -mode out_of_context constraints/{name}.xdc
-set_property verilog_define {macro} [current_fileset]
-synth_design -top {name} -part $part -mode out_of_context -flatten_hierarchy rebuilt
-write_checkpoint -force build/{name}_synth.dcp
-report_utilization -file build/utilization_synth.txt
-opt_design
-place_design
-phys_opt_design
-route_design
-write_checkpoint -force build/{name}.dcp
-report_utilization -hierarchical -file build/utilization.txt
-report_timing_summary -file build/timing.txt
-set slack [get_property SLACK [get_timing_paths -max_paths 1 -setup]]
-puts [format "{name}: %.1f MHz" [expr {{1000.0 / ({project.period} - $slack)}}]]
-"""
+    return filled(
+        "vivado.tcl",
+        name=project.name,
+        part=project.device.part,
+        sources=" ".join(project.sources),
+        macro=MACROS[project.family],
+        period=project.period,
+    )
 
 
 def _quartus(project: Project) -> str:
-    name = project.name
-    sources = "\n".join(
-        f"set_global_assignment -name VERILOG_FILE {source}" for source in project.sources
-    )
-    return f"""\
-# quartus_sh -t quartus.tcl [FAMILY [DEVICE]]: all ports are virtual pins.
-package require ::quartus::project
-package require ::quartus::flow
-set family [expr {{[llength $quartus(args)] > 0 ? [lindex $quartus(args) 0] : "Cyclone V"}}]
-set device [expr {{[llength $quartus(args)] > 1 ? [lindex $quartus(args) 1] : "AUTO"}}]
-project_new {name} -overwrite
-set_global_assignment -name FAMILY $family
-set_global_assignment -name DEVICE $device
-set_global_assignment -name TOP_LEVEL_ENTITY {name}
-set_global_assignment -name PROJECT_OUTPUT_DIRECTORY build
-{sources}
-set_global_assignment -name SDC_FILE constraints/{name}.sdc
-foreach port {{aresetn s_axis_* m_axis_*}} {{
-  set_instance_assignment -name VIRTUAL_PIN ON -to $port
-}}
-execute_flow -compile
-project_close
-"""
+    sources = [f"set_global_assignment -name VERILOG_FILE {source}" for source in project.sources]
+    return filled("quartus.tcl", name=project.name, sources="\n".join(sources))
 
 
 def _pins(project: Project) -> str:
