@@ -74,12 +74,15 @@ CHANNELS_LAST: dict[str, Rule] = {
 }
 """Operators of the standard, as qonnx has them with their channels, also of weights, behind."""
 
+GENERAL: dict[str, Rule] = {**QONNX, "MaxPoolNHWC": CHANNELS_LAST["MaxPool"]}
+"""Operators of qonnx's general domain, and of those that it had before."""
+
 FOREIGN: dict[tuple[str, str], Rule] = {
     **{("com.microsoft", name): rule for name, rule in MICROSOFT.items()},
     **{
         (domain, name): rule
         for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
-        for name, rule in QONNX.items()
+        for name, rule in GENERAL.items()
     },
     **{("qonnx.custom_op.channels_last", name): rule for name, rule in CHANNELS_LAST.items()},
 }

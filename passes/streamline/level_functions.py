@@ -38,7 +38,7 @@ _CLOSE = 1e-6
 def is_step(op: Operation) -> bool:
     """Whether each element of the result of `op` depends on one element of each operand."""
     return has(op, Elementwise) or isinstance(
-        op, tensor.BatchNormOp | tensor.DequantizeOp | tensor.QuantizeOp
+        op, tensor.BatchNormOp | tensor.DequantizeOp | tensor.MultiThresholdOp | tensor.QuantizeOp
     )
 
 
@@ -202,10 +202,13 @@ def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:
         return abs(float(levels[0])) or 1.0, float(levels[0]), 1
     if len(levels) > LEVELS:
         return None
-    step = float(np.diff(levels).min())
-    counts = (levels - levels[0]) / step
-    number = round(float(counts[-1]))
-    if number >= LEVELS or np.abs(counts - np.rint(counts)).max() > 1e-3:
+    span = float(levels[-1] - levels[0])
+    number = round(span / float(np.diff(levels).min()))
+    if number >= LEVELS:
         return None
-    step = float((levels[-1] - levels[0]) / number)
+    # Two neighbours alone are too near for their distance: each was rounded to a float.
+    step = span / number
+    counts = (levels - levels[0]) / step
+    if np.abs(counts - np.rint(counts)).max() > 1e-3:
+        return None
     return step, float(levels[0]), number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import DYNAMIC
+from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.printing import module_text
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
@@ -263,6 +265,87 @@ def test_quantisers_with_whole_numbers(bench: Any) -> None:
     np.testing.assert_array_equal(got, want.astype(np.float32))
     want = np.where(x >= 0, 3, -3)
     np.testing.assert_array_equal(quantizer(bench, "BipolarQuant", x, [3], np.int64), want)
+
+
+def test_quantisers_have_one_number_of_bits(bench: Any) -> None:
+    x = np.linspace(-5, 5, 41, dtype=np.float32)
+    want = np.clip(np.round(x * 2), -8, 7) / 2
+    got = quantizer(bench, "IntQuant", x, [0.5, 0, [4, 4]], signed=1, narrow=0)
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(UnsupportedError, match="its bit width is 2 different numbers, not one"):
+        quantizer(bench, "Quant", x, [0.5, 0, [4, 3]], signed=1)
+    for bits in (0, -3, 1e9):
+        with pytest.raises(
+            UnsupportedError, match=re.escape(f"its bit width is {bits:g}, and not 1 to 64")
+        ):
+            quantizer(bench, "Quant", x, [0.5, 0, bits], signed=1)
+
+
+@pytest.mark.parametrize(("signed", "narrow"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(("mode", "function"), [("FLOOR", np.floor), ("ROUND", np.round)])
+def test_truncation_to_a_scale(
+    bench: Any, signed: int, narrow: int, mode: str, function: Callable[[Array], Array]
+) -> None:
+    """The second `Trunc`: six inputs, and a result within its bits."""
+    x = np.arange(-80, 81).astype(np.float32) / 4
+    low, high = (-8 + narrow, 7) if signed else (0, 15 - narrow)
+    want = (function(np.clip((x / 0.25 + 8) / 4, low, high)) - 2).astype(np.float32)
+    given = [0.25, 8, 10, 1.0, 4]
+    got = quantizer(bench, "Trunc", x, given, signed=signed, narrow=narrow, rounding_mode=mode)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "axis"),
+    [
+        ((5, 3), "", 1),
+        ((5, 3, 4, 2), "", 1),
+        ((5, 4, 3), "", 2),
+        ((5, 3, 4), "NCW", 1),
+        ((5, 4, 2, 3), "NHWC", 3),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 3])
+def test_thresholds_of_qonnx(
+    bench: Any, shape: tuple[int, ...], layout: str, axis: int, rows: int
+) -> None:
+    """`MultiThreshold`; rank 3 has its channels behind where no layout is stated."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-9, 9, shape).astype(np.float32)
+    thresholds = np.sort(rng.integers(-9, 9, (rows, 7)), axis=1).astype(np.float32)
+    domain, given = "qonnx.custom_op.general", {"data_layout": layout} if layout else {}
+    node = helper.make_node("MultiThreshold", ["x", "t"], ["y"], domain=domain, out_dtype="INT3",
+                            out_scale=0.5, out_bias=-2.0, **given)  # fmt: skip
+    model = bench.model(
+        [node], {"x": (np.float32, shape)}, ["y"], {"t": thresholds}, domains=[domain]
+    )
+    last = np.moveaxis(x, axis, -1)[..., None]
+    want = np.moveaxis((last >= thresholds).sum(axis=-1), -1, axis) * 0.5 - 2
+    np.testing.assert_array_equal(run_module(from_onnx(model), [x])[0], want)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_pools_of_integers(bench: Any, last: bool) -> None:
+    """qonnx's `QuantAvgPool2d`, and `MaxPoolNHWC`."""
+    x = np.random.default_rng(0).integers(0, 16, (2, 5, 7, 3)).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, ::2, ::2]
+    # 15 · 9 has 8 bits, of which the highest 5 stay.
+    want, given = np.floor(windows.sum(axis=(-2, -1)) / 8), x
+    if not last:
+        want, given = want.transpose(0, 3, 1, 2), np.ascontiguousarray(x.transpose(0, 3, 1, 2))
+    domain = "qonnx.custom_op.general"
+    nodes = [helper.make_node("QuantAvgPool2d", ["x"], ["y"], domain=domain, kernel=3, stride=2,
+                              ibits=4, obits=5, signed=0,
+                              data_layout="NHWC" if last else "NCHW")]  # fmt: skip
+    if last:
+        nodes.append(helper.make_node("MaxPoolNHWC", ["x"], ["z"], domain=domain,
+                                      kernel_shape=[3, 3], strides=[2, 2]))  # fmt: skip
+    results = ["y", "z"][: len(nodes)]
+    model = bench.model(nodes, {"x": (np.float32, given.shape)}, results, domains=[domain])
+    got = run_module(from_onnx(model), [given])
+    np.testing.assert_array_equal(got[0], want)
+    if last:
+        np.testing.assert_array_equal(got[1], windows.max(axis=(-2, -1)))
 
 
 def test_channels_behind(bench: Any) -> None:

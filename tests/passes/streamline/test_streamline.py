@@ -26,7 +26,7 @@ from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.passes.analysis.layers import is_layer
 from triton_dsl.passes.streamline.input_quantizers import quantizer
-from triton_dsl.passes.streamline.level_functions import NoFunctionError
+from triton_dsl.passes.streamline.level_functions import NoFunctionError, uniform_levels
 from triton_dsl.passes.streamline.level_products import weight_grid
 from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass
 
@@ -116,6 +116,49 @@ def test_the_same_numbers_for_every_input(input: str, most: int, **values: Any) 
     tiny = np.finfo(np.float32).smallest_subnormal
     x = np.concatenate([signs, np.zeros((1, 6)), signs[::9] * tiny]).astype(np.float32)
     (want,), (got,) = run_module(module, [x]), run_module(streamlined(module), [x])
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("scale", [1 / 255, 0.3 / 127, 0.0171])
+@pytest.mark.parametrize(("low", "number"), [(0.0, 255), (-128.0, 255), (-5.0, 31)])
+def test_rounded_levels_are_evenly_spaced(scale: float, low: float, number: int) -> None:
+    """Of n·scale in f32, the least distance of two is too small to count 255 steps by."""
+    levels = (np.arange(number + 1, dtype=np.float32) + np.float32(low)) * np.float32(scale)
+    found = uniform_levels(levels[np.random.default_rng(0).permutation(number + 1)])
+    assert found is not None
+    step, lowest, count = found
+    assert (lowest, count) == (levels[0], number)
+    assert step == pytest.approx(scale, 1e-6)
+
+
+def test_uneven_levels_are_none() -> None:
+    assert uniform_levels(np.array([0, 1, 2.4], np.float32)) is None
+    assert uniform_levels(np.array([0, 1, 300], np.float32)) is None
+
+
+THRESHOLDS = """func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
+  %t = tensor.constant dense<[[-0.5, 0.5, 1.5]]> : tensor<1x3xf32>
+  %n = tensor.multi_threshold %x, %t : (tensor<?x2xf32>, tensor<1x3xf32>) -> tensor<?x2xi8>
+  %f = tensor.convert %n : (tensor<?x2xi8>) -> tensor<?x2xf32>
+  %w = ternary.constant [1, -1, 0, 1, 1, 1] : tensor<2x3x!ternary.trit>
+  %p = ternary.linear %f, %w : tensor<?x2xf32>, tensor<2x3x!ternary.trit> -> tensor<?x3xf32>
+  %u = tensor.constant dense<[[-1.0, 2.0], [0.0, 0.0], [3.0, 5.0]]> : tensor<3x2xf32>
+  %m = tensor.multi_threshold %p, %u : (tensor<?x3xf32>, tensor<3x2xf32>) -> tensor<?x3xi8>
+  %g = tensor.convert %m : (tensor<?x3xi8>) -> tensor<?x3xf32>
+  %v = ternary.constant [1, 0, 1, 1, -1, 0, 0, 1, 1] : tensor<3x3x!ternary.trit>
+  %y = ternary.linear %g, %v : tensor<?x3xf32>, tensor<3x3x!ternary.trit> -> tensor<?x3xf32>
+  func.return %y : tensor<?x3xf32>
+}"""
+
+
+def test_counted_thresholds_of_floats() -> None:
+    """As FINN has activations: an even one of the input is a quantiser."""
+    module = parse_module(THRESHOLDS)
+    made = streamlined(module)
+    assert float_layers(made) == 0
+    x = np.array(np.meshgrid(*[np.arange(-2, 5) / 2] * 2)).reshape(2, -1).T.astype(np.float32)
+    x += np.float32(0.1)
+    (want,), (got,) = run_module(module, [x]), run_module(made, [x])
     np.testing.assert_array_equal(got, want)
 
 
