@@ -117,6 +117,11 @@ class _Floats(Merging):
         """All do."""
         return True
 
+    def root(self, value: SSAValue) -> SSAValue:
+        """What is rescaled and read by several ops stands in memory: a chain ends there."""
+        shared = isinstance(value.owner, tensor.RequantizeOp) and not value.has_one_use()
+        return value if shared else super().root(value)
+
     def replacement(self, value: SSAValue, chain: Chain, bound: Array) -> Callable[[], None] | None:
         """What puts floats in the place of a chain; see `Merging.replacement`."""
         line = fitting_line(chain, bound)

@@ -108,7 +108,7 @@ class Merging:
         unknown = [v for v in op.operands if literal_value(v) is None]
         if not unknown or not all(_is_integer(v) for v in (*op.operands, *op.results)):
             return
-        roots = {self.roots.get(value, value) for value in unknown}
+        roots = {self.root(value) for value in unknown}
         if len(roots) != 1:
             return
         (root,), (result,) = roots, op.results
@@ -118,6 +118,10 @@ class Merging:
         direction = self._direction(op, root)
         if direction is not None:
             self.roots[result], self.rising[result] = root, direction
+
+    def root(self, value: SSAValue) -> SSAValue:
+        """The tensor that a chain begins with which goes on with a value."""
+        return self.roots.get(value, value)
 
     def _direction(self, op: Operation, root: SSAValue) -> NDArray[np.int8] | None:
         """1 where the result rises with the root, -1 where it falls, 0 for either, a channel."""

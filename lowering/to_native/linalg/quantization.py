@@ -193,7 +193,8 @@ def _alike(op: tensor.RequantizeOp | ternary.FusedOp) -> tuple[Array, Array] | N
     if m is None or n is None or m.shape != n.shape or (n == n.max(initial=0)).all():
         return None
     most = np.frexp(np.abs(m).astype(np.float64))[1]
-    further = np.where(m == 0, 0, np.minimum(n.max() - n, _MULTIPLIER_BITS - most))
+    room = np.maximum(_MULTIPLIER_BITS - most, 0)
+    further = np.where(m == 0, 0, np.minimum(n.max() - n, room))
     return (m << further).astype(m.dtype), (n + further).astype(n.dtype)
 
 

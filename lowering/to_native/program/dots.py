@@ -28,6 +28,7 @@ from ..kernels.recipes import Recipe
 from .additions import Summed, steps_of
 from .conv_costs import WORDS, plane_of
 from .intervals import Interval
+from .known_factors import factors_of, known_values
 from .narrowing import narrowest
 from .nests import Access, Behind, Nest, simplified
 from .program import Program, Step
@@ -159,7 +160,7 @@ def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     count = nest.sizes[outs[0]].number
     if len(known) < len(taps) or count is None or count < _LEAST_OUTPUTS:
         return None
-    values = _values(w, [count, *(n for n, _, _ in known)], [outs[0], *(d for *_, d in known)])
+    values = known_values(w, [count, *(n for n, _, _ in known)], [outs[0], *(d for *_, d in known)])
     if values is None or not -(1 << 15) <= values.min() <= values.max() < 1 << 15:
         return None
     merged = [(n, stride) for n, stride, _ in known]
@@ -186,44 +187,6 @@ def _row(nest: Nest, x: Access, outs: int) -> int | None:
 def _image(step: NestStep, terms: _Terms) -> Buffer:
     assert step.given is not None
     return step.given.reads[terms.image].view.buffer
-
-
-def factors_of(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
-    """The arguments that a body multiplies and adds up in 32 bits: an image, and what is known."""
-    total = nest.results()[0].owner
-    so_far = nest.output_arguments()[0]
-    if not isinstance(total, arith.AddiOp) or total.result.type != i32:
-        return None
-    products = [v.owner for v in total.operands if v is not so_far]
-    if len(products) != 1 or not isinstance(products[0], arith.MuliOp):
-        return None
-    arguments = [_widened(v) for v in products[0].operands]
-    image = [v for v in arguments if v in nest.reads and _content(nest.reads[v]) is None]
-    weights = [v for v in arguments if v in nest.reads and _content(nest.reads[v]) is not None]
-    if len(image) != 1 or len(weights) != 1 or len(nest.reads) != 2:
-        return None
-    return image[0], weights[0]
-
-
-def _widened(value: SSAValue) -> SSAValue:
-    """What a value is made of by sign extension, if it is."""
-    return value.owner.input if isinstance(value.owner, arith.ExtSIOp) else value
-
-
-def _content(a: Access) -> Array | None:
-    return a.view.buffer.content
-
-
-def _values(w: Access, sizes: Sequence[int], loops: Sequence[int]) -> Array | None:
-    """Known integers in the order of loops."""
-    content, start = _content(w), w.offset.number
-    strides = [w.strides[d].number for d in loops]
-    if content is None or start is None or None in strides:
-        return None
-    if start + sum((n - 1) * (s or 0) for n, s in zip(sizes, strides, strict=True)) >= content.size:
-        return None
-    steps = [(stride or 0) * content.itemsize for stride in strides]
-    return np.array(np.lib.stride_tricks.as_strided(content[start:], sizes, steps))
 
 
 def _merged(taps: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -405,7 +368,7 @@ def _begun_by(behind: Behind | None, outs: int, count: int) -> tuple[Behind | No
     a = behind.reads.get(bias)
     if a is None or any(a.depends_on(d) for d in range(len(a.strides)) if d != outs):
         return behind, None
-    values = _values(a, [count], [outs])
+    values = known_values(a, [count], [outs])
     if values is None:
         return behind, None
     body = Block(arg_types=[v.type for v in behind.body.args])

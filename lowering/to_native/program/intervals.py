@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import cast
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ....dialects.shapes import bit_width
 from ..linalg.scalars import integer_range
+from .known_factors import factors_of, known_values
 from .nests import Nest
 from .structured import NestStep
 from .views import Buffer
@@ -29,12 +31,17 @@ def intervals_of(steps: Sequence[NestStep]) -> dict[Buffer, Interval]:
     """What integers the loops of a program put into each buffer."""
     known: dict[Buffer, Interval] = {}
     for step in steps:
-        results = _results(step.nest, known)
+        results = _results(as_given(step), known)
         for a, found in zip(step.nest.writes, results, strict=True):
             buffer = a.view.buffer
             if found is not None:
                 known[buffer] = _union(known[buffer], found) if buffer in known else found
     return known
+
+
+def as_given(step: NestStep) -> Nest:
+    """The loops of a step in which known integers stand as in the op that it comes from."""
+    return step.nest if step.given is None else step.given
 
 
 def _results(nest: Nest, known: Mapping[Buffer, Interval]) -> list[Interval | None]:
@@ -77,6 +84,9 @@ def _reduced(nest: Nest, output: int, values: Values) -> Interval | None:
     number = None if start is None else _constant(start)
     if not isinstance(op, arith.MaxSIOp | arith.AddiOp) or number is None or every is None:
         return every
+    if isinstance(op, arith.AddiOp) and (found := _weighted(nest, values)) is not None:
+        low, high = found[0] + number, found[1] + number
+        return (low, high) if every[0] <= low and high <= every[1] else every
     others = [v for v in op.operands if v is not nest.output_arguments()[output]]
     each = interval(others[0], values) if len(others) == 1 else None
     counts = [nest.sizes[d].number for d in nest.reductions]
@@ -88,6 +98,29 @@ def _reduced(nest: Nest, output: int, values: Values) -> Interval | None:
     # Sums so far are bounded too: nothing is lost on the way.
     low, high = number + count * min(each[0], 0), number + count * max(each[1], 0)
     return (low, high) if every[0] <= low and high <= every[1] else every
+
+
+def _weighted(nest: Nest, values: Values) -> Interval | None:
+    """The least and the most that sums of products with known integers are, of all outputs."""
+    factors = factors_of(nest)
+    if factors is None:
+        return None
+    image, weights = factors
+    w, each = nest.reads[weights], interval(image, values)
+    loops = [d for d in range(len(nest.sizes)) if w.depends_on(d)]
+    counts = [nest.sizes[d].number for d in (*loops, *nest.reductions)]
+    if each is None or None in counts:
+        return None
+    sizes = [n or 0 for n in counts[: len(loops)]]
+    known = known_values(w, sizes, loops)
+    if known is None:
+        return None
+    summed = tuple(axis for axis, d in enumerate(loops) if not nest.parallel[d])
+    times = prod(nest.sizes[d].at(1) for d in nest.reductions if d not in loops)
+    plus = times * np.maximum(known, 0).sum(axis=summed, dtype=np.int64)
+    minus = times * np.minimum(known, 0).sum(axis=summed, dtype=np.int64)
+    low, high = each
+    return int((low * plus + high * minus).min()), int((high * plus + low * minus).max())
 
 
 def _read(buffer: Buffer, known: Mapping[Buffer, Interval]) -> Interval | None:

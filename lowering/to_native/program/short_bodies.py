@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from .intervals import Interval, Values, interval, values_behind, values_in
+from .intervals import Interval, Values, as_given, interval, values_behind, values_in
 from .structured import NestStep
 from .views import Buffer
 
@@ -33,7 +33,7 @@ def shorten(steps: Sequence[NestStep], known: Mapping[Buffer, Interval]) -> None
         known: what stands in their tensors.
     """
     for step in steps:
-        nest = step.nest
+        nest = as_given(step)
         if nest.behind is not None:
             _Shortening(nest.behind.body, values_behind(nest, known)).run()
         _Shortening(nest.body, values_in(nest, known)).run()
@@ -107,7 +107,8 @@ class _Shortening:
     def _halve(self, op: arith.ShRSIOp) -> None:
         """Of a product that is divided by a power of two and rounded, take the upper half.
 
-        With a further factor of 2ᵗ so that n + t > 32, ⌊(x·m + 2ⁿ⁻¹) / 2ⁿ⌋ is
+        It is put together of two products of 32 bits where they hold these. Else, and
+        with a further factor of 2ᵗ so that n + t > 32, ⌊(x·m + 2ⁿ⁻¹) / 2ⁿ⌋ is
         ⌊(⌊2ᵗ·x·m / 2³²⌋ + 2ⁿ⁺ᵗ⁻³³) / 2ⁿ⁺ᵗ⁻³²⌋.
         """
         total, by = op.lhs.owner, interval(op.rhs, self._values)
@@ -125,8 +126,13 @@ class _Shortening:
         if min(most) << further > _HIGH or max(most) > _HIGH or by[1] + further >= 2 * _BITS:
             return
         x, m = (self._shortened(op, v) for v in product.operands)
+        large = 1
         if most[0] > most[1]:
-            x, m = m, x
+            x, m, large = m, x, 0
+        bits = _low_bits(min(most), bounds[large] or (0, _HIGH), by)
+        if bits is not None and self._fits(op.result):
+            self._multiply_parts(op, x, m, bits)
+            return
         if further:
             x = self._insert(op, arith.ShLIOp(x, self._number(op, further)))
         product = arith.MulSIExtendedOp(x, m)
@@ -138,6 +144,29 @@ class _Shortening:
         half_step = self._insert(op, arith.ShLIOp(self._number(op, 1), before))
         rounded = self._insert(op, arith.AddiOp(upper, half_step))
         self._short[op.result] = self._insert(op, arith.ShRSIOp(rounded, rest))
+
+    def _multiply_parts(self, op: arith.ShRSIOp, x: SSAValue, m: SSAValue, bits: int) -> None:
+        """See `_low_bits`: ⌊(x·m + 2ⁿ⁻¹) / 2ⁿ⌋ by products of x with both parts of m = h·2ᵏ + l.
+
+        It is ⌊(x·h + ⌊x·l / 2ᵏ⌋ + 2ⁿ⁻ᵏ⁻¹) / 2ⁿ⁻ᵏ⌋, and x·h + ⌊(x·l + 2ⁿ⁻¹) / 2ⁿ⌋ where k = n.
+        """
+        by = self._shortened(op, op.rhs)
+        known = interval(op.rhs, self._values)
+        to, half = self._number(op, bits), self._number(op, 1 << bits - 1)
+        high = self._insert(op, arith.ShRSIOp(self._insert(op, arith.AddiOp(m, half)), to))
+        low = self._insert(op, arith.SubiOp(m, self._insert(op, arith.ShLIOp(high, to))))
+        upper, lower = (self._insert(op, arith.MuliOp(x, part)) for part in (high, low))
+        if known == (bits, bits):
+            lower = self._insert(op, arith.AddiOp(lower, half))
+        lower = self._insert(op, arith.ShRSIOp(lower, to))
+        total = self._insert(op, arith.AddiOp(upper, lower))
+        if known != (bits, bits):
+            rest = self._insert(op, arith.SubiOp(by, to))
+            before = self._insert(op, arith.SubiOp(by, self._number(op, bits + 1)))
+            half_step = self._insert(op, arith.ShLIOp(self._number(op, 1), before))
+            total = self._insert(op, arith.AddiOp(total, half_step))
+            total = self._insert(op, arith.ShRSIOp(total, rest))
+        self._short[op.result] = total
 
     def _round(self, op: arith.ShRSIOp, value: SSAValue) -> None:
         """⌊(x + 2ⁿ⁻¹) / 2ⁿ⌋ as ⌊(⌊x / 2ⁿ⁻¹⌋ + 1) / 2⌋, of which all has 32 bits."""
@@ -188,3 +217,24 @@ class _Shortening:
         """Put an op in front of another one."""
         Builder(InsertPoint.before(op)).insert(new)
         return new.results[0]
+
+
+def _low_bits(most: int, m: Interval, by: Interval) -> int | None:
+    """How many bits the lower part of a factor has, so that 32 bits hold what comes of products.
+
+    The lower part is from -2ᵏ⁻¹ to 2ᵏ⁻¹ - 1. All that is shifted to the right has to be held;
+    other sums may wrap around.
+
+    Args:
+        most: the largest magnitude of the other factor.
+        m: what the factor can be.
+        by: by how many bits the product is shifted to the right.
+    """
+    (first, last), size = by, max(-m[0], m[1])
+    if first == last < _BITS - 1 and (most + 1 << last - 1) <= _HIGH:
+        return last if m[1] + (1 << last - 1) <= _HIGH else None
+    for bits in range(min(first - 1, _BITS - 2), max(last - _BITS, 0), -1):
+        sums = (most * size >> bits) + 2 + (1 << last - bits - 1)
+        if max(sums, most << bits - 1, m[1] + (1 << bits - 1)) <= _HIGH:
+            return bits
+    return None

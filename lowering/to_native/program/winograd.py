@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32
 from xdsl.ir import SSAValue
 
 from .conv_costs import WORDS, Sums, dotted, tiled
-from .dots import DotStep, factors_of
+from .dots import DotStep
 from .intervals import Interval
+from .known_factors import factors_of
 from .nests import Nest
 from .program import Program, Step
 from .sizes import ONE

@@ -136,3 +136,39 @@ def test_what_floats_cannot_tell_apart_stays() -> None:
     assert fitting_line(curve, np.array([40])) is None
     assert fitting_line(lambda x: x, np.array([300])) is None
     assert fitting_line(lambda x: x, np.array([100])) is not None
+
+
+SHARED = """
+func.func @forward(%x: tensor<?x8x5xi8>, %v: tensor<?x8x5xi8>)
+    -> (tensor<?x8x5xi8>, tensor<?x8x5xi32>) {
+  %c = tensor.convert %x : (tensor<?x8x5xi8>) -> tensor<?x8x5xi32>
+  %d = tensor.convert %v : (tensor<?x8x5xi8>) -> tensor<?x8x5xi32>
+  %a = tensor.add %c, %d : (tensor<?x8x5xi32>, tensor<?x8x5xi32>) -> tensor<?x8x5xi32>
+  %m = tensor.constant dense<1431655765> : tensor<i32>
+  %s = tensor.constant dense<32> : tensor<i32>
+  %o = tensor.constant dense<-5> : tensor<i8>
+  %y = tensor.requantize %a, %m, %s, %o
+       : (tensor<?x8x5xi32>, tensor<i32>, tensor<i32>, tensor<i8>) -> tensor<?x8x5xi8>
+  %b = tensor.convert %y : (tensor<?x8x5xi8>) -> tensor<?x8x5xi32>
+  %n = tensor.constant dense<529481337> : tensor<i32>
+  %t = tensor.constant dense<13> : tensor<i32>
+  %z = tensor.constant dense<0> : tensor<i32>
+  %w = tensor.requantize %b, %n, %t, %z {low = -2147483647 : i64, high = 2147483647 : i64}
+       : (tensor<?x8x5xi32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<?x8x5xi32>
+  func.return %y, %w : tensor<?x8x5xi8>, tensor<?x8x5xi32>
+}
+"""
+
+
+def test_what_several_ops_read_ends_a_chain() -> None:
+    module = parse_module(SHARED)
+    RescaleInFloatsPass().apply(Context(), module)
+    verify_module(module)
+    assert sum(isinstance(op, tensor.QuantizeOp) for op in module.walk()) == 1
+    x, v = np.random.default_rng(0).integers(-128, 128, (2, 60, 8, 5), np.int8)
+    y = rescaled(x.astype(object) + v, 1431655765, 32, -5, -128, 127)
+    most = (1 << 31) - 1
+    for have, want in zip(
+        run_module(module, [x, v]), (y, rescaled(y, 529481337, 13, 0, -most, most)), strict=True
+    ):
+        np.testing.assert_array_equal(have.astype(object), want)
