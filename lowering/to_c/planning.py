@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from ..to_native.kernels.recipes import RECIPES
-from ..to_native.program import random_spikes, shapes, spiking, structured
+from ..to_native.program import padding, random_spikes, shapes, spiking, structured
 from ..to_native.program.planning import forward_of, plan_function
 from ..to_native.program.program import Planner, Program
 from ..to_native.program.schedule import in_order
@@ -20,6 +20,7 @@ from .narrowing import narrow
 RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
     **structured.RULES,
+    **padding.RULES,
     **random_spikes.RULES,
     **spiking.TRAINS,
     **products.RULES,

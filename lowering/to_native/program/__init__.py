@@ -1,8 +1,8 @@
 """The pass `convert-ternary-to-llvm`: whole functions to memory, loops and calls of kernels.
 
 `compilation` takes a module through the steps. `program` holds what is known of a function on its
-way; `shapes`, `structured`, `products`, `bitplane_products` and `spiking` have the rules for its
-ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`,
+way; `shapes`, `structured`, `padding`, `products`, `bitplane_products` and `spiking` have the rules
+for its ops. `views`, `sizes` and `arena` are about memory, `nests`, `schedule`, `combiners`,
 `loops`, `tile_values`, `reductions` and `sequels` about loops, `writer` about code, `assembly`
 about functions, `inlining` about calls. Not here: kernels (`to_native.kernels`), what an op means
 (`to_native.linalg`).

@@ -21,6 +21,7 @@ from ..kernels.recipes import Recipe
 from . import (
     additions,
     bitplane_products,
+    padding,
     products,
     random_spikes,
     shapes,
@@ -47,6 +48,7 @@ from .writer import rules
 RULES: Mapping[type[Operation], Planner] = {
     **shapes.RULES,
     **structured.RULES,
+    **padding.RULES,
     **products.RULES,
     **spike_products.RULES,
     **spiking.RULES,

@@ -1,16 +1,18 @@
-"""`linalg` ops, `tensor.pad` and copies as nests of loops; generics that only permute are views."""
+"""`linalg` ops and copies as nests of loops; generics that only permute are views.
+
+Not here: which operands are turned first (`operand_axes`), `tensor.pad` (`padding`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
-from xdsl.dialects.builtin import AnyFloat, IndexType, i8, i16, i32
+from xdsl.dialects.builtin import AnyFloat, IndexType
 from xdsl.dialects.func import CallOp
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
@@ -18,7 +20,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.rewriter import InsertPoint
 
-from ....dialects.spike.types import dense_type
 from ..linalg.linalg_builder import PARALLEL
 from ..llvm.types import width
 from .combiners import fuse_products
@@ -33,19 +34,14 @@ from .nests import (
     mapping,
     simplified,
 )
+from .operand_axes import Maps, wanted_axis
 from .program import Padded, Planner, Program, Step
 from .schedule import Schedule, movable
 from .sizes import ONE, ZERO, Size, product
-from .views import UI8, View
+from .views import View
 
 _LEAST_CHANNELS = 8
 """Channels from which on a convolution is worth channels that lie in a row."""
-_LEAST_MET = 8
-"""Rows that meet an operand from which on it is worth a copy."""
-_LEAST_SUMMED = 4
-"""Channels that instructions for sums of products take at once."""
-
-Maps = Sequence[Sequence[AffineExpr]]
 
 
 @dataclass(eq=False)
@@ -174,10 +170,8 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     operands = [*op.inputs, *op.outputs]
     views = [program.view(value) for value in operands]
     in_places = any(takes_places(program, op, value) for value in op.inputs)
-    for position, value in enumerate(op.inputs):
-        axis = _row_axis(program, op, value)
-        if axis is None:
-            axis = _met_axis(program, views, maps, parallel, position)
+    for position in range(len(op.inputs)):
+        axis = wanted_axis(program, op, views, maps, position)
         if axis is None:
             continue
         # What comes in has no narrow type, nor room behind it.
@@ -221,60 +215,6 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         program.views[result] = view
     assert outputs == len(written)
     add_nest(program, nest)
-
-
-def _row_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
-    """The axis of small integers whose elements an op wants in a row, if it does."""
-    if takes_places(program, op, value):
-        return dense_type(value).get_num_dims() - 1
-    return _summed_axis(program, op, value)
-
-
-def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
-    """The axis of small integers that shall lie in a row: channels that weights are summed over.
-
-    Instructions that add several products at once read neighbours (`dots`).
-    """
-    if not isinstance(op, abstract_ops.LinalgStructuredOperation) or value not in op.inputs:
-        return None
-    element = dense_type(value).element_type
-    if not program.blocked or program.recipe.words is None or element not in (i8, i16, i32, UI8):
-        return None
-    kinds, maps = [*op.get_iterator_types()], [m.data.results for m in op.get_indexing_maps()]
-    others = [n for n, other in enumerate(op.inputs) if other is not value]
-    if len(others) != 1 or not program.holds(op.inputs[others[0]]):
-        return None
-    if program.view(op.inputs[others[0]]).buffer.content is None:
-        return None
-    shared = {e.position for e in maps[others[0]] if isinstance(e, AffineDimExpr)}
-    for axis, expr in enumerate(maps[1 - others[0]]):
-        if isinstance(expr, AffineDimExpr) and kinds[expr.position] != PARALLEL:
-            size = dense_type(value).get_shape()[axis]
-            return axis if expr.position in shared and size >= _LEAST_SUMMED else None
-    return None
-
-
-def _met_axis(
-    program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
-) -> int | None:
-    """The axis of a factor that shall lie in a row: the last one of a result, whose elements many
-    rows of another factor meet, as keys are met by queries. It spares sums across vectors.
-    """
-    known = any(view.buffer.content is not None for view in views)
-    if known or len(views) != 3 or all(parallel) or not maps[-1]:
-        return None
-    own, others = (
-        {e.position for e in maps[n] if isinstance(e, AffineDimExpr)}
-        for n in (position, 1 - position)
-    )
-    last = maps[-1][-1]
-    if not isinstance(last, AffineDimExpr) or last.position not in own - others:
-        return None
-    sizes = loop_sizes(views, maps, len(parallel))
-    met = prod(sizes[d].number or 0 for d in others - own if parallel[d])
-    if met < _LEAST_MET or (sizes[last.position].number or 0) < program.recipe.lanes:
-        return None
-    return [*maps[position]].index(last)
 
 
 def _turned(program: Program, view: View, last: int) -> View:
@@ -507,50 +447,10 @@ def packed(program: Program, view: View) -> View:
     return target
 
 
-def pad(program: Program, op: upstream.PadOp) -> None:
-    """`tensor.pad`: what is around is filled, the inside copied."""
-    low, high = op.static_low.get_values(), op.static_high.get_values()
-    end = op.region.block.last_op
-    number = None if end is None else end.operands[0].owner
-    if op.low or op.high or not isinstance(number, arith.ConstantOp):
-        raise RefusedError("pads with a number or by sizes that are computed")
-    source = program.view(op.source)
-    known = program.padded.pop(op.source, None)
-    if known is not None and (known.low, known.high) == (low, high):
-        program.views[op.result] = known.view
-        _fill_around(program, known, number)
-        return
-    sizes = [size + Size.of(a + b) for size, a, b in zip(source.sizes, low, high, strict=True)]
-    order = source.order if program.blocked else None
-    axes = [_row_axis(program, use.operation, op.result) for use in op.result.uses]
-    last = next((axis for axis in axes if axis is not None), None)
-    if last is not None:
-        order = [*(axis for axis in range(source.rank) if axis != last), last]
-    target = program.new(source.element, sizes, order)
-    program.views[op.result] = target
-    _fill_around(program, Padded(target, low, high), number)
-    inside = target.cut([Size.of(a) for a in low], source.sizes, [ONE] * source.rank)
-    add_copy(program, source, inside)
-
-
-def _fill_around(program: Program, padded: Padded, number: arith.ConstantOp) -> None:
-    """Put a number in every element around a tensor."""
-    view, low, high = padded
-    offsets, sizes = [ZERO] * view.rank, list(view.sizes)
-    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
-        inside = sizes[axis] - Size.of(before + behind)
-        for start, count in (ZERO, before), (Size.of(before) + inside, behind):
-            if count:
-                offsets[axis], sizes[axis] = start, Size.of(count)
-                add_fill(program, view.cut(offsets, sizes, [ONE] * view.rank), number)
-        offsets[axis], sizes[axis] = Size.of(before), inside
-
-
 RULES: dict[type[Operation], Planner] = {
     linalg.GenericOp: generic,
     linalg.MatmulOp: generic,
     linalg.Conv2DNchwFchwOp: generic,
     linalg.PoolingNchwMaxOp: generic,
     linalg.FillOp: fill,
-    upstream.PadOp: pad,
 }

@@ -1,0 +1,104 @@
+"""Which axis of an operand of an op shall have its elements in a row, for instructions to take.
+
+Not here: copies in which they do (`structured`), what decides that places are in a row
+(`conv_costs`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.linalg import abstract_ops
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from ....dialects.spike.types import dense_type
+from ..linalg.linalg_builder import PARALLEL
+from .conv_costs import takes_places
+from .nests import loop_sizes
+from .program import Program
+from .views import UI8, View
+
+_LEAST_MET = 8
+"""Rows that meet an operand from which on it is worth a copy."""
+_LEAST_SUMMED = 4
+"""Channels that instructions for sums of products take at once."""
+
+Maps = Sequence[Sequence[AffineExpr]]
+
+
+def wanted_axis(
+    program: Program,
+    op: abstract_ops.LinalgStructuredOperation,
+    views: Sequence[View],
+    maps: Maps,
+    position: int,
+) -> int | None:
+    """The axis of an operand whose elements shall lie in a row, if one shall.
+
+    Args:
+        program: that is planned.
+        op: with known loops.
+        views: where its operands stand.
+        maps: where in them each iteration is.
+        position: of the operand.
+    """
+    axis = row_axis(program, op, op.inputs[position])
+    parallel = [kind == PARALLEL for kind in op.get_iterator_types()]
+    return _met_axis(program, views, maps, parallel, position) if axis is None else axis
+
+
+def row_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
+    """The axis of small integers whose elements an op wants in a row, if it does."""
+    if takes_places(program, op, value):
+        return dense_type(value).get_num_dims() - 1
+    return _summed_axis(program, op, value)
+
+
+def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
+    """The axis of small integers that shall lie in a row: channels that weights are summed over.
+
+    Instructions that add several products at once read neighbours (`dots`).
+    """
+    if not isinstance(op, abstract_ops.LinalgStructuredOperation) or value not in op.inputs:
+        return None
+    element = dense_type(value).element_type
+    if not program.blocked or program.recipe.words is None or element not in (i8, i16, i32, UI8):
+        return None
+    kinds, maps = [*op.get_iterator_types()], [m.data.results for m in op.get_indexing_maps()]
+    others = [n for n, other in enumerate(op.inputs) if other is not value]
+    if len(others) != 1 or not program.holds(op.inputs[others[0]]):
+        return None
+    if program.view(op.inputs[others[0]]).buffer.content is None:
+        return None
+    shared = {e.position for e in maps[others[0]] if isinstance(e, AffineDimExpr)}
+    for axis, expr in enumerate(maps[1 - others[0]]):
+        if isinstance(expr, AffineDimExpr) and kinds[expr.position] != PARALLEL:
+            size = dense_type(value).get_shape()[axis]
+            return axis if expr.position in shared and size >= _LEAST_SUMMED else None
+    return None
+
+
+def _met_axis(
+    program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
+) -> int | None:
+    """The axis of a factor that shall lie in a row: the last one of a result, whose elements many
+    rows of another factor meet, as keys are met by queries. It spares sums across vectors.
+    """
+    known = any(view.buffer.content is not None for view in views)
+    if known or len(views) != 3 or all(parallel) or not maps[-1]:
+        return None
+    own, others = (
+        {e.position for e in maps[n] if isinstance(e, AffineDimExpr)}
+        for n in (position, 1 - position)
+    )
+    last = maps[-1][-1]
+    if not isinstance(last, AffineDimExpr) or last.position not in own - others:
+        return None
+    sizes = loop_sizes(views, maps, len(parallel))
+    met = prod(sizes[d].number or 0 for d in others - own if parallel[d])
+    if met < _LEAST_MET or (sizes[last.position].number or 0) < program.recipe.lanes:
+        return None
+    return [*maps[position]].index(last)
