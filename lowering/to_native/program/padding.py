@@ -43,16 +43,39 @@ def pad(program: Program, op: upstream.PadOp) -> None:
 
 
 def _fill_around(program: Program, padded: Padded, number: arith.ConstantOp) -> None:
-    """Put a number in every element around a tensor."""
+    """Put a number in every element around a tensor.
+
+    What is behind a row and what is before the next one lie together, and are filled at once.
+    """
     view, low, high = padded
     offsets, sizes = [ZERO] * view.rank, list(view.sizes)
-    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+
+    def fill(axis: int, start: Size, count: int, rows: int | None = None) -> None:
+        """Some of an axis; where `rows` are given that it makes, from the one before these on."""
+        first, counts = [*offsets], [*sizes]
+        first[axis], counts[axis] = start, Size.of(count)
+        if rows is not None:
+            first[rows], counts[rows] = first[rows] - ONE, counts[rows] + ONE
+        add_fill(program, view.cut(first, counts, [ONE] * view.rank), number)
+
+    order = view.order or [*range(view.rank)]
+    for outer, axis in zip([None, *order], order, strict=False):
+        before, behind = low[axis], high[axis]
         inside = sizes[axis] - Size.of(before + behind)
-        for start, count in (ZERO, before), (Size.of(before) + inside, behind):
-            if count:
-                offsets[axis], sizes[axis] = start, Size.of(count)
-                add_fill(program, view.cut(offsets, sizes, [ONE] * view.rank), number)
+        if outer is not None and _are_rows(padded, outer, axis):
+            fill(axis, Size.of(before) + inside, behind + before, outer)
+        else:
+            for start, count in (ZERO, before), (Size.of(before) + inside, behind):
+                if count:
+                    fill(axis, start, count)
         offsets[axis], sizes[axis] = Size.of(before), inside
+
+
+def _are_rows(padded: Padded, outer: int, axis: int) -> bool:
+    """Whether an axis makes rows that follow each other, with room around them and between them."""
+    view, low, high = padded
+    follow = view.strides[outer] == view.strides[axis] * view.sizes[axis]
+    return follow and min(low[axis], high[axis], low[outer], high[outer]) > 0
 
 
 RULES: dict[type[Operation], Planner] = {upstream.PadOp: pad}
