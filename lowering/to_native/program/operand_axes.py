@@ -19,6 +19,7 @@ from ..linalg.linalg_builder import PARALLEL
 from .conv_costs import takes_places
 from .nests import loop_sizes
 from .program import Program
+from .sizes import ONE
 from .views import UI8, View
 
 _LEAST_MET = 8
@@ -47,7 +48,9 @@ def wanted_axis(
     """
     axis = row_axis(program, op, op.inputs[position])
     parallel = [kind == PARALLEL for kind in op.get_iterator_types()]
-    return _met_axis(program, views, maps, parallel, position) if axis is None else axis
+    if axis is None:
+        axis = _met_axis(program, views, maps, parallel, position)
+    return _common_axis(program, views, maps, parallel, position) if axis is None else axis
 
 
 def row_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
@@ -102,3 +105,27 @@ def _met_axis(
     if met < _LEAST_MET or (sizes[last.position].number or 0) < program.recipe.lanes:
         return None
     return [*maps[position]].index(last)
+
+
+def _common_axis(
+    program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
+) -> int | None:
+    """The axis of one of several operands of a sum, of each of which every iteration takes an
+    element of its own: that along which another one has its elements in a row already.
+    """
+    if all(parallel) or not program.blocked:
+        return None
+    sizes = loop_sizes(views, maps, len(parallel))
+    loops = {d for d, size in enumerate(sizes) if size != ONE}
+    in_row: dict[int, int] = {}
+    for n, (view, exprs) in enumerate(zip(views[:-1], maps, strict=False)):
+        dims = [e.position for e in exprs if isinstance(e, AffineDimExpr)]
+        if len(dims) == len(exprs) and loops <= {*dims}:
+            rows = (d for d, s in zip(dims, view.strides, strict=True) if s == ONE and d in loops)
+            in_row[n] = next(rows, -1)
+    wanted = next((d for d in in_row.values() if d >= 0 and parallel[d]), None)
+    if wanted is None or in_row.get(position, wanted) == wanted:
+        return None
+    if (sizes[wanted].number or 0) < program.recipe.lanes:
+        return None
+    return [e.position for e in maps[position] if isinstance(e, AffineDimExpr)].index(wanted)

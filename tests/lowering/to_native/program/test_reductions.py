@@ -3,7 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.lowering.to_native.callables import traced_program
+from triton_dsl.lowering.to_native.target import NativeOptions
 
 IMAGE = "tensor<?x3x6x7xf32>"
 REDUCTIONS = {
@@ -77,3 +82,29 @@ def test_reductions_over_the_batch(compile_cases: Callable[..., Any], recipe: st
 def test_sums_of_nothing_are_zero(compile_cases: Callable[..., Any], recipe: str) -> None:
     program = compile_cases({"sum": (reducing(tensor.ReduceSumOp, 0), "tensor<?x37xf32>")}, recipe)
     program.check(program.inputs(0), 0)
+
+
+POOLED = """
+func.func @forward(%x: tensor<?x64x6x5xi32>, %z: tensor<?x6x5x64xi32>) -> tensor<?x64xi32> {
+  %t = tensor.permute %z {perm = array<i64: 0, 3, 1, 2>}
+       : (tensor<?x6x5x64xi32>) -> tensor<?x64x6x5xi32>
+  %a = tensor.add %x, %t : (tensor<?x64x6x5xi32>, tensor<?x64x6x5xi32>) -> tensor<?x64x6x5xi32>
+  %y = tensor.reduce_sum %a {axes = array<i64: 2, 3>}
+       : (tensor<?x64x6x5xi32>) -> tensor<?x64xi32>
+  func.return %y : tensor<?x64xi32>
+}
+"""
+
+
+def test_operands_of_a_sum_that_lie_in_two_ways(
+    compile_module: Callable[..., Any], recipe: str
+) -> None:
+    module = parse_module(POOLED)
+    rng = np.random.default_rng(0)
+    shapes = (3, 64, 6, 5), (3, 6, 5, 64)
+    x, z = (rng.integers(-(1 << 25), 1 << 25, shape, np.int32) for shape in shapes)
+    (y,) = compile_module(module, recipe).check([x, z], 3)
+    np.testing.assert_array_equal(y, (x + z.transpose(0, 3, 1, 2)).sum((2, 3), dtype=np.int32))
+    _, trace = traced_program(module, NativeOptions(), 1)
+    # One is turned first, so that no vector is put together element by element.
+    assert [step.what for step in trace.steps] == ["loops"] * 2
