@@ -144,9 +144,7 @@ class VerilogTarget(Target[VerilogOptions]):
         files |= project_files(_project(interface, [*texts], size, device, board))
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:
-            outermost = hardware[-1]
-            assert isinstance(outermost, hw.HWModuleOp)
-            about = stream_properties(interface, ports_of(outermost))
+            about = stream_properties(interface, ports_of(_outermost(module)))
             files |= formal_files(about, [f"rtl/{name}.v" for name in texts])
         if board is not None:
             files |= self._serial(module, interface, board)
@@ -168,7 +166,7 @@ class VerilogTarget(Target[VerilogOptions]):
         name = f"{interface.name}_serial"
         whole = module.clone()
         loadable = bool(interface.loads)
-        port = serial_module(name, interface.name, board.ticks, loadable=loadable)
+        port = serial_module(name, _outermost(whole), board.ticks, loadable=loadable)
         whole.body.block.add_op(port)
         check_structure(whole, name)
         return {f"impl/{name}.v": verilog(port)} | driver_files()
@@ -188,7 +186,7 @@ class VerilogTarget(Target[VerilogOptions]):
         words = interface.words_in, interface.words_out
         whole = module.clone()
         loads = weights.loadable if weights else None
-        core = register_module(name, interface.name, interface.word, words, loads)
+        core = register_module(name, _outermost(whole), interface.word, words, loads)
         whole.body.block.add_op(core)
         check_structure(whole, name)
         text = {f"ip/{name}.v": verilog(core)}
@@ -219,6 +217,13 @@ class VerilogTarget(Target[VerilogOptions]):
                 return f'it fits with folding="{text}": {shown}, {cycles:,} cycles a frame'
             budget = int(budget * _MARGIN / max(1.0, *(need.share for need in taken)))
         return ""
+
+
+def _outermost(module: ModuleOp) -> hw.HWModuleOp:
+    """The module with the streams, behind all others."""
+    outermost = modules(module)[-1]
+    assert isinstance(outermost, hw.HWModuleOp)
+    return outermost
 
 
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:

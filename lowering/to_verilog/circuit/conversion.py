@@ -139,9 +139,9 @@ class Conversion:
         given, taken = (Framing(self.options.word, size, 1) for size in bits)
         name = self.modules.new(f"{self.name}_words")
         stage = credit_stage(name, core, self.inputs, (given, taken))
-        timing = schedule([Node(stage.handshake.copy(), (0,), (1,))], 0, 1, taken.words)
+        timing = schedule([Node(stage.handshake, (0,), (1,))], 0, 1, taken.words)
         self.latency, self.interval = timing.latency, timing.interval
-        around = word_stream_module(self.name, name, (given, taken), timing)
+        around = word_stream_module(self.name, stage.module, (given, taken), timing)
         return [*stage.parts, stage.module, around]
 
     def _network(
@@ -159,11 +159,12 @@ class Conversion:
             outputs.append(replace(result_port(self.function, index, value, ends), axes=axes))
         self._name(ports, outputs, set())
         self.latency, self.interval = timing.latency, timing.interval
-        inner = network.module.sym_name.data
         if building.framings:
             if network.loads:
                 self.loads = Loads(network.loads, 8 if self.options.word == 8 else _PIECE)
-            top = word_stream_module(self.name, inner, building.framings, timing, self.loads)
+            top = word_stream_module(
+                self.name, network.module, building.framings, timing, self.loads
+            )
         elif network.loads:
             raise OptionError(
                 "weights are loaded into circuits with words: give stream-width, ip or board too"

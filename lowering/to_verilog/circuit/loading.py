@@ -107,7 +107,7 @@ class Loader:
         body.drive(self._begins, body.all_of(self._restart, ready))
         return ready
 
-    def _sequence(self) -> list[tuple[str, SSAValue]]:
+    def _sequence(self) -> dict[str, SSAValue]:
         body, loads = self.body, self.loads
         count, step = len(loads.memories), self._held
         restarts = body.any_of(body.reset, self._begins, name="load_restarts")
@@ -138,11 +138,7 @@ class Loader:
         over = body.register(done, always, "load_over", 0)
         goes_on = body.all_of(self.part, body.inverse(over))
         body.drive(self.part, body.any_of(step, self._begins, goes_on))
-        return [
-            ("load_enable", body.joined(writes)),
-            ("load_address", place),
-            ("load_data", word),
-        ]
+        return {"load_enable": body.joined(writes), "load_address": place, "load_data": word}
 
     def _at(
         self, turns: Sequence[SSAValue], value: SSAValue, count: Callable[[Memory], int]

@@ -38,14 +38,13 @@ class Core:
 
     def instance(
         self, body: ModuleBody, enable: SSAValue, inputs: Mapping[str, int], data: SSAValue
-    ) -> Sequence[SSAValue]:
+    ) -> dict[str, SSAValue]:
         """What it gives in another module, whose inputs, of so many bits, stand side by side."""
-        operands, place = [("clock", body.clock), ("enable", enable)], 0
+        given, place = {"clock": body.clock, "enable": enable}, 0
         for port, width in inputs.items():
-            operands.append((port, body.extract(data, place, width)))
+            given[port] = body.extract(data, place, width)
             place += width
-        outputs = [(port, layout.width) for port, layout in self.outputs.items()]
-        return body.instance(self.module.sym_name.data, "core", operands, outputs)
+        return body.instance(self.module, "core", given)
 
 
 class Pipeline:

@@ -124,7 +124,11 @@ _ERROR = 2
 
 
 def register_module(
-    name: str, inner: str, width: int, words: tuple[int, int], loads: Loadable | None = None
+    name: str,
+    inner: hw.HWModuleOp,
+    width: int,
+    words: tuple[int, int],
+    loads: Loadable | None = None,
 ) -> hw.HWModuleOp:
     """The module with registers and streams around a circuit.
 
@@ -148,28 +152,20 @@ def register_module(
     body.reset = body.inverse(reset_n, "reset")
     run, again = body.state(1, "run", 1), body.state(1, "again", 0)
     lite = _Slave(body, have, registers(loadable=loads is not None))
-    operands: list[tuple[str, SSAValue]] = [
-        ("aclk", body.clock),
-        ("aresetn", body.all_of(reset_n, body.inverse(again))),
-        ("s_axis_tdata", have["s_axis_tdata"]),
-        ("s_axis_tvalid", body.all_of(have["s_axis_tvalid"], run)),
-        ("s_axis_tlast", have["s_axis_tlast"]),
-        ("m_axis_tready", have["m_axis_tready"]),
-        ("s_axis_tkeep", have["s_axis_tkeep"]),
-    ]
-    results = [("s_axis_tready", 1), *((f"m_axis_{port}", bits) for port, bits in streams_in)]
+    given = have | {
+        "aclk": body.clock,
+        "aresetn": body.all_of(reset_n, body.inverse(again)),
+        "s_axis_tvalid": body.all_of(have["s_axis_tvalid"], run),
+    }
     pieces = restarts = lite.nothing
     if loads is not None:
         whole = body.compare(lite.strobes, "eq", 15)
         pieces, restarts = body.all_of(lite.writes("load_data"), whole), lite.writes("load")
         data = body.extract(lite.data, 0, loads.bits)
-        operands += [("load_data", data), ("load_valid", pieces), ("load_restart", restarts)]
-        results += LOAD_OUTPUTS
-    gives = dict(
-        zip(
-            (n for n, _ in results), body.instance(inner, "circuit", operands, results), strict=True
-        )
-    )
+        given |= {"load_data": data, "load_valid": pieces, "load_restart": restarts}
+    order = ["s_axis_tready", *(f"m_axis_{port}" for port, _ in streams_in)]
+    order += [port for port, _ in LOAD_OUTPUTS] if loads else []
+    gives = body.instance(inner, "circuit", given, order)
     gives["s_axis_tready"] = body.all_of(gives["s_axis_tready"], run)
     takes = body.all_of(have["s_axis_tvalid"], gives["s_axis_tready"], name="takes")
     leaves = body.all_of(gives["m_axis_tvalid"], have["m_axis_tready"], name="leaves")
@@ -185,7 +181,7 @@ def register_module(
         asked = body.any_of(*(lite.is_written(name) for name in ("load_data", "load")))
         refused = body.all_of(asked, body.inverse(body.any_of(*moved)))
     gives |= lite.finish(values, refused)
-    comment = f"AXI4-Lite registers and AXI4-Streams around {inner}"
+    comment = f"AXI4-Lite registers and AXI4-Streams around {inner.sym_name.data}"
     return body.module(name, comment, list(gives.items()))
 
 

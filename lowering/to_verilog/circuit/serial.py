@@ -14,7 +14,6 @@ from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
-from .loading import LOAD_OUTPUTS
 from .stages.body import ModuleBody, clog2
 
 _BYTE = 10
@@ -30,7 +29,9 @@ PORTS = ("clk", "rx", "tx")
 """The pins: a clock, the line that comes in, the line that goes out."""
 
 
-def serial_module(name: str, inner: str, ticks: int, *, loadable: bool = False) -> hw.HWModuleOp:
+def serial_module(
+    name: str, inner: hw.HWModuleOp, ticks: int, *, loadable: bool = False
+) -> hw.HWModuleOp:
     """The module around a circuit whose streams have words of 8 bits.
 
     Args:
@@ -52,26 +53,27 @@ def serial_module(name: str, inner: str, ticks: int, *, loadable: bool = False) 
     has_byte = load.frame_byte if load else has_byte
     waits, word = body.state(1, "waits", 0), body.register(byte, has_byte, "word")
     one, sends = body.constant(1, 1), body.state(1, "sends", 0)
-    operands: list[tuple[str, SSAValue]] = [
-        ("aclk", body.clock),
-        ("aresetn", body.inverse(body.reset)),
-        ("s_axis_tdata", word),
-        ("s_axis_tvalid", waits),
-        ("s_axis_tlast", one),
-        ("m_axis_tready", body.inverse(sends)),
-        ("s_axis_tkeep", one),
-        *(load.operands if load else []),
-    ]
-    results = [("s_axis_tready", 1), ("m_axis_tdata", 8), ("m_axis_tvalid", 1)]
-    results += [("m_axis_tlast", 1), ("m_axis_tkeep", 1), *(LOAD_OUTPUTS if load else ())]
-    taken, data, has_result, *others = body.instance(inner, "circuit", operands, results)
+    given = {
+        "aclk": body.clock,
+        "aresetn": body.inverse(body.reset),
+        "s_axis_tdata": word,
+        "s_axis_tvalid": waits,
+        "s_axis_tlast": one,
+        "m_axis_tready": body.inverse(sends),
+        "s_axis_tkeep": one,
+        **(load.operands if load else {}),
+    }
+    gives = body.instance(inner, "circuit", given)
+    data, has_result = gives["m_axis_tdata"], gives["m_axis_tvalid"]
     if load is not None:
-        ended = load.answers(others[-1], sends)
+        ended = load.answers(gives["load_part"], sends)
         data = body.select(ended, body.constant(LOADED, 8), data)
         has_result = body.any_of(has_result, ended)
-    body.drive(waits, body.any_of(has_byte, body.all_of(waits, body.inverse(taken))))
+    body.drive(
+        waits, body.any_of(has_byte, body.all_of(waits, body.inverse(gives["s_axis_tready"])))
+    )
     tx = _sent(body, sends, data, has_result, ticks)
-    comment = f"Serial port around {inner}: 8N1, {ticks} cycles a bit; a break resets"
+    comment = f"Serial port around {inner.sym_name.data}: 8N1, {ticks} cycles a bit; a break resets"
     return body.module(name, comment, [("tx", tx)])
 
 
@@ -98,11 +100,11 @@ class _Load:
         begin_frames = body.all_of(chooses, body.inverse(is_load))
         body.drive(self._frames, body.any_of(self._frames, begin_frames))
         self.frame_byte = body.all_of(has_byte, self._frames)
-        self.operands: list[tuple[str, SSAValue]] = [
-            ("load_data", byte),
-            ("load_valid", body.all_of(has_byte, self._loading)),
-            ("load_restart", self._begins),
-        ]
+        self.operands = {
+            "load_data": byte,
+            "load_valid": body.all_of(has_byte, self._loading),
+            "load_restart": self._begins,
+        }
 
     def answers(self, part: SSAValue, sends: SSAValue) -> SSAValue:
         """Whether a load is to be answered, from a register.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerType, i1
@@ -49,6 +49,14 @@ class _StreamBody(ModuleBody):
         self._outputs += [port for port, _ in LOAD_OUTPUTS] if loads else []
         self.clock, self.reset_n, self.data, self.valid, self.last, self.ready = self.block.args[:6]
 
+    def stages(
+        self, module: hw.HWModuleOp, data: SSAValue, comes: SSAValue, **more: SSAValue
+    ) -> Iterable[SSAValue]:
+        """A network inside: its `in_ready`, `out_data` and `out_valid`."""
+        own = {"clock": self.clock, "reset": self.reset, "out_ready": self.ready}
+        given = {"in_data": data, "in_valid": comes, **own, **more}
+        return self.instance(module, "stages", given).values()
+
     def filled(self, parts: Sequence[SSAValue], missing: int) -> SSAValue:
         """Values in one, the first in the lowest bits, with zeros above."""
         above = [self.constant(0, missing)] if missing else []
@@ -87,9 +95,9 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
             last = body.register(last, advance, f"last_{step}")
         free.operands[0] = valid
     results = core.instance(body, advance, widths, body.data)
-    for result, port in zip(results, core.outputs, strict=True):
+    for port, result in results.items():
         result.name_hint = value_name(port)
-    packed = body.filled(results, body.bits_out - bits_out)
+    packed = body.filled([*results.values()], body.bits_out - bits_out)
     return body.finish(
         name,
         f" around {core.module.sym_name.data}: one vector a beat, a result {latency} cycles later, "
@@ -115,16 +123,8 @@ def frame_stream_module(
     (input,), (output,) = network.inputs, network.outputs
     body = _StreamBody((input.width, output.width))
     body.reset = body.inverse(body.reset_n, "reset")
-    operands: list[tuple[str, SSAValue]] = [
-        ("clock", body.clock),
-        ("reset", body.reset),
-        ("in_data", body.extract(body.data, 0, input.width)),
-        ("in_valid", body.valid),
-        ("out_ready", body.ready),
-    ]
-    results = [("in_ready", 1), ("out_data", output.width), ("out_valid", 1)]
-    inner = network.module.sym_name.data
-    ready, out, valid = body.instance(inner, "stages", operands, results)
+    data = body.extract(body.data, 0, input.width)
+    ready, out, valid = body.stages(network.module, data, body.valid)
     parts = [body.element(out, output, index) for index in order]
     missing = body.bits_out - sum(output.widths[index] for index in order)
     if missing:
@@ -140,7 +140,7 @@ def frame_stream_module(
 
 def word_stream_module(
     name: str,
-    stages: str,
+    stages: hw.HWModuleOp,
     framings: Sequence[Framing],
     schedule: Schedule,
     loads: Loads | None = None,
@@ -170,16 +170,8 @@ def word_stream_module(
     comes = body.valid
     if loader is not None:
         comes = body.all_of(comes, body.inverse(loader.blocks))
-    operands: list[tuple[str, SSAValue]] = [
-        ("clock", body.clock),
-        ("reset", body.reset),
-        ("in_data", body.joined([body.data, body.last])),
-        ("in_valid", comes),
-        ("out_ready", body.ready),
-        *(loader.operands if loader else []),
-    ]
-    results = [("in_ready", 1), ("out_data", width + 1), ("out_valid", 1)]
-    ready, out, valid = body.instance(stages, "stages", operands, results)
+    word = body.joined([body.data, body.last])
+    ready, out, valid = body.stages(stages, word, comes, **(loader.operands if loader else {}))
     data, last = body.extract(out, 0, width), body.extract(out, width, 1)
     keep = body.constant(-1, taken.last_bytes)
     if missing := lanes - taken.last_bytes:

@@ -18,7 +18,6 @@ def arithmetic_stage(name: str, core: Core, input: Layout) -> Stage:
         core: the pipeline, from `x` to `y`.
         input: what comes in.
     """
-    output, symbol = core.outputs["y"], core.module.sym_name.data
     body = StageBody(input)
     advance, valid = body.out_ready[0], body.in_valid[0]
     if core.latency:
@@ -27,7 +26,8 @@ def arithmetic_stage(name: str, core: Core, input: Layout) -> Stage:
         for register, before in zip(chain, [valid, *chain], strict=False):
             body.drive(register, before, advance)
         valid = chain[-1]
-    operands = [("clock", body.clock), ("enable", advance), ("x", body.in_data[0])]
-    (y,) = body.instance(symbol, "core", operands, [("y", output.width)])
+    given = {"clock": body.clock, "enable": advance, "x": body.in_data[0]}
+    y = body.instance(core.module, "core", given)["y"]
+    symbol = core.module.sym_name.data
     comment = f"Handshake around {symbol}: a beat every cycle, its result {core.latency} later"
-    return body.stage(name, comment, output, (advance, y, valid), [core.module])
+    return body.stage(name, comment, core.outputs["y"], (advance, y, valid), [core.module])

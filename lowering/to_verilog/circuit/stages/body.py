@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerType, SymbolRefAttr, i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 
 from .....dialects.shapes import bit_width
 from .....ir.printing import value_name
@@ -15,7 +16,7 @@ from .....passes.adder_graph.graph import width_of
 from .. import ops
 from ..circuit import named
 from ..memories import Memory
-from ..modules import AnyModule, hw_module
+from ..modules import AnyModule, hw_module, named_ports
 from .stage import Layout, Stage
 
 
@@ -211,18 +212,27 @@ class ModuleBody:
 
     def instance(
         self,
-        module: str,
+        module: hw.HWModuleOp,
         name: str,
-        operands: Sequence[tuple[str, SSAValue]],
-        results: Sequence[tuple[str, int]],
-    ) -> Sequence[SSAValue]:
-        """An instance of another module."""
-        types = [(port, IntegerType(bits)) for port, bits in results]
-        op = hw.InstanceOp(name, SymbolRefAttr(module), list(operands), types)
+        inputs: Mapping[str, SSAValue],
+        order: Sequence[str] = (),
+    ) -> dict[str, SSAValue]:
+        """What an instance of another module gives, by port, for what comes in, by port.
+
+        Ports of results are in that order, or in the module's.
+        """
+        arguments, given = named_ports(module)
+        results = {port: given[port] for port in order or given}
+        op = hw.InstanceOp(
+            name,
+            SymbolRefAttr(module.sym_name.data),
+            [(port, inputs[port]) for port in arguments],
+            [(port, cast("TypeAttribute", value.type)) for port, value in results.items()],
+        )
         self.block.add_op(op)
-        for result, (port, _) in zip(op.results, results, strict=True):
+        for result, port in zip(op.results, results, strict=True):
             result.name_hint = value_name(f"{name}_{port}")
-        return op.results
+        return dict(zip(results, op.results, strict=True))
 
     def module(
         self, name: str, comment: str, outputs: Sequence[tuple[str, SSAValue]]

@@ -120,7 +120,7 @@ def _computed(
 ) -> SSAValue:
     """What the pipeline gives, with zeros above in so many bits."""
     widths = {port.name: sum(port.widths) for port in inputs}
-    y = body.joined(core.instance(body, body.constant(1, 1), widths, x))
+    y = body.joined([*core.instance(body, body.constant(1, 1), widths, x).values()])
     missing = bits - (bit_width(y.type) or 1)
     return body.joined([y, body.constant(0, missing)]) if missing else y
 

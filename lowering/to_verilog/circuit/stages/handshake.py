@@ -15,14 +15,13 @@ Not here: data, and the modules.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import comb, hw, seq
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from .....dialects.shapes import bit_width
 from .....ir.errors import LoweringError
@@ -32,6 +31,8 @@ Bits = Any
 """A number, or an int64 array of numbers, below 2^width."""
 
 Values = dict[SSAValue, Bits]
+
+State = tuple[int, ...]
 
 Signals = tuple[bool, ...]
 
@@ -45,81 +46,20 @@ _SYMBOLS = 256
 """Different things that the logic sees of a position, at most."""
 
 
-class Handshake:
-    """The handshake of one stage, after reset.
-
-    In each cycle `valid` is asked first, from the sources on, then `ready`, from the sinks on, then
-    `step`.
-
-    Args:
-        module: with the stage interface.
+@dataclass(frozen=True)
+class Cycle:
+    """What one cycle does.
 
     Attributes:
-        state: the registers that are no positions; hashable.
-        tables: what the logic sees at each position, a byte each, going round.
-        positions: how far it is in each table.
-
-    Raises:
-        LoweringError: the handshake depends on data, or on what registers hold before reset.
+        valid: `out_valid` of each output.
+        ready: `in_ready` of each input.
+        after: the state after it.
+        moved: for each position 1 where it goes on.
     """
-
-    def __init__(self, module: hw.HWModuleOp) -> None:
-        self._logic = _Logic(module)
-        self.tables = tuple(rounds.table for rounds in self._logic.rounds)
-        self.state: tuple[int, ...] = self._logic.first
-        self.positions = [0] * len(self.tables)
-        self._valid: dict[tuple[object, ...], Signals] = {}
-        self._known: dict[tuple[object, ...], _Cycle] = {}
-        self._now: tuple[object, ...] = ()
-        self._cycle: _Cycle | None = None
-
-    def copy(self) -> Self:
-        """The handshake after reset; what is known of cycles is shared."""
-        new = copy(self)
-        new.state, new.positions = self._logic.first, [0] * len(self.tables)
-        return new
-
-    @property
-    def passes_ready(self) -> bool:
-        """Whether `out_ready` reaches an `in_ready` without a register between."""
-        return self._logic.passes_ready
-
-    def valid(self, inputs: Sequence[bool]) -> Signals:
-        """`out_valid` of each output, from `in_valid` of each input."""
-        seen = [t[p % len(t)] for t, p in zip(self.tables, self.positions, strict=True)]
-        self._now = key = (self.state, *seen, *inputs)
-        known = self._valid.get(key)
-        if known is None:
-            none = [False] * len(self._logic.out_ready)
-            known = self._valid[key] = self._logic.cycle(self.state, seen, inputs, none).valid
-        return known
-
-    def ready(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Signals:
-        """`in_ready` of each input, from each `in_valid` and each `out_ready`."""
-        key = (*self._now, *outputs)
-        cycle = self._known.get(key)
-        if cycle is None:
-            seen = [t[p % len(t)] for t, p in zip(self.tables, self.positions, strict=True)]
-            cycle = self._known[key] = self._logic.cycle(self.state, seen, inputs, outputs)
-        self._cycle = cycle
-        return cycle.ready
-
-    def step(self) -> tuple[int, ...]:
-        """The clock edge after the cycle that `ready` was asked of; the positions that go on."""
-        assert self._cycle is not None
-        self.state = self._cycle.after
-        for index in self._cycle.moved:
-            self.positions[index] += 1
-        return self._cycle.moved
-
-
-@dataclass(frozen=True)
-class _Cycle:
-    """What one cycle does: the outputs, the state after it, and the positions that move on."""
 
     valid: Signals
     ready: Signals
-    after: tuple[int, ...]
+    after: State
     moved: tuple[int, ...]
 
 
@@ -129,119 +69,156 @@ class _Rounds:
 
     Attributes:
         step: the bit.
+        registers: those that count.
         seen: what the rest of the logic reads of them.
         table: the symbol of what it reads, number by number.
         symbols: the values of `seen` for each symbol.
     """
 
     step: SSAValue
+    registers: tuple[seq.CompRegOp, ...]
     seen: tuple[SSAValue, ...]
     table: bytes
     symbols: tuple[tuple[int, ...], ...]
 
 
-class _Logic:
-    """The ops that valid and ready depend on."""
+class Handshake:
+    """The handshake of one stage, after reset.
+
+    Args:
+        module: with the stage interface.
+
+    Attributes:
+        first: what the registers that are no positions hold after reset: a state.
+        tables: what the logic sees at each position, a byte each, going round.
+        passes_ready: whether `out_ready` reaches an `in_ready` without a register between.
+
+    Raises:
+        LoweringError: the handshake depends on data, or on what registers hold before reset.
+    """
 
     def __init__(self, module: hw.HWModuleOp) -> None:
-        self.module = module
         arguments, results = named_ports(module)
-        self.in_valid, self.out_ready, self.out_valid, self.in_ready = (
+        self._in_valid, self._out_ready, self._out_valid, self._in_ready = (
             [value for name, value in side.items() if name.endswith(end)]
             for side in (arguments, results)
             for end in ("_valid", "_ready")
         )
-        self.reset = arguments["reset"]
-        self.clock = arguments["clock"]
-        self.registers = self._registers()
-        self.support = self._supports()
+        self._clock, self._reset = arguments["clock"], arguments["reset"]
+        inside = self._depended_on(module)
+        self._ops = [op for op in inside if not isinstance(op, seq.CompRegOp)]
+        self._registers = [op for op in inside if isinstance(op, seq.CompRegOp)]
+        leaves = [*self._in_valid, *self._out_ready, self._reset]
+        leaves += [register.data for register in self._registers]
+        self._support = {leaf: frozenset([leaf]) for leaf in leaves}
+        for op in self._ops:
+            parts = [self._support[value] for value in op.operands]
+            self._support[op.results[0]] = frozenset().union(*parts)
         self.passes_ready = any(
-            not self.support[x].isdisjoint(self.out_ready) for x in self.in_ready
+            not self._support[x].isdisjoint(self._out_ready) for x in self._in_ready
         )
-        self.rounds = self._all_rounds()
-        inside = {r for rounds in self.rounds for r in self._members[rounds.step, rounds.seen]}
-        self.kept = [r for r in self.registers if r not in inside]
-        self.first = tuple(_first(r) for r in self.kept)
-        wanted = [*self.in_ready, *self.out_valid, *(rounds.step for rounds in self.rounds)]
-        wanted += [value for r in self.kept for value in _read_by(r)]
-        given = {value for rounds in self.rounds for value in rounds.seen}
-        self._ops = _ordered(wanted, given)
+        self._rounds = self._all_rounds()
+        self.tables = tuple(rounds.table for rounds in self._rounds)
+        counted = {register for rounds in self._rounds for register in rounds.registers}
+        self._kept = [r for r in self._registers if r not in counted]
+        self.first = tuple(map(_first, self._kept))
+        wanted = [*self._in_ready, *self._out_valid, *(rounds.step for rounds in self._rounds)]
+        wanted += [value for r in self._kept for value in _read_by(r)]
+        given = [value for rounds in self._rounds for value in rounds.seen]
+        self._needed = self._making(wanted, given)
+        self._known: dict[tuple[object, ...], Cycle] = {}
 
-    def _registers(self) -> list[seq.CompRegOp]:
-        """Those that the handshake depends on."""
-        registers: dict[seq.CompRegOp, None] = {}
-        waiting = [*self.in_ready, *self.out_valid]
-        allowed = {*self.in_valid, *self.out_ready, self.reset}
+    def valid(self, state: State, seen: State, inputs: Signals) -> Signals:
+        """`out_valid` of each output.
+
+        Args:
+            state: at the beginning of the cycle.
+            seen: what stands at each position.
+            inputs: `in_valid` of each input.
+        """
+        return self.cycle(state, seen, inputs, (False,) * len(self._out_ready)).valid
+
+    def cycle(self, state: State, seen: State, inputs: Signals, outputs: Signals) -> Cycle:
+        """What a cycle does; `outputs` are `out_ready` of each output."""
+        key = state, seen, inputs, outputs
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._worked_out(*key)
+        return known
+
+    def _depended_on(self, module: hw.HWModuleOp) -> list[Operation]:
+        """The ops that valid and ready depend on, each after what it takes within a cycle."""
+        inside: dict[Operation, None] = {}
+        allowed = {*self._in_valid, *self._out_ready, self._reset, self._clock}
+        waiting = [*self._in_ready, *self._out_valid]
         while waiting:
-            for leaf in _leaves([waiting.pop()]):
-                if isinstance(leaf.owner, seq.CompRegOp):
-                    if leaf.owner not in registers:
-                        registers[leaf.owner] = None
-                        waiting += _read_by(leaf.owner)
-                elif leaf not in allowed:
-                    raise LoweringError(
-                        f"the handshake of stage '{self.module.sym_name.data}' depends on data"
-                    )
-        return list(registers)
+            op = waiting[-1].owner
+            if waiting[-1] in allowed or op in inside:
+                waiting.pop()
+                continue
+            if not isinstance(op, Operation) or isinstance(op, hw.InstanceOp):
+                raise LoweringError(
+                    f"the handshake of stage '{module.sym_name.data}' depends on data"
+                )
+            before = [x for x in op.operands if x not in allowed and x.owner not in inside]
+            if isinstance(op, seq.CompRegOp):
+                inside[op] = None
+                waiting[:0] = op.operands  # after all that reads it
+            elif before:
+                waiting += before
+            else:
+                inside[op] = None
+        return list(inside)
 
-    def _supports(self) -> dict[SSAValue, frozenset[SSAValue]]:
-        """For each value the registers and inputs that it is a function of."""
-        wanted = [*self.in_ready, *self.out_valid]
-        wanted += [value for register in self.registers for value in _read_by(register)]
-        support: dict[SSAValue, frozenset[SSAValue]] = {
-            leaf: frozenset([leaf]) for leaf in _leaves(wanted)
-        }
-        for op in _ordered(wanted, ()):
-            parts = [support[value] for value in op.operands]
-            support[op.results[0]] = frozenset().union(*parts)
-        for register in self.registers:
-            support[register.data] = frozenset([register.data])
-        return support
+    def _making(
+        self, values: Iterable[SSAValue], given: Iterable[SSAValue] = ()
+    ) -> list[Operation]:
+        """The ops that make values of registers, inputs and `given` ones, in order."""
+        given = set(given)
+        wanted = set(values) - given
+        ops: list[Operation] = []
+        for op in reversed(self._ops):
+            if op.results[0] in wanted:
+                ops.append(op)
+                wanted |= set(op.operands) - given
+        return ops[::-1]
 
     def _all_rounds(self) -> list[_Rounds]:
-        by_step: dict[SSAValue, set[seq.CompRegOp]] = {}
-        for register in self.registers:
+        by_step: dict[SSAValue, list[seq.CompRegOp]] = {}
+        for register in self._registers:
             keeps = register.input.owner
-            alone = register.reset is None or register.reset is self.reset
+            alone = register.reset is None or register.reset is self._reset
             if isinstance(keeps, comb.MuxOp) and keeps.false_value is register.data and alone:
-                by_step.setdefault(keeps.cond, set()).add(register)
-        self._members: dict[tuple[SSAValue, tuple[SSAValue, ...]], list[seq.CompRegOp]] = {}
-        found: list[_Rounds] = []
-        for step, candidates in by_step.items():
-            for group in self._closed(candidates):
-                rounds = self._gone_round(step, group)
-                if rounds is not None:
-                    self._members[rounds.step, rounds.seen] = group
-                    found.append(rounds)
-        return found
+                by_step.setdefault(keeps.cond, []).append(register)
+        found = [
+            self._gone_round(step, group)
+            for step, candidates in by_step.items()
+            for group in self._closed(candidates)
+        ]
+        return [rounds for rounds in found if rounds is not None]
 
-    def _closed(self, candidates: set[seq.CompRegOp]) -> list[list[seq.CompRegOp]]:
-        """Registers whose next numbers are functions of one another, in groups, in order."""
-        makers = {r: {v.owner for v in self.support[_next(r)]} for r in candidates}
-        left = set(candidates)
-        while True:
-            fewer = {r for r in left if makers[r] <= left}
-            if fewer == left:
-                break
-            left = fewer
+    def _closed(self, candidates: list[seq.CompRegOp]) -> list[list[seq.CompRegOp]]:
+        """Registers whose next numbers are functions of one another, in groups."""
+        makers = {r: {v.owner for v in self._support[_next(r)]} for r in candidates}
+        while outside := [r for r, own in makers.items() if not own <= makers.keys()]:
+            for register in outside:
+                del makers[register]
         groups: list[set[object]] = []
-        for register in left:
-            own: set[object] = {register, *makers[register]}
-            for group in [g for g in groups if not g.isdisjoint(own)]:
+        for register, own in makers.items():
+            joined: set[object] = {register, *own}
+            for group in [group for group in groups if not group.isdisjoint(joined)]:
                 groups.remove(group)
-                own |= group
-            groups.append(own)
-        ordered = [[r for r in self.registers if r in group] for group in groups]
-        return sorted(ordered, key=lambda group: self.registers.index(group[0]))
+                joined |= group
+            groups.append(joined)
+        return [[r for r in candidates if r in group] for group in groups]
 
     def _gone_round(self, step: SSAValue, group: Sequence[seq.CompRegOp]) -> _Rounds | None:
         """The registers as a position; `None` where they do not come back to where they begin."""
-        own: set[SSAValue] = {register.data for register in group}
-        seen = self._seen_of(own)
+        seen = self._seen_of(group)
         following = [_next(register) for register in group]
-        ops = _ordered([*following, *seen], ())
+        ops = self._making([*following, *seen])
         widths = [bit_width(register.data.type) or 1 for register in group]
-        start = tuple(_first(register) for register in group)
+        start = tuple(map(_first, group))
 
         def computed(numbers: Iterable[Bits]) -> Values:
             values: Values = dict(zip((r.data for r in group), numbers, strict=True))
@@ -264,52 +241,38 @@ class _Logic:
         table = [numbers.setdefault(symbol, len(numbers)) for symbol in every]
         if not table or len(numbers) > _SYMBOLS:
             return None
-        return _Rounds(step, seen, bytes(table), tuple(numbers))
+        return _Rounds(step, tuple(group), seen, bytes(table), tuple(numbers))
 
-    def _seen_of(self, own: set[SSAValue]) -> tuple[SSAValue, ...]:
+    def _seen_of(self, group: Sequence[seq.CompRegOp]) -> tuple[SSAValue, ...]:
         """Functions of those registers alone that something else reads."""
-        inside = {v for v, s in self.support.items() if s and s <= own}
-        read: dict[SSAValue, None] = {}
-        for value in (*self.in_ready, *self.out_valid):
-            if value in inside:
-                read[value] = None
-        keeping = {r.input.owner for r in self.registers if r.data in own}
-        for value, of in self.support.items():
-            op = value.owner
-            if of <= own or op in keeping or not isinstance(op, Operation):
-                continue
-            if not isinstance(op, seq.CompRegOp):
-                read |= dict.fromkeys(x for x in op.operands if x in inside)
-        for register in self.registers:
-            if register.data not in own:
-                read |= dict.fromkeys(x for x in _read_by(register) if x in inside)
-        return tuple(read)
+        own = {register.data for register in group}
+        keeping = {register.input.owner for register in group}
+        alone = {v for v, of in self._support.items() if of and of <= own}
+        read = [*self._in_ready, *self._out_valid]
+        for op in self._ops:
+            if op.results[0] not in alone and op not in keeping:
+                read += op.operands
+        for register in self._registers:
+            if register not in group:
+                read += _read_by(register)
+        return tuple(dict.fromkeys(value for value in read if value in alone))
 
-    def cycle(
-        self,
-        state: Sequence[int],
-        seen: Sequence[int],
-        inputs: Sequence[bool],
-        outputs: Sequence[bool],
-    ) -> _Cycle:
-        """What a cycle does."""
-        values: Values = {self.reset: 0}
-        values |= {value: int(bit) for value, bit in zip(self.in_valid, inputs, strict=True)}
-        values |= {value: int(bit) for value, bit in zip(self.out_ready, outputs, strict=True)}
-        values |= {r.data: number for r, number in zip(self.kept, state, strict=True)}
-        for rounds, symbol in zip(self.rounds, seen, strict=True):
+    def _worked_out(self, state: State, seen: State, inputs: Signals, outputs: Signals) -> Cycle:
+        values: Values = {self._reset: 0}
+        values |= zip(self._in_valid, map(int, inputs), strict=True)
+        values |= zip(self._out_ready, map(int, outputs), strict=True)
+        values |= zip((register.data for register in self._kept), state, strict=True)
+        for rounds, symbol in zip(self._rounds, seen, strict=True):
             values |= zip(rounds.seen, rounds.symbols[symbol], strict=True)
-        _evaluated(self._ops, values)
-        after = [
-            values[r.input] if r.reset is None or not values[r.reset] else _first(r)
-            for r in self.kept
-        ]
-        moved = [index for index, rounds in enumerate(self.rounds) if values[rounds.step]]
-        return _Cycle(
-            tuple(bool(values[value]) for value in self.out_valid),
-            tuple(bool(values[value]) for value in self.in_ready),
-            tuple(after),
-            tuple(moved),
+        _evaluated(self._needed, values)
+        return Cycle(
+            tuple(bool(values[value]) for value in self._out_valid),
+            tuple(bool(values[value]) for value in self._in_ready),
+            tuple(
+                _first(r) if r.reset is not None and values[r.reset] else values[r.input]
+                for r in self._kept
+            ),
+            tuple(values[rounds.step] for rounds in self._rounds),
         )
 
 
@@ -359,48 +322,6 @@ def _next(register: seq.CompRegOp) -> SSAValue:
 
 def _read_by(register: seq.CompRegOp) -> list[SSAValue]:
     return [register.input] if register.reset is None else [register.input, register.reset]
-
-
-def _is_leaf(value: SSAValue) -> bool:
-    return isinstance(value, BlockArgument) or isinstance(
-        value.owner, seq.CompRegOp | hw.InstanceOp
-    )
-
-
-def _leaves(values: Iterable[SSAValue]) -> list[SSAValue]:
-    """Registers, arguments and results of instances that values are functions of."""
-    seen: dict[SSAValue, None] = {}
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
-        if value not in seen:
-            seen[value] = None
-            if not _is_leaf(value):
-                assert isinstance(value.owner, Operation)
-                waiting += value.owner.operands
-    return [value for value in seen if _is_leaf(value)]
-
-
-def _ordered(values: Iterable[SSAValue], given: Iterable[SSAValue]) -> list[Operation]:
-    """The ops that values are made by, each after those of its operands; `given` ones are there."""
-    done: set[SSAValue] = set(given)
-    order: list[Operation] = []
-    waiting = list(values)
-    while waiting:
-        value = waiting[-1]
-        op = value.owner
-        if value in done or _is_leaf(value):
-            waiting.pop()
-            continue
-        assert isinstance(op, Operation)
-        before = [x for x in op.operands if x not in done and not _is_leaf(x)]
-        if before:
-            waiting += before
-            continue
-        done.add(value)
-        order.append(op)
-        waiting.pop()
-    return order
 
 
 def _evaluated(ops: Sequence[Operation], values: Values) -> Values:

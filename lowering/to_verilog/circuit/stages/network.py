@@ -8,18 +8,19 @@ stages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects import hw
+from xdsl.ir import Block, Operation, SSAValue
 
 from .....ir.errors import LoweringError
 from ..memories import Memory
 from ..module_names import ModuleNames
 from ..pacing import Pacing
 from .body import StageBody, load_sizes, port_names
-from .handshake import Handshake
 from .links import FEW_BITS, fifo_stage
 from .ready_paths import Hop, buffered_channels
 from .schedule import Node, Schedule, schedule
@@ -39,25 +40,17 @@ class _Place:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     most: int | None = None
+    is_queue: bool = False
 
 
 _DEEPEST = 1 << 24
 """Beats of a FIFO whose depth is not known yet: more than any frame has."""
 
-Merged = Callable[[int], int]
-"""What became of a channel when FIFOs were left out."""
-
-
-def _merged(instead: Mapping[int, int], channel: int) -> int:
-    while channel in instead:
-        channel = instead[channel]
-    return channel
-
 
 @cache
-def _queue(most: int | None) -> Handshake:
-    """How a FIFO of at most so many beats moves them, of so many bits that it has a RAM."""
-    return fifo_stage("queue", Layout(((0, 1),) * (FEW_BITS + 1)), most or _DEEPEST).handshake
+def _queue(most: int) -> Stage:
+    """A FIFO of at most so many beats, of so many bits that it has a RAM."""
+    return fifo_stage("queue", Layout(((0, 1),) * (FEW_BITS + 1)), most)
 
 
 class Network:
@@ -100,7 +93,7 @@ class Network:
         layout = self.layouts[channel]
         level = self.pacing.after_memory(1) + self.pacing.after_selection(layout.width)
         output = self._channel(replace(layout, level=max(layout.level, level)))
-        self._places.append(_Place(name, None, (channel,), (output,), most))
+        self._places.append(_Place(name, None, (channel,), (output,), most, is_queue=True))
         return output
 
     def _channel(self, layout: Layout) -> int:
@@ -114,25 +107,27 @@ class Network:
         A FIFO that never holds more than one beat is left out.
         """
         self._cut_ready(sink)
-        bursts = self._bursts(sink)
-        held, ideal = self._held(bursts, sink)
-        if not held:
-            return self._built(*self._with_depths([]), ideal, sink)
-        for spare in (0, 1):
-            depths = [0 if most <= 1 else max(3, most + spare) for most in held]
-            places, merged = self._with_depths(depths)
-            actual = self._scheduled(places, merged, sink)
-            if actual is not None and actual.interval <= ideal.interval:
-                return self._built(places, merged, actual, sink)
-        depths = [
+        held, ideal = self._held(self._bursts(sink), sink)
+        tight, spare = (
+            [0 if most <= 1 else max(3, most + more) for most in held] for more in (0, 1)
+        )
+        every = [
             max(3, most + 1) if most or place.most is None else 0
             for most, place in zip(held, self._fifos, strict=True)
         ]
-        places, merged = self._with_depths(depths)
-        actual = self._scheduled(places, merged, sink)
-        if actual is None:
-            raise LoweringError(f"the stages of '{self.name}' wait for each other")
-        return self._built(places, merged, actual, sink)
+        for depths, slowest in ((tight, ideal.interval), (spare, ideal.interval), (every, inf)):
+            queues = [
+                fifo_stage(place.name, self.layouts[place.inputs[0]], depth) if depth else None
+                for place, depth in zip(self._fifos, depths, strict=True)
+            ]
+            places, end = self._placed(queues, sink)
+            try:
+                timetable = self._scheduled(places, end)
+            except LoweringError:
+                continue
+            if timetable.interval <= slowest:
+                return self._stage(places, end), timetable
+        raise LoweringError(f"the stages of '{self.name}' wait for each other")
 
     @property
     def _fifos(self) -> list[_Place]:
@@ -177,100 +172,71 @@ class Network:
 
     def _held(self, bursts: set[int], sink: int) -> tuple[list[int], Schedule]:
         """What FIFOs hold at most, with those bursts, and all others as deep as they get."""
-        instead: dict[int, int] = {}
-        nodes: list[Node] = []
-        left_out: set[int] = set()
-        for place in self._places:
-            inputs = tuple(_merged(instead, channel) for channel in place.inputs)
-            if place.stage is not None:
-                nodes.append(Node(place.stage.handshake.copy(), inputs, place.outputs))
-            elif place.most is not None and place.inputs[0] not in bursts:
-                instead[place.outputs[0]] = place.inputs[0]
-                left_out.add(place.inputs[0])
-            else:
-                nodes.append(Node(_queue(place.most).copy(), inputs, place.outputs, is_queue=True))
-        end = _merged(instead, sink)
-        timetable = schedule(nodes, 0, end, self.layouts[sink].beats)
+        there = [p.most is None or p.inputs[0] in bursts for p in self._fifos]
+        queues = [
+            _queue(place.most or _DEEPEST) if is_there else None
+            for place, is_there in zip(self._fifos, there, strict=True)
+        ]
+        timetable = self._scheduled(*self._placed(queues, sink))
         held = iter(timetable.held)
-        most = [0 if place.inputs[0] in left_out else next(held) for place in self._fifos]
-        return most, timetable
+        return [next(held) if is_there else 0 for is_there in there], timetable
 
-    def _scheduled(self, places: Sequence[_Place], merged: Merged, sink: int) -> Schedule | None:
-        nodes = [Node(p.stage.handshake.copy(), p.inputs, p.outputs) for p in places if p.stage]
-        try:
-            return schedule(nodes, merged(0), merged(sink), self.layouts[sink].beats)
-        except LoweringError:
-            return None
-
-    def _with_depths(self, depths: Sequence[int]) -> tuple[list[_Place], Merged]:
-        """The places with FIFOs of those depths, 0 for none, and what became of a channel."""
-        instead: dict[int, int] = {}
-        left = list(depths)
+    def _placed(self, queues: Sequence[Stage | None], sink: int) -> tuple[list[_Place], int]:
+        """The stages with those FIFOs in their places, or none there, and the last channel."""
+        left, instead = iter(queues), dict[int, int]()
         places: list[_Place] = []
         for place in self._places:
-            stage = place.stage
+            stage = next(left) if place.is_queue else place.stage
+            inputs = tuple(instead.get(channel, channel) for channel in place.inputs)
             if stage is None:
-                depth = left.pop(0)
-                if not depth:
-                    instead[place.outputs[0]] = place.inputs[0]
-                    continue
-                stage = fifo_stage(place.name, self.layouts[place.inputs[0]], depth)
-            inputs = tuple(_merged(instead, channel) for channel in place.inputs)
-            places.append(replace(place, stage=stage, inputs=inputs))
-        return places, lambda channel: _merged(instead, channel)
+                instead[place.outputs[0]] = inputs[0]
+            else:
+                places.append(replace(place, stage=stage, inputs=inputs))
+        return places, instead.get(sink, sink)
 
-    def _built(
-        self, places: Sequence[_Place], merged: Merged, timetable: Schedule, sink: int
-    ) -> tuple[Stage, Schedule]:
-        source, sink = merged(0), merged(sink)
-        return self._stage(places, source, sink), timetable
+    def _scheduled(self, places: Sequence[_Place], sink: int) -> Schedule:
+        nodes = [
+            Node(place.stage.handshake, place.inputs, place.outputs, place.is_queue)
+            for place in places
+            if place.stage
+        ]
+        return schedule(nodes, 0, sink, self.layouts[sink].beats)
 
-    def _stage(self, places: Sequence[_Place], source: int, sink: int) -> Stage:
-        body = StageBody(self.layouts[source])
-        data = {source: body.in_data[0]}
-        valid = {source: body.in_valid[0]}
+    def _stage(self, places: Sequence[_Place], sink: int) -> Stage:
+        body = StageBody(self.layouts[0])
+        data, valid = {0: body.in_data[0]}, {0: body.in_valid[0]}
         ready = {sink: body.out_ready[0]}
-        later: list[tuple[Operation, int, int]] = []
+        later: list[tuple[Operation | Block, str, int]] = []
         stages = [place.stage for place in places if place.stage]
         parts = [module for stage in stages for module in (*stage.parts, stage.module)]
         loads = [memory for stage in stages for memory in stage.loads]
         load_ports = body.load_ports(len(loads), *load_sizes(loads)) if loads else []
-        for place in places:
-            assert place.stage is not None
-            operands: list[tuple[str, SSAValue]] = [("clock", body.clock), ("reset", body.reset)]
-            for port, channel in zip(
-                port_names("in", len(place.inputs)), place.inputs, strict=True
-            ):
-                operands += [(f"{port}_data", data[channel]), (f"{port}_valid", valid[channel])]
-            unknown = len(operands)
-            outs = port_names("out", len(place.outputs))
-            operands += [(f"{port}_ready", body.out_ready[0]) for port in outs]
-            if place.stage.loads:
-                first = loads.index(place.stage.loads[0])
-                operands += _load_operands(body, place.stage.loads, load_ports, first)
-            results = [(f"{port}_ready", 1) for port in port_names("in", len(place.inputs))]
+        for place, stage in zip(places, stages, strict=True):
+            ins, outs = port_names("in", len(place.inputs)), port_names("out", len(place.outputs))
+            given = {"clock": body.clock, "reset": body.reset}
+            for port, channel in zip(ins, place.inputs, strict=True):
+                given |= {f"{port}_data": data[channel], f"{port}_valid": valid[channel]}
+            given |= {f"{port}_ready": body.out_ready[0] for port in outs}  # until it is known
+            if stage.loads:
+                first = loads.index(stage.loads[0])
+                given |= _load_operands(body, stage.loads, load_ports, first)
+            made = body.instance(stage.module, place.name, given)
+            for port, channel in zip(ins, place.inputs, strict=True):
+                ready[channel] = made[f"{port}_ready"]
             for port, channel in zip(outs, place.outputs, strict=True):
-                results += [(f"{port}_data", self.layouts[channel].width), (f"{port}_valid", 1)]
-            prefix = place.stage.module.sym_name.data
-            values = list(body.instance(prefix, place.name, operands, results))
-            op = values[0].owner
-            assert isinstance(op, Operation)
-            for index, channel in enumerate(place.outputs):
-                later.append((op, unknown + index, channel))
-            for channel in place.inputs:
-                ready[channel] = values.pop(0)
-            for channel in place.outputs:
-                data[channel], valid[channel] = values.pop(0), values.pop(0)
-        for op, operand, channel in later:
-            op.operands[operand] = ready[channel]
+                data[channel], valid[channel] = made[f"{port}_data"], made[f"{port}_valid"]
+                later.append((data[channel].owner, f"{port}_ready", channel))
+        for op, port, channel in later:
+            assert isinstance(op, hw.InstanceOp)
+            op.operands[[name.data for name in op.arg_names].index(port)] = ready[channel]
         comment = f"{len(places)} stages, one after another"
-        handshake = ready[source], data[sink], valid[sink]
+        handshake = ready[0], data[sink], valid[sink]
         return body.stage(self.name, comment, self.layouts[sink], handshake, parts, loads)
 
 
 def _load_operands(
     body: StageBody, loads: Sequence[Memory], ports: Sequence[SSAValue], first: int
-) -> list[tuple[str, SSAValue]]:
+) -> dict[str, SSAValue]:
     """What a stage's ports for words of memories take of those of the network.
 
     Args:
@@ -282,7 +248,7 @@ def _load_operands(
     bits = len(loads), *load_sizes(loads)
     names = ("load_enable", "load_address", "load_data")
     lows = (first, 0, 0)
-    return [
-        (name, body.extract(port, low, size))
+    return {
+        name: body.extract(port, low, size)
         for name, port, low, size in zip(names, ports, lows, bits, strict=True)
-    ]
+    }

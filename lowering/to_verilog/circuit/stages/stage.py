@@ -69,7 +69,7 @@ class Stage:
 
     @cached_property
     def handshake(self) -> Handshake:
-        """How it moves beats, by its module; a network takes copies."""
+        """How it moves beats, by its module."""
         return Handshake(self.module)
 
 

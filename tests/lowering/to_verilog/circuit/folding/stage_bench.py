@@ -11,6 +11,7 @@ from xdsl.dialects import hw
 from xdsl.ir import Operation
 
 from triton_dsl.lowering.to_verilog.circuit.memories import memory_of
+from triton_dsl.lowering.to_verilog.circuit.stages.handshake import Cycle, Handshake
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Stage
 from triton_dsl.lowering.to_verilog.memories import memory_text
 from triton_dsl.lowering.to_verilog.printer import verilog
@@ -86,14 +87,37 @@ class Run:
         return [i for i, (_, _, valid, ready) in enumerate(self.moves) if valid and ready]
 
 
+class Running:
+    """A handshake from reset on, cycle by cycle."""
+
+    def __init__(self, handshake: Handshake) -> None:
+        self.handshake = handshake
+        self.state, self.positions = handshake.first, [0] * len(handshake.tables)
+
+    def valid(self, inputs: Sequence[bool]) -> tuple[bool, ...]:
+        """`out_valid` of each output in this cycle."""
+        return self.handshake.valid(self.state, self._seen(), tuple(inputs))
+
+    def step(self, inputs: Sequence[bool], outputs: Sequence[bool]) -> Cycle:
+        """This cycle, with the clock edge after it."""
+        cycle = self.handshake.cycle(self.state, self._seen(), tuple(inputs), tuple(outputs))
+        self.state = cycle.after
+        moved = zip(self.positions, cycle.moved, strict=True)
+        self.positions = [position + moves for position, moves in moved]
+        return cycle
+
+    def _seen(self) -> tuple[int, ...]:
+        pairs = zip(self.handshake.tables, self.positions, strict=True)
+        return tuple(table[position % len(table)] for table, position in pairs)
+
+
 def modelled(stage: Stage, moves: Sequence[tuple[bool, ...]]) -> list[tuple[bool, ...]]:
     """The same cycles by the stage's handshake, told when sender and receiver are there."""
-    model = stage.handshake.copy()
+    model = Running(stage.handshake)
     found: list[tuple[bool, ...]] = []
     for in_valid, _, _, out_ready in moves:
-        (out_valid,) = model.valid([in_valid])
-        (in_ready,) = model.ready([in_valid], [out_ready])
-        model.step()
+        cycle = model.step([in_valid], [out_ready])
+        (out_valid,), (in_ready,) = cycle.valid, cycle.ready
         found.append((in_valid, in_ready, out_valid, out_ready))
     return found
 
