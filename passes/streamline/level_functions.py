@@ -7,7 +7,7 @@ value, element by element, and evaluates them at any points by the reference int
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +28,11 @@ Bounds = tuple[int, int]
 LEVELS = 256
 """The most values that an activation may take; more are no quantisation."""
 
-MOST_POINTS = 1 << 24
-"""A function with more integers times channels is not tabulated."""
+MOST_POINTS = 1 << 30
+"""A function with more integers times channels is not evaluated at all of them."""
+
+_PIECE = 1 << 20
+"""So many integers times channels are evaluated at a time."""
 
 _CLOSE = 1e-6
 """How far, relatively, floats may lie from the grid that they stand for."""
@@ -91,8 +94,8 @@ class LevelFunction:
             known.update(zip(op.results, results, strict=True))
         return known[self.value]
 
-    def table(self) -> Array:
-        """The values at all integers of the root.
+    def pieces(self) -> Iterator[tuple[Array, Array]]:
+        """The integers of the root in order and the values there, [points, channels], in pieces.
 
         Raises:
             NoFunctionError: the root holds floats, or too many integers.
@@ -100,9 +103,28 @@ class LevelFunction:
         if self.bounds is None:
             raise NoFunctionError("its input is no integer")
         low, high = self.bounds
-        if (high - low + 1) * self.lift(np.array([low])).size > MOST_POINTS:
-            raise NoFunctionError("its input has too many values")
-        return columns(self.at(np.arange(low, high + 1)))
+        channels = self.lift(np.array([low])).size
+        if (high - low + 1) * channels > MOST_POINTS:
+            raise NoFunctionError(
+                f"its input has {high - low + 1} values in each of {channels} channels, which is "
+                "too many; quantise its weights or what it takes to fewer bits"
+            )
+        count = max(_PIECE // channels, 1)
+        for first in range(low, high + 1, count):
+            points = np.arange(first, min(first + count, high + 1))
+            yield points, columns(self.at(points))
+
+    def changes(self) -> Iterator[tuple[Array, Array]]:
+        """As `pieces`, with what each value is above that of the integer before; 0 for the first.
+
+        Raises:
+            NoFunctionError: as `pieces`.
+        """
+        before = None
+        for _, values in self.pieces():
+            wide = values.astype(np.float64)
+            yield values, np.diff(wide, axis=0, prepend=wide[:1] if before is None else before)
+            before = wide[-1:]
 
     def then(self, op: Operation, others: Sequence[LevelFunction]) -> LevelFunction:
         """The function of the result of `op`, whose operands have this function and `others`."""
@@ -152,16 +174,52 @@ def channels_on(values: SSAValue, axis: int, vector: Array) -> Array:
     return vector.reshape(shape)
 
 
-def affine(table: Array, low: int) -> tuple[Array, Array] | None:
-    """Scale and offset of each channel, if values are scale·integer + offset; scales are not 0."""
-    if len(table) < 2:
+def affine(function: LevelFunction) -> tuple[Array, Array] | None:
+    """Scale and offset of each channel, if values are scale·integer + offset; scales are not 0.
+
+    Raises:
+        NoFunctionError: as `LevelFunction.pieces`.
+    """
+    if function.bounds is None or function.bounds[0] == function.bounds[1]:
         return None
-    wide = table.astype(np.float64)
-    scale = (wide[-1] - wide[0]) / (len(wide) - 1)
-    offset = wide[0] - scale * low
-    fitted = scale * np.arange(low, low + len(wide))[:, None] + offset
-    close = np.abs(fitted - wide) <= _CLOSE * np.abs(wide).max(initial=1e-30) + np.abs(scale) * 1e-3
-    return (scale, offset) if close.all() and (scale != 0).all() else None
+    low, high = function.bounds
+    ends = columns(function.at(np.array([low, high]))).astype(np.float64)
+    scale = (ends[1] - ends[0]) / (high - low)
+    if not (scale != 0).all():
+        return None
+    offset = ends[0] - scale * low
+    near = _CLOSE * np.abs(ends).max() + np.abs(scale) * 1e-3
+    for points, values in function.pieces():
+        if not (np.abs(scale * points[:, None] + offset - values) <= near).all():
+            return None
+    return scale, offset
+
+
+def is_order(function: LevelFunction) -> bool:
+    """Whether larger integers stand for larger values, the same ones in all channels.
+
+    Raises:
+        NoFunctionError: as `LevelFunction.pieces`.
+    """
+    for index, (values, steps) in enumerate(function.changes()):
+        others = steps if index else steps[1:]
+        if not ((values == values[:, :1]).all() and (others > 0).all()):
+            return False
+    return True
+
+
+def levels_of(function: LevelFunction) -> NDArray[Any] | None:
+    """The values that a function takes; `None` for more than `LEVELS`.
+
+    Raises:
+        NoFunctionError: as `LevelFunction.pieces`.
+    """
+    found = np.zeros(0)
+    for values, steps in function.changes():
+        found = np.unique(np.concatenate([found, values[0], values[steps != 0]]))
+        if len(found) > LEVELS:
+            return None
+    return found
 
 
 def with_common_step(

@@ -23,12 +23,14 @@ from ..analysis.layers import Layer, is_layer, rebuilt, weight_of
 from ..analysis.replacement import insert_before
 from .input_quantizers import quantizer
 from .level_functions import (
+    LEVELS,
     LevelFunction,
     LevelGrid,
     NoFunctionError,
     affine,
     channels_on,
     columns,
+    levels_of,
     uniform_levels,
 )
 from .level_products import weight_channel, with_signs
@@ -113,12 +115,9 @@ class LevelGrids:
         """
         function = self.functions.get(value)
         if function is not None and function.bounds is not None:
-            table = function.table()
-            fitted = affine(table[:, :1], function.bounds[0])
-            if fitted is not None and (table == table[:, :1]).all() and fitted[0][0] > 0:
-                return LevelGrid(
-                    function.root, float(fitted[0][0]), float(fitted[1][0]), function.bounds
-                )
+            made = _evenly(function)
+            if made is not None:
+                return made
         return self.grid(value)
 
     def stated(self, argument: SSAValue, form: StatedInput) -> None:
@@ -167,23 +166,21 @@ class LevelGrids:
     def _counted(self, function: LevelFunction) -> LevelGrid:
         """What a function makes of integers, as the number of thresholds that they reach."""
         assert function.bounds is not None
-        table, low = function.table(), function.bounds[0]
-        same = bool((table == table[:, :1]).all())
-        fitted = affine(table[:, :1], low) if same else None
-        if fitted is not None and len(table) <= 256 and fitted[0][0] > 0:
-            return LevelGrid(
-                function.root, float(fitted[0][0]), float(fitted[1][0]), function.bounds
-            )
-        uniform = uniform_levels(table)
+        low, high = function.bounds
+        made = _evenly(function) if high - low < LEVELS else None
+        if made is not None:
+            return made
+        levels = levels_of(function)
+        uniform = None if levels is None else uniform_levels(levels)
         if uniform is None:
-            raise NoFunctionError("its values are not on few, evenly spaced levels")
+            raise NoFunctionError(
+                "what it takes is not on few, evenly spaced levels: it needs a quantiser of at "
+                "most 8 bits before it"
+            )
         step, lowest, number = uniform
         function = self.rising(function)
         assert function.bounds is not None
-        table, low = function.table(), function.bounds[0]
-        counts = np.rint((table.astype(np.float64) - lowest) / step).astype(np.int64)
-        asked = np.arange(1, number + 1)
-        thresholds = low + np.stack([(counts < level).sum(axis=0) for level in asked], axis=1)
+        thresholds = function.bounds[0] + _below(function, lowest, step, number)
         known = self.constant("thresholds", thresholds.astype(np.int32), i32)
         axis = channel_of(function) if thresholds.shape[0] > 1 else 1
         counted = self.add(tensor.MultiThresholdOp(self.wide(function.root), known, axis=axis))
@@ -196,11 +193,13 @@ class LevelGrids:
             NoFunctionError: a channel rises and falls.
         """
         assert function.bounds is not None
-        steps = np.diff(function.table().astype(np.float64), axis=0)
-        falling = np.asarray((steps < 0).any(axis=0))
+        falling = rising = np.zeros(1, bool)
+        for _, steps in function.changes():
+            falling = falling | (steps < 0).any(axis=0)
+            rising = rising | (steps > 0).any(axis=0)
         if not falling.any():
             return function
-        if ((steps > 0).any(axis=0) & falling).any():
+        if (rising & falling).any():
             raise NoFunctionError("its values rise and fall")
         low, high = function.bounds
         most = max(abs(low), abs(high))
@@ -259,6 +258,27 @@ def plain(
         return points.reshape(-1, *[1] * (rank - 1))
 
     return LevelFunction(root, bounds, entry, lift, entry)
+
+
+def _evenly(function: LevelFunction) -> LevelGrid | None:
+    """A function that is the same scale·integer + offset in all channels, with a scale above 0."""
+    fitted = affine(function)
+    if fitted is None or np.ptp(fitted[0]) or np.ptp(fitted[1]) or fitted[0][0] <= 0:
+        return None
+    assert function.bounds is not None
+    scale, offset = (float(part[0]) for part in fitted)
+    return LevelGrid(function.root, scale, offset, function.bounds)
+
+
+def _below(function: LevelFunction, lowest: float, step: float, number: int) -> Array:
+    """At how many integers each channel is below each level but the lowest, [channels, number]."""
+    found = np.zeros(1, np.int64)
+    for _, values in function.pieces():
+        counts = np.rint((values.astype(np.float64) - lowest) / step).astype(np.int64)
+        channels = int(values.shape[1])
+        places = counts + np.arange(channels) * (number + 1)
+        found = found + np.bincount(places.reshape(-1), minlength=channels * (number + 1))
+    return found.reshape(-1, number + 1).cumsum(axis=1)[:, :-1]
 
 
 def weight_key(op: Layer) -> str:

@@ -37,20 +37,19 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
     function = grids.functions.get(value)
     if function is None or function.bounds is None or function.root is value:
         raise NoFunctionError("a result has no integer form")
-    table, low = function.table(), function.bounds[0]
-    fitted = affine(table, low)
+    if not is_float(tensor_type(value)):
+        return _whole(grids, value)
+    fitted = affine(function)
     root = grids.wide(function.root)
     if fitted is None and isinstance(value.owner, tensor.ReluOp):
         return _rectified(grids, value.owner)
     if fitted is None:
         grid = grids.grid(value)
-        root, low = grids.wide(grid.root), grid.bounds[0]
+        root = grids.wide(grid.root)
         fitted = np.array([grid.scale]), np.array([grid.offset])
     scale, offset = fitted
     if np.ptp(scale) <= 1e-5 * abs(scale[0]):
         scale = scale[:1]
-    if not is_float(tensor_type(value)):
-        raise NoFunctionError("a result is no float")
     most = max(abs(bound) for bound in function.bounds) + np.abs(offset / scale).max()
     guard = min(_GUARD_BITS, floor(log2(_MOST / (most + 1))))
     if guard < 0:
@@ -59,6 +58,20 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
     shift = np.rint(offset * factor / scale)
     axis = channel_of(function) if fitted[1].size > 1 else 1
     return _dequantize(grids, root, scale / factor, shift.astype(np.int32), factor, axis)
+
+
+def _whole(grids: LevelGrids, value: SSAValue) -> SSAValue:
+    """Integers that floats were quantised to, of the integers that these stand for."""
+    grid = grids.grid(value)
+    numbers = [round(grid.scale), round(grid.offset)]
+    if numbers != [grid.scale, grid.offset]:
+        raise NoFunctionError("a result holds integers and stands for others")
+    root = grids.wide(grid.root)
+    for op, number, none in zip((tensor.MulOp, tensor.AddOp), numbers, (1, 0), strict=True):
+        if number != none:
+            known = grids.constant("result.step", np.array(number, np.int32), i32)
+            root = grids.add(op(root, known))
+    return grids.add(tensor.ConvertOp(root, tensor_type(value).element_type))
 
 
 def _rectified(grids: LevelGrids, op: tensor.ReluOp) -> SSAValue:

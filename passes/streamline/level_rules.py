@@ -35,6 +35,7 @@ from .level_functions import (
     NoFunctionError,
     channels_on,
     columns,
+    is_order,
     with_common_step,
 )
 from .level_grids import LevelGrids, weight_key
@@ -300,8 +301,8 @@ def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
 def largest(levels: LevelGrids, op: tensor.ArgmaxOp) -> None:
     """The place of the largest value, among integers with one scale."""
     function = levels.functions[op.operand]
-    table, root = function.table(), function.root
-    if not ((table == table[:, :1]).all() and (np.diff(table[:, 0]) > 0).all()):
+    root = function.root
+    if not is_order(function):
         real = integer_result(levels, op.operand).owner
         assert isinstance(real, tensor.DequantizeOp)
         scale = literal_value(real.scale)

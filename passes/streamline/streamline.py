@@ -183,7 +183,10 @@ class _Streamlining:
     def _integers(self, value: SSAValue) -> SSAValue | None:
         if value in self.levels.results:
             return self.levels.results[value]
-        if isinstance(value.owner, tensor.DequantizeOp):
+        function = self.levels.functions.get(value)
+        if isinstance(value.owner, tensor.DequantizeOp) and (
+            function is None or function.root is value.owner.input
+        ):
             return None
         try:
             return integer_result(self.levels, value)

@@ -18,10 +18,11 @@ from xdsl.ir import Block
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.inference import tensor_type
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.dialects.parameters import dense_constant
+from triton_dsl.dialects.parameters import attach_store, dense_constant
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import is_float
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.passes.analysis.layers import is_layer
@@ -160,6 +161,41 @@ def test_counted_thresholds_of_floats() -> None:
     x += np.float32(0.1)
     (want,), (got,) = run_module(module, [x]), run_module(made, [x])
     np.testing.assert_array_equal(got, want)
+
+
+WIDE = """func.func @forward(%x: tensor<?x{inputs}xi8>) -> tensor<?x{outputs}xf32> {{
+  %one = tensor.constant dense<1.0> : tensor<f32>
+  %z = tensor.constant dense<0> : tensor<i8>
+  %r = tensor.dequantize %x, %one, %z
+     : (tensor<?x{inputs}xi8>, tensor<f32>, tensor<i8>) -> tensor<?x{inputs}xf32>
+  %w = tensor.parameter "w" : tensor<{inputs}x{outputs}xf32>
+  %p = tensor.linear %r, %w
+     : (tensor<?x{inputs}xf32>, tensor<{inputs}x{outputs}xf32>) -> tensor<?x{outputs}xf32>
+  %s = tensor.constant dense<0.0078125> : tensor<f32>
+  %m = tensor.mul %p, %s : (tensor<?x{outputs}xf32>, tensor<f32>) -> tensor<?x{outputs}xf32>
+  %c = tensor.clamp %m {{min = -3.0 : f64, max = 4.0 : f64}}
+     : (tensor<?x{outputs}xf32>) -> tensor<?x{outputs}xf32>
+  %f = tensor.floor %c : (tensor<?x{outputs}xf32>) -> tensor<?x{outputs}xf32>
+  %v = tensor.parameter "v" : tensor<{outputs}x{outputs}xf32>
+  %y = tensor.linear %f, %v
+     : (tensor<?x{outputs}xf32>, tensor<{outputs}x{outputs}xf32>) -> tensor<?x{outputs}xf32>
+  func.return %y : tensor<?x{outputs}xf32>
+}}"""
+
+
+@pytest.mark.parametrize("channels", [3, 300])
+def test_layers_with_many_sums_in_many_channels(channels: int) -> None:
+    """As wide as in MobileNets: 120,000 sums in each of 300 channels, in several pieces."""
+    rng = np.random.default_rng(0)
+    first = rng.integers(-8, 8, (128, channels)).astype(np.float32)
+    second = rng.integers(-7, 8, (channels, channels)).astype(np.float32)
+    module = parse_module(WIDE.format(inputs=128, outputs=channels))
+    attach_store(module, ParameterStore.of({"w": first, "v": second}))
+    made = streamlined(module)
+    assert float_layers(made) == 0
+    x = rng.integers(-128, 128, (40, 128)).astype(np.int8)
+    levels = np.floor(np.clip(x.astype(np.float64) @ first / 128, -3, 4))
+    np.testing.assert_array_equal(run_module(made, [x])[0], levels @ second)
 
 
 def test_no_float_product_is_left() -> None:
