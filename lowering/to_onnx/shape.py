@@ -85,7 +85,8 @@ def slice_(e: Writer, op: tensor.SliceOp) -> None:
         return
     sizes = tensor_type(op.operand).get_shape()
     axis, start, _, _ = cut[0]
-    few = prod(map(abs, sizes[:axis])) <= FEW and e.precision != "int8"  # which moves by Slice
+    pieces = prod(size for size in sizes[:axis] if size != DYNAMIC)
+    few = pieces <= FEW and e.precision != "int8"  # which moves by Slice
     is_row = len(cut) == 1 and tensor_type(op.result).get_shape()[axis] == 1
     if is_row and sizes[axis] != DYNAMIC and few:
         row = e.indices([max(start + sizes[axis], 0) if start < 0 else start])

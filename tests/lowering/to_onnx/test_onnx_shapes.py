@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -75,6 +76,20 @@ def test_moves_of_every_element_type(bench: Any, opset: int, element: Attribute)
         [TensorType(element, [ANY, 3, 4])], lambda add, x: [add(kind(x)) for kind in kinds]
     )
     bench.check(module, [values(element, (2, 3, 4))], opset)
+
+
+@pytest.mark.parametrize(("leading", "kind"), [(ANY, "Gather"), (16, "Gather"), (17, "Slice")])
+def test_a_row_of_few(bench: Any, opset: int, leading: int, kind: str) -> None:
+    """A Gather takes less time, and an unknown size counts as one."""
+    end = [SLICE_END, SLICE_END]
+    module = bench.build(
+        [TensorType(f32, [leading, 4])],
+        lambda add, x: add(tensor.SliceOp(x, [0, -1], end, [1, 1])),
+    )
+    for batch in (5, 0) if leading == ANY else (leading,):
+        data = bench.check(module, [values(f32, (batch, 4))], opset)
+        (node,) = onnx.load_from_string(data).graph.node
+        assert node.op_type == kind
 
 
 @pytest.mark.parametrize("shape", [[-3, -2, -4], [-2, -4, -3], [-2, -2, -1]])
