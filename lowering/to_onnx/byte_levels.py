@@ -43,8 +43,9 @@ def centred(e: Writer, name: str, zero: int) -> str:
 
 def signed(e: Writer, name: str) -> str:
     """UINT8 as INT8, 128 less."""
-    less = e.apply("Sub", [e.cast(name, Element.FLOAT), e.scalar(SHIFT, Element.FLOAT)])
-    result = e.same(less, Element.INT8)
+    zero = e.constant(np.array(SHIFT, np.uint8), "zero_point")
+    inputs = [name, e.scalar(1, Element.FLOAT), zero]
+    result = e.same(e.node("DequantizeLinear", inputs, Element.FLOAT), Element.INT8)
     e.unsigned[result] = name
     return result
 

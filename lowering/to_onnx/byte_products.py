@@ -29,6 +29,7 @@ from ..to_tflite.integer_patterns import (
 )
 from ..to_tflite.integer_patterns import centred as inside
 from .byte_levels import centred, levels, signed, unsigned
+from .byte_neighbours import neighbours_of
 from .byte_steps import BYTES, factor_of, rescaled_sums, with_offsets, within
 from .byte_weights import SHIFT, convolve, store
 from .graph import Array, Attributes, Element
@@ -57,7 +58,7 @@ def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
     if both is None:
         made = _in_floats(e, layer, steps, scaled, max(-low.min(), high.max()))
     else:
-        made = _convolved(e, layer, *both, scaled)
+        made = _convolved(e, layer, *both, scaled, op.result)
     if made is None:
         return False
     e.bind(op.result, signed(e, made))
@@ -74,7 +75,7 @@ def float_product(e: Writer, op: tensor.QuantizeOp) -> bool:
     if scaled.scales.size not in (1, channels) or not _in_order(op, layer):
         return False
     scales = np.broadcast_to(scaled.scales, channels).astype(np.float32)
-    made = _convolved(e, layer, scales, np.zeros(channels, np.int64), scaled)
+    made = _convolved(e, layer, scales, np.zeros(channels, np.int64), scaled, op.result)
     e.bind(op.result, signed(e, made))
     return True
 
@@ -183,12 +184,12 @@ def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:
     second = found.factors[1] if found.joined else -found.factors[1]
     terms = [
         e.node("DequantizeLinear", [unsigned(e, e.value(side.x)), factor, point], Element.FLOAT)
-        for side, value in zip(sides, (found.factors[0], second), strict=True)
+        for side, value, zero in zip(sides, (found.factors[0], second), found.zeros, strict=False)
         for factor in [e.scalar(value, Element.FLOAT)]
-        for point in [e.constant(np.array(side.zero + SHIFT, np.uint8), "zero_point")]
+        for point in [e.constant(np.array(zero + SHIFT, np.uint8), "zero_point")]
     ]
     kind = "Add" if found.joined else "Sub"
-    sums = levels(e, e.apply(kind, terms), np.array(scaled.zero + SHIFT, np.uint8))
+    sums = levels(e, e.apply(kind, terms), np.array(found.zeros[2] + SHIFT, np.uint8))
     e.bind(op.result, signed(e, within(e, sums, scaled.bounds)))
     return True
 
@@ -222,40 +223,49 @@ def _side(value: SSAValue) -> _Side | None:
 
 
 def _convolved(
-    e: Writer, layer: Weighted, scales: Array, shifts: Array, scaled: Rescaled | Scaled
-) -> str:
+    e: Writer, layer: Weighted, scales: Array, shifts: Array, scaled: Rescaled | Scaled,
+    result: SSAValue,
+) -> str:  # fmt: skip
     """QLinearConv in UINT8: scales, and what is added to the bias, one a channel."""
-    op, weight, attributes = layer.op, layer.weight, POINT
+    op, weight, attributes, packed = layer.op, layer.weight, POINT, None
+    bias = shifts if layer.bias is None else layer.bias.astype(np.int64) + shifts
     if isinstance(op, tensor.ConvOp):
         source, attributes = _unpadded(layer, op)
         x = unsigned(e, e.value(source))
+        shape = tensor_type(source).get_shape()
+        packed = neighbours_of(e, (x, shape), weight, attributes, result)
+        if packed is not None:
+            x, weight, attributes = packed.pack(e, x), packed.weight, packed.window
+            scales, bias = packed.each(scales), packed.each(bias)
     else:
         x, weight = _pixels(e, layer.x), weight.T[:, :, None, None]
     name = op.operands[1].name_hint or "weight"
     stored = store(e.graph, name, np.ascontiguousarray(weight), 0)
-    bias = shifts if layer.bias is None else layer.bias.astype(np.int64) + shifts
     one = e.scalar(1, Element.FLOAT)
     zeros = [np.array(z + SHIFT, np.uint8) for z in (layer.zero, scaled.zero)]
     image = (x, one, e.constant(zeros[0], "zero_point"))
-    result = (one, e.constant(zeros[1], "zero_point"))
-    rest = (*result, e.constant(bias.astype(np.int32), f"{name}.bias"))
+    given = (one, e.constant(zeros[1], "zero_point"))
+    rest = (*given, e.constant(bias.astype(np.int32), f"{name}.bias"))
     factors = e.constant(scales, f"{name}.scale")
     made = within(e, convolve(e, image, (stored, factors), rest, attributes), scaled.bounds)
     if isinstance(op, tensor.ConvOp):
-        return made
-    rows = e.apply("Squeeze", [made], rest=[e.indices([2, 3], "axes")])
+        return made if packed is None else packed.unpack(e, made)
+    rows = e.squeeze(e.apply("Transpose", [made], perm=(0, 2, 3, 1)), [1, 2])
     e.pixels[rows] = made
     return rows
 
 
 def _pixels(e: Writer, rows: SSAValue) -> str:
-    """Rows as images of one pixel, in UINT8: what they were before, where they were such images."""
+    """Rows as images of one pixel, in UINT8: what they were before, where they were such images.
+
+    Else with channels last, as the runtime's kernel has them.
+    """
     moved, pixels = rows.owner, (*tensor_type(rows).get_shape(), 1, 1)
     flat = isinstance(moved, tensor.ReshapeToOp | tensor.FlattenOp | tensor.SqueezeOp)
     if flat and tensor_type(moved.operand).get_shape() == pixels:
         return unsigned(e, e.value(moved.operand))
     x = unsigned(e, e.value(rows))
-    return e.pixels.get(x) or e.unsqueeze(x, [2, 3])
+    return e.pixels.get(x) or e.apply("Transpose", [e.unsqueeze(x, [1, 2])], perm=(0, 3, 1, 2))
 
 
 def _unpadded(layer: Weighted, op: tensor.ConvOp) -> tuple[SSAValue, Attributes]:

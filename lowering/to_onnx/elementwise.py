@@ -94,7 +94,7 @@ def unary(e: Writer, op: tensor.UnaryOp | tensor.PredicateOp) -> None:
     e.bind(op.result, e.apply(operator, [x], rest=(), result=truth, **numbers))
 
 
-def binary(e: Writer, op: tensor.AddOp) -> None:
+def binary(e: Writer, op: tensor.BinaryOp) -> None:
     """One operator on two operands; ONNX broadcasts as NumPy does."""
     operands = [e.value(op.lhs), e.value(op.rhs)]
     if isinstance(op, tensor.MulOp) and (shape := tensor_type(op.result).get_shape()):

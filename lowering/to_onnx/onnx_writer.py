@@ -66,10 +66,12 @@ class Writer:
         form: `exact`, or `fast` for ONNX Runtime's own 2-bit product.
         precision: of products on floats, see `narrow`.
         weight_bits: of float weights that become integers.
+        stored: how many weights the program has.
         magnitudes: bounds of the integer values.
         unsigned: of INT8 tensors, the same as UINT8, 128 more (`byte_levels`).
         centred: of these less a zero point, the same as FLOAT.
         pixels: of rows of bytes, the same as images of one pixel (`byte_products`).
+        neighbours: of images, what they were before their pixels came apart, with its sizes.
         keeps_pairs: whether floats between integers are written for the runtime to join (`pairs`).
     """
 
@@ -84,6 +86,7 @@ class Writer:
         self.form = form
         self.precision = precision
         self.weight_bits = weight_bits
+        self.stored = 0
         self.magnitudes = Magnitudes()
         self.keeps_pairs = False
         self._root = graph
@@ -102,6 +105,7 @@ class Writer:
         self.unsigned: dict[str, str] = {}
         self.centred: dict[tuple[str, int], str] = {}
         self.pixels: dict[str, str] = {}
+        self.neighbours: dict[str, tuple[str, tuple[int, int, int]]] = {}
         self._lifted: dict[str, str] = {}  # of what has an axis in front of it, what it was before
         self._parameters: set[str] = set()
         self._hint = "value"

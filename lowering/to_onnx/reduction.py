@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
+from .elementwise import binary
 from .graph import Element
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
 from .kernels import compute_type
@@ -47,6 +48,20 @@ def reduce(e: Writer, op: tensor.ReduceSumOp) -> None:
         e.bind(op.result, _extreme_int64(e, op_type, x, axes, keepdims))
         return
     e.bind(op.result, reduce_axes(e, op_type, x, axes, keepdims))
+
+
+def sub(e: Writer, op: tensor.SubOp) -> None:
+    """Sub; how far bytes are below their largest from UINT8, without the 128 that cancel."""
+    largest, wide = op.lhs.owner, op.rhs.owner
+    if isinstance(largest, tensor.ReduceMaxOp) and largest.operand == op.rhs:
+        levels = e.unsigned.get(e.value(wide.operand)) if isinstance(wide, tensor.ConvertOp) else ""
+        if levels and (element := e.element(e.value(op.rhs))) is Element.INT32:
+            x, rank = e.cast(levels, element), tensor_type(op.rhs).get_num_dims()
+            axes = [axis % rank for axis in largest.axes.get_values()]
+            most = reduce_axes(e, "ReduceMax", x, axes, bool(largest.keepdims.value.data))
+            e.bind(op.result, e.apply("Sub", [most, x]))
+            return
+    binary(e, op)
 
 
 def _extreme_int64(e: Writer, op_type: str, x: str, axes: list[int], keepdims: bool) -> str:
@@ -166,6 +181,7 @@ def global_avg_pool(e: Writer, op: tensor.GlobalAvgPoolOp) -> None:
 
 RULES: dict[type[Operation], Rule] = {
     **dict.fromkeys(_REDUCE, reduce),
+    tensor.SubOp: sub,
     tensor.ArgmaxOp: argmax,
     tensor.ArgminOp: argmax,
     tensor.CumsumOp: result_of(_cumsum),

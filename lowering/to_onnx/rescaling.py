@@ -199,11 +199,13 @@ class Factors:
 
     Attributes:
         factors: float32, two.
+        zeros: of the bytes, and of their sum.
         joined: whether the kernel that ONNX Runtime joins the operators to gives the same, in each
             of its forms.
     """
 
     factors: Array
+    zeros: tuple[int, int, int]
     joined: bool
 
 
@@ -216,17 +218,24 @@ def factors_of(table: Array, zero: int, zeros: tuple[int, int], about: Array) ->
         zeros: those of the bytes.
         about: two numbers near the factors.
     """
-    a, b = ((np.arange(-128, 128) - z).astype(np.float32) for z in zeros)
-    low, high = table.min(), table.max()
     found: Factors | None = None
-    for factors in _far_from_steps(table, zero, (a, b), about.astype(np.float32)):
-        sums = np.rint(a[:, None] * factors[0] + b[None, :] * factors[1]) + zero
-        if not np.array_equal(np.clip(sums, low, high), table):
+    for factors in _far_from_steps(table, zero, zeros, about.astype(np.float32)):
+        tried = Factors(factors, (*zeros, zero), True)
+        if not _has_table(table, tried):
             continue
-        if _joined(table, zero, zeros, factors):
-            return Factors(factors, True)
-        found = found or Factors(factors, False)
-    return found
+        if _joined(table, tried):
+            return tried
+        found = found or Factors(factors, tried.zeros, False)
+    moved = _with_other_zeros(table, zero, zeros, about) if (about > 0).all() else iter(())
+    return next((f for f in moved if _has_table(table, f) and _joined(table, f)), found)
+
+
+def _has_table(table: Array, found: Factors) -> bool:
+    """Whether single operators give a table."""
+    *zeros, zero = found.zeros
+    a, b = ((np.arange(-128, 128) - z).astype(np.float32) for z in zeros)
+    sums = np.rint(a[:, None] * found.factors[0] + b[None, :] * found.factors[1]) + zero
+    return np.array_equal(np.clip(sums, table.min(), table.max()), table)
 
 
 REACH = 32
@@ -237,10 +246,10 @@ TRIED = 64
 
 
 def _far_from_steps(
-    table: Array, zero: int, bytes_: tuple[Array, Array], about: Array
+    table: Array, zero: int, zeros: tuple[int, int], about: Array
 ) -> Iterator[Array]:
     """Pairs of factors near `about`, those first whose sums stay farthest from the steps."""
-    a, b = (part.astype(np.float64) for part in bytes_)
+    a, b = (np.arange(-128.0, 128.0) - z for z in zeros)
     moves = np.arange(-REACH, REACH + 1, dtype=np.int32)
     around = [(f.view(np.int32) + moves).view(np.float32) for f in about]
     tried = [np.where(f == f, f, 0).astype(np.float64) for f in around]  # below 0 are no numbers
@@ -258,16 +267,63 @@ def _far_from_steps(
         yield np.array([f[k] for f, k in zip(tried, place, strict=True)], np.float32)
 
 
+NEAR = 3
+"""How many factors on each side, of the bits that ARM's kernel has, are tried with other zeros."""
+
+BEST = 8
+"""With so many of other zeros the floats beside these factors are compared with a whole table."""
+
+
+def _with_other_zeros(
+    table: Array, zero: int, zeros: tuple[int, int], about: Array
+) -> Iterator[Factors]:
+    """Factors near `about` with zeros that move all sums by a fraction, away from the steps.
+
+    They are those of few bits that ARM's kernel has, and floats beside, which it rounds to them.
+    """
+    a, b = (np.arange(-128.0, 128.0) - z for z in zeros)
+    points, shift = np.arange(-128, 128), _shift(about)
+    whole = np.rint(np.ldexp(about, shift))
+    tries = list[tuple[float, Array, tuple[int, int, int]]]()
+    for move in np.ndindex(2 * NEAR + 1, 2 * NEAR + 1):
+        factors = np.ldexp(whole + move - NEAR, -shift)
+        sums = a[:, None] * factors[0] + b[None, :] * factors[1] + zero - table
+        low = -0.5 - sums[table > table.min()].min(initial=np.inf)
+        high = 0.5 - sums[table < table.max()].max(initial=-np.inf)
+        if not np.isfinite(high - low) or high <= low:
+            continue
+        moved = (zeros[0] - points)[:, None] * factors[0] + (zeros[1] - points) * factors[1]
+        rest = (low + high) / 2 - moved
+        third = np.rint(rest)
+        margin = (high - low) / 2 - np.abs(rest - third)
+        margin[(zero + third < -128) | (zero + third > 127)] = -1
+        for place in np.argsort(-margin, axis=None, kind="stable")[:BEST]:
+            i, j = divmod(int(place), len(points))
+            if margin[i, j] > 0:
+                moved_zeros = (int(points[i]), int(points[j]), zero + int(third[i, j]))
+                tries.append((float(margin[i, j]), factors.astype(np.float32), moved_zeros))
+    for _, factors, moved_zeros in sorted(tries, key=lambda one: -one[0])[:BEST]:
+        for ulps in sorted(np.ndindex(3, 3), key=lambda move: abs(move[0] - 1) + abs(move[1] - 1)):
+            beside = factors.view(np.int32) + np.array(ulps, np.int32) - 1
+            yield Factors(beside.view(np.float32), moved_zeros, True)
+
+
 LEAST = 2.0**-10
 """The least factor of such a sum; ARM's kernel takes others than from 2^-14 to 2^8 otherwise."""
 
 
-def _joined(table: Array, zero: int, zeros: tuple[int, int], factors: Array) -> bool:
+def _shift(factors: Array) -> int:
+    """Bits behind the point of ARM's multipliers."""
+    return 21 - (int(np.frexp(factors.max())[1]) - 1)
+
+
+def _joined(table: Array, found: Factors) -> bool:
     """Whether all forms of `MlasQLinearAdd` give the table, in UINT8.
 
     On x86 floats, whose products may be fused with the sums or not; on ARM multipliers of 22 bits
     and halves away from zero.
     """
+    factors, (*zeros, zero) = found.factors, found.zeros
     if not ((factors >= LEAST) & (factors < 2.0**8)).all():
         return False
     bytes_, low, high = np.arange(256), table.min(), table.max()
@@ -290,7 +346,7 @@ def _joined(table: Array, zero: int, zeros: tuple[int, int], factors: Array) -> 
                 sums = (np.float64(inner) + second.astype(kind)).astype(np.float32)
                 if not np.array_equal(np.clip(np.rint(sums) - 128, low, high), table):
                     return False
-    shift = 21 - (int(np.frexp(factors.max())[1]) - 1)
+    shift = _shift(factors)
     whole = np.rint(np.ldexp(factors.astype(np.float64), shift)).astype(np.int64)
     total = (bytes_ - points[0])[:, None] * whole[0] + (bytes_ - points[1])[None, :] * whole[1]
     steps = (total - (total < 0) + (1 << (shift - 1))) >> shift

@@ -203,10 +203,11 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     Raises:
         UnsupportedError: names every op without a form.
     """
-    graph = Graph(options.opset, options.int8_weights)
-    if options.int8_weights == "asked" and not _is_worth_asking(function):
+    graph, stored = Graph(options.opset, options.int8_weights), _stored(function)
+    if options.int8_weights == "asked" and stored < ASKED_FROM:
         graph.int8_weights = "safe"
     writer = Writer(graph, options.form, options.precision, options.weight_bits)
+    writer.stored = stored
     writer.keeps_pairs = options.precision == "float32" and has_pairs(function)
     inputs = _symbols(function.args, function.arg_attrs, argument_names(function), None)
     for argument, (name, sizes) in zip(function.args, inputs, strict=True):
@@ -239,10 +240,10 @@ def build_graph(function: func.FuncOp, options: OnnxOptions) -> Graph:
     return graph
 
 
-def _is_worth_asking(function: func.FuncOp) -> bool:
-    """Whether a program has weights enough for the functions that ask the processor."""
+def _stored(function: func.FuncOp) -> int:
+    """How many weights a program has."""
     stored = [op for op in function.walk() if isinstance(op, tensor.ParameterOp)]
-    return sum(prod(tensor_type(op.result).get_shape()) for op in stored) >= ASKED_FROM
+    return sum(prod(tensor_type(op.result).get_shape()) for op in stored)
 
 
 def _ranges(writer: Writer) -> dict[str, Range]:

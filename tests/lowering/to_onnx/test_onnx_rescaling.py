@@ -120,6 +120,7 @@ def test_numbers_that_no_float_has_are_not_found() -> None:
         ((1485786, 1268556), 20, (74, -64), -55),
         ((1957135, 190147), 18, (0, 118), -128),
         ((380808, 1059039), 19, (36, -106), -128),
+        ((889810, 1095175), 19, (-23, -21), -128),  # with other zeros, which move sums by a part
     ],
 )
 def test_sums_with_steps_close_by_become_one_kernel(
