@@ -55,11 +55,11 @@ def calm_cycles(
                 timing.put_off(step)
         for sweep in range(SWEEPS):
             moved = [timing.move_with_makers(step) for step in reversed(order)]
-            moved += [timing.move(step) for step in (order if sweep % 2 else reversed(order))]
+            moved += [timing.move_alone(step) for step in (order if sweep % 2 else reversed(order))]
             if not any(moved):
                 break
         tries.append(timing)
-    return min(tries, key=_Timing.registers).cycles
+    return min(tries, key=lambda timing: timing.registers(range(len(widths)))).cycles
 
 
 class _Timing:
@@ -71,15 +71,12 @@ class _Timing:
         results: set[int],
         held: bool,
     ) -> None:
-        self.steps = [Step(tuple(dict.fromkeys(step.reads)), step.gives) for step in steps]
-        self.widths = widths
-        self.held = held
-        self.results = results
+        self.steps, self.widths, self.results, self.held = steps, widths, results, held
         self.made = [*ready, *[0] * (len(widths) - len(ready))]
-        self.maker: list[int | None] = [None] * len(widths)
+        self.maker: dict[int, int] = {}
         self.users: list[list[int]] = [[] for _ in widths]
         self.cycles: list[int] = []
-        for index, step in enumerate(self.steps):
+        for index, step in enumerate(steps):
             self.cycles.append(1 + max((self.made[value] for value in step.reads), default=0))
             for value in step.gives:
                 self.made[value] = self.cycles[index]
@@ -87,95 +84,72 @@ class _Timing:
             for value in step.reads:
                 self.users[value].append(index)
         self.end = max((self.made[value] for value in results), default=0)
-        # How many steps read each value in each cycle.
-        never = [0] * (max(self.cycles, default=0) + 1)
-        self.reads = [never.copy() for _ in widths]
-        for index, step in enumerate(self.steps):
-            for value in step.reads:
-                self.reads[value][self.cycles[index] - 1] += 1
+
+    def registers(self, values: Iterable[int]) -> int:
+        """The bits that wait of those values, all cycles together, and one for each cycle that a
+        result is early which is not held."""
+        total = 0
+        for value in values:
+            made, users = self.made[value], self.users[value]
+            is_result = value in self.results
+            if is_result and self.held:
+                total += self.widths[value] * (self.end - made)
+            elif users:
+                total += self.widths[value] * (max([self.cycles[u] for u in users]) - 1 - made)
+            elif is_result:
+                total += self.end - made
+        return total
 
     def _put(self, step: int, cycle: int) -> None:
-        change = self.cycles[step]
-        for value in self.steps[step].reads:
-            self.reads[value][change - 1] -= 1
-            self.reads[value][cycle - 1] += 1
+        self.cycles[step] = cycle
         for value in self.steps[step].gives:
             self.made[value] = cycle
-        self.cycles[step] = cycle
 
     def _range(self, step: int) -> tuple[int, int]:
         """The first and the last cycle that a step may have, the others staying."""
-        made, cycles, users = self.made, self.cycles, self.users
-        least = 1 + max([made[value] for value in self.steps[step].reads], default=0)
-        later = [cycles[user] for value in self.steps[step].gives for user in users[value]]
-        return least, min(later) - 1 if later else self.end
-
-    def _weight(self, step: int) -> int:
-        """The bits that do not wait for each cycle that a step is later."""
-        return sum(
-            self.widths[value] if self.users[value] or self.held else 1
-            for value in self.steps[step].gives
-            if self.users[value] or value in self.results
-        )
+        least = 1 + max([self.made[value] for value in self.steps[step].reads], default=0)
+        users = [user for value in self.steps[step].gives for user in self.users[value]]
+        return least, min([self.cycles[user] for user in users], default=self.end + 1) - 1
 
     def put_off(self, step: int) -> None:
         """Let a step work as late as those that need it allow."""
         self._put(step, max(self._range(step)[1], self.cycles[step]))
 
-    def registers(self) -> int:
-        """The bits that wait, and those that are made early; lower is better."""
-        wait = self._waiting(range(len(self.widths)))
-        early = 0 if self.held else sum(self.end - self.made[value] for value in self.results)
-        return wait + early
-
-    def move(self, step: int) -> bool:
+    def move_alone(self, step: int) -> bool:
         """Give a step the cycle in which the fewest bits wait; whether that is another one."""
         least, most = self._range(step)
-        if least >= most:
-            return False
         now = self.cycles[step]
-        others = {value: self._needed(value, now - 1) for value in self.steps[step].reads}
-        weight = self._weight(step)
-
-        def bits(cycle: int) -> int:
-            waiting = (self.widths[v] * max(needed, cycle - 1) for v, needed in others.items())
-            return sum(waiting) - weight * cycle
-
-        best = min(range(least, most + 1), key=bits)
-        if bits(best) == bits(now):
-            return False
-        self._put(step, best)
-        return True
+        return self._move([step], range(least - now, most - now + 1))
 
     def move_with_makers(self, step: int) -> bool:
         """Put a step and all that is made for it alone off, if then fewer bits wait."""
-        _, most = self._range(step)
-        slack = most - self.cycles[step]
-        if slack < 1:
+        slack = self._range(step)[1] - self.cycles[step]
+        return slack > 0 and self._move(self._made_for(step), range(slack + 1))
+
+    def _move(self, group: Sequence[int], delays: range) -> bool:
+        """Let steps be later by what lets the fewest bits wait; whether that is any time."""
+        if len(delays) < 2:
             return False
-        makers = self._made_for(step)
-        inside = {value for maker in makers for value in self.steps[maker].gives}
-        outside = {
-            value for maker in makers for value in self.steps[maker].reads if value not in inside
-        }
-        before = self._waiting(outside)
-        weight = self._weight(step)
-        saved: list[tuple[int, int]] = [(0, 0)]
-        for delay in range(1, slack + 1):
-            for maker in makers:
-                self._put(maker, self.cycles[maker] + 1)
-            saved.append((before - self._waiting(outside) + weight * delay, -delay))
-        best = -max(saved)[1]
-        for maker in makers:
-            self._put(maker, self.cycles[maker] - slack + best)
-        return best > 0
+        touched = {v for step in group for v in (*self.steps[step].reads, *self.steps[step].gives)}
+        cycles = [self.cycles[step] for step in group]
+
+        def registers(delay: int) -> int:
+            for step, cycle in zip(group, cycles, strict=True):
+                self._put(step, cycle + delay)
+            return self.registers(touched)
+
+        best = min(delays, key=registers)
+        moves = registers(best) < registers(0)
+        if moves:
+            registers(best)
+        return moves
 
     def _made_for(self, step: int) -> list[int]:
         """The step and, before it, those that reach nothing else."""
         found, waiting = {step}, [step]
         while waiting:
             for value in self.steps[waiting.pop()].reads:
-                maker = self.maker[value]
+                maker = self.maker.get(value)
                 if maker is not None and maker not in found and self._reaches_only(maker, found):
                     found.add(maker)
                     waiting.append(maker)
@@ -184,17 +158,3 @@ class _Timing:
     def _reaches_only(self, maker: int, steps: set[int]) -> bool:
         gives = self.steps[maker].gives
         return all(v not in self.results and steps.issuperset(self.users[v]) for v in gives)
-
-    def _waiting(self, values: Iterable[int]) -> int:
-        """The bits that wait of those values, all cycles together."""
-        return sum(self.widths[v] * (self._needed(v, -1) - self.made[v]) for v in values)
-
-    def _needed(self, value: int, but: int) -> int:
-        """The last cycle in which the value is taken, one taking in a cycle left out."""
-        if value in self.results and self.held:
-            return self.end
-        counts = self.reads[value]
-        for cycle in range(len(counts) - 1, -1, -1):
-            if counts[cycle] - (cycle == but):
-                return cycle
-        return self.made[value]
