@@ -1,7 +1,7 @@
 """What hardware takes in look-up tables: the numbers that all choices between forms go by.
 
 Tables have six inputs, as Yosys maps to UltraScale+. Not here: what a form is made of (`folding`,
-`heaps`, `popcounts`), and what a finished circuit takes (`to_verilog.estimate`).
+`heaps`, `bit_counts`), and what a finished circuit takes (`to_verilog.estimate`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Shared adders; the inputs' single bits counted; or rows of look-up tables before carry chains, where
 the fabric has them. Not here: the search for shared adders (`passes.adder_graph`), counts
-(`compressors`), rows (`heaps`).
+(`bit_counts`), rows (`heaps`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ....passes.adder_graph.graph import AdderGraph, width_of
 from ....passes.adder_graph.integers import common_shifts, digit_planes
 from .areas import LUT_PER_ADDER_BIT, LUT_PER_REGISTER
 from .arithmetic import add, scaled
+from .bit_counts import ColumnSums, Plane, planes
 from .circuit import Circuit, Search
-from .compressors import ColumnSums, Plane, planes
 from .heaps.emission import rows_of_plan
 from .heaps.plan import HeapPlan, Input, heap_plan, is_worth_planning
 from .heaps.summing import NoSumError
@@ -185,8 +185,8 @@ def _column_sums(
             for signal, trit in zip(row, column.tolist(), strict=True)
             if trit and signal.wire is not None
         ]
-        columns.setdefault(column.tobytes(), planes(pairs))
-    sums = ColumnSums(circuit, list(columns.values()), exact=exact, asked=not exact)
+        columns.setdefault(column.tobytes(), planes(pairs, exact=exact))
+    sums = ColumnSums(circuit, list(columns.values()), asked=not exact)
     offsets = np.array([signal.offset for signal in row]) @ matrix
 
     def results() -> list[Signal]:

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from .....passes.adder_graph.graph import width_of
 from .. import ops
 from ..arrays import in_pairs
-from ..compressors import compressed_sum
+from ..bit_counts import ones_among
 from ..pacing import Pacing
 from ..signals import Signal, Wire
 from ..stages.stage import Layout, Stage
@@ -231,7 +231,7 @@ class _Writer:
     def _total(self, cells: list[Wire]) -> Wire:
         circuit = self.circuit
         if cells[0].width == 1 and len(cells) > 1:
-            total = compressed_sum(circuit, cells, []).wire
+            total = ones_among(circuit, cells).wire
             assert total is not None
             cells = [total]
         total = in_pairs(lambda a, b: circuit.added(a, b, 1, circuit.name("sum")), cells)
