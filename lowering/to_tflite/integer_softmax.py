@@ -1,21 +1,20 @@
-"""Finds LiteRT's softmax of bytes in a program that writes it out.
+"""Writes the softmax of bytes that a program notes as LiteRT's, where it computes that.
 
-The arithmetic is said once, in `lowering.from_tflite.byte_softmax`: it is written again for the
-type of the result, and a program of the same ops has the kernel, if its table is that of some
-factor of the operand.
+`calibration.integer_softmax` finds it, and its arithmetic is said once, in
+`lowering.from_tflite.byte_softmax`: it is written again for what the note says, and a program of
+the same ops has the kernel.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.parameters import dense_constant
 from ...dialects.tensor.formula import Formula
 from ...ir.store import ParameterStore
+from ...passes.calibration.integer_softmax import recorded_softmax
 from ..from_tflite.byte_softmax import SHARE_BITS, softmax_by_reference, softmax_table
 from ..ir_builder import Builder
 from ..problems import ProblemError
@@ -25,24 +24,23 @@ from .integer_grids import RANGES, Kernel, element_of, grid_of, node_for
 from .integer_patterns import known
 from .tflite_writer import Writer
 
-_PLACE = np.zeros(256, np.int32)
-"""What stands for the table."""
-
 
 def softmax(value: SSAValue) -> Kernel | None:
     """SOFTMAX of the reference kernel, along the last axis."""
-    y, least = grid_of(value), RANGES[element_of(value)][0]
-    if y is None or (y.scale, y.zero_point) != (2.0**-SHARE_BITS, least):
+    noted, y = recorded_softmax(value), grid_of(value)
+    grid = None if noted is None else grid_of(noted.operand)
+    if noted is None or y is None or grid is None:
         return None
-    block = Block(arg_types=[value.type])
-    e = _Inline(block, ParameterStore.unsaved())
-    found = _Comparison()
-    if not found.is_same(value, softmax_by_reference(Formula(e, block.args[0]), _PLACE).value):
+    if (y.scale, y.zero_point) != (2.0**-SHARE_BITS, RANGES[element_of(value)][0]):
         return None
-    x = found.operand
-    grid = None if x is None else grid_of(x)
-    beta = None if grid is None else _factor(grid.scale, found.table)
-    if x is None or beta is None:
+    x, beta = noted.operand, float(np.float32(noted.scale / grid.scale))
+    try:
+        table = softmax_table(grid.scale, beta)
+    except ProblemError:
+        return None
+    block = Block(arg_types=[x.type])
+    given = Formula(_Inline(block, ParameterStore.unsaved()), block.args[0])
+    if not _is_same(value, softmax_by_reference(given, table).value, {given.value: x}):
         return None
 
     def write(e: Writer) -> None:
@@ -53,21 +51,6 @@ def softmax(value: SSAValue) -> Kernel | None:
     return Kernel([x], write)
 
 
-def _factor(scale: float, table: Array) -> float | None:
-    """The factor of the operand with which LiteRT has this table; 1 where it may be."""
-    second = table[1] / table[0] if table[0] else 0.0
-    told = -np.log(second) / scale if 0 < second < 1 else 1.0
-    near = [np.float32(round(told, digits)) for digits in range(8)]
-    for beta in (1.0, *map(float, near)):
-        try:
-            given = softmax_table(scale, beta)
-        except ProblemError:
-            continue
-        if np.array_equal(given, table):
-            return beta
-    return None
-
-
 class _Inline(Builder):
     """Writes all constants as such, so that they can be read without a module."""
 
@@ -76,42 +59,19 @@ class _Inline(Builder):
         return self.add(dense_constant(array, element))
 
 
-@dataclass
-class _Comparison:
-    """Compares a program with a written one that has an argument and `_PLACE`.
-
-    Attributes:
-        operand: what the program has for the argument.
-        table: what it has for the place.
-    """
-
-    operand: SSAValue | None = None
-    table: Array = field(default_factory=lambda: _PLACE)
-    _seen: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
-
-    def is_same(self, value: SSAValue, written: SSAValue) -> bool:
-        """Whether a value is computed as the written one."""
-        if written in self._seen:
-            return self._seen[written] is value
-        self._seen[written] = value
-        if isinstance(written, BlockArgument):
-            self.operand = value
-            return value.type == written.type
-        if (numbers := known(written)) is not None:
-            return self._is_same_constant(known(value), numbers)
-        op, other = value.owner, written.owner
-        assert isinstance(other, Operation)
-        return (
-            isinstance(op, type(other))
-            and op.properties == other.properties
-            and len(op.operands) == len(other.operands)
-            and all(map(self.is_same, op.operands, other.operands))
-        )
-
-    def _is_same_constant(self, array: Array | None, numbers: Array) -> bool:
-        if array is None or array.shape != numbers.shape or array.dtype != numbers.dtype:
-            return False
-        if np.array_equal(numbers, _PLACE):
-            self.table = array
-            return True
-        return np.array_equal(array, numbers)
+def _is_same(value: SSAValue, written: SSAValue, seen: dict[SSAValue, SSAValue]) -> bool:
+    """Whether a value is computed as a written one; `seen` has what stands for what already."""
+    if written in seen:
+        return seen[written] is value
+    seen[written] = value
+    if (numbers := known(written)) is not None:
+        array = known(value)
+        return array is not None and array.dtype == numbers.dtype and np.array_equal(array, numbers)
+    op, other = value.owner, written.owner
+    return (
+        isinstance(other, Operation)
+        and isinstance(op, type(other))
+        and op.properties == other.properties
+        and len(op.operands) == len(other.operands)
+        and all(_is_same(*pair, seen) for pair in zip(op.operands, other.operands, strict=True))
+    )

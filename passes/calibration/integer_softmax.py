@@ -26,11 +26,13 @@ class IntegerSoftmax:
     Attributes:
         last: the op of the result.
         operand: the bytes that it reads.
+        scale: what a step of these bytes stands for.
         steps: the same in real numbers, as `expose-logits` notes it.
     """
 
     last: Operation
     operand: SSAValue
+    scale: float
     steps: list[dict[str, object]]
 
 
@@ -50,8 +52,9 @@ def recorded_softmax(value: SSAValue) -> IntegerSoftmax | None:
         return None
     dtype = numpy_dtype(kind.element_type)
     low = -128 if dtype.kind == "i" else 0
+    grid = data_of(noted)
     steps: list[dict[str, object]] = [
-        {"op": "tensor.dequantize", **data_of(noted)},
+        {"op": "tensor.dequantize", **grid},
         {"op": "tensor.softmax", "axis": kind.get_num_dims() - 1},
         {
             "op": "tensor.quantize",
@@ -62,7 +65,7 @@ def recorded_softmax(value: SSAValue) -> IntegerSoftmax | None:
             "high": low + 255,
         },
     ]
-    return IntegerSoftmax(op, operand, steps)
+    return IntegerSoftmax(op, operand, grid["scale"], steps)
 
 
 def _operand(op: Operation) -> SSAValue | None:

@@ -25,6 +25,7 @@ from triton_dsl.lowering.sources.tflite import TFLiteSource
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.graph import Element
+from triton_dsl.passes.calibration.integer_softmax import SOFTMAX, record_softmax
 from triton_dsl.passes.expose_logits import left_out
 
 IMAGE = (8, 5, 5, 6)
@@ -182,6 +183,15 @@ def test_other_arithmetic_is_no_softmax(bench: Any, number: int) -> None:
     constants = [op for op in module.walk() if isinstance(op, tensor.ConstantOp)]
     changed = next(op for op in constants if number in op.value.get_values())
     changed.value = dense_constant(np.array(number + 1), i64).value
+    with pytest.raises(UnsupportedError, match="LiteRT has no DIV kernel for INT64"):
+        compile_to_target(module, "tflite")
+
+
+def test_a_note_of_another_scale_makes_no_softmax(bench: Any) -> None:
+    """What a program notes finds a softmax; its arithmetic says whether LiteRT has it."""
+    module = from_tflite(softmaxes(bench, Element.INT8, 1.0, 0.1, (3, 5))[0])
+    (noted,) = (op for op in module.walk() if SOFTMAX in op.attributes)
+    record_softmax(noted, 0.11, 0)
     with pytest.raises(UnsupportedError, match="LiteRT has no DIV kernel for INT64"):
         compile_to_target(module, "tflite")
 
