@@ -247,18 +247,39 @@ class _Count:
         return sum(output >= 0 for output in chain.outputs)
 
     def _cells(self) -> None:
-        """Tables with the registers that take them, other registers, carries without a sum."""
+        """Tables with the registers that take them, other registers, and carries without a sum.
+
+        As nextpnr-ice40 packs them: such a carry shares its cell with a table of at most two inputs
+        that gives a bit of it; what comes from elsewhere into a chain enters by a cell of its own.
+        """
         summed = {node for chain in self.netlist.chains for node in chain.outputs}
         for register in self.netlist.registers:
             node = register.data >> 1
             is_own = node in self.tables or node in summed
             if not is_own or register.data & 1 or self.used[node] > 1:
                 self.counts[register.group]["cells"] += 1
+        taken: set[int] = set()
         for chain in self.netlist.chains:
+            count = self.counts[chain.group]
+            count["cells"] += chain.carry > TRUE
             bits = chain.outputs if chain.top >= 0 else chain.outputs[:-1]
-            self.counts[chain.group]["cells"] += sum(output < 0 for output in bits)
+            for first, second, output in zip(chain.first, chain.second, bits, strict=False):
+                if output < 0:
+                    shared = next((x for x in (first, second) if self._is_small(x, taken)), None)
+                    if shared is None:
+                        count["cells"] += 1
+                    else:
+                        taken.add(shared)
         for count in self.counts:
             count["cells"] += count["luts"]
+
+    def _is_small(self, literal: int, taken: set[int]) -> bool:
+        """Whether a table of at most two inputs, without a carry in its cell, gives a bit."""
+        if literal <= TRUE or literal in taken:
+            return False
+        if literal & 1 and (self._is_given(literal >> 1) or literal ^ 1 in self.roots):
+            return True
+        return len(self.tables.get(literal >> 1, range(3))) < 3
 
     def _blocks(self) -> None:
         for block in self.netlist.blocks:

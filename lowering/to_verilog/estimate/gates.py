@@ -44,20 +44,8 @@ class Gates:
         return self._sums[key]
 
     def _added(self, a: Word, b: Word, invert: bool) -> Bits:
-        carry = int(invert)
-        second = [bit ^ carry for bit in b]
-        result: Bits = []
-        for low, other in zip(a, second, strict=True):
-            if other == carry:
-                result.append(low)
-            elif low == carry:
-                result.append(other)
-            elif low == other and low <= TRUE:
-                # Two equal constants say themselves what is carried.
-                result.append(carry)
-                carry = low
-            else:
-                break
+        second = [bit ^ int(invert) for bit in b]
+        result, carry = self._low(a, second, int(invert), mixed=False)
         start, end = len(result), len(a)
         # Two numbers without a sign give one bit more than the longer one has.
         while not invert and end > start + 1 and a[end - 1] == a[end - 2] == FALSE:
@@ -67,6 +55,24 @@ class Gates:
         if start < end:
             result += self.chain(a[start:end], second[start:end], carry)
         return result + [FALSE] * (len(a) - end)
+
+    def _low(self, a: Word, b: Word, carry: int, *, mixed: bool) -> tuple[Bits, int]:
+        """The sums of low bits that need no adder, and what is carried out of them.
+
+        Args:
+            a, b: numbers of the same width.
+            carry: into the lowest bit.
+            mixed: whether a 0 and a 1 say, too, that the third bit is what is carried.
+        """
+        sums: Bits = []
+        for pair in zip(a, b, strict=True):
+            constants = sorted(bit for bit in (*pair, carry) if bit <= TRUE)
+            if len(constants) < 2 or (len(constants) == 2 and not mixed and sum(constants) == 1):
+                break
+            sums.append(self.netlist.parity([*pair, carry]))
+            third = len(constants) == 2 and sum(constants) == 1
+            carry = max(*pair, carry) if third else constants[1]
+        return sums, carry
 
     def chain(self, a: Word, b: Word, carry: int) -> Bits:
         """The sum of two numbers of the same width and a carry; if narrow, without a chain."""
@@ -78,10 +84,17 @@ class Gates:
                 result.append(net.differ(differs, carry))
                 carry = net.choose(differs, carry, x)
             return result
+        low, carry = self._low(a, b, carry, mixed=True) if self._is_single else ([], carry)
+        a, b = a[len(low) :], b[len(low) :]
         first = list(a) if own else [net.differ(x, y) for x, y in zip(a, b, strict=True)]
         second, outputs = list(b if own else a), net.leaves(len(a))
         net.chains.append(Chain(first, second, carry, [bit >> 1 for bit in outputs], -1, net.group))
-        return outputs
+        return [*low, *outputs]
+
+    @property
+    def _is_single(self) -> bool:
+        """Whether a carry cell has one bit: Yosys' `ice40_opt` leaves out those it can."""
+        return self.family.carry_bits == 1
 
     def row(self, op: RowOp, x: Bits, carry: int) -> Bits:
         """A row that synthesis leaves as it is: a look-up table a site, and the chain behind."""
@@ -113,6 +126,12 @@ class Gates:
             if constant and len(a) <= self.family.inputs:
                 return self._ripple(a, b, strictly)
             return self._grouped(a, b, strictly)
+        # Yosys' `alumacc` takes a constant first.
+        if all(x <= TRUE for x in a):
+            more, equal = self._less(a, b, signed) ^ 1, self.equal(a, b)
+            return (
+                self.netlist.both(more, equal ^ 1) if strictly else self.netlist.either(more, equal)
+            )
         less = self._less(b, a, signed)
         return less if strictly else self.netlist.either(less, self.equal(a, b))
 
@@ -123,24 +142,25 @@ class Gates:
 
     def _less(self, a: Word, b: Word, signed: bool) -> int:
         """a < b, by the carry out of a - b, and by its sign."""
-        net = self.netlist
-        second = [bit ^ 1 for bit in b]
-        start = 0
-        while start < len(a) - signed and TRUE in (a[start], second[start]):
-            start += 1
+        net, second = self.netlist, [bit ^ 1 for bit in b]
+        high = len(a) - signed
+        low, carry = self._low(a[:high], second[:high], TRUE, mixed=self._is_single)
+        start = len(low)
         if start == len(a):
-            return FALSE
-        outputs = [-1] * (len(a) - start)
-        top = net.leaf()
-        result = top ^ 1
-        if signed:
+            return carry ^ 1
+        top, outputs = net.leaf(), [-1] * (len(a) - start)
+        result, differs = top ^ 1, net.differ(a[-1], second[-1])
+        if signed and self._is_single:
+            # The sign, and what is carried into it, are in the table of the highest bit.
+            result = net.differ(top, differs)
+            net.whole[result >> 1] = frozenset(x >> 1 for x in (top, a[-1], second[-1]) if x > TRUE)
+        elif signed:
             sign = net.leaf()
             outputs[-1] = sign >> 1
             # The carry into the highest bit, as it would be read from the chain.
-            carry = net.differ(sign, net.differ(a[-1], second[-1]))
-            result = net.differ(top, net.differ(sign, carry))
+            result = net.differ(top, net.differ(sign, net.differ(sign, differs)))
         net.chains.append(
-            Chain(list(a[start:]), second[start:], TRUE, outputs, top >> 1, net.group)
+            Chain(list(a[start:]), second[start:], carry, outputs, top >> 1, net.group)
         )
         return result
 
