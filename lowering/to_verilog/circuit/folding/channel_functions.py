@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import numpy as np
 from xdsl.dialects.func import ReturnOp
@@ -33,6 +34,7 @@ _WIDE: dict[type[Operation], np.ufunc] = {
     tensor.AddOp: np.add,
     tensor.SubOp: np.subtract,
     tensor.MulOp: np.multiply,
+    tensor.NegOp: np.negative,
 }
 """Ops whose result could wrap around in its type."""
 
@@ -111,11 +113,7 @@ def _is_monotone(op: Operation) -> bool:
         return True
     return type(op) in _WIDE or isinstance(
         op,
-        tensor.CompareOp
-        | tensor.ConvertOp
-        | tensor.MultiThresholdOp
-        | tensor.NegOp
-        | tensor.RequantizeOp,
+        tensor.CompareOp | tensor.ConvertOp | tensor.MultiThresholdOp | tensor.RequantizeOp,
     )
 
 
@@ -167,42 +165,29 @@ class _Chain:
             ends = after
         return unmixed
 
-    def _once(self, op: Operation, x: Array) -> Array | None:
-        """`op` on numbers [rows, N]; `None` if it treats positions of a channel differently."""
-        rank = tensor_type(op.operands[0]).get_num_dims()
-        ranks = [tensor_type(v).get_num_dims() for v in (*op.operands, op.results[0])]
-        rank = max(ranks)
-        shape = [1] * rank
+    def _operands(self, op: Operation, x: Array, *, wide: bool = False) -> list[Array]:
+        """What `op` takes for numbers [rows, N], in its own types or in int64."""
+        shape = [1] * max(tensor_type(v).get_num_dims() for v in (*op.operands, op.results[0]))
         shape[0], shape[self.axis] = x.shape
         operands: list[Array] = []
         for value in op.operands:
             known = literal_value(value)
-            dtype = numpy_dtype(tensor_type(value).element_type)
-            operands.append(x.astype(dtype).reshape(shape) if known is None else known)
+            dtype = np.int64 if wide else numpy_dtype(tensor_type(value).element_type)
+            operands.append((x.reshape(shape) if known is None else known).astype(dtype))
+        return operands
+
+    def _once(self, op: Operation, x: Array) -> Array | None:
+        """`op` on numbers [rows, N]; `None` if it treats positions of a channel differently."""
         with np.errstate(all="ignore"):
-            result = np.asarray(interpret.RULES[type(op)](op, *operands))
-        if result.shape != tuple(shape):
-            return None
-        return result.reshape(x.shape).astype(np.int64)
+            result = np.asarray(interpret.RULES[type(op)](op, *self._operands(op, x)))
+        return result.reshape(x.shape).astype(np.int64) if result.size == x.size else None
 
     def _wraps(self, op: Operation, ends: Array, after: Array) -> bool:
-        if isinstance(op, tensor.ConvertOp):
-            return bool((ends != after).any())
-        if isinstance(op, tensor.NegOp):
-            return bool((-ends != after).any())
-        wide = _WIDE.get(type(op))
-        if wide is None:
-            return False
-        parts: list[Array] = []
-        for value in op.operands:
-            known = literal_value(value)
-            if known is None:
-                parts.append(ends)
-                continue
-            rank = tensor_type(op.results[0]).get_num_dims()
-            shape = [1] * (rank - known.ndim) + list(known.shape)
-            parts.append(known.astype(np.int64).reshape(shape).reshape(-1))
-        return bool((wide(*parts) != after).any())
+        exact = ends if isinstance(op, tensor.ConvertOp) else after
+        if type(op) in _WIDE:
+            operands = self._operands(op, ends, wide=True)
+            exact = _WIDE[type(op)](*operands).reshape(ends.shape)
+        return bool((exact != after).any())
 
     def _all(self, ops: Sequence[Operation], x: Array) -> Array:
         for op in ops:
@@ -214,23 +199,20 @@ class _Chain:
     def bounded(self, ops: Sequence[Operation]) -> Bounded | None:
         """The ops as a sum with an offset a channel, between bounds that all channels share."""
         offsets = np.zeros(len(self.low), np.int64)
-        low: int | None = None
-        high: int | None = None
+        low, high = -inf, inf
         for op in ops:
-            change = self._offset(op)
+            change, bounds = self._offset(op), self._bounds(op)
             if change is not None:
-                if (low is not None or high is not None) and len(set(change.tolist())) > 1:
+                if (isfinite(low) or isfinite(high)) and len(set(change.tolist())) > 1:
                     return None
                 offsets = offsets + change
-                low, high = (None if b is None else b + int(change[0]) for b in (low, high))
-                continue
-            bounds = self._bounds(op)
-            if bounds is None:
+                low, high = low + int(change[0]), high + int(change[0])
+            elif bounds is not None:
+                low, high = (min(max(end, bounds[0]), bounds[1]) for end in (low, high))
+            else:
                 return None
-            low, high = (_within(b, bounds) for b in (low, high))
-            low = bounds[0] if low is None else low
-            high = bounds[1] if high is None else high
-        return Bounded(tuple(offsets.tolist()), low, high)
+        ends = (int(end) if isfinite(end) else None for end in (low, high))
+        return Bounded(tuple(offsets.tolist()), *ends)
 
     def _offset(self, op: Operation) -> Array | None:
         """What an op adds to each channel, if that is all it does."""
@@ -245,22 +227,20 @@ class _Chain:
         return None if zero is None else zero[0]
 
     @staticmethod
-    def _bounds(op: Operation) -> tuple[int | None, int | None] | None:
+    def _bounds(op: Operation) -> tuple[float, float] | None:
         """The bounds that an op sets, the same for all channels, if that is all it does."""
         if isinstance(op, tensor.ReluOp):
-            return 0, None
+            return 0, inf
         if isinstance(op, tensor.ClampOp):
-            return (
-                None if op.min is None else int(np.ceil(op.min.value.data)),
-                None if op.max is None else int(np.floor(op.max.value.data)),
-            )
+            low = -inf if op.min is None else np.ceil(op.min.value.data)
+            return low, inf if op.max is None else np.floor(op.max.value.data)
         if not isinstance(op, tensor.MaximumOp | tensor.MinimumOp):
             return None
         known = next(v for v in map(literal_value, op.operands) if v is not None)
         if len(np.unique(known)) > 1:
             return None
         bound = int(known.reshape(-1)[0])
-        return (bound, None) if isinstance(op, tensor.MaximumOp) else (None, bound)
+        return (bound, inf) if isinstance(op, tensor.MaximumOp) else (-inf, bound)
 
     def _furthest(self, ops: Sequence[Operation]) -> Array:
         """Sums at which each op is at an end of all that it gives; nearer ones where it wraps."""
@@ -310,13 +290,3 @@ def _span(ops: Sequence[Operation]) -> tuple[int, int] | None:
             return last.low.value.data, last.high.value.data
         case _:
             return None
-
-
-def _within(bound: int | None, bounds: tuple[int | None, int | None]) -> int | None:
-    """A bound that an earlier op set, as a later op with `bounds` leaves it."""
-    if bound is None:
-        return None
-    low, high = bounds
-    if low is not None:
-        bound = max(bound, low)
-    return bound if high is None else min(bound, high)
