@@ -103,7 +103,7 @@ def test_forms_by_hand_are_kept(require_tool: Callable[[str, str], str]) -> None
         ("fold=none target-fps=9", ["fold=none is given together with target-fps"]),
         ("fold=some", ["fold", "none", "auto"]),
         ('folding="cnv:digit=1"', ["folding names 'cnv'; the layers are conv, fc"]),
-        ('folding="conv:pe=5,simd=1"', ["'conv' 9x4 takes pe in [1, 4]", "got pe=5,simd=1"]),
+        ('folding="conv:pe=5,simd=1"', ["a product 9x4 takes pe in [1, 4]", "got pe=5,simd=1"]),
         ('folding="conv:pe=2"', ["folding expects LAYER:unrolled", "got 'conv:pe=2'"]),
         ("lut-budget=900 device=xczu3", ["xczu3eg"]),
     ],

@@ -26,6 +26,6 @@ func.func @forward(%x: tensor<?x4xi8>) -> tensor<?x2xi32> {
 // HARDWARE: hw.module @net_fc_weight(in %clock: !seq.clock, in %reset: i1, in %in_data: i32
 // HARDWARE: hw.module @net(in %aclk: !seq.clock
 
-// LARGE: layer 'fc_weight' 4x2 takes pe in [1, 2] and simd in [1, 4], got pe=3,simd=2
+// LARGE: layer 'fc_weight': a product 4x2 takes pe in [1, 2] and simd in [1, 4], got pe=3,simd=2
 // TEXT: folding expects LAYER:unrolled, LAYER:digit=D or LAYER:pe=P,simd=S
 // BUDGET: lut-budget=1 is too small: the products take

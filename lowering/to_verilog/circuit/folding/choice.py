@@ -6,16 +6,16 @@ work side by side; the slowest one sets the pace. Not here: which products there
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from .....ir.errors import OptionError
 from .costs import Cost, folded_cost, serial_cost, unrolled_cost
-from .digit_serial import serial_width
+from .digit_serial import serial_cycles, serial_width
 from .forms import Folded, Form, Serial, Unrolled
-from .product import FoldedProduct, Folding, Product, is_legal, legal_foldings
+from .product import FoldedProduct, Folding, Product
 
 _DIGITS = (1, 2)
 """Bits of digits that are looked at: sums of more are carry chains, as unrolled ones are."""
@@ -60,32 +60,19 @@ class FoldableLayer:
         """
         if not self.foldable and not isinstance(form, Unrolled):
             raise OptionError(f"layer '{self.name}' can only be unrolled, got {form}")
-        match form:
-            case Unrolled():
-                return Choice(form, self.beats, unrolled_cost(self.product))
-            case Serial() if not self.product.is_ternary:
-                raise OptionError(
-                    f"layer '{self.name}' has weights of several bits and takes no digits of its "
-                    f"inputs, got {form}"
-                )
-            case Serial(digit):
-                width = serial_width(self.product)
-                if not 1 <= digit <= width:
-                    raise OptionError(
-                        f"layer '{self.name}' takes digits of 1 to {width} bits, got {digit}"
-                    )
-                cycles = -(-width // digit)
-                cost = serial_cost(self.product, digit, cycles)
-                return Choice(form, self.beats * cycles, cost)
-            case Folded(folding):
-                if not is_legal(self.product, folding):
-                    k, n = self.product.shape
-                    raise OptionError(
-                        f"layer '{self.name}' {k}x{n} takes {legal_foldings(self.product)}, "
-                        f"got {form}"
-                    )
-                folded = FoldedProduct(self.product, folding)
-                return Choice(form, self.beats * folded.cycles, folded_cost(folded))
+        try:
+            match form:
+                case Unrolled():
+                    return Choice(form, self.beats, unrolled_cost(self.product))
+                case Serial(digit):
+                    cycles = serial_cycles(self.product, digit)
+                    cost = serial_cost(self.product, digit, cycles)
+                    return Choice(form, self.beats * cycles, cost)
+                case Folded(folding):
+                    folded = FoldedProduct(self.product, folding)
+                    return Choice(form, self.beats * folded.cycles, folded_cost(folded))
+        except OptionError as error:
+            raise OptionError(f"layer '{self.name}': {error}") from None
 
     @cached_property
     def choices(self) -> list[Choice]:
@@ -112,7 +99,7 @@ class FoldableLayer:
 
     def within(self, cycles: int) -> Choice | None:
         """The smallest choice of at most so many cycles a frame."""
-        index = bisect_right([choice.cycles for choice in self.choices], cycles)
+        index = bisect_right(self.choices, cycles, key=lambda choice: choice.cycles)
         return self.choices[index - 1] if index else None
 
 
@@ -167,12 +154,9 @@ def chosen(layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goa
     search = _Search(layers, forms, goal)
     if not layers:
         return []
-    if goal.cycles is None and goal.luts is None:
-        return search.at(None)
-    if goal.luts is None:
-        assert goal.cycles is not None
-        return search.paced(goal.cycles)
-    return search.within(goal.luts, goal.cycles)
+    if goal.luts is not None:
+        return search.within(goal.luts, goal.cycles)
+    return search.at(None) if goal.cycles is None else search.paced(goal.cycles)
 
 
 @dataclass(frozen=True)
@@ -216,19 +200,14 @@ class _Search:
     def within(self, luts: int, cycles: int | None) -> list[Choice]:
         """The quickest that takes at most so many LUTs."""
         paces = self.paces
-        low, high = 0, len(paces)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (
-                (low, middle) if area_of(self.at(paces[middle])) <= luts else (middle + 1, high)
-            )
-        if low == len(paces):
+        place = bisect_left(paces, True, key=lambda pace: area_of(self.at(pace)) <= luts)
+        if place == len(paces):
             raise OptionError(
                 f"lut-budget={luts:,} is too small: the products take "
                 f"{area_of(self.at(paces[-1])):,} LUTs at least, folded to "
                 f"{self.goal.rate(paces[-1])}"
             )
-        pace = paces[low]
+        pace = paces[place]
         if cycles is not None and pace > cycles:
             least = area_of(self.paced(cycles))
             raise OptionError(

@@ -43,7 +43,7 @@ class SerialProduct:
         digit: bits of each number a cycle.
 
     Raises:
-        OptionError: the digit is not in [1, the width of the sums].
+        OptionError: see `serial_cycles`.
     """
 
     product: Product
@@ -51,25 +51,31 @@ class SerialProduct:
     digit: int
 
     def __post_init__(self) -> None:
-        if not 1 <= self.digit <= self.width:
-            raise OptionError(
-                f"a digit of sums of {self.width} bits has bits in [1, {self.width}], "
-                f"got {self.digit}"
-            )
         function = self.product.function
         if isinstance(function, Bounded):
             assert not any(function.offsets) and (function.low, function.high) == (None, None)
-        assert not any(shift for _, _, _, shift in self.graph.nodes)
+        assert self.cycles and not any(shift for _, _, _, shift in self.graph.nodes)
 
     @cached_property
-    def width(self) -> int:
-        """The bits of a two's complement in which every number that is used whole fits."""
-        return serial_width(self.product)
-
-    @property
     def cycles(self) -> int:
         """Cycles a beat: digits of a sum."""
-        return -(-self.width // self.digit)
+        return serial_cycles(self.product, self.digit)
+
+
+def serial_cycles(product: Product, digit: int) -> int:
+    """The digits of a product's sums.
+
+    Raises:
+        OptionError: weights are no trits, or the digit is not in [1, the width of the sums].
+    """
+    width = serial_width(product)
+    if not product.is_ternary:
+        raise OptionError(
+            f"a product with weights of several bits takes no digits of inputs, got digit={digit}"
+        )
+    if not 1 <= digit <= width:
+        raise OptionError(f"a product takes digits of 1 to {width} bits here, got {digit}")
+    return -(-width // digit)
 
 
 def serial_width(product: Product) -> int:
@@ -92,23 +98,21 @@ def serial_stage(
         keep_beat: as for `folded_stage`.
         beats: of a frame.
     """
-    return _Writer(name, source, serial, keep_beat, beats).stage()
+    product = serial.product
+    input, output = (Layout(tuple(bounds), beats) for bounds in (product.inputs, product.outputs))
+    body = SteppedBody(name, source, input, Pacing())
+    return _Writer(serial, body).stage(output, keep_beat=keep_beat)
 
 
 class _Writer:
-    def __init__(
-        self, name: str, source: str, serial: SerialProduct, keep_beat: bool, beats: int
-    ) -> None:
+    def __init__(self, serial: SerialProduct, body: SteppedBody) -> None:
         self.serial, self.product = serial, serial.product
-        self.outputs = Layout(tuple(self.product.outputs), beats)
-        self.body = SteppedBody(name, source, Layout(self.product.inputs, beats), Pacing())
-        self.circuit = self.body.circuit
-        self.keep_beat = keep_beat
+        self.body, self.circuit = body, body.circuit
         self._restarts: dict[int, SSAValue] = {}
 
-    def stage(self) -> Stage:
+    def stage(self, output: Layout, *, keep_beat: bool) -> Stage:
         body, circuit, graph = self.body, self.circuit, self.serial.graph
-        beat = body.beats(self.serial.cycles, keep_beat=self.keep_beat)
+        beat = body.beats(self.serial.cycles, keep_beat=keep_beat)
         digits = self._digits(beat.data, beat.index)
         goes_on = body.all_of(beat.busy, body.inverse(beat.at_end))
         between = body.register(body.inverse(goes_on), body.enable, "between")
@@ -124,7 +128,7 @@ class _Writer:
             for column, (wire, sign) in enumerate(columns)
         ]
         result = body.flags(last, end + 1, "last")
-        return body.end_with(self.outputs, beat.in_ready, result, body.joined(parts))
+        return body.end_with(output, beat.in_ready, result, body.joined(parts))
 
     def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""

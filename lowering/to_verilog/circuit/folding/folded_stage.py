@@ -50,7 +50,10 @@ def folded_stage(
             has nothing else to do.
         beats: of a frame.
     """
-    return _Writer(name, source, folded, pacing, keep_beat, beats).stage()
+    product = folded.product
+    input, output = (Layout(tuple(bounds), beats) for bounds in (product.inputs, product.outputs))
+    body = SteppedBody(name, source, input, pacing, loadable=product.loadable)
+    return _Writer(folded, body).stage(output, keep_beat=keep_beat)
 
 
 @dataclass(frozen=True)
@@ -69,25 +72,13 @@ class _Phase:
 
 
 class _Writer:
-    def __init__(
-        self,
-        name: str,
-        source: str,
-        folded: FoldedProduct,
-        pacing: Pacing,
-        keep_beat: bool,
-        beats: int,
-    ) -> None:
+    def __init__(self, folded: FoldedProduct, body: SteppedBody) -> None:
         self.folded, self.product = folded, folded.product
-        self.outputs = Layout(tuple(self.product.outputs), beats)
-        input, loadable = Layout(self.product.inputs, beats), self.product.loadable
-        self.body = SteppedBody(name, source, input, pacing, loadable=loadable)
-        self.circuit = self.body.circuit
-        self.keep_beat = keep_beat
+        self.body, self.circuit = body, body.circuit
 
-    def stage(self) -> Stage:
+    def stage(self, output: Layout, *, keep_beat: bool) -> Stage:
         body = self.body
-        in_ready, chosen, phase, last, words = self._front()
+        in_ready, chosen, phase, last, words = self._front(keep_beat=keep_beat)
         sums = self._sums(chosen, words)
         sums, done = self._accumulated(sums, phase, last)
         results = applied(body, self.folded, sums, self.group)
@@ -96,9 +87,9 @@ class _Writer:
         done = body.flags(done, end - sums[0].cycle, "done")
         data, at_end = self._gathered(results, done, end)
         at_once = self.folded.steps == 1
-        return body.end(self.outputs, in_ready, done, at_end, data, at_once=at_once)
+        return body.end(output, in_ready, done, at_end, data, at_once=at_once)
 
-    def _front(self) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
+    def _front(self, *, keep_beat: bool) -> tuple[SSAValue, list[Wire], _Phase, SSAValue, Wire]:
         """Steps through the folds of a beat.
 
         Returns in_ready; and of cycle 0 the inputs chosen, where in its column a step is, whether a
@@ -106,7 +97,7 @@ class _Writer:
         """
         body, folding = self.body, self.folded.folding
         groups, _ = self.folded.folds
-        beat = body.beats(self.folded.cycles, keep_beat=self.keep_beat)
+        beat = body.beats(self.folded.cycles, keep_beat=keep_beat)
         group, _, last_group = body.numbered(groups, beat.step, "fold_in")
         step = body.all_of(beat.step, last_group)
         digit, _, last_digit = body.numbered(self.product.digits, step, "digit")

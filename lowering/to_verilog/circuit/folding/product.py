@@ -254,11 +254,15 @@ class FoldedProduct:
     folding: Folding
 
     def __post_init__(self) -> None:
-        if not is_legal(self.product, self.folding):
-            k, n = self.product.shape
+        (k, n), own, folding = self.product.shape, self.own, self.folding
+        whole = folding.pe <= own or folding.pe % own == 0
+        if not (1 <= folding.simd <= k and 1 <= folding.pe <= n and whole):
+            columns = f"pe in [1, {n}]"
+            if own < n:
+                columns = f"pe in [1, {own}] or a multiple of {own} up to {n}"
             raise OptionError(
-                f"a product {k}x{n} is folded by {legal_foldings(self.product)}, "
-                f"got pe={self.folding.pe} and simd={self.folding.simd}"
+                f"a product {k}x{n} takes {columns} and simd in [1, {k}], "
+                f"got pe={folding.pe},simd={folding.simd}"
             )
 
     @property
@@ -362,24 +366,6 @@ class FoldedProduct:
         padded = np.zeros((len(planes), self.folds[0] * self.folding.simd, n), bool)
         padded[:, :k] = planes != 0
         return int(padded.reshape(-1, self.folding.simd, n).sum(1).max())
-
-
-def is_legal(product: Product, folding: Folding) -> bool:
-    """Whether a product can be folded so."""
-    k, n = product.shape
-    own = n // product.groups
-    whole = folding.pe <= own or folding.pe % own == 0
-    return 1 <= folding.simd <= k and 1 <= folding.pe <= n and whole
-
-
-def legal_foldings(product: Product) -> str:
-    """The foldings that a product can take, in words."""
-    k, n = product.shape
-    own = n // product.groups
-    columns = f"pe in [1, {n}]"
-    if product.groups > 1:
-        columns = f"pe in [1, {own}] or a multiple of {own} up to {n}"
-    return f"{columns} and simd in [1, {k}]"
 
 
 def widest_sums(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tuple[Array, Array]:

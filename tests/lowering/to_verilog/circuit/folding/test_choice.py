@@ -160,8 +160,8 @@ def test_given_forms_are_kept() -> None:
     ("form", "message"),
     [
         ({"fc9": Unrolled()}, "names 'fc9'; the layers are fc1"),
-        ({"fc1": Folded(Folding(21, 1))}, r"'fc1' 30x20 takes pe in \[1, 20\]"),
-        ({"fc1": Serial(99)}, r"'fc1' takes digits of 1 to \d+ bits, got 99"),
+        ({"fc1": Folded(Folding(21, 1))}, r"'fc1': a product 30x20 takes pe in \[1, 20\]"),
+        ({"fc1": Serial(99)}, r"'fc1': a product takes digits of 1 to \d+ bits here, got 99"),
     ],
 )
 def test_wrong_forms(form: dict[str, Form], message: str) -> None:

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_verilog.circuit.folding.channel_functions import Bounded
-from triton_dsl.lowering.to_verilog.circuit.folding.digit_serial import SerialProduct, serial_stage
+from triton_dsl.lowering.to_verilog.circuit.folding.digit_serial import (
+    SerialProduct,
+    serial_stage,
+    serial_width,
+)
 from triton_dsl.lowering.to_verilog.circuit.folding.product import Product
 from triton_dsl.passes.adder_graph import optimize_matrix
 
@@ -28,7 +32,7 @@ def iverilog(require_tool: RequireTool) -> str:
 
 def serial_product(product: Product, digit: int) -> SerialProduct:
     graph = optimize_matrix(product.matrix, time_budget=0.001)
-    widest = SerialProduct(product, graph, 1).width
+    widest = serial_width(product)
     return SerialProduct(product, graph, min(digit, widest))
 
 
@@ -65,5 +69,5 @@ def test_a_digit_serial_product_is_exact(
 def test_digits_out_of_range_are_refused(digit: int) -> None:
     product = Product(np.ones((5, 3), np.int8), ((-4, 3),) * 5, Bounded((0, 0, 0)))
     graph = optimize_matrix(product.matrix, time_budget=0.001)
-    with pytest.raises(OptionError, match=r"bits in \[1, 6\]"):
+    with pytest.raises(OptionError, match=r"digits of 1 to 6 bits"):
         SerialProduct(product, graph, digit)
