@@ -7,7 +7,7 @@ the clock and no pins. Not here: the circuit and its test bench.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .bitstream import commands
@@ -49,24 +49,41 @@ class Project:
     output_bits: int
     board: Board | None = None
 
-    @property
-    def period(self) -> str:
-        """Of the clock, in nanoseconds."""
-        return f"{1e3 / self.frequency:.3f}"
-
 
 def project_files(project: Project) -> dict[str, str]:
     """Names and texts; which ones depends on the device."""
     files = {"synth.ys": _yosys(project), "Makefile": _makefile(project)}
-    if project.device is None:
-        return files | {
-            f"constraints/{project.name}.sdc": _sdc(project),
-            "quartus.tcl": _quartus(project),
-        }
     around = _ON_BOARD if project.board else _OF_FAMILY
-    for name, text in around[project.family].items():
-        files[name.format(name=project.name)] = text(project)
+    templates = _WITHOUT_DEVICE if project.device is None else around[project.family]
+    for name, template in templates.items():
+        files[name.format(name=project.name)] = filled(template, **_words(project))
     return files
+
+
+def _words(project: Project) -> dict[str, object]:
+    """What the templates say of a project; `pins.v` has the streams in shift registers."""
+    board, wide, out = project.board, project.input_bits, project.output_bits
+    places = board.pins.items() if board else ()
+    read = [f"set_global_assignment -name VERILOG_FILE {source}" for source in project.sources]
+    pin = _PIN.get(project.family, "")
+    return {
+        "name": project.name,
+        "part": project.device.part if project.device else "",
+        "macro": MACROS.get(project.family),
+        "sources": " ".join(project.sources),
+        "assignments": "\n".join(read),
+        "period": f"{1e3 / project.frequency:.3f}",
+        "clock": "clk" if board else "aclk",
+        "frequency": f"{board.clock if board else project.frequency:.2f}",
+        "pins": "".join(pin.format(port=port, place=place) for port, place in places),
+        "data_in": wide - 1,
+        "valid": wide,
+        "last": wide + 1,
+        "ready": wide + 2,
+        "data_out": out - 1,
+        "lower": out + 1,
+        "given": out + 2,
+    }
 
 
 def _yosys(project: Project) -> str:
@@ -85,103 +102,6 @@ def _yosys(project: Project) -> str:
     if project.device is not None and project.device.flags:
         lines.append(f"write_json {project.name}.json")
     return "\n".join([*lines, "stat", ""])
-
-
-def _xdc(project: Project) -> str:
-    return (
-        "# Vivado, out of context: the clock; delays of ports are those of the design around.\n"
-        f"create_clock -period {project.period} -name aclk [get_ports aclk]\n"
-        "set_property HD.CLK_SRC BUFGCTRL_X0Y0 [get_ports aclk]\n"
-    )
-
-
-def _sdc(project: Project) -> str:
-    return (
-        f"create_clock -name aclk -period {project.period} [get_ports aclk]\n"
-        "derive_clock_uncertainty\n"
-        "set_false_path -from [get_ports {s_axis_* m_axis_tready aresetn}]\n"
-        "set_false_path -to [get_ports {m_axis_t* s_axis_tready}]\n"
-    )
-
-
-def _lpf(project: Project) -> str:
-    return f'FREQUENCY PORT "aclk" {project.frequency:.2f} MHZ;\n'
-
-
-def _board_lpf(project: Project) -> str:
-    assert project.board is not None
-    lines = [f'FREQUENCY PORT "clk" {project.board.clock:.2f} MHZ;']
-    for port, place in project.board.pins.items():
-        lines.append(f'LOCATE COMP "{port}" SITE "{place}";')
-        lines.append(f'IOBUF PORT "{port}" IO_TYPE=LVCMOS33;')
-    return "\n".join([*lines, ""])
-
-
-def _board_pcf(project: Project) -> str:
-    assert project.board is not None
-    lines = [f"set_io {port} {place}" for port, place in project.board.pins.items()]
-    return "\n".join([f"set_frequency clk {project.board.clock:.2f}", *lines, ""])
-
-
-def _pcf(project: Project) -> str:
-    return (
-        "# Pins are chosen by nextpnr; write 'set_io aclk 20' and so on for those of a board.\n"
-        f"set_frequency aclk {project.frequency:.2f}\n"
-    )
-
-
-def _vivado(project: Project) -> str:
-    assert project.device is not None
-    return filled(
-        "vivado.tcl",
-        name=project.name,
-        part=project.device.part,
-        sources=" ".join(project.sources),
-        macro=MACROS[project.family],
-        period=project.period,
-    )
-
-
-def _quartus(project: Project) -> str:
-    sources = [f"set_global_assignment -name VERILOG_FILE {source}" for source in project.sources]
-    return filled("quartus.tcl", name=project.name, sources="\n".join(sources))
-
-
-def _pins(project: Project) -> str:
-    """Five pins instead of hundreds: the streams come and go bit by bit."""
-    name, wide, out = project.name, project.input_bits, project.output_bits
-    return f"""\
-// {name} with few pins, to place and route it alone: its streams go through shift registers.
-module {name}_pins (
-  input  wire aclk,
-  input  wire aresetn,
-  input  wire serial_in,
-  input  wire load,
-  output wire serial_out
-);
-  reg [{wide + 2}:0] taken;
-  reg [{out + 2}:0] given;
-  wire [{out - 1}:0] data;
-  wire ready, valid, last;
-  {name} circuit (
-    .aclk(aclk),
-    .aresetn(aresetn),
-    .s_axis_tdata(taken[{wide - 1}:0]),
-    .s_axis_tvalid(taken[{wide}]),
-    .s_axis_tlast(taken[{wide + 1}]),
-    .m_axis_tready(taken[{wide + 2}]),
-    .s_axis_tready(ready),
-    .m_axis_tdata(data),
-    .m_axis_tvalid(valid),
-    .m_axis_tlast(last)
-  );
-  always @(posedge aclk) begin
-    taken <= {{taken[{wide + 1}:0], serial_in}};
-    given <= load ? {{ready, valid, last, data}} : {{given[{out + 1}:0], 1'b0}};
-  end
-  assign serial_out = given[{out + 2}];
-endmodule
-"""
 
 
 def _makefile(project: Project) -> str:
@@ -240,21 +160,27 @@ def _to_bitstream(project: Project, device: Device) -> list[str]:
     return [".PHONY: bitstream", *filter(None, rules), f"bitstream: {steps[-1].writes}"]
 
 
-_XILINX: dict[str, Callable[[Project], str]] = {
-    "constraints/{name}.xdc": _xdc,
-    "vivado.tcl": _vivado,
-}
+_XILINX = {"constraints/{name}.xdc": "clock.xdc", "vivado.tcl": "vivado.tcl"}
 
-_OF_FAMILY: dict[str, dict[str, Callable[[Project], str]]] = {
+_OF_FAMILY = {
     "ultrascale+": _XILINX,
     "7-series": _XILINX,
-    "ecp5": {"constraints/{name}.lpf": _lpf},
-    "ice40": {"constraints/{name}.pcf": _pcf, "impl/{name}_pins.v": _pins},
+    "ecp5": {"constraints/{name}.lpf": "clock.lpf"},
+    "ice40": {"constraints/{name}.pcf": "clock.pcf", "impl/{name}_pins.v": "pins.v"},
 }
-"""What a folder for a device of a family has besides the script for Yosys and the Makefile."""
+"""What a folder for a device of a family has besides the script for Yosys and the Makefile, and the
+template of each."""
 
-_ON_BOARD: dict[str, dict[str, Callable[[Project], str]]] = {
-    "ecp5": {"constraints/{name}.lpf": _board_lpf},
-    "ice40": {"constraints/{name}.pcf": _board_pcf},
+_ON_BOARD = {
+    "ecp5": {"constraints/{name}.lpf": "clock.lpf"},
+    "ice40": {"constraints/{name}.pcf": "board.pcf"},
 }
 """The same with a serial port on a board."""
+
+_WITHOUT_DEVICE = {"constraints/{name}.sdc": "clock.sdc", "quartus.tcl": "quartus.tcl"}
+
+_PIN = {
+    "ecp5": '\nLOCATE COMP "{port}" SITE "{place}";\nIOBUF PORT "{port}" IO_TYPE=LVCMOS33;',
+    "ice40": "\nset_io {port} {place}",
+}
+"""How constraints give a port its place."""

@@ -8,7 +8,7 @@ set_global_assignment -name FAMILY $family
 set_global_assignment -name DEVICE $device
 set_global_assignment -name TOP_LEVEL_ENTITY <name>
 set_global_assignment -name PROJECT_OUTPUT_DIRECTORY build
-<sources>
+<assignments>
 set_global_assignment -name SDC_FILE constraints/<name>.sdc
 foreach port {aresetn s_axis_* m_axis_*} {
   set_instance_assignment -name VIRTUAL_PIN ON -to $port
