@@ -22,7 +22,8 @@ from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
 from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
-from ..lowering.to_verilog.interface import Port, dequantized, frames_of, quantized
+from ..lowering.to_verilog.host.circuit_driver import dequantized, frames_of, quantized
+from ..lowering.to_verilog.interface import Port
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
 from ..lowering.to_verilog.options import VerilogOptions
 from ..lowering.to_verilog.vectors import golden, random_inputs
@@ -113,7 +114,7 @@ class Values:
         self._ports: dict[int, Port] = dict(enumerate(circuits.inputs))
         self._frames: dict[int, Array] = {}
         for number, (port, x) in enumerate(zip(circuits.inputs, samples, strict=True)):
-            self._frames[number] = frames_of(port, quantized(port, x))
+            self._frames[number] = frames_of(port.record, quantized(port.record, x))
 
     @property
     def samples(self) -> int:
@@ -138,7 +139,7 @@ class Values:
         Bit for bit, or within the tolerances of `verify` for a program of floats.
         """
         expected = run_module(module, self._samples)
-        outputs = [dequantized(self._ports[number], self._frames[number]) for number in results]
+        outputs = [dequantized(self._ports[n].record, self._frames[n]) for n in results]
         exact = is_integer_program(module)
         return compare("layers", "interpreter", expected, outputs, exact, 0).agrees
 

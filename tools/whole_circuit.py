@@ -18,11 +18,8 @@ from ..dialects.interpret import run_module
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, TritonError
 from ..lowering.stages import run_stages
-from ..lowering.to_verilog.interface import (
-    Interface,
-    dequantized,
-    noted_interface,
-)
+from ..lowering.to_verilog.host.circuit_driver import dequantized
+from ..lowering.to_verilog.interface import Interface, noted_interface
 from ..lowering.to_verilog.options import VerilogOptions
 from ..lowering.to_verilog.simulation import received
 from ..lowering.to_verilog.target import VerilogTarget
@@ -136,7 +133,7 @@ def _as_written(
         yield (
             part,
             [
-                dequantized(port, x[part]).astype(sample.dtype)
+                dequantized(port.record, x[part]).astype(sample.dtype)
                 for port, x, sample in zip(interface.inputs, frames, samples, strict=True)
             ],
         )

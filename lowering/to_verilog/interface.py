@@ -154,7 +154,10 @@ class Interface:
 
     def frames(self, inputs: Sequence[Array]) -> list[Array]:
         """The program's inputs as int64 [frames, elements], as many frames of each."""
-        each = [frames_of(p, quantized(p, x)) for p, x in zip(self.inputs, inputs, strict=True)]
+        each = [
+            circuit_driver.frames_of(port.record, circuit_driver.quantized(port.record, x))
+            for port, x in zip(self.inputs, inputs, strict=True)
+        ]
         count = max((len(x) for x in each), default=1)
         return [np.broadcast_to(x, (count, x.shape[1])) for x in each]
 
@@ -291,23 +294,3 @@ def _words(
     data = rows.tobytes()
     starts = range(0, len(data), size)
     return [int.from_bytes(data[start : start + size], "little") for start in starts]
-
-
-def frames_of(port: Port, x: Array) -> Array:
-    """Integers in the program's shape as int64 [frames, elements]."""
-    return circuit_driver.frames_of(port.record, x)
-
-
-def shaped(port: Port, frames: Array) -> Array:
-    """The inverse of `frames_of`."""
-    return circuit_driver.shaped(port.record, frames)
-
-
-def quantized(port: Port, x: Array) -> Array:
-    """The integers of an input in the program's shape, as `tensor.quantize` makes them."""
-    return circuit_driver.quantized(port.record, x)
-
-
-def dequantized(port: Port, frames: Array) -> Array:
-    """The values of an output in the program's shape, as `tensor.dequantize` makes them."""
-    return circuit_driver.dequantized(port.record, frames)

@@ -12,7 +12,7 @@ from ...ir.errors import OptionError
 from ..options import TargetOptions, option
 from .boards import Board, find_board
 from .estimate.devices import Device, find_device
-from .tools import ToolName, tool_of
+from .tools import ToolName
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,11 @@ def device_of(options: VerilogOptions) -> Device | None:
 
 def tool_for(options: VerilogOptions) -> ToolName:
     """Whose attributes and forms of sums the Verilog has."""
+    if options.tool is not None:
+        return options.tool
     device = device_of(options)
-    return tool_of(options.tool, device.family if device else None)
+    of_amd = device is not None and device.family in ("ultrascale+", "7-series")
+    return "vivado" if of_amd else "yosys"
 
 
 def board_of(options: VerilogOptions) -> Board | None:

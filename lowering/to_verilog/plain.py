@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import interpret, tensor, ternary
+from ...dialects import tensor, ternary
 from ...dialects.traits import MovesElements, has
 from ...ir.errors import UnsupportedError
 from ...ir.interpreter import entry_function
@@ -27,6 +27,7 @@ from ...passes.adder_graph.optimize_adder_graph import Product
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
 from .circuit.arrays import Objects, along, array_of, over_axes, rows_along
+from .circuit.circuit_rules import moved
 from .interface import Interface
 
 Numbers = Objects
@@ -217,8 +218,7 @@ class _Writer:
         """What an op makes."""
         if type(op) in _RULES:
             return [_RULES[type(op)](self, op, operands)]
-        computed = interpret.RULES[type(op)](op, *operands)
-        return cast("Sequence[Numbers]", computed if isinstance(computed, tuple) else (computed,))
+        return moved(op, operands)
 
     def product(self, op: Product, operands: Sequence[Numbers]) -> Numbers:
         """A product with one matrix, and what a fused op does after it."""
@@ -320,10 +320,7 @@ _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 def _clamp(writer: _Writer, op: tensor.ClampOp, x: Numbers) -> Numbers:
     ends = [None if end is None else int(end.value.data) for end in (op.min, op.max)]
 
-    def one(number: Number) -> Number:
-        return writer.clamped(number, *ends)
-
-    return writer.each(one, x)
+    return writer.each(partial(writer.clamped, low=ends[0], high=ends[1]), x)
 
 
 _Rule = Callable[[_Writer, Any, Sequence[Numbers]], Numbers]

@@ -151,8 +151,10 @@ class _Printer:
             seen.update(op.results)
         for op in self.ops if self.early else ():
             kind = "reg" if type(op) is seq.CompRegOp else "wire"
-            early = [result for result in op.results if result in self.early]
-            self.lines += [f"  {kind} {_range(r.type)}{self.of[r].text};" for r in early]
+            self._declare(kind, [result for result in op.results if result in self.early])
+
+    def _declare(self, kind: str, values: Sequence[SSAValue]) -> None:
+        self.lines += [f"  {kind} {_range(value.type)}{self.of[value].text};" for value in values]
 
     def _expression(self, value: SSAValue) -> Expression:
         known = self.of.get(value)
@@ -191,8 +193,7 @@ class _Printer:
         (result,) = op.results
         name = self.of[result].text
         if result not in self.early:
-            apart = self.apart if APART in op.attributes else ""
-            self.lines.append(f"  {apart}reg {_range(result.type)}{name};")
+            self._declare(f"{self.apart if APART in op.attributes else ''}reg", [result])
         enable = ""
         value, clock, resetting = read_by(op)
         if isinstance(value.owner, Operation) and value.owner in self.keeping:
@@ -212,9 +213,7 @@ class _Printer:
 
     def write_instance(self, op: hw.InstanceOp) -> None:
         """A module inside."""
-        for result in op.results:
-            if result not in self.early:
-                self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
+        self._declare("wire", [result for result in op.results if result not in self.early])
         ports = [
             f".{name.data}({self._expression(value).text})"
             for names, values in ((op.arg_names, op.inputs), (op.result_names, op.results))
@@ -228,7 +227,7 @@ class _Printer:
         """An instance of the module of all rows."""
         (result,) = op.results
         if result not in self.early:
-            self.lines.append(f"  wire {_range(result.type)}{self.of[result].text};")
+            self._declare("wire", [result])
         instance = self.names.new(f"{self.of[result].text}_i")
         x, c, y = (self._expression(value).text for value in (*op.operands, result))
         self.lines += [

@@ -19,7 +19,8 @@ from ...ir.errors import BackendError
 from ...runtime.verilog import simulate
 from ..artifact import Artifact
 from ..engine import ArtifactEngine
-from .interface import Interface, Record, dequantized
+from .host.circuit_driver import dequantized
+from .interface import Interface, Record
 from .testbench import vector_files
 
 _LONG = 200_000
@@ -74,7 +75,7 @@ def received(
     """
     left = left_out or [[] for _ in outputs]
     return [
-        _finished(dequantized(port, x if port.free else x[:1]), steps)
+        _finished(dequantized(port.record, x if port.free else x[:1]), steps)
         for port, x, steps in zip(interface.outputs, outputs, left, strict=True)
     ]
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...ir.errors import OptionError
 from .circuit.memories import Style
 
 ToolName = Literal["vivado", "quartus", "yosys", "lattice", "none"]
@@ -87,17 +86,3 @@ TOOLS: dict[ToolName, Tool] = {
 def attribute(text: str) -> str:
     """An attribute as it stands before a declaration; nothing for none."""
     return f"(* {text} *) " if text else ""
-
-
-def tool_of(name: str | None, family: str | None) -> ToolName:
-    """The tool of that name; by default that for a family of devices.
-
-    Raises:
-        OptionError: there is none.
-    """
-    if name is None:
-        return "vivado" if family in ("ultrascale+", "7-series") else "yosys"
-    for known in TOOLS:
-        if known == name:
-            return known
-    raise OptionError(f"tool expects one of {', '.join(TOOLS)}, got '{name}'")

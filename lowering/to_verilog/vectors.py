@@ -12,7 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
-from .interface import Interface, frames_of, shaped
+from .host.circuit_driver import frames_of, shaped
+from .interface import Interface
 
 
 def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) -> list[Array]:
@@ -44,9 +45,10 @@ def golden(module: ModuleOp, interface: Interface, inputs: Sequence[Array]) -> l
     rows: list[list[Array]] = []
     for part in parts:
         arrays = [
-            shaped(port, x[part]).astype(port.dtype)
+            shaped(port.record, x[part]).astype(port.dtype)
             for port, x in zip(interface.inputs, inputs, strict=True)
         ]
         results = run_module(module, arrays)
-        rows.append([frames_of(p, y) for p, y in zip(interface.outputs, results, strict=True)])
+        ends = zip(interface.outputs, results, strict=True)
+        rows.append([frames_of(port.record, y) for port, y in ends])
     return [np.concatenate(column) for column in zip(*rows, strict=True)]

@@ -12,11 +12,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import OptionError
-from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.targets import compile_to_target, read_options
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory
 from triton_dsl.lowering.to_verilog.memories import memory_text
+from triton_dsl.lowering.to_verilog.options import VerilogOptions, tool_for
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
-from triton_dsl.lowering.to_verilog.tools import TOOLS, ToolName, tool_of
+from triton_dsl.lowering.to_verilog.target import VerilogTarget
+from triton_dsl.lowering.to_verilog.tools import TOOLS, ToolName
 
 RequireTool = Callable[[str, str], str]
 
@@ -70,10 +72,11 @@ def test_every_tool_reads_it(
 
 
 def test_the_device_chooses_the_tool() -> None:
-    assert tool_of(None, "7-series") == "vivado"
-    assert tool_of(None, "ecp5") == tool_of(None, None) == "yosys"
-    with pytest.raises(OptionError, match="tool expects one of vivado, quartus, yosys"):
-        tool_of("diamond", None)
+    assert tool_for(VerilogOptions(device="xc7a35t")) == "vivado"
+    assert tool_for(VerilogOptions(device="ecp5-25")) == tool_for(VerilogOptions()) == "yosys"
+    assert tool_for(VerilogOptions(device="xc7a35t", tool="none")) == "none"
+    with pytest.raises(OptionError, match="'tool' expects one of vivado, quartus, yosys"):
+        read_options(VerilogTarget(), {"tool": "diamond"})
 
 
 @pytest.mark.usefixtures("iverilog")
