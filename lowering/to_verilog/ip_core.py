@@ -37,7 +37,7 @@ class Core:
         name: of the circuit.
         ports: of the module with the registers: name, whether it is an input, bits.
         sources: files, relative to the folder of the whole.
-        period: of the clock, in nanoseconds.
+        frequency: of the clock, in MHz.
         device: to build for, if any.
         registers: the map.
     """
@@ -45,7 +45,7 @@ class Core:
     name: str
     ports: Sequence[tuple[str, bool, int]]
     sources: Sequence[str]
-    period: float
+    frequency: float
     device: Device | None
     registers: Sequence[Register] = REGISTERS
 
@@ -270,7 +270,7 @@ def _block_design(core: Core, device: Device) -> str:
         name=core.name,
         vlnv=core.vlnv,
         part=device.part,
-        mhz=int(1e3 / core.period),
+        mhz=int(core.frequency),
         width=width,
         data_width=max(32, width),
         **(_ZYNQ if device.family == "7-series" else _ZYNQ_PLUS),

@@ -32,6 +32,7 @@ from ...passes.analysis.layers import is_layer, weight_of
 from ...passes.expose_trains import TIMED
 from .circuit.circuit_rules import holds_integers
 from .circuit.evaluation import identifier, layer_identifier
+from .circuit.stages.partition import is_timed
 
 NAME = "tensor.name"
 
@@ -125,30 +126,22 @@ def _taken(op: Operation) -> list[SSAValue]:
 
 def _captured(op: Operation) -> list[SSAValue]:
     """The values that an op and those in its regions take from around it."""
-    inside = {each for inner in op.walk() for each in (inner, *_blocks(inner))}
     values = [value for inner in op.walk() for value in inner.operands]
-    return [value for value in values if value.owner not in inside]
-
-
-def _blocks(op: Operation) -> list[Block]:
-    return [block for region in op.regions for block in region.blocks]
+    return [value for value in values if not op.is_ancestor(value.owner)]
 
 
 def _timed_values(function: FuncOp, ops: Sequence[Operation]) -> set[SSAValue]:
     """The values whose first axis is time, from the arguments that `expose-trains` marked."""
-    noted = () if function.arg_attrs is None else function.arg_attrs.data
-    timed_values = set[SSAValue](
-        function.args[i] for i, each in enumerate(noted) if TIMED in each.data
-    )
+    values = set[SSAValue](x for x in function.args if is_timed(function, x.index))
     for op in ops:
         if isinstance(op, spike.NeuronOp):
-            timed_values.add(op.output)
+            values.add(op.output)
         elif isinstance(op, spike.EncodeOp):
-            timed_values.add(op.result)
+            values.add(op.result)
         else:
-            timed = [value for value in op.operands if value in timed_values]
-            timed_values.update(result for result in op.results if _keeps_time(timed, result))
-    return timed_values
+            taken = [value for value in op.operands if value in values]
+            values.update(result for result in op.results if _keeps_time(taken, result))
+    return values
 
 
 def _keeps_time(operands: Sequence[SSAValue], result: SSAValue) -> bool:
@@ -181,16 +174,14 @@ class _Cutting:
     def layer(self, names: set[str]) -> Layer:
         """The layer; its name is like no other one in `names`, which it joins."""
         inside = set(self.ops)
-        takes = list(
-            dict.fromkeys(
-                value for op in self.ops for value in _taken(op) if value.owner not in inside
-            )
-        )
+        taken = (value for op in self.ops for value in _taken(op) if value.owner not in inside)
+        takes = list(dict.fromkeys(taken))
+        holder = self.function.body.block.find_ancestor_op_in_block
         gives = [
             value
             for op in self.ops
             for value in op.results
-            if any(self._holder(use.operation) not in inside for use in value.uses)
+            if any(holder(use.operation) not in inside for use in value.uses)
         ]
         self.values += gives
         numbers = {value: number for number, value in enumerate(self.values)}
@@ -207,13 +198,6 @@ class _Cutting:
             tuple(numbers[value] for value in takes),
             tuple(numbers[value] for value in gives),
         )
-
-    def _holder(self, op: Operation) -> Operation:
-        """The op of the function that an op is, or stands in."""
-        parent = op.parent_op()
-        while parent is not None and parent is not self.function:
-            op, parent = parent, parent.parent_op()
-        return op
 
     def _module(self, name: str, takes: Sequence[SSAValue], gives: Sequence[SSAValue]) -> ModuleOp:
         block = Block(arg_types=[value.type for value in takes])

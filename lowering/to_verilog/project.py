@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from .bitstream import commands
 from .boards import Board
 from .estimate.devices import Device
+from .interface import Interface
 from .rows import MACROS
 from .templates import filled
 
@@ -30,24 +31,25 @@ class Project:
     """What the files are about.
 
     Attributes:
-        name: of the module with the streams.
+        interface: of the circuit.
         sources: files, relative to the folder.
         frequency: of the clock, in MHz.
         family: of devices.
         device: the one to build for; without it there is synthesis, for the family, alone.
-        input_bits: of `s_axis_tdata`.
-        output_bits: of `m_axis_tdata`.
         board: where it goes with a serial port; without one the circuit is a part of a design.
     """
 
-    name: str
+    interface: Interface
     sources: Sequence[str]
     frequency: float
     family: str
     device: Device | None
-    input_bits: int
-    output_bits: int
-    board: Board | None = None
+    board: Board | None
+
+    @property
+    def name(self) -> str:
+        """Of the module with the streams."""
+        return self.interface.name
 
 
 def project_files(project: Project) -> dict[str, str]:
@@ -62,7 +64,8 @@ def project_files(project: Project) -> dict[str, str]:
 
 def _words(project: Project) -> dict[str, object]:
     """What the templates say of a project; `pins.v` has the streams in shift registers."""
-    board, wide, out = project.board, project.input_bits, project.output_bits
+    board = project.board
+    wide, out = project.interface.input_width, project.interface.output_width
     places = board.pins.items() if board else ()
     read = [f"set_global_assignment -name VERILOG_FILE {source}" for source in project.sources]
     pin = _PIN.get(project.family, "")

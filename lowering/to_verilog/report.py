@@ -19,6 +19,7 @@ from .estimate.devices import Device, needs
 from .estimate.elaborate import Part, parts_of
 from .estimate.estimate import Estimate, Resources
 from .interface import Interface, Record
+from .templates import filled
 
 COUNTS = ("adders", "adder_bits", "comparators", "comparator_bits", "mux_bits")
 """What is counted of the ops of each layer; a register that waits is no selection."""
@@ -152,55 +153,38 @@ def json_text(data: Record) -> str:
 def markdown(data: Record) -> str:
     """The report as a page to read."""
     size = data["estimate"]
-    lines = [
-        f"# {data['name']}",
-        "",
-        f"- latency: {data['latency_cycles']} cycles; a new frame every "
-        f"{data['initiation_interval']} cycles",
-        f"- beats of a frame: {data['beats_in']} in, {data['beats_out']} out",
-        f"- streams: s_axis_tdata {data['s_axis_tdata_bits']} bits, "
-        f"m_axis_tdata {data['m_axis_tdata_bits']} bits",
-        f"- words of a frame: {data['words_in']} in, {data['words_out']} out; bytes of a beat: "
-        f"{data['beat_bytes_in']} in, {data['beat_bytes_out']} out",
-        f"- estimate for {size['family']}: {size['luts']:,} LUTs (of them {size['shift_luts']:,} "
-        f"shift registers, {size['memory_luts']:,} memory), {size['flip_flops']:,} flip-flops, "
-        f"{size['memory_kbits']:,} kbit in {size['block_memories']:,} memory blocks",
-        f"- estimated clock: {size['clock_mhz']} MHz, held back by {size['slowest']}"
-        + ("" if size["clock_reached"] else f"; {size['clock_goal_mhz']:g} MHz were asked for"),
-        "",
-        *_placed(data.get("placed")),
-        *_device_table(data["device"]),
-        "| tensor | shape | values | bits | all bits | integers stand for |",
-        "| --- | --- | --- | --- | --- | --- |",
-    ]
-    for side in ("inputs", "outputs"):
-        lines += [_port_row(port, side) for port in data[side]]
-    lines += _left_out(data)
+    late = "" if size["clock_reached"] else f"; {size['clock_goal_mhz']:g} MHz were asked for"
+    ports = [_port_row(port, side) for side in ("inputs", "outputs") for port in data[side]]
     shown = (*COUNTS, "luts", "flip_flops", "block_memories")
     control = dict.fromkeys(shown, 0) | data["control"] | {"clock_mhz": None}
     rows = [(layer["name"], layer["source"], layer) for layer in data["layers"]]
     rows.append(("control", "streams and everything else", control))
-    all_of = data["totals"] | size
-    rows.append(("all", "", all_of))
-    lines += ["", *_table(("layer", "op"), shown, rows)]
-    modules = [(name, "", data["modules"][name]) for name in data["modules"]]
-    lines += ["", *_table(("module",), SIZES, modules)]
-    return "\n".join(lines) + "\n"
+    rows.append(("all", "", data["totals"] | size))
+    modules = [(name, "", size) for name, size in data["modules"].items()]
+    words = data | size | {name: f"{size[name]:,}" for name in (*SIZES, "memory_kbits")}
+    words |= {
+        "late": late,
+        "placed": _placed(data.get("placed")),
+        "device_table": _device_table(data["device"]),
+        "ports": "\n".join([*ports, *_left_out(data)]),
+        "layer_table": "\n".join(_table(("layer", "op"), shown, rows)),
+        "module_table": "\n".join(_table(("module",), SIZES, modules)),
+    }
+    return filled("report.md", **words)
 
 
-def _placed(placed: Record | None) -> list[str]:
+def _placed(placed: Record | None) -> str:
     """What is known of a bitstream."""
     if placed is None:
-        return []
+        return ""
     cells = ", ".join(
         f"{entry['used']:,} of {entry['has']:,} {kind}" for kind, entry in placed["cells"].items()
     )
-    return [
+    return (
         f"- bitstream: {placed['bitstream']}, {placed['luts']:,} LUTs, "
         f"{placed['flip_flops']:,} flip-flops and {placed['block_memories']:,} memories; "
-        f"{placed['clock_mhz']:g} MHz of {placed['wanted_mhz']:g}; {cells}",
-        "",
-    ]
+        f"{placed['clock_mhz']:g} MHz of {placed['wanted_mhz']:g}; {cells}\n\n"
+    )
 
 
 def _left_out(data: Record) -> list[str]:
@@ -232,9 +216,9 @@ def _table(
     return markdown_table(head, cells)
 
 
-def _device_table(device: Record | None) -> list[str]:
+def _device_table(device: Record | None) -> str:
     if device is None:
-        return []
+        return ""
     rows = [
         (
             need["name"],
@@ -244,7 +228,8 @@ def _device_table(device: Record | None) -> list[str]:
         )
         for need in device["resources"]
     ]
-    return [*markdown_table((device["part"], "needs", "has", "share"), rows), ""]
+    table = markdown_table((device["part"], "needs", "has", "share"), rows)
+    return "\n".join(table) + "\n\n"
 
 
 def _port_row(port: Record, side: str) -> str:

@@ -141,15 +141,18 @@ class VerilogTarget(Target[VerilogOptions]):
         files |= {f"test/{name}": text for name, text in test.items()}
         files |= _reports(data)
         board = board_of(options)
-        files |= project_files(_project(interface, [*texts], size, device, board))
+        sources = [f"rtl/{name}.v" for name in texts]
+        family, frequency = size.family.name, _frequency(size)
+        project = Project(interface, sources, frequency, family, device, board)
+        files |= project_files(project)
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:
             about = stream_properties(interface, ports_of(_outermost(module)))
-            files |= formal_files(about, [f"rtl/{name}.v" for name in texts])
+            files |= formal_files(about, sources)
         if board is not None:
             files |= self._serial(module, interface, board)
         if options.ip:
-            files |= self._core(module, interface, [*texts], size, device, weights, options.formal)
+            files |= self._core(module, project, weights, formal=options.formal)
         contents = {name: text.encode() for name, text in files.items()}
         contents |= weights.files() if weights else {}
         if board is not None and options.bitstream:
@@ -164,37 +167,25 @@ class VerilogTarget(Target[VerilogOptions]):
     def _serial(module: ModuleOp, interface: Interface, board: Board) -> dict[str, str]:
         """The serial port around a circuit."""
         name = f"{interface.name}_serial"
-        whole = module.clone()
         loadable = bool(interface.loads)
-        port = serial_module(name, _outermost(whole), board.ticks, loadable=loadable)
-        whole.body.block.add_op(port)
-        check_structure(whole, name)
-        return {f"impl/{name}.v": verilog(port)} | driver_files()
+        port = serial_module(name, _outermost(module), board.ticks, loadable=loadable)
+        return {f"impl/{name}.v": _around(module, port)} | driver_files()
 
     @staticmethod
     def _core(
-        module: ModuleOp,
-        interface: Interface,
-        sources: Sequence[str],
-        size: Estimate,
-        device: Device | None,
-        weights: Weights | None,
-        formal: bool,
+        module: ModuleOp, project: Project, weights: Weights | None, *, formal: bool
     ) -> dict[str, str]:
         """The IP core around a circuit."""
-        name = f"{interface.name}_axi"
+        interface, name = project.interface, f"{project.name}_axi"
         words = interface.words_in, interface.words_out
-        whole = module.clone()
         loads = weights.loadable if weights else None
-        core = register_module(name, _outermost(whole), interface.word, words, loads)
-        whole.body.block.add_op(core)
-        check_structure(whole, name)
-        text = {f"ip/{name}.v": verilog(core)}
-        files = [*(f"rtl/{source}.v" for source in sources), *text]
+        core = register_module(name, _outermost(module), interface.word, words, loads)
+        text = {f"ip/{name}.v": _around(module, core)}
+        files = [*project.sources, *text]
         map = registers(loadable=loads is not None)
         if formal:
             text |= formal_files(register_properties(name, ports_of(core)), files)
-        about = Core(interface.name, ports_of(core), files, 1e3 / _frequency(size), device, map)
+        about = Core(project.name, ports_of(core), files, project.frequency, project.device, map)
         return text | core_files(about) | driver_files()
 
     def _advice(self, options: VerilogOptions, device: Device) -> str:
@@ -226,6 +217,14 @@ def _outermost(module: ModuleOp) -> hw.HWModuleOp:
     return outermost
 
 
+def _around(module: ModuleOp, outer: hw.HWModuleOp) -> str:
+    """Verilog of a module around a circuit, once its structure is known to be right."""
+    whole = module.clone()
+    whole.body.block.add_op(outer)
+    check_structure(whole, outer.sym_name.data)
+    return verilog(outer)
+
+
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:
     """The estimate of the circuit, for UltraScale+ where no device is given."""
     if device is None:
@@ -237,26 +236,6 @@ def _reports(data: Record) -> dict[str, str]:
     """The report, for programs and for people."""
     text = markdown(data) + folding_markdown(data["folding"])
     return {"report.json": json_text(data), "report.md": text}
-
-
-def _project(
-    interface: Interface,
-    sources: Sequence[str],
-    size: Estimate,
-    device: Device | None,
-    board: Board | None,
-) -> Project:
-    """What the scripts are about; constraints ask for the estimated clock, rounded down."""
-    return Project(
-        name=interface.name,
-        sources=[f"rtl/{name}.v" for name in sources],
-        frequency=_frequency(size),
-        family=size.family.name,
-        device=device,
-        input_bits=interface.input_width,
-        output_bits=interface.output_width,
-        board=board,
-    )
 
 
 def _frequency(size: Estimate) -> float:

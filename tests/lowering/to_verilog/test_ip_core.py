@@ -19,7 +19,9 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.estimate.devices import find_device
 from triton_dsl.lowering.to_verilog.host import circuit_driver
+from triton_dsl.lowering.to_verilog.ip_core import Core, core_files
 
 from .designs import source
 
@@ -71,6 +73,13 @@ def test_ip_xact_is_read_back(program: Program, tmp_path: Path) -> None:
     assert max(registers.values()) < block.range
     listed = {file.name for file in core.fileSets.fileSet[0].file}
     assert listed == {n for n in artifact.files if n.startswith(("rtl/", "ip/net_axi.v"))}
+
+
+def test_the_clock_of_a_design_is_that_of_the_constraints() -> None:
+    """None is a MHz lower: 1000 / (1000 / 120) is less than 120 in floats."""
+    for mhz in range(1, 1000):
+        core = Core("net", [("s_axis_tdata", True, 8)], [], float(mhz), find_device("xc7z020"))
+        assert f"set mhz {mhz}\n" in core_files(core)["ip/block_design.tcl"]
 
 
 @pytest.mark.parametrize("device", ["xczu3eg", "xc7z020"])
