@@ -8,8 +8,9 @@ circuit computes (`triton verify`), and ops that have no Verilog (`to_verilog.pr
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from xdsl.dialects import comb, hw, seq
@@ -195,73 +196,42 @@ class _Checks:
             return self._reaching[module]
         reaching: dict[str, frozenset[str]] = {}
         if isinstance(module, hw.HWModuleOp):
-            block = module.body.block
-            waited = _Waiting(
-                dict(zip(block.args, self.ports[module].inputs, strict=True)),
-                lambda op: self._reached_outputs(
-                    self.named[op.module_name.string_value()], [*around, module]
-                ),
-            )
-            for op in block.ops:
-                loop = waited.follow(op.results)
-                if loop is not None:
-                    self._note(module, "it depends on itself without a register", loop)
-                    return self._reaching.setdefault(module, {})
+            block, ports = module.body.block, self.ports[module]
+            of = [*around, module]
+            before: dict[SSAValue, Sequence[SSAValue]] = {
+                value: self._before(value, of) for op in block.ops for value in op.results
+            }
+            inputs: dict[SSAValue, frozenset[str]] = {
+                value: frozenset([name])
+                for value, name in zip(block.args, ports.inputs, strict=True)
+            }
+            try:
+                for value in TopologicalSorter(before).static_order():
+                    if value in before:
+                        inputs[value] = _NONE.union(*map(inputs.__getitem__, before[value]))
+            except CycleError as error:
+                loop: SSAValue = error.args[1][0]
+                assert isinstance(loop.owner, Operation)
+                self._note(module, "it depends on itself without a register", loop.owner)
+                return self._reaching.setdefault(module, {})
             assert isinstance(block.last_op, hw.OutputOp)
-            for name, value in zip(self.ports[module].outputs, block.last_op.inputs, strict=True):
-                reaching[name] = waited.inputs[value]
+            for name, value in zip(ports.outputs, block.last_op.inputs, strict=True):
+                reaching[name] = inputs[value]
         return self._reaching.setdefault(module, reaching)
+
+    def _before(self, value: OpResult, around: list[AnyModule]) -> Sequence[SSAValue]:
+        """The values that one waits for within a cycle."""
+        op = value.op
+        if type(op) is seq.CompRegOp:
+            return ()
+        if type(op) is not hw.InstanceOp:
+            return op.operands
+        reaching = self._reached_outputs(self.named[op.module_name.string_value()], around)
+        names = reaching.get(op.result_names.data[value.index].data, _NONE)
+        return [x for name, x in zip(op.arg_names, op.inputs, strict=True) if name.data in names]
 
 
 _NONE: frozenset[str] = frozenset()
-
-
-class _Waiting:
-    """Which inputs of a module each value waits for within a cycle.
-
-    Args:
-        inputs: their names.
-        outputs: for an instance what its outputs wait for.
-    """
-
-    def __init__(
-        self,
-        inputs: Mapping[SSAValue, str],
-        outputs: Callable[[hw.InstanceOp], Mapping[str, frozenset[str]]],
-    ) -> None:
-        self.inputs = {value: frozenset({name}) for value, name in inputs.items()}
-        self._outputs = outputs
-
-    def follow(self, values: Iterable[SSAValue]) -> Operation | None:
-        """Find it out for values; an op that waits for itself, if one is met."""
-        waiting, path = [*values], set[SSAValue]()
-        while waiting:
-            value = waiting[-1]
-            if value in self.inputs:
-                path.discard(waiting.pop())
-                continue
-            before = self._before(value)
-            unknown = [each for each in before if each not in self.inputs]
-            if not unknown:
-                self.inputs[value] = _NONE.union(*map(self.inputs.__getitem__, before))
-                continue
-            path.add(value)
-            loop = next((each for each in unknown if each in path), None)
-            if loop is not None:
-                assert isinstance(loop.owner, Operation)
-                return loop.owner
-            waiting += unknown
-        return None
-
-    def _before(self, value: SSAValue) -> Sequence[SSAValue]:
-        """The values that one waits for."""
-        if type(value) is not OpResult or type(value.op) is seq.CompRegOp:
-            return ()
-        op = value.op
-        if type(op) is not hw.InstanceOp:
-            return op.operands
-        names = self._outputs(op).get(op.result_names.data[value.index].data, _NONE)
-        return [x for name, x in zip(op.arg_names, op.inputs, strict=True) if name.data in names]
 
 
 def _fits(op: Operation, widths: Sequence[int]) -> bool:

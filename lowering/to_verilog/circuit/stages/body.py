@@ -147,6 +147,12 @@ class ModuleBody:
         sign = value if width == 1 else self.extract(value, width - 1, 1)
         return self.joined([value, self.repeated(sign, more)])
 
+    def widened(
+        self, beat: SSAValue, layout: Layout, index: int, want: tuple[int, int]
+    ) -> SSAValue:
+        """An element of a beat in the bits that those bounds need."""
+        return self.resized(self.element(beat, layout, index), layout.bounds[index], want)
+
     def joined(self, values: Sequence[SSAValue], name: str | None = None) -> SSAValue:
         """All values in one, the first in the lowest bits."""
         if len(values) == 1:

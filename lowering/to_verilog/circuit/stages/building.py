@@ -14,10 +14,8 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from .....dialects import spike, tensor
-from .....dialects.shapes import DYNAMIC
 from .....dialects.spike.types import dense_type
 from .....ir.progress import tracked
-from .....passes.analysis.compile_time import literal_value
 from ..arrays import array_of
 from ..circuit import Circuit, Search
 from ..circuit_rules import Signals
@@ -39,7 +37,7 @@ from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
 from .network import Network
 from .neuron_rules import neuron_rules
-from .neurons import membrane_stage, neuron_stage
+from .neurons import Population, membrane_stage, neuron_stage
 from .partition import Partition
 from .parts import Part, read_as, truth_values
 from .positions import broadcasts
@@ -47,7 +45,7 @@ from .products import ImageOp, WindowOp, on_window, paddings, position_shape, wi
 from .recurrence import scan_stage
 from .schedule import Schedule
 from .stage import Layout, Stage, repeated
-from .steps import delay_stage, last_stage, repeat_stage
+from .steps import delay_stage, delays_of, last_stage, repeat_stage
 from .train_images import image_neuron_stage
 from .window import window_stage
 from .words import beats_of_words, words_layout, words_of_beats
@@ -263,24 +261,26 @@ class Building:
         own = list(range(len(places)))
         source = f"{op.name} of {len(places)}"
         match op:
-            case spike.NeuronOp() if result in op.final:
-                name = self.network.unique(f"{layer}_membrane")
-                state = [value is result for value in op.final].index(True)
-                rules = neuron_rules(op)
-                stage = membrane_stage(name, layer, source, layout, places, rules, state)
             case spike.NeuronOp():
-                name, steps = self.network.unique(f"{layer}_neurons"), (part.grid or (1,))[0]
-                positions = layout.beats // steps
-                rules = neuron_rules(op)[::positions]
+                final, steps = list[SSAValue](op.final), (part.grid or (1,))[0]
+                name = self.network.unique(
+                    f"{layer}_{'membrane' if result in final else 'neurons'}"
+                )
+                positions = 1 if result in final else layout.beats // steps
                 if len(part.spatial) > 1:
                     source += f" at {positions} positions"
-                if positions == 1:
-                    stage = neuron_stage(name, layer, source, layout, places, rules)
+                rules = neuron_rules(op)[::positions]
+                neurons = Population(name, layer, source, layout, places, rules)
+                if result in final:
+                    stage = membrane_stage(neurons, final.index(result))
+                elif positions > 1:
+                    stage = image_neuron_stage(neurons, steps)
                 else:
-                    stage = image_neuron_stage(name, layer, source, layout, places, rules, steps)
+                    stage = neuron_stage(neurons)
             case spike.DelayOp():
                 name = self.network.unique(f"{layer}_delay")
-                stage = delay_stage(name, layout, places, _delays(op))
+                shape = position_shape(dense_type(op.input).get_shape()[1:], ())
+                stage = delay_stage(name, layout, places, delays_of(op, shape).ravel().tolist())
             case spike.EncodeOp():
                 assert op.timesteps is not None
                 name, own = self.network.unique(f"{layer}_repeat"), places
@@ -416,11 +416,3 @@ def _positions(part: Part, source: Part, value: SSAValue, places: Sequence[int])
     axes = [axis for axis in part.spatial if axis not in source.spatial]
     every = np.moveaxis(np.reshape(places, shape), axes, range(len(axes)))
     return every.reshape(prod(shape[axis] for axis in axes), -1).tolist()
-
-
-def _delays(op: spike.DelayOp) -> list[int]:
-    """The steps by which each element of a step is late."""
-    shape = [1 if n == DYNAMIC else n for n in dense_type(op.input).get_shape()[1:]]
-    delays = np.asarray(op.steps.value.data) if op.delays is None else literal_value(op.delays)
-    assert delays is not None
-    return [int(n) for n in np.broadcast_to(delays, shape).reshape(-1)]

@@ -48,11 +48,7 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
     words = [
         body.joined(
             [
-                body.resized(
-                    body.element(body.in_data[0], input, place),
-                    input.bounds[place],
-                    bounds[channel],
-                )
+                body.widened(body.in_data[0], input, place, bounds[channel])
                 for channel, place in enumerate(position)
             ]
         )
@@ -83,8 +79,8 @@ def accumulate_stage(name: str, input: Layout, kind: Accumulation) -> Stage:
     body = StageBody(input)
     valid, ready, moved, first = body.closing(count, "position")
     sums: list[SSAValue] = []
-    for channel, (have, want) in enumerate(zip(input.bounds, bounds, strict=True)):
-        x = body.resized(body.element(body.in_data[0], input, channel), have, want)
+    for channel, want in enumerate(bounds):
+        x = body.widened(body.in_data[0], input, channel, want)
         total = body.state(width_of(*want), f"total_{channel}")
         body.drive(
             total, body.select(first, x, _combined(body, kind, total, x, signed=want[0] < 0)), moved

@@ -82,22 +82,14 @@ def _runs(places: Sequence[int], indices: Sequence[int]) -> list[tuple[int, int]
 
 
 def fifo_stage(name: str, layout: Layout, depth: int) -> Stage:
-    """A queue of at least `depth` beats: registers for one or two beats or a few bits, else a RAM.
+    """A queue of at least `depth` beats, two or more: registers for two or a few bits, else a RAM.
 
     A beat can leave in the cycle after it came; `in_ready` does not depend on `out_ready`.
     """
-    if depth < 1:
+    if depth < 2:
         raise ValueError(f"a FIFO of {depth} beats")
     bits = layout.width
     body = StageBody(layout)
-    if depth == 1:
-        valid = body.state(1, "valid", 0)
-        free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
-        ready = body.inverse(valid)
-        moved = body.all_of(body.in_valid[0], ready, name="moved")
-        data = body.register(body.in_data[0], moved, "first")
-        body.drive(valid, body.select(free, moved, valid))
-        return body.stage(name, "FIFO of one beat", layout, (ready, data, valid))
     comment = "buffer of 2 beats" if depth == 2 else f"FIFO of {depth} beats"
     if depth == 2 or depth * bits <= FEW_BITS:
         return body.stage(name, comment, layout, _buffers(body, -(-depth // 2)))

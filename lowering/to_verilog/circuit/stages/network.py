@@ -14,10 +14,9 @@ from functools import cache
 from math import inf
 
 from xdsl.dialects import hw
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from .....ir.errors import LoweringError
-from ..memories import Memory
 from ..module_names import ModuleNames
 from ..pacing import Pacing
 from .body import StageBody, load_sizes, port_names
@@ -218,8 +217,14 @@ class Network:
                 given |= {f"{port}_data": data[channel], f"{port}_valid": valid[channel]}
             given |= {f"{port}_ready": body.out_ready[0] for port in outs}  # until it is known
             if stage.loads:
+                enable, address, word = load_ports
+                bits, width = load_sizes(stage.loads)
                 first = loads.index(stage.loads[0])
-                given |= _load_operands(body, stage.loads, load_ports, first)
+                given |= {
+                    "load_enable": body.extract(enable, first, len(stage.loads)),
+                    "load_address": body.extract(address, 0, bits),
+                    "load_data": body.extract(word, 0, width),
+                }
             made = body.instance(stage.module, place.name, given)
             for port, channel in zip(ins, place.inputs, strict=True):
                 ready[channel] = made[f"{port}_ready"]
@@ -232,23 +237,3 @@ class Network:
         comment = f"{len(places)} stages, one after another"
         handshake = ready[0], data[sink], valid[sink]
         return body.stage(self.name, comment, self.layouts[sink], handshake, parts, loads)
-
-
-def _load_operands(
-    body: StageBody, loads: Sequence[Memory], ports: Sequence[SSAValue], first: int
-) -> dict[str, SSAValue]:
-    """What a stage's ports for words of memories take of those of the network.
-
-    Args:
-        body: of the network.
-        loads: the stage's memories.
-        ports: of the network.
-        first: the place of the first of its memories among all.
-    """
-    bits = len(loads), *load_sizes(loads)
-    names = ("load_enable", "load_address", "load_data")
-    lows = (first, 0, 0)
-    return {
-        name: body.extract(port, low, size)
-        for name, port, low, size in zip(names, ports, lows, bits, strict=True)
-    }

@@ -10,6 +10,7 @@ wrap around as its do.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -253,59 +254,60 @@ def last_step(body: StageBody, steps: int, moved: SSAValue) -> SSAValue:
     return last
 
 
-def neuron_stage(
-    name: str,
-    layer: str,
-    source: str,
-    input: Layout,
-    places: Sequence[int],
-    rules: Sequence[NeuronRule],
-) -> Stage:
-    """The spikes of neurons, step by step, one cycle after their currents.
+@dataclass(frozen=True)
+class Population:
+    """Neurons of a layer that are a stage.
 
-    Args:
+    Attributes:
         name: of the stage.
         layer: the layer of the program.
         source: the op, in words.
-        input: the currents; a frame is a sample's steps.
+        input: what comes in, with the currents.
         places: where the current of each neuron is in a beat.
         rules: of the neurons.
     """
-    body = StageBody(input)
-    neurons = Neurons(body, layer, source)
-    currents = neurons.elements(body.in_data[0], input, places)
-    where = all_ranges(rules, [current.bounds for current in currents], input.beats)
+
+    name: str
+    layer: str
+    source: str
+    input: Layout
+    places: Sequence[int]
+    rules: Sequence[NeuronRule]
+
+    def begun(self, steps: int) -> tuple[StageBody, Neurons, list[Signal], list[tuple[Range, ...]]]:
+        """The body of their stage, their arithmetic in it, their currents, and where their states
+        lie in frames of so many steps."""
+        body = StageBody(self.input)
+        neurons = Neurons(body, self.layer, self.source)
+        currents = neurons.elements(body.in_data[0], self.input, self.places)
+        where = all_ranges(self.rules, [current.bounds for current in currents], steps)
+        return body, neurons, currents, where
+
+
+def neuron_stage(population: Population) -> Stage:
+    """The spikes of neurons, one cycle after their currents; a frame is a sample's steps."""
+    rules, steps = population.rules, population.input.beats
+    body, neurons, currents, where = population.begun(steps)
     valid, ready, moved = body.taking()
-    last = last_step(body, input.beats, moved)
+    last = last_step(body, steps, moved)
     restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
     fired, _ = neurons.run(rules, where, currents, moved, None, restart)
     spikes = body.state(len(rules), "spikes")
     body.drive(spikes, body.joined([neurons.bits(spike, 1) for spike in fired]), moved)
     body.drive(valid, body.in_valid[0], ready)
-    comment = f"{len(rules)} neurons; a step of {input.beats} a cycle"
-    output = Layout(tuple(spike.bounds for spike in fired), input.beats)
-    return body.stage(name, comment, output, (ready, spikes, valid))
+    comment = f"{len(rules)} neurons; a step of {steps} a cycle"
+    output = Layout(tuple(spike.bounds for spike in fired), steps)
+    return body.stage(population.name, comment, output, (ready, spikes, valid))
 
 
-def membrane_stage(
-    name: str,
-    layer: str,
-    source: str,
-    input: Layout,
-    places: Sequence[int],
-    rules: Sequence[NeuronRule],
-    state: int = 0,
-) -> Stage:
-    """A state of neurons after the last step of a frame; arguments as of `neuron_stage`."""
-    steps = input.beats
-    where = all_ranges(rules, [input.bounds[place] for place in places], steps)
-    output = Layout(tuple(one[state].all for one in where))
-    body = StageBody(input)
-    neurons = Neurons(body, layer, source)
-    currents = neurons.elements(body.in_data[0], input, places)
+def membrane_stage(population: Population, state: int = 0) -> Stage:
+    """A state of neurons after the last step of a frame."""
+    rules, steps = population.rules, population.input.beats
+    body, neurons, currents, where = population.begun(steps)
     valid, ready, moved, first = body.closing(steps, "step")
     _, registers = neurons.run(rules, where, currents, moved, first, None)
     what = "potentials" if rules[0].states[state] == "v" else f"states {rules[0].states[state]}"
     comment = f"The {what} of {len(rules)} neurons after {steps} steps"
+    output = Layout(tuple(one[state].all for one in where))
     handshake = ready, body.joined([held[state] for held in registers]), valid
-    return body.stage(name, comment, output, handshake)
+    return body.stage(population.name, comment, output, handshake)

@@ -27,6 +27,7 @@ from .neuron_rules import neuron_rules
 from .neurons import Neurons, all_ranges, last_step
 from .products import position_shape
 from .stage import Layout, Stage
+from .steps import delays_of
 
 
 def step_refusal(op: Operation) -> str | None:
@@ -203,11 +204,7 @@ class _Loop:
         assert op.initial is not None and op.final is not None
         self.names.note(op, self.names.of(op))
         whole = np.concatenate([self._value(op.initial), self._value(op.input)])
-        steps = op.steps.value.data
-        delays = np.full((), steps) if op.delays is None else literal_value(op.delays)
-        assert delays is not None
-        shape = whole.shape[1:]
-        places = steps - np.broadcast_to(delays.astype(np.int64), shape)
+        places = op.steps.value.data - delays_of(op, whole.shape[1:])
         self.values[op.output] = np.take_along_axis(whole, places[None], axis=0)
         self.values[op.final] = whole[1:]
 

@@ -7,10 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.ir import SSAValue
 
+from .....dialects import spike
+from .....ir.arrays import Array
+from .....passes.analysis.compile_time import literal_value
 from .body import StageBody
 from .stage import Layout, Stage
+
+
+def delays_of(op: spike.DelayOp, shape: Sequence[int]) -> Array:
+    """The steps by which each element of a step of that shape is late, int64."""
+    steps = op.steps.value.data
+    delays = np.full((), steps) if op.delays is None else literal_value(op.delays)
+    assert delays is not None
+    return np.broadcast_to(delays.astype(np.int64), shape)
 
 
 def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequence[int]) -> Stage:
@@ -41,8 +53,7 @@ def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequenc
         if not late[index]:
             parts.append(body.constant(0, width))
             continue
-        raw = body.element(body.in_data[0], input, place)
-        value = body.resized(raw, input.bounds[place], bounds[index])
+        value = body.widened(body.in_data[0], input, place, bounds[index])
         for step in range(delay):
             register = body.state(width, f"late_{index}_{step}", 0)
             body.drive(register, body.select(last, body.constant(0, width), value), moved)

@@ -7,8 +7,6 @@ the last one is written. Not here: windows (`window`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects import hw
 from xdsl.ir import SSAValue
 
@@ -17,9 +15,8 @@ from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
 from ..signals import Signal
-from .body import StageBody, clog2
-from .neuron_rules import NeuronRule
-from .neurons import Neurons, all_ranges
+from .body import Counter, StageBody, clog2
+from .neurons import Population
 from .products import ImageOp
 from .stage import Layout, Stage
 
@@ -34,31 +31,16 @@ def image_refusal(op: ImageOp) -> str | None:
     return None
 
 
-def image_neuron_stage(
-    name: str,
-    layer: str,
-    source: str,
-    input: Layout,
-    places: Sequence[int],
-    rules: Sequence[NeuronRule],
-    steps: int,
-) -> Stage:
+def image_neuron_stage(population: Population, steps: int) -> Stage:
     """The spikes of neurons at all positions, one cycle after their currents.
 
     Args:
-        name: of the stage.
-        layer: the layer of the program.
-        source: the op, in words.
-        input: the currents; a frame is the positions, at least two, of a sample's steps.
-        places: where the current of each channel is in a beat.
-        rules: of the neurons of each channel.
+        population: a neuron a channel; a frame is the positions, at least two, of a sample's steps.
         steps: of a sample.
     """
+    rules, input = population.rules, population.input
     positions = input.beats // steps
-    body = StageBody(input)
-    neurons = Neurons(body, layer, source)
-    currents = neurons.elements(body.in_data[0], input, places)
-    where = all_ranges(rules, [current.bounds for current in currents], steps)
+    body, neurons, currents, where = population.begun(steps)
     valid, ready, moved = body.taking()
     position = body.counting(positions, "position")
     ends = body.all_of(moved, position.last, name="ends")
@@ -66,7 +48,8 @@ def image_neuron_stage(
     first = body.register(last, ends, "first", 1)
     held = [state.held for neuron in where for state in neuron]
     widths = [0 if low == high else width_of(low, high) for low, high in held]
-    potentials_at = _Kept(body, sum(widths), positions, position.value, position.last, moved)
+    memory = Memory.ram(positions, sum(widths)) if any(widths) else None
+    potentials = memory and _read_ahead(body, memory, position, moved)
     body.count_on(position, moved)
     spikes: list[Signal] = []
     following: list[SSAValue] = []
@@ -76,8 +59,8 @@ def image_neuron_stage(
         own = [next(sizes) for _ in ranges]
         for label, begin, state, width in zip(rule.states, rule.first, ranges, own, strict=True):
             signal = Signal.constant(state.held[0])
-            if width:
-                before = body.extract(potentials_at.word, low, width)
+            if width and potentials is not None:
+                before = body.extract(potentials, low, width)
                 begun = body.select(first, body.constant(begin, width), before, f"{label}_{index}")
                 signal = Signal.of(begun, state.held)
             low += width
@@ -86,61 +69,34 @@ def image_neuron_stage(
             fired, after = neurons.step(rule, ranges, states, current)
         following += [neurons.bits(s, w) for s, w in zip(after, own, strict=True) if w]
         spikes.append(fired)
-    if following:
-        potentials_at.write(body.joined(following))
+    if potentials is not None:
+        _write(body, potentials, body.joined(following))
     data = body.state(len(rules), "spikes")
     body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
     output = Layout(tuple(spike.bounds for spike in spikes), input.beats)
-    parts = [memory.declaration() for memory in potentials_at.memories]
-    return body.stage(name, comment, output, (ready, data, valid), parts)
+    parts = [memory.declaration()] if memory else []
+    return body.stage(population.name, comment, output, (ready, data, valid), parts)
 
 
-class _Kept:
-    """The potentials of all positions.
+def _read_ahead(body: StageBody, memory: Memory, at: Counter, moved: SSAValue) -> SSAValue:
+    """The word of the position whose beat comes; what is written there is not known yet."""
+    following = body.add(at.value, 1)
+    if at.count & (at.count - 1):
+        following = body.select(at.last, body.constant(0, clog2(at.count)), following)
+    unknown = body.constant(0, memory.width)
+    return body.memory(memory, "potentials", [moved, at.value, unknown, moved, following])
 
-    Args:
-        body: of the module.
-        width: of a position's; 0 where all are known.
-        positions: how many.
-        position: the one whose beat comes.
-        last: whether it is the last.
-        moved: whether its beat comes in.
 
-    Attributes:
-        word: that of the position.
-    """
-
-    def __init__(
-        self,
-        body: StageBody,
-        width: int,
-        positions: int,
-        position: SSAValue,
-        last: SSAValue,
-        moved: SSAValue,
-    ) -> None:
-        self.body = body
-        self.memories: list[Memory] = []
-        if not width:
-            return
-        memory = Memory.ram(positions, width)
-        self.memories.append(memory)
-        following = body.add(position, 1)
-        if positions & (positions - 1):
-            following = body.select(last, body.constant(0, clog2(positions)), following)
-        unknown = body.constant(0, width)
-        self.word = body.memory(memory, "potentials", [moved, position, unknown, moved, following])
-
-    def write(self, word: SSAValue) -> None:
-        """What the position has from now on."""
-        op = self.word.owner
-        assert isinstance(op, hw.InstanceOp)
-        op.operands[_WRITTEN] = word
-        # Behind what it takes, as Verilog declares wires; what it gives is declared before all.
-        op.detach()
-        self.body.put(op)
+def _write(body: StageBody, before: SSAValue, word: SSAValue) -> None:
+    """What the position has from now on, instead of the word before."""
+    op = before.owner
+    assert isinstance(op, hw.InstanceOp)
+    op.operands[_WRITTEN] = word
+    # Behind what it takes, as Verilog declares wires; what it gives is declared before all.
+    op.detach()
+    body.put(op)
 
 
 _WRITTEN = 3

@@ -37,15 +37,10 @@ class Watch:
     def within(self, first: int, size: int) -> list[SSAValue]:
         """Bits that all are 1 where first ≤ counter < first + size; none where that always is."""
         value, count, end = self.counter.value, self.counter.count, first + size
-        if self.early:
-            whole = first <= 0 and end >= count
-            return [] if whole else [self._flag(max(first, 0), min(end, count))]
-        bits: list[SSAValue] = []
-        if first:
-            bits.append(self.body.compare(value, "uge", first))
-        if end < count:
-            bits.append(self.body.compare(value, "ult", end))
-        return bits
+        if not self.early:
+            return compared(self.body, value, count, first, size)
+        whole = first <= 0 and end >= count
+        return [] if whole else [self._flag(max(first, 0), min(end, count))]
 
     def count_on(self, step: SSAValue) -> None:
         """Let the counter go on where `step` is 1; nothing can be asked after that."""
@@ -69,3 +64,14 @@ class Watch:
         if number % self.counter.count == 0:
             return self.counter.last
         return self.body.compare(self.counter.value, "eq", number - 1)
+
+
+def compared(body: StageBody, value: SSAValue, count: int, first: int, size: int) -> list[SSAValue]:
+    """As `Watch.within`, by comparisons of a number in [0, count)."""
+    bits: list[SSAValue] = []
+    end = first + size
+    if first > 0:
+        bits.append(body.compare(value, "uge", first) if first < count else body.constant(0, 1))
+    if end < count:
+        bits.append(body.compare(value, "ult", end) if end > 0 else body.constant(0, 1))
+    return bits

@@ -23,7 +23,7 @@ from ..memories import Memory
 from ..pacing import Pacing
 from .body import Counter, StageBody, clog2
 from .stage import Layout, Stage
-from .watching import Watch
+from .watching import Watch, compared
 from .window_shape import Pair, WindowShape
 
 _REGISTERED_DELAY = 2
@@ -205,15 +205,7 @@ class _Window:
                 every.append(None)
                 continue
             first = shape.low[axis] - tap * shape.dilation[axis]
-            count, end = shape.raster[axis], first + shape.size[axis]
-            bits: list[SSAValue] = []
-            if first > 0:
-                bits.append(
-                    body.compare(value, "uge", first) if first < count else body.constant(0, 1)
-                )
-            if end < count:
-                bits.append(body.compare(value, "ult", end) if end > 0 else body.constant(0, 1))
-            every.append(bits)
+            every.append(compared(body, value, shape.raster[axis], first, shape.size[axis]))
         return every
 
     def _taps(self, go: SSAValue) -> list[list[SSAValue]]:
@@ -258,12 +250,12 @@ class _Window:
         resized = self._resized(pixel, bounds)
         if condition is None:
             return resized
-        pads = [(pad, width_of(*bound)) for pad, bound in zip(self.padding, bounds, strict=True)]
-        number, place = 0, 0
-        for pad, width in pads:
-            number |= (pad % (1 << width)) << place
-            place += width
-        return body.select(condition, resized, body.constant(number, place))
+        beyond = Layout(tuple(bounds))
+        number = sum(
+            (pad % (1 << width)) << place
+            for pad, width, place in zip(self.padding, beyond.widths, beyond.places, strict=False)
+        )
+        return body.select(condition, resized, body.constant(number, beyond.width))
 
     def _resized(self, pixel: SSAValue, bounds: Sequence[Pair]) -> SSAValue:
         """A pixel with its channels in the bits that other bounds need."""
@@ -271,10 +263,6 @@ class _Window:
         widths = [width_of(*bound) for bound in bounds]
         if widths == self.input.widths:
             return pixel
-        pairs = zip(self.input.bounds, bounds, strict=True)
         return body.joined(
-            [
-                body.resized(body.element(pixel, self.input, index), have, want)
-                for index, (have, want) in enumerate(pairs)
-            ]
+            [body.widened(pixel, self.input, index, want) for index, want in enumerate(bounds)]
         )

@@ -12,7 +12,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.neurons.arithmetic import Options
 from triton_dsl.lowering.to_verilog.circuit.stages.neuron_rules import NeuronRule
-from triton_dsl.lowering.to_verilog.circuit.stages.neurons import membrane_stage, neuron_stage
+from triton_dsl.lowering.to_verilog.circuit.stages.neurons import (
+    Population,
+    membrane_stage,
+    neuron_stage,
+)
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Layout
 from triton_dsl.lowering.to_verilog.estimate.estimate import estimate
 from triton_dsl.lowering.to_verilog.printer import modules, verilog
@@ -53,7 +57,7 @@ class Neurons:
             rules, bounds = rules * self.count, bounds * self.count
         make = membrane_stage if self.membrane else neuron_stage
         layout = Layout(tuple(bounds), self.steps)
-        stage = make("net", "net", "neurons", layout, range(self.count), rules)
+        stage = make(Population("net", "net", "neurons", layout, range(self.count), rules))
         return ModuleOp([stage.module])
 
 

@@ -164,7 +164,7 @@ PARTS = st.one_of(
         st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 3), st.integers(1, 2)),
     ),
     st.tuples(st.just("pipeline"), st.integers(0, 5)),
-    st.tuples(st.just("fifo"), st.integers(1, 9)),
+    st.tuples(st.just("fifo"), st.integers(2, 9)),
     st.tuples(
         st.just("folded"),
         st.tuples(st.integers(1, 5), st.integers(1, 4), st.booleans()),
