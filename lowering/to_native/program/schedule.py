@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, math
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
@@ -25,7 +25,9 @@ from .writer import rules
 _ASSUMED = 2
 """Iterations of a loop over the batch that a choice counts on."""
 _CHAINS = 4
-"""Vectors that a sum along a loop is spread over."""
+"""Vectors that a sum along a loop is spread over, or whose formulas take turns."""
+_FORMULAS = math.ErfOp | math.ExpOp | math.Exp2Op | math.TanhOp | math.LogOp | math.Log2Op
+"""Ops that are many instructions, each of which waits for the one before."""
 _TILES = {64: (24, 4), 32: (12, 2), 16: (8, 2)}
 """By the bytes of a vector, the sums that a tile may hold in registers, and in how many columns."""
 _LONG = 256
@@ -131,6 +133,8 @@ def _estimated(
         columns = max(1, _CHAINS // row_count)
         if not across:
             row_count, columns = _tile(nest, vector, rows, recipe, work)
+    elif vector is not None and row_count == 1 and any(isinstance(op, _FORMULAS) for op in ops):
+        columns = min(_CHAINS, -(-(nest.sizes[vector].number or lanes) // lanes))
     turn = rows if not nest.reductions else None
     weighted = any(_makes_more(nest, a) for a in nest.reads.values())
     loads = sum(
