@@ -125,13 +125,12 @@ def convolve(
     if x.shape[0] == 0:
         dtype = torch.float32 if floats else torch.int32
         return torch.empty((0, shape[0], *conv.places), dtype=dtype)
-    inputs = [x.detach().contiguous().numpy()]
-    if floats:
-        given = ((scale, filters.ones), (bias, filters.zeros))
-        inputs += [
-            default if v is None else float_vector(v).detach().numpy() for v, default in given
-        ]
-    return torch.from_numpy(program.run(inputs)[0])
+    images = x.detach().contiguous().numpy()
+    if not floats:
+        return torch.from_numpy(program(images))
+    given = ((scale, filters.ones), (bias, filters.zeros))
+    vectors = [default if v is None else float_vector(v).detach().numpy() for v, default in given]
+    return torch.from_numpy(program(images, *vectors))
 
 
 def _find(tensor: Tensor, outs: int) -> _Filters:
