@@ -192,8 +192,9 @@ def clamp(circuit: Circuit, x: Signal, low: int | None, high: int | None, name: 
     return result
 
 
-def larger(circuit: Circuit, a: Signal, b: Signal, name: str) -> Signal:
-    """max(a, b)."""
+def larger(circuit: Circuit, a: Signal, b: Signal, kind: str = "max") -> Signal:
+    """max(a, b), called by its kind."""
+    name = circuit.name(kind)
     if b.wire is None:
         return clamp(circuit, a, b.offset, None, name)
     if a.wire is None:
@@ -203,9 +204,9 @@ def larger(circuit: Circuit, a: Signal, b: Signal, name: str) -> Signal:
     return select(circuit, greater_equal(circuit, a, b), a, b, bounds, name)
 
 
-def smaller(circuit: Circuit, a: Signal, b: Signal, name: str) -> Signal:
+def smaller(circuit: Circuit, a: Signal, b: Signal) -> Signal:
     """min(a, b)."""
-    return larger(circuit, a.negated(), b.negated(), name).negated()
+    return larger(circuit, a.negated(), b.negated(), "min").negated()
 
 
 def count_reached(circuit: Circuit, x: Signal, thresholds: Sequence[int]) -> Signal:

@@ -225,14 +225,6 @@ def _subtract(circuit: Circuit, a: Signal, b: Signal) -> Signal:
     return add(circuit, a, b.negated())
 
 
-def _larger(circuit: Circuit, a: Signal, b: Signal) -> Signal:
-    return larger(circuit, a, b, circuit.name("max"))
-
-
-def _smaller(circuit: Circuit, a: Signal, b: Signal) -> Signal:
-    return smaller(circuit, a, b, circuit.name("min"))
-
-
 def _multiply(circuit: Circuit, a: Signal, b: Signal) -> Signal:
     """One of them is known."""
     return scaled(circuit, b, a.offset) if a.wire is None else scaled(circuit, a, b.offset)
@@ -245,8 +237,8 @@ def _pairwise(circuit: Circuit, combine: Combine, operands: Sequence[Signals]) -
 
 _COMBINE: dict[type[Operation], Combine] = {
     tensor.ReduceSumOp: add,
-    tensor.ReduceMaxOp: _larger,
-    tensor.ReduceMinOp: _smaller,
+    tensor.ReduceMaxOp: larger,
+    tensor.ReduceMinOp: smaller,
 }
 
 FLOATS = "floating point"
@@ -267,8 +259,8 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ClampOp: bounded,
     tensor.CompareOp: compare,
     tensor.ConvertOp: lambda c, op, x: x[0],  # the same number, or none of the type
-    tensor.MaximumOp: lambda c, op, x: _pairwise(c, _larger, x),
-    tensor.MinimumOp: lambda c, op, x: _pairwise(c, _smaller, x),
+    tensor.MaximumOp: lambda c, op, x: _pairwise(c, larger, x),
+    tensor.MinimumOp: lambda c, op, x: _pairwise(c, smaller, x),
     tensor.MulOp: lambda c, op, x: _pairwise(c, _multiply, x),
     tensor.MultiThresholdOp: multi_threshold,
     tensor.NegOp: lambda c, op, x: _each(c, Signal.negated, *x),

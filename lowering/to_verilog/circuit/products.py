@@ -178,27 +178,25 @@ def _column_sums(
         return None
     if not matrix.size or np.abs(matrix).max() > 1:
         return None
+    keys = [column.tobytes() for column in matrix.T]
     columns: dict[bytes, list[Plane]] = {}
-    for column in matrix.T:
+    for key, column in zip(keys, matrix.T, strict=True):
         pairs = [
             (signal.wire, signal.sign * trit)
             for signal, trit in zip(row, column.tolist(), strict=True)
             if trit and signal.wire is not None
         ]
-        columns.setdefault(column.tobytes(), planes(pairs, exact=exact))
+        columns.setdefault(key, planes(pairs, exact=exact))
     sums = ColumnSums(circuit, list(columns.values()), asked=not exact)
-    offsets = np.array([signal.offset for signal in row]) @ matrix
+    offsets = (np.array([signal.offset for signal in row]) @ matrix).tolist()
 
     def results() -> list[Signal]:
         totals: dict[bytes, Signal] = {}
-        given: list[Signal] = []
-        for index, (column, offset) in enumerate(zip(matrix.T, offsets.tolist(), strict=True)):
-            key = column.tobytes()
+        for index, key in enumerate(keys):
             if key not in totals:
                 with circuit.element(index):
-                    totals[key] = sums.total(columns[key]).plus(offset)
-            given.append(totals[key])
-        return given
+                    totals[key] = sums.total(columns[key])
+        return [totals[key].plus(offset) for key, offset in zip(keys, offsets, strict=True)]
 
     return _Form(sums.luts, LUT_PER_ADDER_BIT, results)
 

@@ -128,13 +128,9 @@ class HeapPlan:
     @cached_property
     def registers(self) -> int:
         """The flip-flops, with a register behind each level."""
-        made = {net: 1 for nets in self.nets for net in nets}
-        last: dict[int, int] = {}
-        for level, row in self.rows:
-            made |= dict.fromkeys(row.outputs(), level)
-            last |= {net: max(last.get(net, 0), level) for net in row.reads()}
-        last |= {literal >> 1: self.levels + 1 for word in self.words for literal in word.literals}
-        return sum(last.get(net, level) - level for net, level in made.items())
+        given = [net for nets in self.nets for net in nets]
+        literals = [literal for word in self.words for literal in word.literals]
+        return waiting(self.rows, literals, self.levels, given)
 
 
 def is_worth_planning(matrix: NDArray[np.int8], inputs: Sequence[Input], *, exact: bool) -> bool:

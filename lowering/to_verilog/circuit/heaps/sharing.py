@@ -45,8 +45,9 @@ _ROUNDS = 3
 
 
 @cache
-def shared_size(parts: tuple[Heights, ...]) -> tuple[int, Heights, int]:
-    """Of the sum of such heaps: its sites, what is left, and its levels."""
+def shared_size(parts: tuple[Heights, ...]) -> tuple[int, Heights, int, int]:
+    """Of the sum of such heaps: its sites, what is left, its levels, and the bits that it makes
+    fewer."""
     nets = Nets()
     heap: Heap = {
         weight: [2 * nets.new(0) for _ in range(count)]
@@ -56,14 +57,8 @@ def shared_size(parts: tuple[Heights, ...]) -> tuple[int, Heights, int]:
     rows, left = shared_rows(nets, heap, parts)
     heights = tuple(len(left.get(weight, ())) for weight in range(max(left, default=-1) + 1))
     levels = max((level for level, _ in rows), default=0)
-    return sum(row.sites for _, row in rows), heights, levels
-
-
-@cache
-def _saving(parts: tuple[Heights, ...]) -> tuple[int, int, int]:
-    """Of the sum of such heaps: its sites, the bits that it makes fewer, and its levels."""
-    sites, left, levels = shared_size(parts)
-    return sites, sum(map(sum, parts)) - sum(left), levels
+    away = sum(map(sum, parts)) - sum(heights)
+    return sum(row.sites for _, row in rows), heights, levels, away
 
 
 def shared_rows(
@@ -146,7 +141,7 @@ class Sharing:
     def _gain(self, terms: Terms, count: int) -> float:
         """The sites that a shared sum saves."""
         parts = tuple(sorted([self.heights[source] for source, _ in terms]))
-        sites, away, levels = _saving(parts)
+        sites, _, levels, away = shared_size(parts)
         if not sites or max([self.levels[s] for s, _ in terms]) + levels > self.most_levels:
             return 0.0
         return SITES_OF_A_BIT * count * away - sites
@@ -172,7 +167,7 @@ class Sharing:
 
     def _share(self, terms: Terms, same: int, opposite: int) -> int:
         """Put a new source in the place of terms."""
-        _, left, levels = shared_size(tuple(sorted(self.heights[s] for s, _ in terms)))
+        _, left, levels, _ = shared_size(tuple(sorted(self.heights[s] for s, _ in terms)))
         new = len(self.heights)
         self.heights.append(left)
         self.levels.append(max(self.levels[source] for source, _ in terms) + levels)

@@ -348,12 +348,18 @@ class Try:
         return word + [2 * net for net in row.sums]
 
 
-def waiting(rows: Iterable[tuple[int, Row]], word: Iterable[int], end: int) -> int:
+def waiting(
+    rows: Iterable[tuple[int, Row]], word: Iterable[int], end: int, given: Iterable[int] = ()
+) -> int:
     """The bits that rows give and that wait for others, or as a result for the level `end`.
 
-    The levels of the rows, one after the other, rise.
+    Args:
+        rows: with their levels, which rise one after the other.
+        word: the literals of the result.
+        end: the level.
+        given: nets that are there at the first level, and wait too.
     """
-    made: dict[int, int] = {}
+    made = dict.fromkeys(given, 1)
     read: dict[int, int] = {}
     for level, row in rows:
         made.update(dict.fromkeys(row.outputs(), level))

@@ -6,6 +6,7 @@ A window's elements come in the order of the window stage: rows of taps, taps of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -111,12 +112,7 @@ def largest(circuit: Circuit, window: Sequence[Signal], channels: int) -> list[S
     maxima: list[Signal] = []
     for channel in range(channels):
         with circuit.element(channel):
-            maxima.append(
-                in_pairs(
-                    lambda a, b: larger(circuit, a, b, circuit.name("max")),
-                    window[channel::channels],
-                )
-            )
+            maxima.append(in_pairs(partial(larger, circuit), window[channel::channels]))
     return maxima
 
 
