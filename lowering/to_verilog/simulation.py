@@ -44,10 +44,19 @@ def run_verilog(
     """
     data = json.loads(artifact.text("report.json"))
     interface = Interface.from_dict(data)
+    rtl = {
+        Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
+    }
     words = interface.sent(interface.frames(inputs))
-    results = _results(artifact, interface, words, simulator)
-    outputs = interface.taken(results[1])
-    return results[0], received(interface, outputs, data["left_out"])
+    wanted = len(words) // interface.words_in * interface.words_out
+    run = simulate_words(rtl, interface, words, [0] * wanted, simulator)
+    if len(run.words) != wanted or run.complaints:
+        said = " ".join(run.complaints[-1:])
+        raise BackendError(f"the circuit gave {len(run.words)} of {wanted} beats: {said}")
+    beats = [word for word in run.words if word is not None]
+    if len(beats) != wanted:
+        raise BackendError("the circuit gave undefined bits")
+    return run.engine, received(interface, interface.taken(beats), data["left_out"])
 
 
 class VerilogEngine(ArtifactEngine):
@@ -154,21 +163,3 @@ def simulate_words(
     complaints = [line for line in run.output.splitlines() if any(text in line for text in said)]
     whole = not once or len(beats) == 2 * len(expected)
     return Simulated(run.engine, beats[: len(expected)] if whole else [], complaints)
-
-
-def _results(
-    artifact: Artifact, interface: Interface, words: Sequence[int], simulator: str | None
-) -> tuple[str, list[int]]:
-    """The simulator, and the words of the results."""
-    rtl = {
-        Path(name).name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")
-    }
-    wanted = len(words) // interface.words_in * interface.words_out
-    run = simulate_words(rtl, interface, words, [0] * wanted, simulator)
-    if len(run.words) != wanted or run.complaints:
-        said = " ".join(run.complaints[-1:])
-        raise BackendError(f"the circuit gave {len(run.words)} of {wanted} beats: {said}")
-    beats = [word for word in run.words if word is not None]
-    if len(beats) != wanted:
-        raise BackendError("the circuit gave undefined bits")
-    return run.engine, beats

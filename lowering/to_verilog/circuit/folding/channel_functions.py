@@ -8,6 +8,7 @@ few steps (`Staircase`), whatever ops it was made of. Not here: how hardware com
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -85,12 +86,7 @@ class Staircase:
         ends: list[tuple[int, int]] = []
         for sign, row, a, b in zip(self.signs, self.thresholds, low, high, strict=True):
             least, most = sorted((sign * int(a), sign * int(b)))
-            ends.append(
-                (
-                    self.base + sum(t <= least for t in row),
-                    self.base + sum(t <= most for t in row),
-                )
-            )
+            ends.append((self.base + bisect_right(row, least), self.base + bisect_right(row, most)))
         return ends
 
 

@@ -204,19 +204,14 @@ class _Writer:
         """An input, its inverse, or zero."""
         circuit = self.circuit
         counts, negative = (circuit.extract(words, 2 * index + i, 1) for i in range(2))
-        if wire.width > 1:
-            counts, negative = (
-                circuit.put(ops.replicate(bit, wire.width)) for bit in (counts, negative)
-            )
+        counts, negative = (self.body.repeated(bit, wire.width) for bit in (counts, negative))
         signed = circuit.put(ops.alike(comb.XorOp, [wire.value, negative]))
         return circuit.put(ops.alike(comb.AndOp, [signed, counts]), circuit.name("cell"))
 
     def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
         """An input where the bit of its weight is 1."""
         circuit = self.circuit
-        bit = circuit.extract(words, index, 1)
-        if wire.width > 1:
-            bit = circuit.put(ops.replicate(bit, wire.width))
+        bit = self.body.repeated(circuit.extract(words, index, 1), wire.width)
         return circuit.put(ops.alike(comb.AndOp, [wire.value, bit]), circuit.name("cell"))
 
     def _total(self, cells: list[Wire]) -> Wire:
