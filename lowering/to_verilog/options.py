@@ -98,10 +98,18 @@ def device_of(options: VerilogOptions) -> Device | None:
 
 
 def tool_for(options: VerilogOptions) -> ToolName:
-    """Whose attributes and forms of sums the Verilog has."""
+    """Whose attributes and forms of sums the Verilog has.
+
+    Raises:
+        OptionError: they are words that the tools of the device refuse.
+    """
+    device = device_of(options)
+    if options.tool == "quartus" and device is not None:
+        raise OptionError(
+            f"tool=quartus asks in words that no tool of '{device.name}' knows; leave it out"
+        )
     if options.tool is not None:
         return options.tool
-    device = device_of(options)
     of_amd = device is not None and device.family in ("ultrascale+", "7-series")
     return "vivado" if of_amd else "yosys"
 

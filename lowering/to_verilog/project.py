@@ -16,6 +16,7 @@ from .estimate.devices import Device
 from .interface import Interface
 from .rows import MACROS
 from .templates import filled
+from .tools import ToolName
 
 _SYNTHESIS = {
     "ultrascale+": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
@@ -37,6 +38,7 @@ class Project:
         family: of devices.
         device: the one to build for; without it there is synthesis, for the family, alone.
         board: where it goes with a serial port; without one the circuit is a part of a design.
+        tool: whose attributes the Verilog has.
     """
 
     interface: Interface
@@ -45,6 +47,7 @@ class Project:
     family: str
     device: Device | None
     board: Board | None
+    tool: ToolName
 
     @property
     def name(self) -> str:
@@ -90,10 +93,13 @@ def _words(project: Project) -> dict[str, object]:
 
 
 def _yosys(project: Project) -> str:
-    macro = MACROS.get(project.family)
+    family, synthesis = project.family, _SYNTHESIS[project.family]
+    if project.tool == "quartus":
+        family, synthesis = "Cyclone V", "synth_intel_alm -nodsp"
+    macro = MACROS.get(family)
     reading = f"read_verilog -D{macro}" if macro else "read_verilog"
     reads = "\n".join(f"{reading} {source}" for source in project.sources)
-    lines = [f"# yosys synth.ys: what the circuit takes on {project.family}", reads]
+    lines = [f"# yosys synth.ys: what the circuit takes on {family}", reads]
     top = project.name
     if project.board is not None:
         lines.append(f"read_verilog impl/{top}_serial.v")
@@ -101,7 +107,7 @@ def _yosys(project: Project) -> str:
     elif project.family == "ice40" and project.device is not None:
         lines.append(f"read_verilog impl/{top}_pins.v")
         top += "_pins"
-    lines.append(f"{_SYNTHESIS[project.family]} -top {top}")
+    lines.append(f"{synthesis} -top {top}")
     if project.device is not None and project.device.flags:
         lines.append(f"write_json {project.name}.json")
     return "\n".join([*lines, "stat", ""])

@@ -143,7 +143,7 @@ class VerilogTarget(Target[VerilogOptions]):
         board = board_of(options)
         sources = [f"rtl/{name}.v" for name in texts]
         family, frequency = size.family.name, _frequency(size)
-        project = Project(interface, sources, frequency, family, device, board)
+        project = Project(interface, sources, frequency, family, device, board, tool)
         files |= project_files(project)
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:

@@ -90,6 +90,8 @@ class _Streamlining:
         self.stated = stated
         self.reasons: dict[Operation, str] = {}
         """Of ops without a rule; empty where that follows from another."""
+        self.unmade: dict[SSAValue, str] = {}
+        """Why values are no integers and scale."""
 
     def run(self) -> None:
         """Compute what has an integer form in integers."""
@@ -177,7 +179,10 @@ class _Streamlining:
                 if integers is not None:
                     op.operands[index] = integers
                 elif isinstance(op, ReturnOp) and isinstance(value.owner, Operation):
-                    self.reasons.setdefault(value.owner, "as a result it is no integer and scale")
+                    why = "as a result it is no integer and scale"
+                    if value in self.unmade:
+                        why += f": {self.unmade[value]}"
+                    self.reasons.setdefault(value.owner, why)
                 needed.update(_sources(op.operands[index], given))
 
     def _integers(self, value: SSAValue) -> SSAValue | None:
@@ -190,7 +195,8 @@ class _Streamlining:
             return None
         try:
             return integer_result(self.levels, value)
-        except NoFunctionError:
+        except NoFunctionError as error:
+            self.unmade[value] = str(error)
             return None
 
 

@@ -5,6 +5,8 @@ Everything is refused at once. Not here: the rules of ops on tensors (`circuit_r
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr, TensorType, i1
@@ -31,6 +33,9 @@ from .stages.partition import has_trains, is_timed
 from .stages.products import ImageOp, WindowOp
 from .stages.recurrence import scan_refusal, step_refusal
 from .stages.train_images import image_refusal
+
+MOST_NUMBERS = 1 << 24
+"""Of a frame: one of more takes longer to time, position by position, than to refuse."""
 
 Problem = tuple[str, str, str]
 """The name of an op, where it stands, and why it is refused."""
@@ -193,6 +198,14 @@ def _misfit(function: func.FuncOp, index: int, input_bits: int | None) -> str | 
     if not isinstance(type, TensorType):
         return f"an argument is {type}, not a tensor"
     shape, timed = tensor_type(argument).get_shape(), is_timed(function, index)
+    numbers = prod(size for size in shape if size != DYNAMIC)
+    if numbers == 0:
+        return f"an argument is {type}, which holds no number"
+    if numbers > MOST_NUMBERS:
+        return (
+            f"an argument is {type}; a frame of {numbers:,} numbers has no circuit, only one of "
+            f"{MOST_NUMBERS:,} at most: give it parts of it"
+        )
     if not holds_integers(argument):
         return f"an argument is {type}; " + (
             _FLOATS if timed else "hardware takes integers: quantise it"

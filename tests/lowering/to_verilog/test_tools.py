@@ -12,6 +12,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import OptionError
+from triton_dsl.lowering.artifact import write_artifact
 from triton_dsl.lowering.targets import compile_to_target, read_options
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory
 from triton_dsl.lowering.to_verilog.memories import memory_text
@@ -77,6 +78,28 @@ def test_the_device_chooses_the_tool() -> None:
     assert tool_for(VerilogOptions(device="xc7a35t", tool="none")) == "none"
     with pytest.raises(OptionError, match="'tool' expects one of vivado, quartus, yosys"):
         read_options(VerilogTarget(), {"tool": "diamond"})
+    with pytest.raises(OptionError, match="tool=quartus asks in words that no tool of 'ecp5-25'"):
+        tool_for(VerilogOptions(device="ecp5-25", tool="quartus"))
+
+
+def test_yosys_makes_the_memories_that_quartus_is_asked_for(
+    program: Callable[..., ModuleOp], require_tool: RequireTool, tmp_path: Path
+) -> None:
+    """By the script of the folder, for a device that has them."""
+    yosys = require_tool("yosys", "apt-get install yosys")
+    text = """func.func @forward(%x: tensor<?x2x5x40xi8>) -> tensor<?x2x4x39xi8> {
+  %y = tensor.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>} : (tensor<?x2x5x40xi8>) -> tensor<?x2x4x39xi8>
+  func.return %y : tensor<?x2x4x39xi8>
+}"""
+    artifact = compile_to_target(program(text, {}), "verilog", {"tool": "quartus", "vectors": 2})
+    write_artifact(artifact, tmp_path / "circuit")
+    done = subprocess.run(
+        [yosys, "-q", "synth.ys"], cwd=tmp_path / "circuit", capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "synth_intel_alm" in artifact.text("synth.ys")
 
 
 @pytest.mark.usefixtures("iverilog")

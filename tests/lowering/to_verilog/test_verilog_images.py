@@ -288,6 +288,38 @@ def test_what_does_not_fit_frames_is_refused(program: Program) -> None:
         compile_to_target(program(text, {}), "verilog", OPTIONS)
 
 
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((100_000, 100_000), "a frame of 20,000,000,000 numbers has no circuit, only one of 16,"),
+        ((2000, 2000), "takes all positions of a frame at once, which are 64,000,000 bits in"),
+    ],
+)
+def test_sizes_without_a_circuit_are_refused_at_once(
+    program: Program, size: tuple[int, int], message: str
+) -> None:
+    image = "x".join(map(str, (2, *size)))
+    count = 2 * size[0] * size[1]
+    text = f"""func.func @forward(%x: tensor<?x{image}xi8>) -> tensor<?x{count}xi8> {{
+  %p = tensor.max_pool %x {{kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>}} : (tensor<?x{image}xi8>) -> tensor<?x{image}xi8>
+  %y = tensor.flatten %p : (tensor<?x{image}xi8>) -> tensor<?x{count}xi8>
+  func.return %y : tensor<?x{count}xi8>
+}}"""
+    with pytest.raises(UnsupportedError, match=message):
+        compile_to_target(program(text, {}), "verilog", OPTIONS)
+
+
+def test_an_argument_without_a_number_is_refused(program: Program) -> None:
+    text = """func.func @forward(%x: tensor<?x0xi8>) -> tensor<?x0xi8> {
+  %y = tensor.relu %x : (tensor<?x0xi8>) -> tensor<?x0xi8>
+  func.return %y : tensor<?x0xi8>
+}"""
+    message = "'x': an argument is tensor<.x0xi8>, which holds no number"
+    with pytest.raises(UnsupportedError, match=message):
+        compile_to_target(program(text, {}), "verilog", OPTIONS)
+
+
 def test_a_sum_of_the_images_of_a_batch_is_refused(program: Program) -> None:
     text = """func.func @forward(%x: tensor<?x2x3x3xi8>) -> tensor<1x2x3x3xi32> {
   %p = tensor.max_pool %x {kernel = array<i64: 1, 1>, strides = array<i64: 1, 1>,

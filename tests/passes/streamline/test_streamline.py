@@ -26,6 +26,7 @@ from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.passes.analysis.layers import is_layer
+from triton_dsl.passes.streamline import level_functions
 from triton_dsl.passes.streamline.input_quantizers import quantizer
 from triton_dsl.passes.streamline.level_functions import NoFunctionError, uniform_levels
 from triton_dsl.passes.streamline.level_products import weight_grid
@@ -80,6 +81,24 @@ def test_padding_of_unsigned_bytes() -> None:
     assert float_layers(made) == 0
     x = samples_of(network, 6)
     np.testing.assert_array_equal(run_module(made, [x])[0], computed(network, x)[0])
+
+
+PRODUCT = """func.func @forward(%x: tensor<?x2xi8>) -> tensor<?x3xf32> {
+  %one = tensor.constant dense<1.0> : tensor<f32>
+  %z = tensor.constant dense<0> : tensor<i8>
+  %r = tensor.dequantize %x, %one, %z
+     : (tensor<?x2xi8>, tensor<f32>, tensor<i8>) -> tensor<?x2xf32>
+  %w = ternary.constant [1, -1, 0, 1, 1, 1] : tensor<2x3x!ternary.trit>
+  %p = ternary.linear %r, %w : tensor<?x2xf32>, tensor<2x3x!ternary.trit> -> tensor<?x3xf32>
+  func.return %p : tensor<?x3xf32>
+}"""
+
+
+def test_a_result_without_integers_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(level_functions, "MOST_POINTS", 1000)
+    made = streamlined(parse_module(PRODUCT))
+    (reason,) = [op.attributes[STAYS] for op in made.walk() if STAYS in op.attributes]
+    assert "its input has 512 values in each of 3 channels, which is too many" in str(reason)
 
 
 QUARTERS = st.integers(-12, 12).map(lambda n: n / 4)

@@ -33,7 +33,7 @@ from ..module_names import ModuleNames
 from ..pacing import Pacing
 from ..pipeline import Core, Pipeline
 from .arithmetic import arithmetic_stage
-from .frames import Accumulation, accumulate_stage, gather_stage, scatter_stage
+from .frames import Accumulation, accumulate_stage, check_gathered, gather_stage, scatter_stage
 from .links import fork_stage, join_stage
 from .network import Network
 from .neuron_rules import neuron_rules
@@ -229,6 +229,7 @@ class Building:
                 stage = repeated(one, layout, frames)
             case "gather":
                 frame = replace(layout, beats=layout.beats // part.beats)
+                check_gathered(result, frame)
                 one = gather_stage(self.network.unique("gather"), frame)
                 places = _gathered(part, source, value, elements[value], len(layout.bounds))
                 return repeated(one, layout, part.beats), {result: places}

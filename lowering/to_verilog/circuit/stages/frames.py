@@ -11,9 +11,31 @@ from typing import Literal
 import numpy as np
 from xdsl.ir import SSAValue
 
+from .....ir.errors import UnsupportedError
+from .....ir.locations import location_text
 from .....passes.adder_graph.graph import width_of
 from .body import StageBody
 from .stage import Layout, Stage
+
+MOST_GATHERED = 1 << 20
+"""Bits of a frame in registers: no device has room for more beside the rest of a circuit."""
+
+
+def check_gathered(value: SSAValue, frame: Layout) -> None:
+    """Refuse to hold all positions of a large frame in registers.
+
+    Raises:
+        UnsupportedError: names the op that takes them at once.
+    """
+    bits = frame.width * frame.beats
+    if bits <= MOST_GATHERED:
+        return
+    op = next(iter(value.uses)).operation
+    reason = (
+        f"it takes all positions of a frame at once, which are {bits:,} bits in registers, at most "
+        f"{MOST_GATHERED:,}: make the image smaller before, by strides or pooling"
+    )
+    raise UnsupportedError("verilog", [(op.name, location_text(op), reason)])
 
 
 def gather_stage(name: str, input: Layout) -> Stage:

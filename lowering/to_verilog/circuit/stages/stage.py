@@ -29,7 +29,7 @@ class Layout:
     beats: int = 1
     level: float = 0
 
-    @property
+    @cached_property
     def widths(self) -> list[int]:
         """The bits of each element."""
         return [width_of(*bounds) for bounds in self.bounds]
@@ -39,7 +39,7 @@ class Layout:
         """The lowest bit of each element, and the bits of a beat behind them."""
         return [*accumulate(self.widths, initial=0)]
 
-    @property
+    @cached_property
     def width(self) -> int:
         """The bits of a beat."""
         return sum(self.widths)
