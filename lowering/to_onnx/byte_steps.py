@@ -58,8 +58,8 @@ def with_offsets(e: Writer, sums: str, found: Offsets, behind: int) -> str:
         less = e.apply("Mul", [e.apply("Sign", [sums]), less])
     steps_away = e.apply("Sub", [sums, less])
     if exact is Element.DOUBLE:
-        scale = e.constant(found.scale.reshape(-1, *places), "scale")
-        rounded = e.apply("Round", [e.apply("Div", [steps_away, scale])])
+        factor = e.constant(1 / found.scale.reshape(-1, *places), "factor")
+        rounded = e.apply("Round", [e.apply("Mul", [steps_away, factor])])
         return levels(e, e.cast(rounded, Element.FLOAT), zero)
     if channels == 1:
         inputs = [steps_away, e.constant(found.scale.reshape(()), "scale"),

@@ -7,7 +7,8 @@ Nothing is assumed of the search: numbers are taken if they have every step.
 - `scales_of`: what ONNX Runtime's integer kernels do (MLAS, `MlasRequantizeOutput`),
   round(float32(sum + bias)·scale) + zero point, halves to even, then the bounds of bytes.
 - `offsets_of`: round(float32(sum + offset)/scale) + zero point, where the offset is a fraction and
-  may have the sign of the sum; in float64 where float32 has too few bits. LiteRT rounds twice
+  may have the sign of the sum; in float64, where a product takes less time than a quotient, if
+  float32 has too few bits. LiteRT rounds twice
   (`lowering.from_tflite.fixed_point`), which is as if each sum were up to one more in size: no
   whole number in the bias does that.
 - `factors_of`: round(float32(a·α) + float32(b·β)) + zero point, for two bytes less their zeros; all
@@ -93,6 +94,8 @@ def scales_of(steps: Steps) -> tuple[Array, Array] | None:
 class Offsets:
     """round(float32(float32(sum - centre) + offset)/scale) + zero; [channels] but for `zero`.
 
+    In float64 sums are multiplied by 1/scale.
+
     Attributes:
         centre: a whole number, by which sums and levels become smaller, and errors with them.
         offset: a fraction; of the sum's sign where `of_sign`, and then all centres are 0.
@@ -162,7 +165,9 @@ def _has_with(
     for at, reaches in ((sums, True), (sums - 1, False)):
         wide = at.astype(scale.dtype)
         added = np.sign(wide) * offset[:, None] if of_sign else offset[:, None]
-        right &= (np.rint((wide + added) / scale[:, None]) >= edge) == reaches
+        moved, by = wide + added, scale[:, None]
+        scaled = moved * (1 / by) if moved.dtype == np.float64 else moved / by
+        right &= (np.rint(scaled) >= edge) == reaches
     return (right | ~reached).all(axis=1)
 
 
