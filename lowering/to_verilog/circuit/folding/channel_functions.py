@@ -169,7 +169,8 @@ class _Chain:
         for value in op.operands:
             known = literal_value(value)
             dtype = np.int64 if wide else numpy_dtype(tensor_type(value).element_type)
-            operands.append((x.reshape(shape) if known is None else known).astype(dtype))
+            own = x.reshape(shape) if known is None else known
+            operands.append(own.astype(dtype, copy=False))
         return operands
 
     def _once(self, op: Operation, x: Array) -> Array | None:
