@@ -22,7 +22,7 @@ from ....dialects.traits import MovesElements, has
 from ....ir.arrays import Array
 from ....passes.adder_graph.graph import AdderGraph
 from ....passes.adder_graph.optimize_adder_graph import Product, is_known_product
-from ....passes.analysis.compile_time import is_literal
+from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.integer_pipeline import integer_pipeline
 from .arithmetic import (
     add,
@@ -278,13 +278,13 @@ RULES: dict[type[Operation], Rule] = {
 }
 
 
-def refusal(op: Operation, known: Callable[[SSAValue], bool]) -> str | None:
-    """Why an op cannot become hardware; `None` if it can.
+def is_known(value: SSAValue) -> bool:
+    """Whether a value is known before the program runs."""
+    return literal_value(value) is not None
 
-    Args:
-        op: any op of a function.
-        known: whether a value is known before the program runs.
-    """
+
+def refusal(op: Operation) -> str | None:
+    """Why an op of a function cannot become hardware; `None` if it can."""
     if has(op, MovesElements):
         return None
     if isinstance(op, ternary.MatmulOp | tensor.MatmulOp) and is_known_product(op):
@@ -300,10 +300,10 @@ def refusal(op: Operation, known: Callable[[SSAValue], bool]) -> str | None:
     if type(op) not in RULES:
         return "no circuit for it"
     if isinstance(op, tensor.RequantizeOp | tensor.MultiThresholdOp) and not all(
-        known(value) for value in op.operands[1:]
+        is_known(value) for value in op.operands[1:]
     ):
         return "its parameters must be constants with values"
-    if isinstance(op, tensor.MulOp) and not any(known(value) for value in op.operands):
+    if isinstance(op, tensor.MulOp) and not any(is_known(value) for value in op.operands):
         return "a product of two values that are not known"
     return None
 

@@ -25,7 +25,7 @@ from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_neurons.quantize_neurons import INTEGER_FORMS
 from ....passes.streamline.streamline import STAYS
-from .circuit_rules import FLOATS, FLOATS_HINT, holds_integers, refusal
+from .circuit_rules import FLOATS, FLOATS_HINT, holds_integers, is_known, refusal
 from .folding.forms import has_form
 from .stages.neuron_rules import neuron_rules
 from .stages.neuron_rules import step_refusal as neuron_refusal
@@ -109,17 +109,12 @@ def check_frames(function: func.FuncOp) -> None:
         raise UnsupportedError("verilog", problems)
 
 
-def is_known(value: SSAValue) -> bool:
-    """Whether a value is known before the program runs."""
-    return literal_value(value) is not None
-
-
 def _tensor_refusal(op: Operation) -> str | None:
     """Why an op on tensors cannot become hardware; `None` if it can."""
     if has_form(op) and isinstance(op, ternary.MatmulOp | tensor.MatmulOp):
         return None
     if not isinstance(op, WindowOp):
-        return refusal(op, is_known)
+        return refusal(op)
     if not holds_integers(op.operands[0]):
         return FLOATS
     if tensor_type(op.operands[0]).get_num_dims() not in (3, 4):
@@ -188,7 +183,7 @@ def _refusal_in_loop(op: Operation) -> str | None:
             return _WHY_NOT.get(op.name, "no circuit for it")
         case _:
             floats = any(is_float(value) for value in _tensors(op))
-            return _FLOATS if floats else refusal(op, is_known)
+            return _FLOATS if floats else refusal(op)
 
 
 def _misfit(function: func.FuncOp, index: int, input_bits: int | None) -> str | None:

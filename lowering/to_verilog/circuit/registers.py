@@ -229,8 +229,9 @@ def _counted(
         clear: whether everything becomes 0.
     """
     body_reset, body.reset = body.reset, body.any_of(body.reset, clear, name="cleared")
-    at_first, last_in = _place(body, words[0], takes, "word_in")
-    _, last_out = _place(body, words[1], leaves, "word_out")
+    word, last_in = body.counter(words[0], takes, "word_in")
+    at_first = body.compare(word, "eq", 0)
+    _, last_out = body.counter(words[1], leaves, "word_out")
     came, left = body.all_of(takes, last_in), body.all_of(leaves, last_out)
     frames_in, frames_out = (body.state(32, n, 0) for n in ("frames_in", "frames_out"))
     cycles, misplaced = body.state(32, "cycles", 0), body.state(1, "misplaced", 0)
@@ -252,12 +253,6 @@ def _counted(
         "words_in": body.constant(words[0], 32),
         "words_out": body.constant(words[1], 32),
     }
-
-
-def _place(body: ModuleBody, words: int, step: SSAValue, name: str) -> tuple[SSAValue, SSAValue]:
-    """Whether a frame's next word is its first one, and whether it is its last one."""
-    value, last = body.counter(words, step, name)
-    return body.compare(value, "eq", 0), last
 
 
 class _Slave:
