@@ -197,18 +197,21 @@ class _Checks:
         reaching: dict[str, frozenset[str]] = {}
         if isinstance(module, hw.HWModuleOp):
             block, ports = module.body.block, self.ports[module]
-            of = [*around, module]
-            before: dict[SSAValue, Sequence[SSAValue]] = {
-                value: self._before(value, of) for op in block.ops for value in op.results
-            }
+            path = [*around, module]
             inputs: dict[SSAValue, frozenset[str]] = {
-                value: frozenset([name])
-                for value, name in zip(block.args, ports.inputs, strict=True)
+                op.data: _NONE for op in block.ops if isinstance(op, seq.CompRegOp)
             }
+            for value, name in zip(block.args, ports.inputs, strict=True):
+                inputs[value] = frozenset([name])
+            late: dict[SSAValue, Sequence[SSAValue]] = {}
+            for value in (value for op in block.ops for value in op.results):
+                before = self._before(value, path)
+                if value not in inputs and not _follow(inputs, value, before):
+                    late[value] = before
             try:
-                for value in TopologicalSorter(before).static_order():
-                    if value in before:
-                        inputs[value] = _NONE.union(*map(inputs.__getitem__, before[value]))
+                for value in TopologicalSorter(late).static_order():
+                    if value in late:
+                        _follow(inputs, value, late[value])
             except CycleError as error:
                 loop: SSAValue = error.args[1][0]
                 assert isinstance(loop.owner, Operation)
@@ -222,8 +225,6 @@ class _Checks:
     def _before(self, value: OpResult, around: list[AnyModule]) -> Sequence[SSAValue]:
         """The values that one waits for within a cycle."""
         op = value.op
-        if type(op) is seq.CompRegOp:
-            return ()
         if type(op) is not hw.InstanceOp:
             return op.operands
         reaching = self._reached_outputs(self.named[op.module_name.string_value()], around)
@@ -232,6 +233,17 @@ class _Checks:
 
 
 _NONE: frozenset[str] = frozenset()
+
+
+def _follow(
+    inputs: dict[SSAValue, frozenset[str]], value: SSAValue, before: Sequence[SSAValue]
+) -> bool:
+    """Note the inputs that reach a value by those before it; whether they are known."""
+    parts = [inputs[each] for each in before if each in inputs]
+    known = len(parts) == len(before)
+    if known:
+        inputs[value] = _NONE.union(*parts)
+    return known
 
 
 def _fits(op: Operation, widths: Sequence[int]) -> bool:

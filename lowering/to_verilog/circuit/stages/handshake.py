@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import numpy as np
@@ -332,30 +333,16 @@ def _evaluated(ops: Sequence[Operation], values: Values) -> Values:
     return values
 
 
-def _ones(value: SSAValue) -> int:
-    return (1 << (bit_width(value.type) or 1)) - 1
-
-
 def _mask(op: Operation) -> int:
-    return _ones(op.results[0])
-
-
-def _joined(op: comb.ConcatOp, x: Sequence[Bits]) -> Bits:
-    result = 0
-    for value, bits in zip(op.inputs, x, strict=True):
-        result = result << (bit_width(value.type) or 1) | bits
-    return result
+    return (1 << (bit_width(op.results[0].type) or 1)) - 1
 
 
 def _compared(op: comb.ICmpOp, x: Sequence[Bits]) -> Bits:
-    predicate = op.predicate.value.data
-    a, b = x
-    if 2 <= predicate < 6:  # of two's complement: the sign the other way is the order
-        sign = 1 << ((bit_width(op.lhs.type) or 1) - 1)
-        a, b = a ^ sign, b ^ sign
-    compare = (a == b, a != b) if predicate < 2 else (a < b, a <= b, a > b, a >= b)
-    return compare[predicate if predicate < 2 else (predicate - 2) % 4] * 1
+    return _COMPARISONS[op.predicate.value.data](*x) * 1
 
+
+_COMPARISONS: dict[int, Callable[[Bits, Bits], Bits]] = {0: eq, 1: ne, 6: lt, 7: le, 8: gt, 9: ge}
+"""Predicates of `comb.icmp` on unsigned numbers."""
 
 _RULES: dict[type[Operation], Callable[[Any, Sequence[Bits]], Bits]] = {
     hw.ConstantOp: lambda op, x: op.value.value.data & _mask(op),
@@ -364,10 +351,8 @@ _RULES: dict[type[Operation], Callable[[Any, Sequence[Bits]], Bits]] = {
     comb.AndOp: lambda op, x: reduce(lambda a, b: a & b, x),
     comb.OrOp: lambda op, x: reduce(lambda a, b: a | b, x),
     comb.XorOp: lambda op, x: reduce(lambda a, b: a ^ b, x),
-    comb.ConcatOp: _joined,
     comb.ExtractOp: lambda op, x: x[0] >> op.low_bit.value.data & _mask(op),
-    comb.ReplicateOp: lambda op, x: x[0] * (_mask(op) // _ones(op.input)),
     comb.MuxOp: lambda op, x: x[2] ^ (x[1] ^ x[2]) * x[0],
     comb.ICmpOp: _compared,
 }
-"""What ops of the logic compute."""
+"""What ops of the logic compute: all kinds that counters and handshakes are made of."""
