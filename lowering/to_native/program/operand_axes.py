@@ -111,16 +111,17 @@ def _common_axis(
     program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
 ) -> int | None:
     """The axis of one of several operands of a sum, of each of which every iteration takes an
-    element of its own: that along which another one has its elements in a row already.
+    element of its own: that along which another one has its elements in a row already. Known
+    numbers are put in order when the program is compiled.
     """
-    if all(parallel) or not program.blocked:
+    if all(parallel) or not program.blocked or views[position].buffer.content is not None:
         return None
     sizes = loop_sizes(views, maps, len(parallel))
     loops = {d for d, size in enumerate(sizes) if size != ONE}
     in_row: dict[int, int] = {}
     for n, (view, exprs) in enumerate(zip(views[:-1], maps, strict=False)):
         dims = [e.position for e in exprs if isinstance(e, AffineDimExpr)]
-        if len(dims) == len(exprs) and loops <= {*dims}:
+        if view.buffer.content is None and len(dims) == len(exprs) and loops <= {*dims}:
             rows = (d for d, s in zip(dims, view.strides, strict=True) if s == ONE and d in loops)
             in_row[n] = next(rows, -1)
     wanted = next((d for d in in_row.values() if d >= 0 and parallel[d]), None)

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
+from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.to_native.callables import traced_program
 from triton_dsl.lowering.to_native.target import NativeOptions
 
@@ -108,3 +110,29 @@ def test_operands_of_a_sum_that_lie_in_two_ways(
     _, trace = traced_program(module, NativeOptions(), 1)
     # One is turned first, so that no vector is put together element by element.
     assert [step.what for step in trace.steps] == ["loops"] * 2
+
+
+def test_known_operands_of_a_sum_are_not_turned_when_it_runs(
+    compile_module: Callable[..., Any], recipe: str
+) -> None:
+    text = """
+func.func @forward(%z: tensor<1x6x5x64xf32>) -> tensor<1x64xf32> {
+  %w = tensor.parameter "w" buffer : tensor<64x6x5xf32>
+  %t = tensor.permute %z {perm = array<i64: 0, 3, 1, 2>}
+       : (tensor<1x6x5x64xf32>) -> tensor<1x64x6x5xf32>
+  %a = tensor.mul %t, %w : (tensor<1x64x6x5xf32>, tensor<64x6x5xf32>) -> tensor<1x64x6x5xf32>
+  %y = tensor.reduce_sum %a {axes = array<i64: 2, 3>}
+       : (tensor<1x64x6x5xf32>) -> tensor<1x64xf32>
+  func.return %y : tensor<1x64xf32>
+}
+"""
+    module = parse_module(text)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((64, 6, 5), np.float32)
+    attach_store(module, ParameterStore.of({"w": w}))
+    z = rng.standard_normal((1, 6, 5, 64), np.float32)
+    (y,) = compile_module(module, recipe).check([z], 1)
+    expected = (z.transpose(0, 3, 1, 2).astype(np.float64) * w).sum((2, 3))
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+    _, trace = traced_program(module, NativeOptions(), 1)
+    assert len(trace.steps) == 1
