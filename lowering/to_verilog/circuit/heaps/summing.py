@@ -133,7 +133,7 @@ def _take(bits: list[int], count: int, *, plain: bool) -> tuple[list[int], int |
 def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constant: int) -> Row:
     """Build a planned row of bits of the heap, which loses them; what comes out goes to `given`.
 
-    A constant that has the bit of a first `T` enters as its carry: see `takes_constant`.
+    A constant that has the bit of a first `T` enters as its carry.
     """
     writer = RowWriter(nets, level)
     start, extra = chain[0][1], None
