@@ -114,6 +114,9 @@ class VerilogTarget(Target[VerilogOptions]):
         """
         if options.vectors is not None and options.vectors < 2:
             raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
+        for name, number in (("seed", options.seed), ("time-budget", options.time_budget)):
+            if not number >= 0:
+                raise OptionError(f"target 'verilog' expects {name} of 0 or more, got {number}")
         interface = noted_interface(module)
         vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
         hardware = modules(module)

@@ -156,7 +156,10 @@ class LevelGrids:
 
         fitting = quantizer(counts, number, step)
         if fitting is None:
-            raise NoFunctionError("no quantisation gives the same levels")
+            raise NoFunctionError(
+                "no quantiser gives the levels of its input: their steps must lie evenly, at "
+                "halves of their distance"
+            )
         scale, zero, of_sign = fitting
         low = 0 if number <= 127 else -128
         real = self.add(tensor.SignOp(function.root)) if of_sign else function.root

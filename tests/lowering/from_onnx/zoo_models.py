@@ -229,6 +229,43 @@ def int64_parameters(seed: int = 0) -> Any:
     return model
 
 
+def thresholds(g: Graph, x: str, rows: Array, **attributes: Any) -> str:
+    """FINN's activation: how many thresholds of its channel a sum reaches."""
+    known = g.constant(np.sort(rows, axis=1))
+    kind = f"UINT{int(rows.shape[1]).bit_length()}"
+    return g.node("MultiThreshold", x, known, domain=QONNX, out_dtype=kind, **attributes)
+
+
+def finn(seed: int = 0) -> Any:
+    """As FINN leaves networks: thresholds in the place of activations, some with channels last."""
+    g = Graph(seed)
+    even = (np.arange(7) - 3.5)[None] * 0.3
+    x = thresholds(g, "x", even, out_scale=0.5, out_bias=-2.0)
+    x = g.node("Conv", x, g.weight((5, 2, 3, 3), 1), pads=[1] * 4)
+    x = thresholds(g, x, g.rng.integers(-9, 9, (5, 3)) + 0.125)
+    x = g.node("Transpose", g.node("Conv", x, g.weight((4, 5, 3, 3), 2)), perm=[0, 2, 3, 1])
+    x = thresholds(g, x, g.rng.integers(-4, 4, (4, 7)) + 0.25, data_layout="NHWC", out_scale=0.5)
+    x = g.node("Transpose", x, perm=[0, 3, 1, 2])
+    x = g.node("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = g.node("Reshape", x, g.constant(np.array([-1, 16])))
+    return g.model(["N", 2, 6, 6], g.node("MatMul", x, g.weight((16, 4), 4, 0.1)))
+
+
+def bytes_by_255(seed: int = 0) -> Any:
+    """Unsigned bytes that are n/255, weights of their own scale a channel, uneven windows."""
+    g = Graph(seed)
+    x = g.quant("x", 8, 1 / 255, signed=False, narrow=False)
+    x = g.node("Conv", x, g.weight((6, 2, 3, 2), 4, 0.11), pads=[2, 0, 1, 1], dilations=[1, 2],
+               strides=[2, 1])  # fmt: skip
+    x = activation(g, x, 6, 8, 0.0137)
+    weight = g.weight((4, 3, 3, 3), 3, 0.17)
+    x = g.node("Conv", x, weight, group=2, pads=[1, 1, 0, 1], kernel_shape=[3, 3])
+    x = activation(g, x, 4, 4, 0.33)
+    x = g.node("AveragePool", x, kernel_shape=[3, 2], strides=[1, 2])
+    x = g.node("Flatten", g.quant(x, 4, 0.21, signed=False, narrow=False))
+    return g.model(["N", 2, 8, 8], g.node("MatMul", x, g.weight((24, 4), 4, 0.1)))
+
+
 def stated(seed: int = 0) -> Any:
     """Inputs that no quantiser says anything of: halves from -4 to 3.5."""
     g = Graph(seed)
@@ -252,5 +289,7 @@ MODELS = {
     "averaged_4w4a": averaged,
     "transposed_3w3a": transposed,
     "int64_parameters": int64_parameters,
+    "finn_thresholds": finn,
+    "bytes_by_255": bytes_by_255,
 }
 """Each makes a model; the input `x` has a free batch."""

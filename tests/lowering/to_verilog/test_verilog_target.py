@@ -384,9 +384,11 @@ def test_vectors_of_the_batch_stay_apart(program: Program, body: str) -> None:
         ({"input_bits": 0}, r"input-bits in \[1, 32\]"),
         ({"pipeline": -1}, "pipeline of 0 or more"),
         ({"vectors": 1}, "at least 2 vectors"),
+        ({"seed": -1}, "seed of 0 or more, got -1"),
+        ({"time_budget": -1.0}, "time-budget of 0 or more, got -1"),
     ],
 )
-def test_wrong_options(small: ModuleOp, options: dict[str, int], message: str) -> None:
+def test_wrong_options(small: ModuleOp, options: dict[str, float], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         compile_to_target(small, "verilog", options)
 

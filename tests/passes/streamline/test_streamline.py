@@ -217,6 +217,12 @@ def test_layers_with_many_sums_in_many_channels(channels: int) -> None:
     np.testing.assert_array_equal(run_module(made, [x])[0], levels @ second)
 
 
+def test_uneven_thresholds_of_an_input_are_told() -> None:
+    made = streamlined(parse_module(THRESHOLDS.replace("-0.5, 0.5, 1.5", "-0.5, 0.2, 1.5")))
+    reasons = [str(op.attributes[STAYS]) for op in made.walk() if STAYS in op.attributes]
+    assert any("their steps must lie evenly, at halves of their distance" in r for r in reasons)
+
+
 def test_no_float_product_is_left() -> None:
     values = {"first": [1, -1] * 12, "second": [1, 0, -1] * 4}
     text = LAYER.format(input="ge", most=3, scale=[1.5, -0.5, 2.0, 1.0], bias=[0.25] * 4, **values)
