@@ -284,7 +284,7 @@ class _Elaborator:
                 known = self.netlist.leaf() if outputs is None else outputs[place]
                 if gated and own != FALSE and not self.gates.family.gated_reset:
                     # Yosys makes this for each register by itself.
-                    own = self.netlist.table([own, enable])
+                    own = self.netlist.both_apart(own, enable)
                 register = Register(bit, enable, own, clock, known >> 1, group, apart)
                 self.netlist.registers.append(register)
                 self.known[key] = known

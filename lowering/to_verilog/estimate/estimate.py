@@ -16,7 +16,7 @@ from .controls import merged_controls, resets_inverted
 from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
 from .families import Family, block_memories, family_of
-from .mapping import cover
+from .mapping import Cut, cover
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
 from .shifting import shift_registers, shift_size
 from .storage import BLOCK, DISTRIBUTED, memory_tables
@@ -158,8 +158,9 @@ class _Count:
         self.netlist = elaborated.netlist
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         self.roots = roots(self.netlist, family)
-        self.tables = cover(self.netlist, {literal >> 1 for literal in self.roots}, family)
-        self.used = self._uses()
+        wanted = {literal >> 1 for literal in self.roots}
+        self.tables, self.flat = cover(self.netlist, wanted, family)
+        self.used = self._uses(self.tables)
         self.merged, self.needless = merged_controls(self.netlist, self.tables, self.used, family)
 
     def result(self) -> Estimate:
@@ -179,8 +180,8 @@ class _Count:
         return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
 
     def _periods(self) -> dict[int, float]:
-        timing = Timing(self.netlist, self.tables, self.family, self.known, self.used)
-        return timing.periods()
+        used = self._uses(self.flat)
+        return Timing(self.netlist, self.flat, self.family, self.known, used).periods()
 
     def _tables(self) -> None:
         groups = self.netlist.groups
@@ -221,10 +222,10 @@ class _Count:
             for register in sequence[rest:]:
                 self.counts[register.group]["flip_flops"] -= 1
 
-    def _uses(self) -> Counter[int]:
+    def _uses(self, tables: Mapping[int, Cut]) -> Counter[int]:
         """How often each node is read by something in the device."""
         used = Counter(literal >> 1 for literal in reading(self.netlist, self.family))
-        for cut in self.tables.values():
+        for cut in tables.values():
             used.update(cut)
         return used
 

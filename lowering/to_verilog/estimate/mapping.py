@@ -1,8 +1,8 @@
-"""Gates covered with look-up tables: of each gate the flattest cut, of those the cheapest.
+"""Gates covered with look-up tables: of each gate the cheapest cut that lengthens no longest path.
 
-The first round of Mishchenko, Cho, Chatterjee and Brayton 2007, "Combinational and sequential
-mapping with priority cuts": rounds that choose again by area bring estimates no nearer to what
-synthesis makes. Not here: what is covered (`estimate`).
+Two rounds of Mishchenko, Cho, Chatterjee and Brayton 2007, "Combinational and sequential mapping
+with priority cuts": how flat all can be, then the least area flow that is as flat where it has to.
+Not here: what is covered (`estimate`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from .netlist import LEAF, Netlist
 Cut = frozenset[int]
 
 _KEPT = 2
-"""Cuts of a gate that larger ones are made of."""
+"""The flattest cuts of a gate, and the cheapest, that larger ones are made of."""
 
 
-def cover(netlist: Netlist, roots: Iterable[int], family: Family) -> Mapping[int, Cut]:
+def cover(
+    netlist: Netlist, roots: Iterable[int], family: Family
+) -> tuple[Mapping[int, Cut], Mapping[int, Cut]]:
     """Look-up tables that give the nodes `roots`; leaves among them need none.
 
     Returns:
-        For the node that each table gives, the nodes that it takes.
+        For the node that each table gives, the nodes that it takes: of the cheapest tables that
+        lengthen no longest path; and of the flattest, as tools have them that go by time.
     """
     wanted = {node for node in roots if netlist.kinds[node] != LEAF}
     needed, costs = set(wanted), (0, *family.costs)
@@ -52,12 +55,22 @@ def cover(netlist: Netlist, roots: Iterable[int], family: Family) -> Mapping[int
         found = [cut for cut in found if len(cut) <= family.merged]
         if node in netlist.whole:
             found = [netlist.whole[node]]
-        ranked = sorted((*measures(cut), i) for i, cut in enumerate(found))
-        depth, flow, *_ = ranked[0]
-        cuts[node] = [found[i] for *_, i in ranked[:_KEPT]]
-        depths[node], flows[node] = depth + 1, flow / uses[node]
+        flattest = sorted((*measures(cut), i) for i, cut in enumerate(found))
+        cheapest = sorted((flow, depth, free, i) for depth, flow, free, i in flattest)
+        chosen = dict.fromkeys(i for *_, i in (*flattest[:_KEPT], *cheapest[:_KEPT]))
+        cuts[node] = [found[i] for i in chosen]
+        depths[node], flows[node] = flattest[0][0] + 1, cheapest[0][0] / uses[node]
+    limits = dict.fromkeys(wanted, max((depths[node] for node in wanted), default=0))
+    tables: dict[int, Cut] = {}
+    flat: dict[int, Cut] = {}
     needed = set(wanted)
     for node in reversed(order):
         if node in needed:
+            flat[node] = cuts[node][0]
             needed |= cuts[node][0]
-    return {node: cuts[node][0] for node in order if node in needed}
+        if node in limits:
+            below = limits[node] - 1
+            fitting = (cut for cut in cuts[node] if measures(cut)[0] <= below)
+            tables[node] = cut = min(fitting, key=lambda cut: measures(cut)[1:])
+            limits |= {n: min(limits.get(n, below), below) for n in cut}
+    return tables, flat

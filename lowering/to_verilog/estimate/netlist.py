@@ -111,10 +111,7 @@ class Netlist:
 
     def leaf(self) -> int:
         """The literal of a new leaf."""
-        self.kinds.append(LEAF)
-        self.inputs.append(())
-        self.groups.append(self.group)
-        return 2 * (len(self.kinds) - 1)
+        return self._new(LEAF, ())
 
     def leaves(self, count: int) -> list[int]:
         """The literals of so many new leaves."""
@@ -123,20 +120,20 @@ class Netlist:
     def _node(self, kind: int, inputs: tuple[int, ...]) -> int:
         key = (kind, *inputs)
         known = self._known.get(key)
-        if known is not None:
-            return known
+        if known is None:
+            known = self._known[key] = self._new(kind, inputs)
+        return known
+
+    def _new(self, kind: int, inputs: tuple[int, ...]) -> int:
         self.kinds.append(kind)
         self.inputs.append(inputs)
         self.groups.append(self.group)
-        literal = 2 * (len(self.kinds) - 1)
-        self._known[key] = literal
-        return literal
+        return 2 * (len(self.kinds) - 1)
 
     def table(self, inputs: Sequence[int], *, second: bool = False) -> int:
         """The literal of a look-up table that stays as it is."""
         nodes = {literal >> 1 for literal in inputs if literal > TRUE}
-        literal = self.leaf()
-        self.kinds[-1], self.inputs[-1] = TABLE, tuple(2 * node for node in sorted(nodes))
+        literal = self._new(TABLE, tuple(2 * node for node in sorted(nodes)))
         self.whole[literal >> 1] = frozenset(nodes)
         if second:
             self.second.add(literal >> 1)
@@ -151,6 +148,10 @@ class Netlist:
         if a in (TRUE, b):
             return b
         return self._node(AND, (a, b))
+
+    def both_apart(self, a: int, b: int) -> int:
+        """a AND b, of which each caller has one for itself."""
+        return self._new(AND, (a, b))
 
     def either(self, a: int, b: int) -> int:
         """a OR b."""

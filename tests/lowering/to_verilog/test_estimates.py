@@ -199,7 +199,14 @@ def images() -> tuple[str, dict[str, Array]]:
     return found.text(), found.values
 
 
-HELD_OUT = ("48x40, 2 bits", "96x32, 3 bits", "three layers", "folded", "images")
+def two_digits() -> tuple[str, dict[str, Array]]:
+    found = ImageProgram(15, 3, 8, 8, "i8")
+    for _ in range(2):
+        found.conv(8, (3, 3), padding=(1, 1, 1, 1), fused=True)
+    return found.text(), found.values
+
+
+HELD_OUT = ("48x40, 2 bits", "96x32, 3 bits", "three layers", "folded", "images", "digit-serial")
 
 
 @pytest.mark.slow
@@ -220,6 +227,9 @@ def test_circuits_that_nothing_was_fitted_to(
         case "folded":
             module = network(program, [32, 24, 10], "i8", "thresholds")
             options["folding"] = "fc1:pe=4,simd=8;fc2:pe=2,simd=8"
+        case "digit-serial":
+            module = program(*two_digits())
+            options |= {"folding": "conv1:pe=2,simd=9;conv2:digit=2", "time_budget": 0.0}
         case _:
             module = program(*images())
     artifact = compile_to_target(module, "verilog", options)

@@ -63,6 +63,29 @@ def test_a_reset_that_waits_for_the_enable_is_made_for_each_register(chosen: str
     assert (size.luts, size.flip_flops) == (6, 19)
 
 
+@pytest.mark.parametrize(("bits", "luts"), [(1, 6), (3, 18)])
+def test_a_reset_for_each_register_takes_what_it_waits_for_into_its_table(
+    bits: int, luts: int
+) -> None:
+    # Digits of two bits of six numbers. Yosys 0.23 takes six LUT4 of numbers of one bit; of three
+    # bits twelve LUT3 and six LUT4.
+    lines = ["%z = hw.constant 0 : i1\n%f = seq.compreg %fold, %clock : i3\n"]
+    lines += [f"%f{k} = comb.extract %f from {k} : (i3) -> i1\n" for k in range(3)]
+    lines.append(f"%b = seq.compreg %a, %clock : i{6 * bits}\n")
+    for i in range(6):
+        for k in range(bits):
+            lines.append(f"%b{i}_{k} = comb.extract %b from {i * bits + k} : (i{6 * bits}) -> i1\n")
+        word = [f"%b{i}_{k}" if k < bits else "%z" for k in range(6)]
+        for name, k in (("low", 0), ("middle", 2), ("high", 4)):
+            lines.append(f"%{name}{i} = comb.concat {word[k + 1]}, {word[k]} : i1, i1\n")
+        lines.append(f"%p{i} = comb.mux %f0, %middle{i}, %low{i} : i2\n")
+        lines.append(f"%q{i} = comb.mux %f1, %high{i}, %p{i} : i2\n")
+        lines.append(f"%r{i} = comb.mux %f2, %high{i}, %q{i} : i2\n")
+        lines.append(register(f"y{i}", f"%r{i}", 2))
+    module = circuit("".join(lines), f"in %fold: i3, in %a: i{6 * bits}", ", ".join(["i2"] * 6))
+    assert estimate(module).total.luts == luts
+
+
 @pytest.mark.parametrize(
     ("length", "luts", "flip_flops"),
     [(1, 0, 1), (2, 0, 2), (3, 1, 0), (16, 1, 0), (17, 1, 1), (32, 1, 0), (33, 1, 1), (40, 2, 0)],
