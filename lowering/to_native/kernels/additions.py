@@ -2,18 +2,21 @@
 
 A register holds numbers of 16 bits at neighbouring places; each output of a group has one, and so
 has each input for the moment. Of two inputs a and b, a + b and a - b are made first where an output
-takes them, so that it takes both by one addition: of trits of which half are 0 a weight costs 0.42
-instructions in the whole. Zeros cost nothing, and weights are not read. It is the addition graph of
-a circuit (`to_verilog`) with common terms of two inputs, as straight code for registers.
+takes them, so that it takes both by one addition; pairs are inputs that the same outputs leave out.
+Of trits of which half are 0 a weight costs 0.36 instructions in the whole. Zeros cost nothing, and
+weights are not read. It is the addition graph of a circuit (`to_verilog`) with common terms of two
+inputs, as straight code for registers.
 
-Sums are exact modulo 2¹⁶, so that inputs are in parts in which no sum leaves 16 bits. Not here: for
-which products (`program.additions`).
+Sums are exact modulo 2¹⁶, so that inputs are in parts in which no sum leaves 16 bits. The code of a
+group for a part goes over all places before the next, so that it stays in the nearest cache. Not
+here: for which products (`program.additions`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from functools import lru_cache
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -32,21 +35,29 @@ _NEAR, _FAR = 256 << 10, 6
 """Bytes of code that stay in a near cache, and bytes a cycle that come from beyond it."""
 _BYTES = 7
 """Of an instruction."""
-_PAIR = 4
-"""Registers of two inputs, their sum and their difference."""
+_MOST_TRITS = 6500
+"""That are not 0, of a piece of code: about 28 kB."""
+_MOST_SUM = (1 << 15) - 1
+_BYTE = 0, 255
+"""What an input holds, where nothing else is known."""
+_GONE = -1
+"""In the place of how many outputs leave two inputs out: one of them is taken."""
+_PAIR = 3
+"""Registers of two inputs, and of their sum or difference."""
 _LINE, _AHEAD = 64, 4096
 """Bytes of a line of a cache, and how far ahead of it code is asked for."""
 
 
 class Additions(NamedTuple):
-    """`<name>(x, sums, first, end)`: the groups of outputs from one on, of one image.
+    """`<name>(x, sums, first, end)`: the pieces of code from one on, of one image.
 
-    Sums are int16 [parts, outs, pitch], those of `vectors` registers of places that follow `x`.
+    Inputs and sums are int16, these [parts, outs, pitch], those of `vectors` registers of places
+    that follow `x`.
 
     Attributes:
         trits: int8 [outs, taps].
         outs: outputs.
-        taps: by how many bytes each input is from the first.
+        taps: by how many numbers each input is from the first.
         parts: the tap that each part ends before.
         vectors: registers of places.
     """
@@ -68,14 +79,18 @@ def can_add(recipe: Recipe) -> bool:
     return "avx2" in recipe.features and not recipe.matrices
 
 
-def parts_of(trits: Array, span: int) -> tuple[int, ...]:
-    """Where parts end in which sums of inputs from 0 to `span` stay inside 16 bits."""
-    most = ((1 << 15) - 1) // max(span, 1)
+def parts_of(recipe: Recipe, trits: Array, held: tuple[int, int]) -> tuple[int, ...]:
+    """Where parts end in which sums of inputs that hold this much stay inside 16 bits, and code in
+    the nearest cache."""
+    below, above = max(-held[0], 0), max(held[1], 0)
+    groups = [group.start for group in _groups(recipe, len(trits))]
     ends: list[int] = []
     plus = minus = np.zeros(len(trits), np.int64)
     for tap, column in enumerate(trits.T):
         plus, minus = plus + (column > 0), minus + (column < 0)
-        if max(plus.max(), minus.max()) > most:
+        each = np.add.reduceat(plus + minus, groups)
+        largest = np.maximum(plus * above + minus * below, plus * below + minus * above)
+        if largest.max() > _MOST_SUM or each.max() > _MOST_TRITS:
             ends.append(tap)
             plus, minus = (column > 0).astype(np.int64), (column < 0).astype(np.int64)
     return (*ends, trits.shape[1])
@@ -84,17 +99,31 @@ def parts_of(trits: Array, span: int) -> tuple[int, ...]:
 def cost_of(recipe: Recipe, trits: Array, vectors: int = 1) -> tuple[float, float]:
     """About how many cycles the sums of an image take, with what stores and reads them; and bytes
     of code. `trits` are [outs, taps]."""
-    outs, taps = trits.shape
-    share = np.count_nonzero(trits) / trits.size
-    count = taps * (outs * (1 - (1 - share) ** 2) / 2 + groups_of(recipe, outs) * 2)
+    outs, count = (
+        len(trits),
+        _count(recipe, len(trits), np.ascontiguousarray(trits, np.int8).tobytes()),
+    )
     code = count * _BYTES
     cycles = vectors * (count / _RATE[recipe.width] + outs * _STORED)
     return cycles + (code / _FAR if code > _NEAR else 0), code
 
 
-def groups_of(recipe: Recipe, outs: int) -> int:
-    """How many groups of outputs there are, each of which reads all inputs."""
-    return len(_groups(recipe, outs))
+@lru_cache(maxsize=64)
+def _count(recipe: Recipe, outs: int, trits: bytes) -> int:
+    """Instructions for an image, but for those that store sums."""
+    values = np.frombuffer(trits, np.int8).reshape(outs, -1)
+    ends = (0, *parts_of(recipe, values, _BYTE))
+    return sum(
+        term.instructions
+        for group in _groups(recipe, outs)
+        for start, end in pairwise(ends)
+        for term in _terms(values[group.start : group.stop, start:end])
+    )
+
+
+def pieces_of(recipe: Recipe, variant: Additions) -> int:
+    """How many pieces of code there are."""
+    return len(variant.parts) * len(_groups(recipe, variant.outs))
 
 
 def _groups(recipe: Recipe, outs: int) -> list[range]:
@@ -109,19 +138,63 @@ def _registers(recipe: Recipe) -> int:
     return 32 if recipe.width == 64 else 16
 
 
+class _Term(NamedTuple):
+    """One or two inputs, and what outputs take of them.
+
+    Attributes:
+        inputs: their numbers.
+        alone: for each of them, trits [outs] of outputs that take no other.
+        sum, difference: trits [outs] of those that take both; signs are those of the first.
+    """
+
+    inputs: tuple[int, ...]
+    alone: tuple[Array, ...]
+    sum: Array
+    difference: Array
+
+    @property
+    def instructions(self) -> int:
+        """That load, add and subtract."""
+        taken = (*self.alone, self.sum, self.difference)
+        made = int(self.sum.any()) + int(self.difference.any())
+        return len(self.inputs) + made + sum(int(np.count_nonzero(trits)) for trits in taken)
+
+
+def _terms(trits: Array) -> Iterator[_Term]:
+    """All inputs of trits [outs, inputs] that are taken, by twos that most outputs leave out."""
+    void = (trits == 0).T.astype(np.float32)
+    shared = void @ void.T
+    shared[:, void.all(axis=1)] = _GONE
+    for a in map(int, np.argsort(-void.sum(axis=1), kind="stable")):
+        if shared[a, a] == _GONE:
+            continue
+        shared[:, a] = _GONE
+        first, b = trits[:, a], int(np.argmax(shared[a]))
+        if shared[a, b] == _GONE:
+            nothing = np.zeros_like(first)
+            yield _Term((a,), (first,), nothing, nothing)
+            continue
+        shared[:, b] = _GONE
+        second = trits[:, b]
+        alone = np.where(second == 0, first, 0), np.where(first == 0, second, 0)
+        both = np.where(first * second > 0, first, 0), np.where(first * second < 0, first, 0)
+        yield _Term((a, b), alone, *both)
+
+
 def write_additions(recipe: Recipe, variant: Additions, name: str) -> llvm.FuncOp:
     """The function of a variant."""
     code = Code(name, [POINTER, POINTER, i64, i64])
     x, sums, first, end = code.arguments
-    groups, far = _groups(recipe, variant.outs), cost_of(recipe, variant.values)[1] > _NEAR
+    pieces = [*product(range(len(variant.parts)), _groups(recipe, variant.outs))]
+    far = cost_of(recipe, variant.values)[1] > _NEAR
     touched = [f"~{{xmm{n}}}" for n in range(_registers(recipe))]
-    with code.each(first, end) as group:
-        for number in code.cases(group, range(len(groups))):
-            lines = list(_Group(recipe, variant, groups[number]).lines())
+    with code.each(first, end) as piece:
+        for number in code.cases(piece, range(len(pieces))):
+            lines = list(_Piece(recipe, variant, *pieces[number]).lines())
             text = "\n".join(_fetched(lines) if far else lines)
             with code.each(0, variant.vectors) as vector:
-                places = code.mul(vector, recipe.width // 2)
-                addresses = [code.at(x, places), code.at(sums, code.mul(places, 2))]
+                places = code.mul(vector, recipe.width)
+                addresses = [code.at(x, places), code.at(sums, places)]
                 constraints = ",".join(["r", "r", *touched, "~{memory}"])
                 code.append(
                     llvm.InlineAsmOp(text, constraints, addresses, [], has_side_effects=True)
@@ -137,46 +210,42 @@ def _fetched(lines: Sequence[str]) -> Iterator[str]:
         yield from lines[first : first + each]
 
 
-class _Group:
-    """The instructions for one register of places of some outputs.
+class _Piece:
+    """The instructions for one register of places of some outputs, and one part of the inputs.
 
     Registers hold the sums first, then two inputs.
     """
 
-    def __init__(self, recipe: Recipe, variant: Additions, outs: range) -> None:
-        self._variant, self._outs = variant, outs
+    def __init__(self, recipe: Recipe, variant: Additions, part: int, outs: range) -> None:
+        self._variant, self._part, self._outs = variant, part, outs
         self._wide = recipe.width == 64
+        self._moving = "vmovdqu64" if self._wide else "vmovdqu"
         self._pitch = variant.vectors * recipe.width
         self._first = _registers(recipe) - _PAIR
         self._begun: set[int] = set()
 
     def lines(self) -> Iterator[str]:
         """All of them; `$0` is the address of the inputs, `$1` that of the sums."""
-        trits, start = self._variant.values[self._outs.start : self._outs.stop], 0
-        for part, end in enumerate(self._variant.parts):
-            taps = [tap for tap in range(start, end) if trits[:, tap].any()]
-            self._begun.clear()
-            for pair in zip(taps[::2], taps[1::2], strict=False):
-                yield from self._pair(pair, trits)
-            if len(taps) % 2:
-                yield self._load(taps[-1], self._first)
-                yield from self._add(trits[:, taps[-1]], self._first)
-            yield from self._store(part)
-            start = end
+        variant, outs = self._variant, self._outs
+        start, end = (0, *variant.parts)[self._part : self._part + 2]
+        for term in _terms(variant.values[outs.start : outs.stop, start:end]):
+            yield from self._term(start, term)
+        for out in range(len(outs)):
+            if out not in self._begun:
+                yield self._clear(out)
+            place = (self._part * variant.outs + outs.start + out) * self._pitch
+            yield f"{self._moving} {self._name(out)}, {place}($1)"
 
-    def _pair(self, pair: Sequence[int], trits: Array) -> Iterator[str]:
-        """Two inputs, each alone or both at once."""
-        first = self._first
-        a, b = (trits[:, tap] for tap in pair)
-        for number, tap in enumerate(pair):
-            yield self._load(tap, first + number)
-        alike, unlike = a * b > 0, a * b < 0
-        for both, name, register in (alike, "vpaddw", first + 2), (unlike, "vpsubw", first + 3):
-            if both.any():
-                yield self._op(name, first, first + 1, register)
-                yield from self._add(np.where(both, a, 0), register)
-        yield from self._add(np.where(b == 0, a, 0), first)
-        yield from self._add(np.where(a == 0, b, 0), first + 1)
+    def _term(self, start: int, term: _Term) -> Iterator[str]:
+        first, both = self._first, self._first + 2
+        for number, tap in enumerate(term.inputs):
+            yield self._load(start + tap, first + number)
+        for name, taken in ("vpaddw", term.sum), ("vpsubw", term.difference):
+            if taken.any():
+                yield self._op(name, first, first + 1, both)
+                yield from self._add(taken, both)
+        for number, taken in enumerate(term.alone):
+            yield from self._add(taken, first + number)
 
     def _add(self, trits: Array, register: int) -> Iterator[str]:
         """One register to or from each sum that has it."""
@@ -190,15 +259,8 @@ class _Group:
                 yield self._op("vpaddw" if trits[out] > 0 else "vpsubw", out, register, out)
             self._begun.add(out)
 
-    def _store(self, part: int) -> Iterator[str]:
-        for out in range(len(self._outs)):
-            if out not in self._begun:
-                yield self._clear(out)
-            place = (part * self._variant.outs + self._outs.start + out) * self._pitch
-            yield f"{'vmovdqu64' if self._wide else 'vmovdqu'} {self._name(out)}, {place}($1)"
-
     def _load(self, tap: int, register: int) -> str:
-        return f"vpmovzxbw {self._variant.taps[tap]}($0), {self._name(register)}"
+        return f"{self._moving} {self._variant.taps[tap] * 2}($0), {self._name(register)}"
 
     def _op(self, name: str, a: int, b: int, to: int) -> str:
         """a + b, or a - b."""

@@ -16,14 +16,15 @@ from typing import NamedTuple
 import numpy as np
 from xdsl.builder import Builder
 from xdsl.dialects import arith, llvm
-from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.builtin import i16, i32
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from ....ir.arrays import Array
-from ..kernels.additions import Additions, groups_of, parts_of, write_additions
+from ..kernels.additions import Additions, parts_of, pieces_of, write_additions
 from .conv_costs import Plane
+from .intervals import Interval
 from .narrowing import narrowest
 from .nests import Access, Behind, Nest, followed, mapping
 from .program import Program, SharedStep, Step
@@ -33,8 +34,8 @@ from .structured import in_lanes_of, planned
 from .views import View, holder
 from .writer import Writer
 
-_SLACK = 128
-"""Bytes that may be read past the last place."""
+_SLACK = 64
+"""Words that may be read past the last place."""
 
 
 @dataclass
@@ -49,7 +50,7 @@ class AdditionStep(SharedStep):
 
     @property
     def things(self) -> int:
-        """Groups of outputs."""
+        """Pieces of code."""
         return self.sizes[1].at(1)
 
     def compute(
@@ -73,7 +74,7 @@ class Summed:
         taps: their sizes, and elements of the image from one to the next.
         outs: the loop over outputs.
         plane: places.
-        span: the most that a byte of the image is.
+        held: the least and the most that stands in the image.
         begun: what is added to each output's sum.
         behind: what follows then.
     """
@@ -84,7 +85,7 @@ class Summed:
     taps: Sequence[tuple[int, int]]
     outs: int
     plane: Plane
-    span: int
+    held: Interval
     begun: Array
     behind: Behind | None
 
@@ -104,25 +105,21 @@ def steps_of(program: Program, found: Summed) -> list[Step] | None:
     inner = (found.outs, found.plane.rows, found.plane.columns)
     outer = [d for d, kind in enumerate(nest.parallel) if kind and d not in inner]
     turns = Turns([(d, ONE, nest.sizes[d]) for d in outer])
-    steps: list[Step] = []
     taps = [sum(p) for p in product(*(range(0, n * s, s) for n, s in found.taps))]
     image = _Image(*turns.at(nest.reads[found.image]), taps, found.plane)
-    if image.plane.step > 1:
-        cut = _planes(program, found, image)
-        if cut is None:
-            return None
-        image, steps = cut
+    cut = _planes(program, found, image)
+    if cut is None:
+        return None
+    image, steps = cut
     trits = found.trits.reshape(len(found.trits), -1)
     vectors = -(-image.plane.places // (recipe.width // 2))
     content = np.ascontiguousarray(trits, np.int8).tobytes()
-    parts = parts_of(trits, found.span)
+    parts = parts_of(recipe, trits, found.held)
     variant = Additions(content, len(trits), tuple(image.taps), parts, vectors)
     pitch = vectors * recipe.width // 2
     sums = program.new(i16, [Size.of(n) for n in (len(parts), len(trits), pitch)])
-    memory = holder(image.view)
-    memory.count = memory.count + Size.of(_SLACK)
     first = View(image.view.buffer, (), (), image.offset)
-    sizes = ZERO, Size.of(groups_of(recipe, len(trits)))
+    sizes = ZERO, Size.of(pieces_of(recipe, variant))
     name, work = program.kernel(variant, "additions"), int(np.count_nonzero(trits)) * pitch
     steps.append(AdditionStep(name, [first], [sums], sizes, work=work))
     steps.append(_behind(program, found, sums, image.plane, turns))
@@ -130,9 +127,19 @@ def steps_of(program: Program, found: Summed) -> list[Step] | None:
 
 
 def _planes(program: Program, found: Summed, image: _Image) -> tuple[_Image, list[Step]] | None:
-    """An image cut into planes whose places are those of the result, and the steps that cut it."""
-    nest, plane = found.nest, image.plane
-    step, columns = plane.step, nest.sizes[plane.columns].at(1)
+    """An image in words, cut into planes whose places are those of the result, and the steps that
+    cut it."""
+    plane = image.plane
+    holder(image.view).count = holder(image.view).count + Size.of(plane.step * (plane.pitch + 1))
+    if plane.step == 1 and image.view.element == i16:
+        holder(image.view).count = holder(image.view).count + Size.of(_SLACK)
+        return image, []
+    if plane.step == 1:
+        count = max(image.taps) + plane.places
+        target = _words(program, image, [Size.of(count)])
+        copy = _copied(program, image, image.offset, [ONE], target)
+        return _Image(target, ZERO, image.taps, plane), [copy]
+    nest, step, columns = found.nest, plane.step, found.nest.sizes[plane.columns].at(1)
     rows = 1 if plane.rows is None else nest.sizes[plane.rows].at(1)
     channels = [(n, s) for n, s in found.taps if s >= step * plane.places]
     deep = [sum(p) for p in product(*(range(0, n * s, s) for n, s in channels))]
@@ -145,21 +152,14 @@ def _planes(program: Program, found: Summed, image: _Image) -> tuple[_Image, lis
     wide = columns + max(right for _, right in window) // step
     starts = list(dict.fromkeys((down % step, right % step) for down, right in window))
     depth = [Size.of(n) for n, _ in channels]
-    target = program.new(
-        image.view.element, [Size.of(len(starts)), *depth, *map(Size.of, (high, wide))]
-    )
-    target.buffer.low = image.view.buffer.low
-    holder(image.view).count = holder(image.view).count + Size.of(step * (plane.pitch + 1))
+    target = _words(program, image, [Size.of(len(starts)), *depth, *map(Size.of, (high, wide))])
+    strides = [Size.of(s) for s in (*(s for _, s in channels), step * plane.pitch, step)]
     steps: list[Step] = []
     for number, (down, right) in enumerate(starts):
-        body = Block(arg_types=[i8] * 2)
-        Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[0]))
         offset = image.offset + Size.of(down * plane.pitch + right)
-        strides = *(s for _, s in channels), step * plane.pitch, step
-        read = Access(image.view, offset, tuple(Size.of(s) for s in strides))
-        write = Access(target, target.strides[0] * Size.of(number), target.strides[1:])
-        copy = mapping(target.sizes[1:], {body.args[0]: read}, (write,), body)
-        steps.append(in_lanes_of(planned(program, copy), i8))
+        each = replace(target, sizes=target.sizes[1:], strides=target.strides[1:])
+        each = replace(each, offset=target.strides[0] * Size.of(number))
+        steps.append(_copied(program, image, offset, strides, each))
     taps = [
         ((starts.index((down % step, right % step)) * len(deep) + channel) * high + down // step)
         * wide
@@ -169,6 +169,25 @@ def _planes(program: Program, found: Summed, image: _Image) -> tuple[_Image, lis
     ]
     places = (rows - 1) * wide + columns
     return _Image(target, ZERO, taps, Plane(plane.rows, plane.columns, 1, wide, places)), steps
+
+
+def _words(program: Program, image: _Image, sizes: Sequence[Size]) -> View:
+    """Memory for numbers of an image, as they stand there."""
+    target = program.new(i16, sizes)
+    target.buffer.low = image.view.buffer.low
+    target.buffer.count = target.buffer.count + Size.of(_SLACK)
+    return target
+
+
+def _copied(
+    program: Program, image: _Image, offset: Size, strides: Sequence[Size], target: View
+) -> Step:
+    body = Block(arg_types=[i16] * 2)
+    Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[0]))
+    read = Access(image.view, offset, tuple(strides))
+    write = Access(target, target.offset, target.strides)
+    step = planned(program, mapping(target.sizes, {body.args[0]: read}, (write,), body))
+    return in_lanes_of(step, i16)
 
 
 def _behind(program: Program, found: Summed, sums: View, plane: Plane, turns: Turns) -> Step:

@@ -26,7 +26,7 @@ from xdsl.rewriter import InsertPoint
 from ....ir.arrays import Array
 from ..kernels.recipes import Recipe
 from .additions import Summed, steps_of
-from .conv_costs import WORDS, plane_of
+from .conv_costs import WORDS, Plane, plane_of
 from .intervals import Interval
 from .known_factors import factors_of, known_values
 from .narrowing import narrowest
@@ -125,12 +125,12 @@ def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
             continue
         image = _image(step, terms)
         added = None
-        if image in in_bytes and not terms.by_lanes:
+        if image in in_bytes:
             added = _added(program, step, terms, known[image])
         if added is not None:
             steps += added
         elif terms.in_row and (image in in_bytes or not terms.by_lanes):
-            steps.append(_step(program, step, terms, 4 if image in in_bytes else WORDS))
+            steps.append(_step(program, step, terms, WORDS if image.element == i16 else 4))
         else:
             steps.append(step)
     program.steps[:] = steps
@@ -210,7 +210,7 @@ def _fit_images(
         Those in bytes.
     """
     images: dict[Buffer, bool] = {}
-    words: set[Buffer] = set()
+    words, summed, dotted = set[Buffer](), set[Buffer](), set[Buffer]()
     signed = program.recipe.signed
     for step, terms in found.items():
         buffer = _image(step, terms)
@@ -221,6 +221,11 @@ def _fit_images(
         pairs = _pairs(program.recipe, terms.values)
         exact = program.recipe.whole_bytes or pairs >= (_fours(terms) if terms.by_lanes else 1)
         images[buffer] = images.get(buffer, True) and bytes_ and exact
+        plane = _plane(program, step, terms)
+        if plane is None:
+            dotted.add(buffer)
+        elif plane.step == 1:
+            summed.add(buffer)
         if not terms.by_lanes:
             words.add(buffer)
     for buffer, in_bytes in images.items():
@@ -231,6 +236,8 @@ def _fit_images(
                 buffer.low = 0
         elif in_bytes:
             buffer.element, buffer.low = UI8, min(low, 0)
+            if buffer in summed - dotted:
+                buffer.element, buffer.low = i16, 0
         elif buffer in words:
             buffer.element = i16
     return {buffer for buffer, in_bytes in images.items() if in_bytes}
@@ -254,23 +261,31 @@ def _are_bytes(values: Array) -> bool:
     return bool(values.min() >= -128 and values.max() <= 127)
 
 
+def _plane(program: Program, step: NestStep, terms: _Terms) -> Plane | None:
+    """Where the places of a nest lie whose op is to be additions."""
+    assert step.given is not None
+    nest = simplified(step.given)
+    x, w = nest.reads[terms.image], nest.reads[terms.weights]
+    if terms.by_lanes or (x.view.buffer, w.view.buffer) not in program.added:
+        return None
+    return plane_of(nest.sizes, nest.parallel, x, terms.outs)
+
+
 def _added(
     program: Program, step: NestStep, terms: _Terms, known: Interval
 ) -> Sequence[Step] | None:
     """Steps that add in the place of a nest, if its op is to be that."""
     assert step.given is not None
     nest = simplified(step.given)
-    x, w = nest.reads[terms.image], nest.reads[terms.weights]
-    if (x.view.buffer, w.view.buffer) not in program.added:
-        return None
-    plane = plane_of(nest.sizes, nest.parallel, x, terms.outs)
+    x = nest.reads[terms.image]
+    plane = _plane(program, step, terms)
     if plane is None:
         return None
     trits = terms.values.reshape(len(terms.values), -1)
     behind, begun = _begun(nest, terms, x.view.buffer.low)
-    low, high = known
+    low, high = (number - x.view.buffer.low for number in known)
     found = Summed(
-        nest, terms.image, trits, terms.taps, terms.outs, plane, high - min(low, 0), begun, behind
+        nest, terms.image, trits, terms.taps, terms.outs, plane, (low, high), begun, behind
     )
     steps = steps_of(program, found)
     for one in steps or ():
