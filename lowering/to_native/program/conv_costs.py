@@ -17,7 +17,9 @@ from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
 from ..kernels.additions import can_add, cost_of
@@ -69,6 +71,14 @@ class Plane(NamedTuple):
     places: int
 
 
+class Places(NamedTuple):
+    """The axes of an image along which places shall lie next to each other, and the loops over
+    them."""
+
+    axes: tuple[int, ...]
+    loops: tuple[int, ...]
+
+
 class Sums(NamedTuple):
     """Sums over channels and the places of a window."""
 
@@ -111,17 +121,18 @@ def tiled(recipe: Recipe, sums: Sums, rows: int, columns: int) -> float:
     return once * (tiles + (_READ if near else _READ_FAR)) + tiles * moved * _CHANGES
 
 
-def takes_places(program: Program, op: Operation, image: SSAValue) -> bool:
-    """Whether an op is a sum of small integers that is to be additions, so that places next to each
-    other in the image shall lie in a row."""
+def places_of(program: Program, op: Operation, image: SSAValue) -> Places | None:
+    """The places next to each other in an image that shall lie in a row, if an op is a sum of small
+    integers that is to be additions."""
     product = _product(program, op, image)
     if product is None or not product.pays(program, in_planes=True):
-        return False
-    if any(_is_depthwise(*other) for other in _near(image, *op.results)):
-        return False
-    if product.pays(program, in_planes=False):
-        return True
-    return any(_adds_alone(program, *other) for other in _near(image) if other[0] is not op)
+        return None
+    if any(_is_depthwise(program, *other) for other in _near(image, *op.results)):
+        return None
+    others = (other for other in _near(image) if other[0] is not op)
+    if product.pays(program, in_planes=False) or any(_adds_alone(program, *o) for o in others):
+        return product.places
+    return None
 
 
 class _Product(NamedTuple):
@@ -132,6 +143,20 @@ class _Product(NamedTuple):
     x: Access
     weights: Array
     outs: int
+    axes: tuple[int, ...]
+
+    @property
+    def plane(self) -> Plane | None:
+        """The places of the result."""
+        return plane_of(self.sizes, self.parallel, self.x, self.outs)
+
+    @property
+    def places(self) -> Places | None:
+        """The places of the image."""
+        plane = self.plane
+        if plane is None:
+            return None
+        return Places(self.axes, tuple(d for d in (plane.rows, plane.columns) if d is not None))
 
     def pays(self, program: Program, *, in_planes: bool) -> bool:
         """Whether additions are quicker than the best other way.
@@ -141,7 +166,7 @@ class _Product(NamedTuple):
             in_planes: whether the image has its places in a row anyway.
         """
         sizes, recipe = self.sizes, program.recipe
-        plane = plane_of(sizes, self.parallel, self.x, self.outs)
+        plane = self.plane
         if plane is None or not can_add(recipe) or self.weights.size < _LEAST:
             return False
         if np.abs(self.weights).max() > 1:
@@ -181,9 +206,10 @@ def _product(program: Program, op: Operation, image: SSAValue) -> _Product | Non
     if content is None or content.dtype.kind != "i" or all(parallel):
         return None
     maps = [m.data.results for m in op.get_indexing_maps()]
+    ordered = [maps[position], maps[1 - position], maps[2]]
+    axes = _axes_of_places(image, *ordered[:2], parallel)
     try:
-        views = [_in_order(value) for value in (image, weights, op.outputs[0])]
-        ordered = [maps[position], maps[1 - position], maps[2]]
+        views = [_in_order(image, axes), _in_order(weights), _in_order(op.outputs[0])]
         sizes = loop_sizes(views, ordered, len(parallel))
         x, w = (access(v, m, len(parallel)) for v, m in zip(views, ordered[:2], strict=False))
     except RefusedError:
@@ -192,7 +218,23 @@ def _product(program: Program, op: Operation, image: SSAValue) -> _Product | Non
     known = prod(size.number or 0 for size in views[1].sizes)
     if len(outs) != 1 or known != content.size:
         return None
-    return _Product(sizes, parallel, x, content, outs[0])
+    return _Product(sizes, parallel, x, content, outs[0], axes)
+
+
+def _axes_of_places(
+    value: SSAValue,
+    image: Sequence[AffineExpr],
+    weights: Sequence[AffineExpr],
+    parallel: Sequence[bool],
+) -> tuple[int, ...]:
+    """The axes of an image whose sizes are known, and along which no weights are."""
+    known = {e.position for e in weights if isinstance(e, AffineDimExpr)}
+    axes: list[int] = []
+    for axis, (expr, size) in enumerate(zip(image, dense_type(value).get_shape(), strict=True)):
+        moved = {e.position for e in expr.dfs() if isinstance(e, AffineDimExpr)}
+        if size != DYNAMIC and any(parallel[d] and d not in known for d in moved):
+            axes.append(axis)
+    return tuple(axes)
 
 
 def _adds_alone(program: Program, op: Operation, image: SSAValue) -> bool:
@@ -201,8 +243,9 @@ def _adds_alone(program: Program, op: Operation, image: SSAValue) -> bool:
     return product is not None and product.pays(program, in_planes=False)
 
 
-def _is_depthwise(op: Operation, image: SSAValue) -> bool:
-    """Whether each output is made of some channels of an image alone, which shall lie in a row."""
+def _is_depthwise(program: Program, op: Operation, image: SSAValue) -> bool:
+    """Whether each output is made of some channels of an image and of weights alone, and these
+    channels shall lie in a row."""
     if not isinstance(op, abstract_ops.LinalgStructuredOperation) or len(op.inputs) != 2:
         return False
     kinds = [*op.get_iterator_types()]
@@ -210,8 +253,10 @@ def _is_depthwise(op: Operation, image: SSAValue) -> bool:
         {d for e in m.data.results for d, f in enumerate(linear_form(e, len(kinds))[1]) if f}
         for m in list(op.get_indexing_maps())[:2]
     )
-    if op.inputs[1] is image:
+    if op.inputs[0] is not image:
         read, other = other, read
+    if op.inputs[op.inputs[0] is image] not in program.literals:
+        return False
     places = {d for d, kind in enumerate(kinds) if kind == PARALLEL}
     return len(places) < len(kinds) and bool(other & read & places)
 
@@ -243,7 +288,8 @@ def _maps(op: linalg.GenericOp) -> bool:
     return all(kind == PARALLEL for kind in op.get_iterator_types())
 
 
-def _in_order(value: SSAValue) -> View:
-    """A tensor whose axes lie in memory as they come."""
+def _in_order(value: SSAValue, last: Sequence[int] = ()) -> View:
+    """A tensor whose axes lie in memory as they come, but for the last."""
     sizes = sizes_of(value, BATCH)
-    return whole_view(Buffer(dense_type(value).element_type, BATCH), sizes)
+    order = [*(axis for axis in range(len(sizes)) if axis not in last), *last]
+    return whole_view(Buffer(dense_type(value).element_type, BATCH), sizes, order)
