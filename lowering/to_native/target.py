@@ -20,6 +20,7 @@ from .elf import undefined_symbols
 from .export import check_lowered, standalone_text
 from .header import c_header, in_c
 from .interface import note_interface, noted_interface
+from .kernels.additions import can_add
 from .kernels.neuron_steps import KERNELS
 from .kernels.recipes import Recipe, recipe_for
 from .linalg import takes
@@ -37,6 +38,8 @@ SUFFIXES: dict[str, Form] = {
     ".ll": "llvm-ir",
 }
 """What a file name says about the form."""
+_LONG = 32
+"""Rows from which on products of bytes are loops, which are sums of dot products or additions."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,8 @@ class NativeTarget(Target[NativeOptions]):
         if not options.kept:
             words.append("kept=false")
         keep = "ternary" if options.precision == "float32" else "rounded"
+        if "additions=false" not in words and can_add(options.kernels()) and not options.outside:
+            keep += f" rows={_LONG}"
         return native_stages(" ".join(words), options.spikes, keep)
 
     def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:

@@ -51,6 +51,16 @@ def kernel_takes(op: Operation) -> bool:
     return takes is not None and takes(op)
 
 
+def is_long(op: Operation, rows: int) -> bool:
+    """Whether a product of trits with integers of 8 bits has at least so many rows, for certain."""
+    if not isinstance(op, ternary.LinearOp | ternary.MatmulOp):
+        return False
+    input = tensor_type(op.input)
+    kind = kind_of(input.element_type)
+    known = prod(size for size in input.get_shape()[:-1] if size != DYNAMIC)
+    return kind is not None and kind.activations in ("i8", "u8") and known >= rows
+
+
 def product_takes(op: Operation) -> bool:
     """Whether `op` is a product with trits that C code computes, and nothing behind it.
 

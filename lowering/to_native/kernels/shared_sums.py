@@ -131,11 +131,14 @@ class _Four:
                 other = int(first.taken[out])
                 alike = bool(other * second.taken[out] > 0)
                 yield _joined(alike, spare, kept[abs(other)], here[term])
-                yield from self._added(self._common, four, spare, np.True_)
+                yield from self._added(self._common, four, spare)
 
-    def _added(self, taken: Array, term: int, register: int, where: Array) -> Iterator[Instruction]:
+    def _added(
+        self, taken: Array, term: int, register: int, where: Array | None = None
+    ) -> Iterator[Instruction]:
         """One term to or from each sum that has it."""
-        for out in map(int, np.flatnonzero((np.abs(taken) == term) & where)):
+        found = np.abs(taken) == term
+        for out in map(int, np.flatnonzero(found if where is None else found & where)):
             yield _joined(bool(taken[out] > 0), out, out, register)
 
 

@@ -29,7 +29,7 @@ from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
-from ..ternary_products import kernel_takes, product_takes
+from ..ternary_products import is_long, kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
 from .linalg_builder import MAY_FUSE, LinalgBuilder, Rule, element, may_fuse
@@ -92,6 +92,9 @@ class ConvertTensorToLinalgPass(ModulePass):
     too. `rounded`: the same, and float images are rounded to int8 where trits are no depthwise
     convolution. `products`: no product stays with steps that follow it."""
 
+    rows: int = 0
+    """Products of integers of 8 bits with so many rows or more do not stay, if it is not 0."""
+
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
             raise OptionError(
@@ -110,7 +113,7 @@ class ConvertTensorToLinalgPass(ModulePass):
         declared: dict[str, FuncOp] = {}
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             if not function.is_declaration:
-                declared.update(_lower(function, as_arguments, self.keep))
+                declared.update(_lower(function, as_arguments, self.keep, self.rows))
             signature.lower_function_type(function)
         _declare(op, declared)
         if not keeps_ternary:
@@ -148,9 +151,12 @@ def _unsupported(op: Operation) -> str | None:
     return None
 
 
-def _lower(function: FuncOp, as_arguments: bool, keep: str) -> dict[str, FuncOp]:
+def _lower(function: FuncOp, as_arguments: bool, keep: str, rows: int) -> dict[str, FuncOp]:
     """Lower the body of a function; the library functions that it calls then."""
-    taken = _TAKEN.get(keep, kernel_takes)
+
+    def taken(op: Operation) -> bool:
+        return not (rows and is_long(op, rows)) and _TAKEN.get(keep, kernel_takes)(op)
+
     products = split_products(function, taken) if keep != "none" else {}
     ops = list(function.body.walk())
     if not ops:

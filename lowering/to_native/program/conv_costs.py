@@ -207,7 +207,7 @@ def _product(program: Program, op: Operation, image: SSAValue) -> _Product | Non
         return None
     maps = [m.data.results for m in op.get_indexing_maps()]
     ordered = [maps[position], maps[1 - position], maps[2]]
-    axes = _axes_of_places(image, *ordered[:2], parallel)
+    axes = _axes_of_places(image, ordered[0], ordered[1], parallel)
     try:
         views = [_in_order(image, axes), _in_order(weights), _in_order(op.outputs[0])]
         sizes = loop_sizes(views, ordered, len(parallel))

@@ -1,4 +1,4 @@
-"""Which axis of an operand of an op shall have its elements in a row, for instructions to take.
+"""Along which axes of an operand of an op elements shall be in a row, for instructions to take.
 
 Not here: copies in which they do (`structured`), what decides that places are in a row
 (`conv_costs`).
@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from ....dialects.spike.types import dense_type
 from ..linalg.linalg_builder import PARALLEL
-from .conv_costs import takes_places
+from .conv_costs import places_of
 from .nests import loop_sizes
 from .program import Program
 from .sizes import ONE
@@ -30,14 +30,14 @@ _LEAST_SUMMED = 4
 Maps = Sequence[Sequence[AffineExpr]]
 
 
-def wanted_axis(
+def wanted_axes(
     program: Program,
     op: abstract_ops.LinalgStructuredOperation,
     views: Sequence[View],
     maps: Maps,
     position: int,
-) -> int | None:
-    """The axis of an operand whose elements shall lie in a row, if one shall.
+) -> Sequence[int]:
+    """The axes of an operand whose elements shall lie in a row, if any shall, from outside.
 
     Args:
         program: that is planned.
@@ -46,76 +46,74 @@ def wanted_axis(
         maps: where in them each iteration is.
         position: of the operand.
     """
-    axis = row_axis(program, op, op.inputs[position])
+    axes = axes_in_row(program, op, op.inputs[position])
     parallel = [kind == PARALLEL for kind in op.get_iterator_types()]
-    if axis is None:
-        axis = _met_axis(program, views, maps, parallel, position)
-    return _common_axis(program, views, maps, parallel, position) if axis is None else axis
+    axes = axes or _met_axis(program, views, maps, parallel, position)
+    return axes or _common_axis(program, views, maps, parallel, position)
 
 
-def row_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
-    """The axis of small integers whose elements an op wants in a row, if it does."""
-    if takes_places(program, op, value):
-        return dense_type(value).get_num_dims() - 1
-    return _summed_axis(program, op, value)
+def axes_in_row(program: Program, op: Operation, value: SSAValue) -> Sequence[int]:
+    """The axes of small integers whose elements an op wants in a row, if it does."""
+    places = places_of(program, op, value)
+    return places.axes if places else _summed_axis(program, op, value)
 
 
-def _summed_axis(program: Program, op: Operation, value: SSAValue) -> int | None:
+def _summed_axis(program: Program, op: Operation, value: SSAValue) -> Sequence[int]:
     """The axis of small integers that shall lie in a row: channels that weights are summed over.
 
     Instructions that add several products at once read neighbours (`dots`).
     """
     if not isinstance(op, abstract_ops.LinalgStructuredOperation) or value not in op.inputs:
-        return None
+        return ()
     element = dense_type(value).element_type
     if not program.blocked or program.recipe.words is None or element not in (i8, i16, i32, UI8):
-        return None
+        return ()
     kinds, maps = [*op.get_iterator_types()], [m.data.results for m in op.get_indexing_maps()]
     others = [n for n, other in enumerate(op.inputs) if other is not value]
     if len(others) != 1 or not program.holds(op.inputs[others[0]]):
-        return None
+        return ()
     if program.view(op.inputs[others[0]]).buffer.content is None:
-        return None
+        return ()
     shared = {e.position for e in maps[others[0]] if isinstance(e, AffineDimExpr)}
     for axis, expr in enumerate(maps[1 - others[0]]):
         if isinstance(expr, AffineDimExpr) and kinds[expr.position] != PARALLEL:
             size = dense_type(value).get_shape()[axis]
-            return axis if expr.position in shared and size >= _LEAST_SUMMED else None
-    return None
+            return [axis] if expr.position in shared and size >= _LEAST_SUMMED else ()
+    return ()
 
 
 def _met_axis(
     program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
-) -> int | None:
+) -> Sequence[int]:
     """The axis of a factor that shall lie in a row: the last one of a result, whose elements many
     rows of another factor meet, as keys are met by queries. It spares sums across vectors.
     """
     known = any(view.buffer.content is not None for view in views)
     if known or len(views) != 3 or all(parallel) or not maps[-1]:
-        return None
+        return ()
     own, others = (
         {e.position for e in maps[n] if isinstance(e, AffineDimExpr)}
         for n in (position, 1 - position)
     )
     last = maps[-1][-1]
     if not isinstance(last, AffineDimExpr) or last.position not in own - others:
-        return None
+        return ()
     sizes = loop_sizes(views, maps, len(parallel))
     met = prod(sizes[d].number or 0 for d in others - own if parallel[d])
     if met < _LEAST_MET or (sizes[last.position].number or 0) < program.recipe.lanes:
-        return None
-    return [*maps[position]].index(last)
+        return ()
+    return [[*maps[position]].index(last)]
 
 
 def _common_axis(
     program: Program, views: Sequence[View], maps: Maps, parallel: Sequence[bool], position: int
-) -> int | None:
+) -> Sequence[int]:
     """The axis of one of several operands of a sum, of each of which every iteration takes an
     element of its own: that along which another one has its elements in a row already. Known
     numbers are put in order when the program is compiled.
     """
     if all(parallel) or not program.blocked or views[position].buffer.content is not None:
-        return None
+        return ()
     sizes = loop_sizes(views, maps, len(parallel))
     loops = {d for d, size in enumerate(sizes) if size != ONE}
     in_row: dict[int, int] = {}
@@ -126,7 +124,7 @@ def _common_axis(
             in_row[n] = next(rows, -1)
     wanted = next((d for d in in_row.values() if d >= 0 and parallel[d]), None)
     if wanted is None or in_row.get(position, wanted) == wanted:
-        return None
+        return ()
     if (sizes[wanted].number or 0) < program.recipe.lanes:
-        return None
-    return [e.position for e in maps[position] if isinstance(e, AffineDimExpr)].index(wanted)
+        return ()
+    return [[e.position for e in maps[position] if isinstance(e, AffineDimExpr)].index(wanted)]

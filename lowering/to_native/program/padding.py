@@ -10,7 +10,7 @@ from xdsl.dialects import tensor as upstream
 from xdsl.ir import Operation
 
 from .nests import RefusedError
-from .operand_axes import row_axis
+from .operand_axes import axes_in_row
 from .program import Padded, Planner, Program
 from .sizes import ONE, ZERO, Size
 from .structured import add_copy, add_fill
@@ -31,10 +31,10 @@ def pad(program: Program, op: upstream.PadOp) -> None:
         return
     sizes = [size + Size.of(a + b) for size, a, b in zip(source.sizes, low, high, strict=True)]
     order = source.order if program.blocked else None
-    axes = [row_axis(program, use.operation, op.result) for use in op.result.uses]
-    last = next((axis for axis in axes if axis is not None), None)
+    axes = (axes_in_row(program, use.operation, op.result) for use in op.result.uses)
+    last = next(filter(None, axes), None)
     if last is not None:
-        order = [*(axis for axis in range(source.rank) if axis != last), last]
+        order = [*(axis for axis in range(source.rank) if axis not in last), *last]
     target = program.new(source.element, sizes, order)
     program.views[op.result] = target
     _fill_around(program, Padded(target, low, high), number)

@@ -23,7 +23,7 @@ from xdsl.rewriter import InsertPoint
 from ..linalg.linalg_builder import PARALLEL
 from ..llvm.types import width
 from .combiners import fuse_products
-from .conv_costs import takes_places
+from .conv_costs import places_of
 from .nests import (
     Access,
     Captured,
@@ -34,7 +34,7 @@ from .nests import (
     mapping,
     simplified,
 )
-from .operand_axes import Maps, wanted_axis
+from .operand_axes import Maps, wanted_axes
 from .program import Padded, Planner, Program, Step
 from .schedule import Schedule, movable
 from .sizes import ONE, ZERO, Size, product
@@ -169,15 +169,15 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         return
     operands = [*op.inputs, *op.outputs]
     views = [program.view(value) for value in operands]
-    in_places = any(takes_places(program, op, value) for value in op.inputs)
+    in_places = next(filter(None, (places_of(program, op, value) for value in op.inputs)), None)
     for position in range(len(op.inputs)):
-        axis = wanted_axis(program, op, views, maps, position)
-        if axis is None:
+        last = wanted_axes(program, op, views, maps, position)
+        if not last:
             continue
         # What comes in has no narrow type, nor room behind it.
         copied = in_places and views[position].buffer.place != "workspace"
-        if copied or views[position].strides[axis] != ONE:
-            views[position] = _turned(program, views[position], axis)
+        if copied or not views[position].ends_with(last):
+            views[position] = _turned(program, views[position], last)
     sizes = loop_sizes(views, maps, loops)
     if in_places:
         image, trits = (view.buffer for view in (views[0], views[1]))
@@ -186,7 +186,10 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     reduces = not all(parallel)
     reading = [access(view, m, loops) for view, m in zip(views, maps[:inputs], strict=False)]
     place = None
-    if program.blocked and not in_places:
+    if in_places:
+        outer = [d for d, kind in enumerate(parallel) if kind and d not in in_places.loops]
+        place = [*outer, *in_places.loops]
+    elif program.blocked:
         place = _place_of_loops(reading, sizes, parallel)
     starts: list[arith.ConstantOp | None] = []
     written: list[View] = []
@@ -217,10 +220,10 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     add_nest(program, nest)
 
 
-def _turned(program: Program, view: View, last: int) -> View:
-    """A copy of a view in which the elements along an axis lie in a row."""
-    order = [axis for axis in range(view.rank) if axis != last]
-    target = program.new(view.element, view.sizes, [*order, last])
+def _turned(program: Program, view: View, last: Sequence[int]) -> View:
+    """A copy of a view in which the elements along some axes lie in a row."""
+    order = [axis for axis in range(view.rank) if axis not in last]
+    target = program.new(view.element, view.sizes, [*order, *last])
     add_copy(program, view, target)
     return target
 

@@ -108,6 +108,12 @@ class View:
             return None
         return sorted(range(self.rank), key=lambda axis: -(strides[axis] or 0))
 
+    def ends_with(self, last: Sequence[int]) -> bool:
+        """Whether what lies along the axes is in a row, that along the last one after the other."""
+        if self.strides[last[-1]] != ONE:
+            return False
+        return len(last) == 1 or (self.order or [])[-len(last) :] == [*last]
+
     @property
     def whole(self) -> bool:
         """Whether it is all of its buffer, in order."""
