@@ -13,7 +13,6 @@ here: what is shared (`shared_sums`), and for which products (`program.additions
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise, product
 from typing import NamedTuple
 
@@ -30,8 +29,9 @@ _RATE = {64: 1.95, 32: 3.3}
 """By the bytes of a register, instructions in a cycle on a Zen 4, which adds four of 32 bytes."""
 _STORED = 4
 """Instructions for a register of sums that is stored, and read by what follows."""
-_NEAR, _FAR = 768 << 10, 6
-"""Bytes of code that stay in a near cache, and bytes a cycle that come from beyond it."""
+_NEAR, _FAR = 128 << 10, 7
+"""Bytes of code that stay in a near cache from one image to the next, and bytes a cycle that come
+from beyond it."""
 _BYTES = 7
 """Of an instruction."""
 _MOST_TRITS = 6500
@@ -94,28 +94,31 @@ def parts_of(recipe: Recipe, trits: Array, held: tuple[int, int]) -> tuple[int, 
     return (*ends, trits.shape[1])
 
 
-def cost_of(recipe: Recipe, trits: Array, vectors: int = 1) -> tuple[float, float]:
+def cost_of(recipe: Recipe, count: int, outs: int, vectors: int) -> tuple[float, float]:
     """About how many cycles the sums of an image take, with what stores and reads them; and bytes
-    of code. `trits` are [outs, taps]."""
-    content = np.ascontiguousarray(trits, np.int8).tobytes()
-    outs, count = len(trits), _count(recipe, len(trits), content)
+    of code.
+
+    Args:
+        recipe: the instruction set.
+        count: instructions, of `count_of`.
+        outs: outputs.
+        vectors: registers of places.
+    """
     code = count * _BYTES
-    once = count / _RATE[recipe.width]
-    cycles = vectors * (once + outs * _STORED)
-    return cycles + (max(code / _FAR - once, 0) if code > _NEAR else 0), code
+    cycles = vectors * (count / _RATE[recipe.width] + outs * _STORED)
+    return cycles + (code / _FAR if code > _NEAR else 0), code
 
 
-@lru_cache(maxsize=64)
-def _count(recipe: Recipe, outs: int, trits: bytes) -> int:
-    """Instructions for an image, but for those that store sums."""
-    values = np.frombuffer(trits, np.int8).reshape(outs, -1)
-    ends = (0, *parts_of(recipe, values, _BYTE))
+def count_of(recipe: Recipe, trits: Array) -> int:
+    """Instructions for a register of places, but for those that store sums. `trits` are
+    [outs, taps]."""
+    ends = (0, *parts_of(recipe, trits, _BYTE))
     return sum(
         1
-        for group in _groups(recipe, outs)
+        for group in _groups(recipe, len(trits))
         for start, end in pairwise(ends)
         for _ in instructions_of(
-            values[group.start : group.stop, start:end], _registers(recipe) - len(group)
+            trits[group.start : group.stop, start:end], _registers(recipe) - len(group)
         )
     )
 
@@ -142,12 +145,12 @@ def write_additions(recipe: Recipe, variant: Additions, name: str) -> llvm.FuncO
     code = Code(name, [POINTER, POINTER, i64, i64])
     x, sums, first, end = code.arguments
     pieces = [*product(range(len(variant.parts)), _groups(recipe, variant.outs))]
-    far = cost_of(recipe, variant.values)[1] > _NEAR
+    codes = [[*_Piece(recipe, variant, *piece).lines()] for piece in pieces]
+    far = sum(map(len, codes)) * _BYTES > _NEAR
     touched = [f"~{{xmm{n}}}" for n in range(_registers(recipe))]
     with code.each(first, end) as piece:
         for number in code.cases(piece, range(len(pieces))):
-            lines = list(_Piece(recipe, variant, *pieces[number]).lines())
-            text = "\n".join(_fetched(lines) if far else lines)
+            text = "\n".join(_fetched(codes[number]) if far else codes[number])
             with code.each(0, variant.vectors) as vector:
                 places = code.mul(vector, recipe.width)
                 addresses = [code.at(x, places), code.at(sums, places)]

@@ -22,7 +22,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
-from ..kernels.additions import can_add, cost_of
+from ..kernels.additions import can_add, cost_of, count_of
 from ..kernels.recipes import Recipe
 from ..linalg.linalg_builder import PARALLEL
 from .nests import Access, RefusedError, access, linear_form, loop_sizes
@@ -136,11 +136,12 @@ def places_of(program: Program, op: Operation, image: SSAValue) -> Places | None
 
 
 class _Product(NamedTuple):
-    """Sums of products of an image with known weights [outs, …], in loops over them."""
+    """Sums of products of an image with known weights that a buffer holds, in loops over them."""
 
     sizes: Sequence[Size]
     parallel: Sequence[bool]
     x: Access
+    held: Buffer
     weights: Array
     outs: int
     axes: tuple[int, ...]
@@ -186,7 +187,10 @@ class _Product(NamedTuple):
         if in_planes:
             others += _TURNED * sums.outs * rows * columns
         vectors = -(-plane.places // (recipe.width // 2))
-        cycles, code = cost_of(recipe, trits, vectors)
+        if self.held not in program.counted:
+            program.counted[self.held] = count_of(recipe, trits.astype(np.int8))
+        count = program.counted[self.held]
+        cycles, code = cost_of(recipe, count, len(trits), vectors)
         return cycles < _LEFT * others and code <= _MOST_CODE
 
 
@@ -201,7 +205,8 @@ def _product(program: Program, op: Operation, image: SSAValue) -> _Product | Non
     element = dense_type(image).element_type
     if element not in (i8, i16, i32, UI8) or not program.holds(weights):
         return None
-    content = program.view(weights).buffer.content
+    held = program.view(weights).buffer
+    content = held.content
     parallel = [kind == PARALLEL for kind in op.get_iterator_types()]
     if content is None or content.dtype.kind != "i" or all(parallel):
         return None
@@ -218,7 +223,7 @@ def _product(program: Program, op: Operation, image: SSAValue) -> _Product | Non
     known = prod(size.number or 0 for size in views[1].sizes)
     if len(outs) != 1 or known != content.size:
         return None
-    return _Product(sizes, parallel, x, content, outs[0], axes)
+    return _Product(sizes, parallel, x, held, content, outs[0], axes)
 
 
 def _axes_of_places(

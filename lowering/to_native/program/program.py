@@ -83,6 +83,7 @@ class Program:
         keeps: whether weights may be expanded once, into memory of the program's own.
         adds: whether sums by trits may be code that adds.
         added: images, and the trits by which sums of them shall be such code.
+        counted: instructions that sums by trits take as such code.
         order: the positions of its ops, and of those of the loops that it holds.
         views: tensors in memory.
         literals: tensors that become constants once something reads them from memory; kernels have
@@ -107,6 +108,7 @@ class Program:
     keeps: bool = False
     adds: bool = False
     added: set[tuple[Buffer, Buffer]] = field(default_factory=set[tuple[Buffer, Buffer]])
+    counted: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
     order: dict[Operation, int] = field(default_factory=dict[Operation, int])
     views: dict[SSAValue, View] = field(default_factory=dict[SSAValue, View])
     literals: dict[SSAValue, Callable[[], View]] = field(

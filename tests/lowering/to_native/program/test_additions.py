@@ -18,6 +18,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.stages import apply_passes, run_stages
 from triton_dsl.lowering.to_native.callables import native_program, traced_program
@@ -134,6 +135,61 @@ def test_any_convolution(
     extreme = np.full((1, channels, *size), 127, np.int8)
     expected = sums_of(extreme, weights, stride, padding, dilation, direct=direct)
     np.testing.assert_array_equal(program(extreme), expected)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("recipe", RUNNABLE)
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 1 << 30),
+    rows=st.sampled_from([(32,), (197,), (7, 8), (3, 2, 9)]),
+    ins=st.integers(1, 70),
+    outs=st.integers(4, 60),
+    share=st.floats(0.05, 1),
+)
+def test_any_dense_layer_of_many_rows(
+    recipe: str, seed: int, rows: tuple[int, ...], ins: int, outs: int, share: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    weights = (rng.random((ins, outs)) < share) * rng.choice([-1, 1], (ins, outs))
+    shape = "x".join(map(str, rows))
+    x, y = f"tensor<?x{shape}x{ins}xi8>", f"tensor<?x{shape}x{outs}xi32>"
+    module = parse_module(f"""
+func.func @forward(%x: {x}) -> {y} {{
+  %low = tensor.constant dense<-127> : tensor<i8>
+  %kept = tensor.maximum %x, %low : ({x}, tensor<i8>) -> {x}
+  %w = ternary.parameter "w" : tensor<{ins}x{outs}x!ternary.trit>
+  %y = ternary.linear %kept, %w : {x}, tensor<{ins}x{outs}x!ternary.trit> -> {y}
+  func.return %y : {y}
+}}
+""")
+    attach_store(module, ParameterStore.of({"w": pack_trits(weights.astype(np.int8))}))
+    program = native_program(module, {"recipe": recipe})
+    for batch in (1, 2):
+        image = rng.integers(-127, 128, (batch, *rows, ins)).astype(np.int8)
+        np.testing.assert_array_equal(program(image), image.astype(np.int32) @ weights)
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE)
+def test_dense_layers_of_an_encoder_add(recipe: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = nn.TransformerEncoderLayer(32, 2, 128, 0.0, "gelu", batch_first=True).eval()
+    x = torch.randn(2, 128, 32)
+    program = from_torch(network, (x,))
+    samples = tmp_path / "samples.npy"
+    np.save(samples, x.numpy())
+    apply_passes(
+        program,
+        "ternarize,fuse-linear,fold-constants,canonicalize,"
+        f'quantize-activations{{data="{samples}" bits=8 signed=false}},requantize,cse,dce',
+    )
+    expected = run_module(program, [x.numpy()])[0]
+    found = native_program(program, {"recipe": recipe})(x.numpy())
+    # One step of what is rounded, where floats before it differ by the order of their sums.
+    assert np.abs(found - expected).max() < 0.05
+    assert np.mean(np.abs(found - expected) > 1e-5) < 0.01
+    _, trace = traced_program(program, NativeOptions(recipe=recipe), 1)
+    assert sum(step.unit == "i16" for step in trace.steps) == 4
 
 
 def test_parts_hold_what_16_bits_do() -> None:
