@@ -39,6 +39,8 @@ _MOST_TRITS = 6500
 _MOST_INPUTS = 512
 """Of a piece, among which common terms are looked for."""
 _MOST_SUM = (1 << 15) - 1
+_ASKED = 3
+"""Pieces of code of which instructions are counted, for all."""
 _BYTE = 0, 255
 """What an input holds, where nothing else is known."""
 _LINE, _AHEAD = 64, 4096
@@ -110,17 +112,18 @@ def cost_of(recipe: Recipe, count: int, outs: int, vectors: int) -> tuple[float,
 
 
 def count_of(recipe: Recipe, trits: Array) -> int:
-    """Instructions for a register of places, but for those that store sums. `trits` are
-    [outs, taps]."""
-    ends = (0, *parts_of(recipe, trits, _BYTE))
-    return sum(
-        1
+    """About how many instructions there are for a register of places, but for those that store
+    sums. `trits` are [outs, taps]; some pieces of code stand for all."""
+    parts = pairwise((0, *parts_of(recipe, trits, _BYTE)))
+    pieces = [
+        trits[group.start : group.stop, start:end]
+        for start, end in parts
         for group in _groups(recipe, len(trits))
-        for start, end in pairwise(ends)
-        for _ in instructions_of(
-            trits[group.start : group.stop, start:end], _registers(recipe) - len(group)
-        )
-    )
+    ]
+    asked = pieces[:: -(-len(pieces) // _ASKED)]
+    count = sum(1 for p in asked for _ in instructions_of(p, _registers(recipe) - len(p)))
+    known = sum(int(np.count_nonzero(piece)) for piece in asked)
+    return round(count * np.count_nonzero(trits) / known) if known else count
 
 
 def pieces_of(recipe: Recipe, variant: Additions) -> int:

@@ -29,6 +29,12 @@ _TERMS = 9
 """What there may be of one two, each with its sign: numbers from -4 to 4."""
 
 
+_OF_BOTH = np.array(
+    [1 << n if n > _TERMS // 2 and n % _TERMS else 0 for n in range(_TERMS**2 // 2 + 1)], np.int64
+)
+"""A bit for each term of two twos, but for sign; none for those of one."""
+
+
 class Instruction(NamedTuple):
     """`clear` a register, `load` input `a` into it, or `add` or `sub` registers `a` and `b`."""
 
@@ -82,17 +88,15 @@ def _fours(twos: list[_Two]) -> Iterator[tuple[_Two, _Two | None]]:
     """Twos by two as far as that saves additions, those first that save most."""
     if not twos:
         return
-    taken = np.stack([two.taken for two in twos])
-    both = (taken[:, None] != 0) & (taken[None] != 0)
-    terms = np.where(both, np.abs(taken[:, None] * _TERMS + taken[None]), 0)
-    made = np.bitwise_or.reduce(np.where(both, np.left_shift(1, terms), 0), axis=2)
-    saved = both.sum(axis=2) - np.bitwise_count(made)
+    taken = np.stack([two.taken for two in twos]).astype(np.int8)
+    terms = np.abs(taken[:, None] * np.int8(_TERMS) + taken[None])
+    made = np.bitwise_or.reduce(_OF_BOTH[terms], axis=2)
+    some = (taken != 0).astype(np.float32)
+    saved = some @ some.T - np.bitwise_count(made)
+    rows, columns = np.nonzero(np.triu(saved, 1) > 0)
+    order = np.argsort(-saved[rows, columns], kind="stable")
     left = dict(enumerate(twos))
-    rows, columns = np.triu_indices(len(twos), 1)
-    for place in np.argsort(-saved[rows, columns], kind="stable"):
-        a, b = int(rows[place]), int(columns[place])
-        if saved[a, b] <= 0:
-            break
+    for a, b in zip(rows[order].tolist(), columns[order].tolist(), strict=True):
         if a in left and b in left:
             yield left.pop(a), left.pop(b)
     yield from ((two, None) for two in left.values())

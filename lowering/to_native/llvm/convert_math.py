@@ -186,6 +186,8 @@ RULES: dict[type[Operation], Rule] = {
     math.CtPopOp: lambda e, op, x: e.overloaded("ctpop", x[0]),
 }
 """For each op the function that builds what takes its place, with nothing outside of the module."""
+FORMULAS = tuple(kind for kind in RULES if kind in C_NAMES)
+"""Ops that are many instructions, each of which waits for the one before."""
 
 
 def _replace_fmod(module: ModuleOp) -> None:

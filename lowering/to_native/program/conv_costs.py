@@ -46,8 +46,10 @@ _TURNED = 1.0
 """Cycles for an output whose image is in planes for others, and whose sum is joined with theirs."""
 _LEAST = 256
 """Trits from which on code is worth it."""
-_MOST_CODE = 4 << 20
-"""Bytes of code of a layer."""
+_MOST_CODE, _MOST_IN_ALL = 4 << 20, 32 << 20
+"""Bytes of code of a layer, and of all: what a far cache holds."""
+_LEAST_CODE = 3
+"""Bytes of code for a trit that is not 0, at least."""
 _MOST_STEPS = 4
 """From place to place in an image, which is cut into as many planes."""
 _MOST_PITCH = 2
@@ -167,10 +169,10 @@ class _Product(NamedTuple):
             in_planes: whether the image has its places in a row anyway.
         """
         sizes, recipe = self.sizes, program.recipe
-        plane = self.plane
+        plane, known = self.plane, int(np.count_nonzero(self.weights))
         if plane is None or not can_add(recipe) or self.weights.size < _LEAST:
             return False
-        if np.abs(self.weights).max() > 1:
+        if np.abs(self.weights).max() > 1 or _LEAST_CODE * known > _MOST_CODE:
             return False
         # In which order weights lie makes no difference to what they cost.
         trits = self.weights.reshape(sizes[self.outs].at(1), -1)
@@ -191,7 +193,11 @@ class _Product(NamedTuple):
             program.counted[self.held] = count_of(recipe, trits.astype(np.int8))
         count = program.counted[self.held]
         cycles, code = cost_of(recipe, count, len(trits), vectors)
-        return cycles < _LEFT * others and code <= _MOST_CODE
+        chosen = {buffer for pair in program.added for buffer in pair} - {self.held}
+        before = sum(cost_of(recipe, program.counted.get(b, 0), 0, 0)[1] for b in chosen)
+        if code > _MOST_CODE or before + code > _MOST_IN_ALL:
+            return False
+        return cycles < _LEFT * others
 
 
 def _product(program: Program, op: Operation, image: SSAValue) -> _Product | None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from xdsl.dialects import arith, math
+from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
 from ..kernels.recipes import Recipe
+from ..llvm.convert_math import FORMULAS
 from .combiners import combiners
 from .nests import Access, Nest, dependencies
 from .sizes import ONE, TWO
@@ -26,8 +27,6 @@ _ASSUMED = 2
 """Iterations of a loop over the batch that a choice counts on."""
 _CHAINS = 4
 """Vectors that a sum along a loop is spread over, or whose formulas take turns."""
-_FORMULAS = math.ErfOp | math.ExpOp | math.Exp2Op | math.TanhOp | math.LogOp | math.Log2Op
-"""Ops that are many instructions, each of which waits for the one before."""
 _TILES = {64: (24, 4), 32: (12, 2), 16: (8, 2)}
 """By the bytes of a vector, the sums that a tile may hold in registers, and in how many columns."""
 _LONG = 256
@@ -133,7 +132,7 @@ def _estimated(
         columns = max(1, _CHAINS // row_count)
         if not across:
             row_count, columns = _tile(nest, vector, rows, recipe, work)
-    elif vector is not None and row_count == 1 and any(isinstance(op, _FORMULAS) for op in ops):
+    elif vector is not None and row_count == 1 and any(isinstance(op, FORMULAS) for op in ops):
         columns = min(_CHAINS, -(-(nest.sizes[vector].number or lanes) // lanes))
     turn = rows if not nest.reductions else None
     weighted = any(_makes_more(nest, a) for a in nest.reads.values())
