@@ -56,8 +56,8 @@ def instructions_of(trits: Array, registers: int) -> Iterator[Instruction]:
 
     Args:
         trits: int8 [outs, inputs].
-        registers: at least `TWOS` beside the sums, which are the first; with `FOURS` terms of four
-            inputs are shared.
+        registers: beside those of the sums, which are the first: `TWOS` at least; with `FOURS`
+            terms of four inputs are shared.
     """
     outs = len(trits)
     yield from (Instruction("clear", out) for out in range(outs))

@@ -50,11 +50,11 @@ func.func @forward(%x: tensor<?x8xf32> {tensor.name = "x"})
 """
 
 
-def lowered(module: ModuleOp, **options: str) -> ModuleOp:
+def lowered(module: ModuleOp, parameters: str = "arguments") -> ModuleOp:
     """A lowered copy that `_mlir_ciface_forward` can be called in."""
     copy = module.clone()
     entry_function(copy, "forward").attributes["llvm.emit_c_interface"] = UnitAttr()
-    ConvertTensorToLinalgPass(**options).apply(triton_context(), copy)
+    ConvertTensorToLinalgPass(parameters).apply(triton_context(), copy)
     verify_module(copy)
     return copy
 
