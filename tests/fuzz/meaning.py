@@ -246,29 +246,30 @@ def counted(x: Tensor, thresholds: Tensor, axis: int) -> Tensor:
     return (thresholds <= moved).sum(-1).movedim(-1, axis)
 
 
-def max_pooled(op: Any, x: Tensor) -> Tensor:
+def windows_of(op: Any, x: Tensor, around: float) -> Tensor:
+    """The windows of a pool, of which the last axes are, with a number around the image."""
     kernel, strides, pads = (property_of(op, n) for n in ("kernel", "strides", "padding"))
     axes = len(kernel)
-    around = [p for a in reversed(range(axes)) for p in (pads[a], pads[axes + a])]
+    rims = [p for a in reversed(range(axes)) for p in (pads[a], pads[axes + a])]
+    windows = F.pad(x, rims, value=around) if any(rims) else x
+    for a in range(axes):
+        if windows.shape[2 + a] < kernel[a]:
+            raise Undetermined("a window that is larger than an image of free size")
+        windows = windows.unfold(2 + a, kernel[a], strides[a])
+    return windows
+
+
+def max_pooled(op: Any, x: Tensor) -> Tensor:
     if not x.is_floating_point():
         raise Undetermined("a pool of integers")
-    padded = F.pad(x, around, value=-1e30) if any(around) else x
-    windows = padded
-    for a in range(axes):
-        windows = windows.unfold(2 + a, kernel[a], strides[a])
-    return windows.amax(list(range(-axes, 0)))
+    return windows_of(op, x, -1e30).amax(list(range(-len(property_of(op, "kernel")), 0)))
 
 
 def avg_pooled(op: Any, x: Tensor) -> Tensor:
-    kernel, strides, pads = (property_of(op, n) for n in ("kernel", "strides", "padding"))
-    axes = len(kernel)
-    around = [p for a in reversed(range(axes)) for p in (pads[a], pads[axes + a])]
+    kernel = property_of(op, "kernel")
 
     def sums(values: Tensor) -> Tensor:
-        windows = F.pad(values, around)
-        for a in range(axes):
-            windows = windows.unfold(2 + a, kernel[a], strides[a])
-        return windows.sum(list(range(-axes, 0)))
+        return windows_of(op, values, 0.0).sum(list(range(-len(kernel), 0)))
 
     if property_of(op, "count_include_pad"):
         return sums(x) / float(np.prod(kernel))
