@@ -12,8 +12,9 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+from xdsl.dialects import arith
 from xdsl.dialects import tensor as upstream
-from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.builtin import UnrealizedConversionCastOp, i8, i16, i32
 from xdsl.dialects.linalg import abstract_ops
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
@@ -22,6 +23,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
+from ....passes.analysis.compile_time import is_literal
 from ..kernels.additions import can_add, cost_of, count_of
 from ..kernels.recipes import Recipe
 from ..linalg.linalg_builder import PARALLEL
@@ -44,6 +46,8 @@ _LEFT = 0.95
 """Of the cycles of the best other way, what additions may take."""
 _TURNED = 1.0
 """Cycles for an output whose image is in planes for others, and whose sum is joined with theirs."""
+_SHAPED = upstream.ExpandShapeOp | upstream.CollapseShapeOp
+"""Ops that give a tensor another shape."""
 _LEAST = 256
 """Trits from which on code is worth it."""
 _MOST_CODE, _MOST_IN_ALL = 4 << 20, 32 << 20
@@ -129,7 +133,7 @@ def places_of(program: Program, op: Operation, image: SSAValue) -> Places | None
     product = _product(program, op, image)
     if product is None or not product.pays(program, in_planes=True):
         return None
-    if any(_is_depthwise(program, *other) for other in _near(image, *op.results)):
+    if any(_is_depthwise(*other) for other in _near(image, *op.results)):
         return None
     others = (other for other in _near(image) if other[0] is not op)
     if product.pays(program, in_planes=False) or any(_adds_alone(program, *o) for o in others):
@@ -254,7 +258,7 @@ def _adds_alone(program: Program, op: Operation, image: SSAValue) -> bool:
     return product is not None and product.pays(program, in_planes=False)
 
 
-def _is_depthwise(program: Program, op: Operation, image: SSAValue) -> bool:
+def _is_depthwise(op: Operation, image: SSAValue) -> bool:
     """Whether each output is made of some channels of an image and of weights alone, and these
     channels shall lie in a row."""
     if not isinstance(op, abstract_ops.LinalgStructuredOperation) or len(op.inputs) != 2:
@@ -266,10 +270,18 @@ def _is_depthwise(program: Program, op: Operation, image: SSAValue) -> bool:
     )
     if op.inputs[0] is not image:
         read, other = other, read
-    if op.inputs[op.inputs[0] is image] not in program.literals:
+    if not _is_known(op.inputs[op.inputs[0] is image]):
         return False
     places = {d for d, kind in enumerate(kinds) if kind == PARALLEL}
     return len(places) < len(kinds) and bool(other & read & places)
+
+
+def _is_known(value: SSAValue) -> bool:
+    """Whether a value is a literal, in whatever shape and type."""
+    op = value.owner
+    while isinstance(op, _SHAPED | UnrealizedConversionCastOp):
+        op = op.operands[0].owner
+    return isinstance(op, Operation) and (is_literal(op) or isinstance(op, arith.ConstantOp))
 
 
 def _near(*values: SSAValue) -> dict[tuple[Operation, SSAValue], None]:
@@ -283,7 +295,7 @@ def _near(*values: SSAValue) -> dict[tuple[Operation, SSAValue], None]:
             continue
         seen.add(value)
         for op in (value.owner, *(use.operation for use in value.uses)):
-            if isinstance(op, upstream.PadOp | upstream.ExpandShapeOp | upstream.CollapseShapeOp):
+            if isinstance(op, upstream.PadOp | _SHAPED):
                 waiting += [op.operands[0], op.result]
             elif isinstance(op, linalg.GenericOp) and _maps(op):
                 shape = dense_type(op.results[0]).get_shape()

@@ -219,14 +219,17 @@ def networks() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
             x = torch.relu(self.first(x) + x)
             return functional.max_pool2d(self.second(x) + self.short(x), 16)
 
+    def pointwise(*between: nn.Module) -> nn.Module:
+        first, last = nn.Conv2d(64, 64, 1), nn.Conv2d(64, 64, 1)
+        return nn.Sequential(first, nn.ReLU(), *between, last, nn.ReLU())
+
     def depthwise() -> nn.Module:
-        return nn.Sequential(
-            nn.Conv2d(16, 32, 1), nn.ReLU(), nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.ReLU()
-        )
+        return pointwise(nn.Conv2d(64, 64, 3, padding=1, groups=64), nn.ReLU())
 
     return {
         "residual": (Residual(), (16, 32, 32)),
-        "depthwise": (depthwise(), (16, 32, 32)),
+        "pointwise": (pointwise(), (64, 25, 5)),
+        "depthwise": (depthwise(), (64, 25, 5)),
         "pools": (
             nn.Sequential(
                 nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 32, 3)
@@ -236,7 +239,7 @@ def networks() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
     }
 
 
-@pytest.mark.parametrize("name", ["residual", "depthwise", "pools"])
+@pytest.mark.parametrize("name", ["residual", "pointwise", "depthwise", "pools"])
 @pytest.mark.parametrize("recipe", RUNNABLE)
 def test_whole_networks(name: str, recipe: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
