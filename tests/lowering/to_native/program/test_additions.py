@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
@@ -170,19 +171,25 @@ func.func @forward(%x: {x}) -> {y} {{
         np.testing.assert_array_equal(program(image), image.astype(np.int32) @ weights)
 
 
-@pytest.mark.parametrize("recipe", RUNNABLE)
-def test_dense_layers_of_an_encoder_add(recipe: str, tmp_path: Path) -> None:
-    torch.manual_seed(0)
-    network = nn.TransformerEncoderLayer(32, 2, 128, 0.0, "gelu", batch_first=True).eval()
-    x = torch.randn(2, 128, 32)
-    program = from_torch(network, (x,))
-    samples = tmp_path / "samples.npy"
+def integers_of(network: nn.Module, x: torch.Tensor, folder: Path) -> ModuleOp:
+    """A network with trits and activations of 8 bits, on ranges of the inputs."""
+    program = from_torch(network.eval(), (x,))
+    samples = folder / "samples.npy"
     np.save(samples, x.numpy())
     apply_passes(
         program,
         "ternarize,fuse-linear,fold-constants,canonicalize,"
         f'quantize-activations{{data="{samples}" bits=8 signed=false}},requantize,cse,dce',
     )
+    return program
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE)
+def test_dense_layers_of_an_encoder_add(recipe: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    network = nn.TransformerEncoderLayer(32, 2, 128, 0.0, "gelu", batch_first=True)
+    x = torch.randn(2, 128, 32)
+    program = integers_of(network, x, tmp_path)
     expected = run_module(program, [x.numpy()])[0]
     found = native_program(program, {"recipe": recipe})(x.numpy())
     # One step of what is rounded, where floats before it differ by the order of their sums.
@@ -245,14 +252,7 @@ def test_whole_networks(name: str, recipe: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     network, shape = networks()[name]
     x = torch.randn(3, *shape)
-    program = from_torch(network.eval(), (x,))
-    samples = tmp_path / "samples.npy"
-    np.save(samples, x.numpy())
-    apply_passes(
-        program,
-        "ternarize,fuse-linear,fold-constants,canonicalize,"
-        f'quantize-activations{{data="{samples}" bits=8 signed=false}},requantize,cse,dce',
-    )
+    program = integers_of(network, x, tmp_path)
     expected = run_module(program, [x.numpy()])[0]
     for options in ({"recipe": recipe}, {"recipe": recipe, "additions": False}):
         found = native_program(program, options, threads=2)
