@@ -38,6 +38,8 @@ _INTEGERS: dict[tuple[int, Signedness], Activations] = {
     (32, Signedness.SIGNLESS): "i32",
 }
 _WIDTHS = (8, 16, 32)
+_MOST_WEIGHTS = 1 << 21
+"""Of a product that may be code, with two bytes or more for each."""
 _LEAST_OUTPUTS = 4
 """Channels of a group from which on tables of sums are less work than products."""
 
@@ -52,10 +54,15 @@ def kernel_takes(op: Operation) -> bool:
 
 
 def is_long(op: Operation, rows: int) -> bool:
-    """Whether a product of trits with integers of 8 bits has at least so many rows, for certain."""
+    """Whether a product of trits with integers of 8 bits has at least so many rows, for certain.
+
+    Matrices for which code would be too long are none: kernels have them packed, loops as bytes.
+    """
     if not isinstance(op, ternary.LinearOp | ternary.MatmulOp):
         return False
     input = tensor_type(op.input)
+    if prod(tensor_type(op.weight).get_shape()) > _MOST_WEIGHTS:
+        return False
     kind = kind_of(input.element_type)
     known = prod(size for size in input.get_shape()[:-1] if size != DYNAMIC)
     return kind is not None and kind.activations in ("i8", "u8") and known >= rows

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
-from triton_dsl.dialects.registry import parse_module
+from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_torch import from_torch
@@ -25,6 +25,7 @@ from triton_dsl.lowering.stages import apply_passes, run_stages
 from triton_dsl.lowering.to_native.callables import native_program, traced_program
 from triton_dsl.lowering.to_native.kernels.additions import can_add, parts_of
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
 from triton_dsl.lowering.to_native.program import conv_costs
 from triton_dsl.lowering.to_native.target import NativeOptions, native_stages
 from triton_dsl.runtime.native.processor import host_features
@@ -169,6 +170,25 @@ func.func @forward(%x: {x}) -> {y} {{
     for batch in (1, 2):
         image = rng.integers(-127, 128, (batch, *rows, ins)).astype(np.int8)
         np.testing.assert_array_equal(program(image), image.astype(np.int32) @ weights)
+
+
+@pytest.mark.parametrize(
+    ("rows", "ins", "stays"), [(31, 512, True), (32, 512, False), (64, 8192, True)]
+)
+def test_products_of_few_rows_and_large_ones_stay_kernels(
+    rows: int, ins: int, *, stays: bool
+) -> None:
+    x, w = f"tensor<?x{rows}x{ins}xi8>", f"tensor<{ins}x512x!ternary.trit>"
+    y = f"tensor<?x{rows}x512xi32>"
+    module = parse_module(f"""
+func.func @forward(%x: {x}) -> {y} {{
+  %w = ternary.parameter "w" : {w}
+  %y = ternary.linear %x, %w : {x}, {w} -> {y}
+  func.return %y : {y}
+}}
+""")
+    ConvertTensorToLinalgPass(keep="ternary", rows=32).apply(triton_context(), module)
+    assert ("ternary.linear" in str(module)) == stays
 
 
 def integers_of(network: nn.Module, x: torch.Tensor, folder: Path) -> ModuleOp:
