@@ -96,9 +96,8 @@ def parts_of(recipe: Recipe, trits: Array, held: tuple[int, int]) -> tuple[int, 
     return (*ends, trits.shape[1])
 
 
-def cost_of(recipe: Recipe, count: int, outs: int, vectors: int) -> tuple[float, float]:
-    """About how many cycles the sums of an image take, with what stores and reads them; and bytes
-    of code.
+def cost_of(recipe: Recipe, count: int, outs: int, vectors: int) -> float:
+    """About how many cycles the sums of an image take, with what stores and reads them.
 
     Args:
         recipe: the instruction set.
@@ -106,9 +105,14 @@ def cost_of(recipe: Recipe, count: int, outs: int, vectors: int) -> tuple[float,
         outs: outputs.
         vectors: registers of places.
     """
-    code = count * _BYTES
+    code = code_of(count)
     cycles = vectors * (count / _RATE[recipe.width] + outs * _STORED)
-    return cycles + (code / _FAR if code > _NEAR else 0), code
+    return cycles + (code / _FAR if code > _NEAR else 0)
+
+
+def code_of(count: int) -> int:
+    """About how many bytes so many instructions are."""
+    return count * _BYTES
 
 
 def count_of(recipe: Recipe, trits: Array) -> int:
@@ -149,7 +153,7 @@ def write_additions(recipe: Recipe, variant: Additions, name: str) -> llvm.FuncO
     x, sums, first, end = code.arguments
     pieces = [*product(range(len(variant.parts)), _groups(recipe, variant.outs))]
     codes = [[*_Piece(recipe, variant, *piece).lines()] for piece in pieces]
-    far = sum(map(len, codes)) * _BYTES > _NEAR
+    far = code_of(sum(map(len, codes))) > _NEAR
     touched = [f"~{{xmm{n}}}" for n in range(_registers(recipe))]
     with code.each(first, end) as piece:
         for number in code.cases(piece, range(len(pieces))):

@@ -24,7 +24,7 @@ from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import is_literal
-from ..kernels.additions import can_add, cost_of, count_of
+from ..kernels.additions import can_add, code_of, cost_of, count_of
 from ..kernels.recipes import Recipe
 from ..linalg.linalg_builder import PARALLEL
 from .nests import Access, RefusedError, access, linear_form, loop_sizes
@@ -196,12 +196,12 @@ class _Product(NamedTuple):
         if self.held not in program.counted:
             program.counted[self.held] = count_of(recipe, trits.astype(np.int8))
         count = program.counted[self.held]
-        cycles, code = cost_of(recipe, count, len(trits), vectors)
+        code = code_of(count)
         chosen = {buffer for pair in program.added for buffer in pair} - {self.held}
-        before = sum(cost_of(recipe, program.counted.get(b, 0), 0, 0)[1] for b in chosen)
+        before = sum(code_of(program.counted.get(buffer, 0)) for buffer in chosen)
         if code > _MOST_CODE or before + code > _MOST_IN_ALL:
             return False
-        return cycles < _LEFT * others
+        return cost_of(recipe, count, len(trits), vectors) < _LEFT * others
 
 
 def _product(program: Program, op: Operation, image: SSAValue) -> _Product | None:
