@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from pathlib import Path
 
 import numpy as np
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp
@@ -21,8 +20,7 @@ from ..dialects.shapes import DYNAMIC, AnyTensor, Shape, is_float
 from ..dialects.spike.types import dense_type
 from ..dialects.traits import HasSteps, has
 from ..ir.arrays import Array
-from ..ir.samples import read_samples
-from ..passes.calibration.observation import bind_samples
+from ..passes.calibration.observation import read_batches
 
 TOLERANCE = 1e-3
 """Of float programs, relative to the largest value of an output."""
@@ -103,7 +101,7 @@ def calibration_inputs(function: FuncOp, path: str | None) -> Sequence[Array] | 
     """The first samples of a calibration, in the order of the arguments; `None` without a path."""
     if path is None:
         return None
-    return bind_samples(function, read_samples(Path(path)), size=CHECKED)[0]
+    return read_batches(function, path, size=CHECKED)[0]
 
 
 def sample_inputs(module: ModuleOp, function: FuncOp) -> list[Array]:

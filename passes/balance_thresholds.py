@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +16,7 @@ from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array, dense
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
-from ..ir.samples import read_samples
-from .calibration.observation import bind_samples
+from .calibration.observation import read_batches
 from .convert_ann_to_snn.attention import THRESHOLDS, attentions
 from .convert_ann_to_snn.channels import channel_axis
 from .convert_ann_to_snn.neurons import HALF, activations, annotate, bound_of
@@ -272,17 +270,18 @@ class BalanceThresholdsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, self.function)
+        samples: Sequence[Sequence[Array]] = ()
+        if self.data is not None:
+            samples = read_batches(function, self.data, size=self.batch, limit=self.samples)
         attention = attentions(function.body.block.ops)
         if not attention and not any(True for _ in activations(function)):
             return
-        if self.data is None:
+        if not samples:
             raise PassError(
                 f"{self.name} needs sample inputs to calibrate with: give a file, as in "
                 f"'{self.name}{{data=\"samples.npz\"}}', that holds one array an input of "
                 f"the model (.npz, .safetensors, or .npy for a single input)"
             )
-        arrays = read_samples(Path(self.data))
-        samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
         balance(op, samples, self.calibrator(), function=self.function)
 
 

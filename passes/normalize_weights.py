@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from xdsl.context import Context
@@ -18,12 +17,11 @@ from ..dialects.parameters import Array, dense_constant
 from ..dialects.traits import Homogeneous, has
 from ..ir.errors import OptionError, PassError
 from ..ir.interpreter import entry_function
-from ..ir.samples import read_samples
 from .analysis.compile_time import compile_time_values, is_literal
 from .analysis.layers import Layer, input_of, is_layer, is_ternary, options_of, rebuilt, weight_of
 from .analysis.replacement import erase_unused_except, insert_before, unused_ops
 from .balance_thresholds import ThresholdCalibrator
-from .calibration.observation import bind_samples
+from .calibration.observation import read_batches
 from .convert_ann_to_snn.neurons import activations, annotate, bound_of, drive_of
 from .fold_constants import fold
 
@@ -78,15 +76,16 @@ class NormalizeWeightsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         entry = entry_function(op, self.function)
+        samples: Sequence[Sequence[Array]] = ()
+        if self.data is not None:
+            samples = read_batches(entry, self.data, size=self.batch, limit=self.samples)
         if not any(True for _ in activations(entry)):
             return
-        if self.data is None:
+        if not samples:
             raise PassError(
                 f"{self.name} needs sample inputs to calibrate with: give a file, as in "
                 f"'{self.name}{{data=\"samples.npz\"}}'"
             )
-        arrays = read_samples(Path(self.data))
-        samples = bind_samples(entry, arrays, size=self.batch, limit=self.samples)
         normalize(op, samples, percentile=float(self.percentile), function=self.function)
 
 

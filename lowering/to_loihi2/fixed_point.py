@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -20,10 +19,9 @@ from ...dialects.parameters import module_of
 from ...dialects.spike.types import TrainType, dense_type, is_train
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
-from ...ir.samples import read_samples
 from ...passes.analysis.compile_time import literal
 from ...passes.analysis.replacement import erase_unused, replace_results
-from ...passes.calibration.observation import bind_samples
+from ...passes.calibration.observation import read_batches
 from ...passes.convert_spike_to_tensor.tensor_builder import Builder
 from ...runtime.spiking.activity import record
 from ..emission import Inexpressible, UnsupportedOps
@@ -181,7 +179,7 @@ def recorded(
             if value in records:
                 records[value].append(np.asarray(array))
 
-    for batch in bind_samples(function, read_samples(Path(data)), size=samples, limit=samples):
+    for batch in read_batches(function, data, size=samples, limit=samples):
         take(function.body.block.args, batch)
         record(
             module, batch, potentials=False, observer=lambda op, _, values: take(op.results, values)

@@ -18,8 +18,7 @@ from ...ir.arrays import Array
 from ...ir.errors import LoweringError
 from ...ir.identifiers import identifier
 from ...ir.pipeline import option_text
-from ...ir.samples import read_samples
-from ...passes.calibration.observation import bind_samples
+from ...passes.calibration.observation import read_batches
 from ..artifact import Artifact
 from ..emission import Inexpressible, UnsupportedOps, entry_function, require_values
 from ..options import TargetOptions, option
@@ -125,7 +124,7 @@ def _workload(function: FuncOp, network: LoihiNetwork, name: str, data: str | No
     if data is None:
         return work
     module = module_of(function)
-    batches = bind_samples(function, read_samples(Path(data)), size=SAMPLES, limit=SAMPLES)
+    batches = read_batches(function, data, size=SAMPLES, limit=SAMPLES)
     runs = [drive(module, network, work, batch).rates() for batch in batches]
     rates: dict[str, Array] = {
         part.name: np.mean([run[part.name] for run in runs], axis=0) for part in work.neurons

@@ -1,13 +1,14 @@
 """Running a program on samples to see what values its activations take.
 
-`observe` gives the range of each value asked for; `bind_samples` and `loaded` turn arrays and data
-loaders into batches of arguments. Samples are run batch by batch and not kept. Which values are
-worth a range is the business of a pass.
+`observe` gives the range of each value asked for; `read_batches`, `bind_samples` and `loaded` turn
+files, arrays and data loaders into batches of arguments. Samples are run batch by batch and not
+kept. Which values are worth a range is the business of a pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from ...dialects.spike.types import dense_type
 from ...ir.errors import OptionError, PassError
 from ...ir.locations import location_text
 from ...ir.progress import tracked
-from ...ir.samples import Array, batches
+from ...ir.samples import Array, batches, read_samples
 from ...ir.value_names import argument_names
 from ..analysis.time_axis import has_time_first
 from .grids import Grid
@@ -158,6 +159,20 @@ def _erase_unneeded(function: FuncOp, values: list[SSAValue]) -> None:
             needed.update(v.owner for v in op.operands if isinstance(v.owner, Operation))
         elif not any(result.first_use for result in op.results):
             function.body.block.erase_op(op)
+
+
+def read_batches(
+    function: FuncOp, path: str, *, size: int, limit: int | None = None
+) -> list[tuple[Array, ...]]:
+    """Batches for the arguments of `function` from a file of samples, as `bind_samples` makes them.
+
+    A pass that was given a file reads it whether it needs samples or not, so that a wrong one never
+    goes unnoticed.
+
+    Raises:
+        OptionError: the file cannot be read, or an array is missing or does not fit.
+    """
+    return bind_samples(function, read_samples(Path(path)), size=size, limit=limit)
 
 
 def bind_samples(

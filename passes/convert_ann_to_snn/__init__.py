@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -19,8 +18,7 @@ from xdsl.passes import ModulePass
 from ...dialects.parameters import Array
 from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
-from ...ir.samples import read_samples
-from ..calibration.observation import bind_samples
+from ..calibration.observation import read_batches
 from .converter import RULES, Converted, LayerConverter, Rule
 from .correction import Correction
 from .signals import Conversion, NotConvertible, Signal
@@ -181,8 +179,7 @@ class ConvertAnnToSnnPass(ModulePass):
         batches: Sequence[Sequence[Array]] | None = None
         if self.data is not None:
             entry = entry_function(op, self.function)
-            arrays = read_samples(Path(self.data))
-            batches = bind_samples(entry, arrays, size=self.batch, limit=self.samples)
+            batches = read_batches(entry, self.data, size=self.batch, limit=self.samples)
         convert(op, self, batches)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from xdsl.context import Context
@@ -15,10 +14,9 @@ from xdsl.passes import ModulePass
 
 from ...ir.errors import OptionError, PassError
 from ...ir.interpreter import entry_function
-from ...ir.samples import read_samples
 from ..analysis.compile_time import compile_time_values
 from ..calibration.grids import Grid
-from ..calibration.observation import bind_samples, check_observer, loaded, run_batches
+from ..calibration.observation import check_observer, loaded, read_batches, run_batches
 from ..calibration.observers import Histogram, range_of
 from ..calibration.ranges import Calibration, Range, is_activation, record_ranges
 
@@ -88,8 +86,7 @@ class CalibratePass(ModulePass):
         if self.data is None:
             raise PassError(no_samples(self.name))
         function = entry_function(op, self.function)
-        arrays = read_samples(Path(self.data))
-        batches = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+        batches = read_batches(function, self.data, size=self.batch, limit=self.samples)
         _calibrate(op, batches, self)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import ClassVar, cast
 
 import numpy as np
@@ -22,7 +21,6 @@ from ...dialects.shapes import is_float
 from ...ir.errors import OptionError, PassError, did_you_mean
 from ...ir.interpreter import entry_function
 from ...ir.locations import error_at
-from ...ir.samples import read_samples
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.layers import (
     Layer,
@@ -35,7 +33,7 @@ from ..analysis.layers import (
 )
 from ..analysis.replacement import erase_unused_except, insert_before, replace_results, unused_ops
 from ..calibration.grids import Grid, Quantization
-from ..calibration.observation import bind_samples, observe
+from ..calibration.observation import observe, read_batches
 from ..calibration.observers import OBSERVERS
 from ..calibration.ranges import Range, recorded_calibration, recorded_range
 from ..requantize.dense_products import DenseIntegerProduct
@@ -180,11 +178,11 @@ class QuantizeActivationsPass(ModulePass):
                 )
         ranges: Mapping[str, Range] = {}
         samples: Sequence[Sequence[Array]] = ()
+        function = entry_function(op, self.function)
+        if self.data is not None:
+            samples = read_batches(function, self.data, size=self.batch, limit=self.samples)
         if activations(op, self):
-            function = entry_function(op, self.function)
-            if self.data is not None:
-                arrays = read_samples(Path(self.data))
-                samples = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+            if samples:
                 ranges = calibrate(op, samples, self, progress=True)
             elif recorded_calibration(function) is not None:
                 ranges = recorded_ranges(op, self)

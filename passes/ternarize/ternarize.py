@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, TypeAlias, TypeGuard
 
 import numpy as np
@@ -23,11 +22,10 @@ from ...dialects.ternary.storage import RULES, SCALES
 from ...dialects.traits import MovesElements, has
 from ...ir.errors import OptionError, PassError, did_you_mean
 from ...ir.interpreter import entry_function
-from ...ir.samples import read_samples
 from ..analysis.compile_time import is_literal
 from ..analysis.layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer, options_of
 from ..analysis.replacement import erase_unused, insert_before, replace
-from ..calibration.observation import bind_samples
+from ..calibration.observation import read_batches
 from ..calibration.ranges import clear_ranges
 from ..fold_constants import fold
 from ..quantize_activations.calibrate import no_samples
@@ -137,6 +135,8 @@ class TernarizePass(ModulePass):
             )
         if self.method == "gptq":
             self._check_compensation()
+        elif self.data is not None:
+            raise OptionError("ternarize: the option 'data' belongs to method=gptq")
 
     def _check_compensation(self) -> None:
         if self.rule is not None or self.threshold is not None or self.scale != "channel":
@@ -162,8 +162,7 @@ class TernarizePass(ModulePass):
             raise PassError(no_samples(self.name))
         if self.data is not None:
             function = entry_function(op, self.function)
-            arrays = read_samples(Path(self.data))
-            batches = bind_samples(function, arrays, size=self.batch, limit=self.samples)
+            batches = read_batches(function, self.data, size=self.batch, limit=self.samples)
             self.compensate(op, batches)
 
     def compensate(

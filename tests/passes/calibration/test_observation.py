@@ -1,6 +1,7 @@
 """Ranges seen on samples, and the integer grids for them."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from triton_dsl.dialects.registry import parse_module
+from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.errors import OptionError, PassError
+from triton_dsl.ir.instrument import run_passes
+from triton_dsl.ir.pipeline import parse_pipeline
 from triton_dsl.passes.calibration.grids import Grid
 from triton_dsl.passes.calibration.observation import bind_samples, observe
 from triton_dsl.passes.calibration.ranges import Range
+from triton_dsl.passes.ternarize.ternarize import TernarizePass
+from triton_dsl.passes.universe import everything
 
 TEXT = """
 func.func @forward(%x: tensor<?x4xf32> {tensor.name = "image"}) -> tensor<?x4xf32> {
@@ -160,3 +165,29 @@ def test_data_that_does_not_fit(arrays: dict[str, NDArray[Any]], message: str) -
     _, function, _ = program()
     with pytest.raises(OptionError, match=message):
         bind_samples(function, arrays, size=64)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "calibrate", "quantize-activations", "normalize-weights", "balance-thresholds",
+        "ternarize{method=gptq", "convert-ann-to-snn",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    ("file", "message"), [("none", "No such file"), ("wrong", "expected samples of shape Nx4")]
+)
+def test_a_file_of_samples_is_read_where_none_are_needed(
+    tmp_path: Path, name: str, file: str, message: str
+) -> None:
+    module = parse_module("func.func @forward(%x: tensor<?x4xi8>) { func.return }")
+    np.save(tmp_path / "wrong.npy", np.zeros((5, 3)))
+    opening = name + (" " if "{" in name else "{")
+    pipeline = f'{opening}data="{tmp_path / file}.npy"}}'
+    with pytest.raises(OptionError, match=message):
+        run_passes(triton_context(), module, parse_pipeline(pipeline, everything().all_passes))
+
+
+def test_samples_for_what_looks_at_none_are_an_error() -> None:
+    with pytest.raises(OptionError, match="'data' belongs to method=gptq"):
+        TernarizePass(data="samples.npz")
