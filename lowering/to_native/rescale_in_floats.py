@@ -68,12 +68,13 @@ class RescaleInFloatsPass(ModulePass):
 
 
 def _part(module: ModuleOp, conv: ternary.ConvOp) -> None:
-    """Let the bias and the rescaling of a convolution be ops of their own."""
+    """Let the bias, with the relu behind it, and the rescaling of a convolution be ops of their own."""
     assert conv.multiplier is not None and conv.shift is not None
     assert conv.zero_point is not None and conv.low is not None and conv.high is not None
     known = None if conv.bias is None else literal_value(conv.bias)
     bare = conv.rebuild(
         bias=conv.bias if known is None else None,
+        activation=conv.activation.data if known is None else "none",
         multiplier=None,
         shift=None,
         zero_point=None,
@@ -86,6 +87,8 @@ def _part(module: ModuleOp, conv: ternary.ConvOp) -> None:
         shaped = known.reshape(-1, *[1] * (rank - 2))
         bias = literal(module, "bias", shaped, TensorType(i32, shaped.shape), buffer=True)
         ops += [bias, tensor.AddOp(bare.results[0], bias.results[0])]
+        if conv.activation.data == "relu":
+            ops.append(tensor.ReluOp(ops[-1].results[0]))
     rescaled = tensor.RequantizeOp(
         ops[-1].results[0],
         conv.multiplier,

@@ -138,6 +138,40 @@ def test_what_floats_cannot_tell_apart_stays() -> None:
     assert fitting_line(lambda x: x, np.array([100])) is not None
 
 
+RECTIFIED = """
+func.func @forward(%x: tensor<?x3x4x5xi8>) -> tensor<?x6x4x5xi8> {
+  %w = ternary.parameter "w" : tensor<6x3x1x1x!ternary.trit>
+  %b = tensor.parameter "b" buffer : tensor<6xi32>
+  %m = tensor.constant dense<3> : tensor<i32>
+  %s = tensor.constant dense<3> : tensor<i32>
+  %z = tensor.constant dense<-7> : tensor<i8>
+  %y = ternary.conv %x, %w bias(%b : tensor<6xi32>) multiplier(%m : tensor<i32>)
+       shift(%s : tensor<i32>) zero_point(%z : tensor<i8>) {activation = "relu",
+       low = -128 : i64, high = 127 : i64, strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>, dilation = array<i64: 1, 1>, groups = 1 : i64}
+       : tensor<?x3x4x5xi8>, tensor<6x3x1x1x!ternary.trit> -> tensor<?x6x4x5xi8>
+  func.return %y : tensor<?x6x4x5xi8>
+}
+"""
+
+
+@pytest.mark.parametrize("share", [0.0, 0.7])
+def test_a_bias_comes_before_the_relu_of_its_convolution(share: float) -> None:
+    rng = np.random.default_rng(0)
+    trits = ((rng.random((6, 3, 1, 1)) < share) * rng.choice([-1, 1], (6, 3, 1, 1))).astype(np.int8)
+    biases = rng.integers(-200, 200, 6).astype(np.int32)
+    module = parse_module(RECTIFIED)
+    attach_store(module, ParameterStore.of({"w": pack_trits(trits), "b": biases}))
+    x = rng.integers(-128, 128, (2, 3, 4, 5)).astype(np.int8)
+    sums = np.einsum("nchw,oc->nohw", x.astype(np.int64), trits[:, :, 0, 0].astype(np.int64))
+    sums = np.maximum(sums + biases[:, None, None], 0)
+    expected = rescaled(sums, 3, 3, -7, -128, 127).astype(np.int8)
+    np.testing.assert_array_equal(native_program(module)(x), expected)
+    RescaleInFloatsPass().apply(Context(), module)
+    assert tensor.RequantizeOp not in {type(op) for op in module.walk()}
+    np.testing.assert_array_equal(run_module(module, [x])[0], expected)
+
+
 SHARED = """
 func.func @forward(%x: tensor<?x8x5xi8>, %v: tensor<?x8x5xi8>)
     -> (tensor<?x8x5xi8>, tensor<?x8x5xi32>) {
