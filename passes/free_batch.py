@@ -40,11 +40,13 @@ class FreeBatchPass(ModulePass):
           %y = tensor.relu %x : (tensor<?x16xf32>) -> tensor<?x16xf32>
 
     Every op on the way from an argument is looked at. Where one mixes samples, or is not known not
-    to, the program stays as it is; with `strict` that is an error. Programs whose first axis is
-    free already are left alone.
+    to, the program stays as it is; with `strict` that is an error. So it is where no argument has
+    an axis besides, as that may be one of numbers. Programs whose first axis is free already are
+    left alone.
 
     Raises:
-        PassError: with `strict`: the first axes of the arguments differ, or an op mixes samples.
+        PassError: with `strict`: the first axes of the arguments differ or are their only ones, or
+            an op mixes samples.
     """
 
     name = "free-batch"
@@ -87,9 +89,13 @@ class _Freeing:
         for op in block.ops:
             self._check(op)
         for value in list(self.batched):
-            if isinstance(value.owner, tensor.ReshapeToOp):
-                shape = value.owner.shape.get_values()
-                value.owner.shape = ints((-2, *shape[1:]))
+            match value.owner:
+                case tensor.ReshapeToOp() as op:
+                    op.shape = ints((-2, *op.shape.get_values()[1:]))
+                case tensor.SliceOp() as op:
+                    op.ends = ints((tensor.SLICE_END, *op.ends.get_values()[1:]))
+                case _:
+                    pass
         freed = [_free(argument) for argument in list(block.args)]
         assert freed
         for op in block.ops:
@@ -107,6 +113,8 @@ class _Freeing:
         sizes = {shape[0] if shape else 0 for shape in shapes}
         if len(shapes) < len(args) or not args or DYNAMIC in sizes:
             return False
+        if all(len(shape) == 1 for shape in shapes):
+            raise _MixedError(self.function, "the only axis of its arguments may not be a batch")
         if len(sizes) > 1 or 0 in sizes:
             raise _MixedError(self.function, f"the first axes of its arguments differ: {sizes}")
         (self.size,) = sizes
@@ -212,10 +220,16 @@ def _pad(op: tensor.PadToOp) -> str | None:
     return "pads the first axis" if padded else None
 
 
+def _slice(op: tensor.SliceOp) -> str | None:
+    whole = op.starts.get_values()[0] == 0 and op.steps.get_values()[0] == 1
+    return None if whole else "takes some samples of the first axis"
+
+
 _RULES: dict[type[Operation], Callable[[Any], str | None]] = {
     tensor.FlattenOp: _flatten,
     tensor.PadToOp: _pad,
     tensor.PermuteOp: _permute,
     tensor.ReshapeToOp: _reshape,
+    tensor.SliceOp: _slice,
 }
 """How ops with rules of their own mix samples; `None` where they take them one by one."""

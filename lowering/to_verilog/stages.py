@@ -33,7 +33,7 @@ def integer_stages(options: VerilogOptions, *, build: bool = False) -> list[Stag
     stated = "" if options.inputs is None else f'{{inputs="{options.inputs}"}}'
     quantized, folding = _quantization(options), _folding(options, build=build)
     return [
-        Stage("simplify", "canonicalize,cse,dce,fold-constants,canonicalize,cse,dce"),
+        Stage("simplify", "canonicalize,cse,dce,fold-constants,free-batch,canonicalize,cse,dce"),
         *([Stage("quantize", quantized)] if quantized else []),
         Stage("logits", "expose-logits,merge-rescaling,canonicalize,cse,dce"),
         Stage("thresholds", f"streamline{stated},canonicalize,cse,dce"),

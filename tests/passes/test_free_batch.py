@@ -32,7 +32,9 @@ func.func @forward(%x: tensor<4x1x6x6xf32>) -> (tensor<4x3xf32>, tensor<4x2xi64>
   %c = tensor.conv %x, %w {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
        dilation = array<i64: 1, 1>}
        : (tensor<4x1x6x6xf32>, tensor<2x1x3x3xf32>) -> tensor<4x2x6x6xf32>
-  %d = tensor.add %c, %b : (tensor<4x2x6x6xf32>, tensor<2x1x1xf32>) -> tensor<4x2x6x6xf32>
+  %e = tensor.slice %c {starts = array<i64: 0, 0, 0, 0>, ends = array<i64: 4, 2, 6, 6>,
+       steps = array<i64: 1, 1, 1, 1>} : (tensor<4x2x6x6xf32>) -> tensor<4x2x6x6xf32>
+  %d = tensor.add %e, %b : (tensor<4x2x6x6xf32>, tensor<2x1x1xf32>) -> tensor<4x2x6x6xf32>
   %t = tensor.permute %d {perm = array<i64: 0, 2, 3, 1>}
        : (tensor<4x2x6x6xf32>) -> tensor<4x6x6x2xf32>
   %r = tensor.reshape_to %t {shape = array<i64: 4, 72>} : (tensor<4x6x6x2xf32>) -> tensor<4x72xf32>
@@ -49,10 +51,11 @@ func.func @forward(%x: tensor<4x1x6x6xf32>) -> (tensor<4x3xf32>, tensor<4x2xi64>
 
 def test_a_network_takes_any_number_of_samples(filled: Filled) -> None:
     module = filled(NETWORK)
-    x = np.random.default_rng(0).normal(size=(4, 1, 6, 6)).astype(np.float32)
-    wanted = run_module(module, [x])
+    x = np.random.default_rng(0).normal(size=(8, 1, 6, 6)).astype(np.float32)
+    halves = [run_module(module, [part]) for part in np.split(x, 2)]
+    wanted = [np.concatenate(parts) for parts in zip(*halves, strict=True)]
     assert freed(module, strict=True)
-    for count in (1, 3):
+    for count in (1, 3, 8):
         found = run_module(module, [x[:count]])
         for one, all_of in zip(found, wanted, strict=True):
             assert np.allclose(one, all_of[:count], rtol=1e-6)
@@ -65,6 +68,11 @@ def test_a_network_takes_any_number_of_samples(filled: Filled) -> None:
         (
             "tensor.permute %x {perm = array<i64: 1, 0>} : (tensor<4x3xf32>) -> tensor<3x4xf32>",
             "fir",
+        ),
+        (
+            "tensor.slice %x {starts = array<i64: 1, 0>, ends = array<i64: 3, 3>, "
+            "steps = array<i64: 1, 1>} : (tensor<4x3xf32>) -> tensor<2x3xf32>",
+            "first axis",
         ),
         ("tensor.softmax %x {axis = 0 : i64} : (tensor<4x3xf32>) -> tensor<4x3xf32>", "along"),
         ("tensor.add %x, %k : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>", "another"),
@@ -83,6 +91,17 @@ def test_what_mixes_samples_is_refused(body: str, reason: str) -> None:
     module = parse_module(text)
     assert not freed(module)
     with pytest.raises(PassError, match=reason):
+        freed(module, strict=True)
+
+
+def test_the_numbers_of_a_vector_are_no_samples() -> None:
+    module = parse_module("""
+    func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %z = tensor.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+      func.return %z : tensor<4xf32>
+    }""")
+    assert not freed(module)
+    with pytest.raises(PassError, match="only axis of its arguments may not be a batch"):
         freed(module, strict=True)
 
 

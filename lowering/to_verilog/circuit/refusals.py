@@ -97,7 +97,8 @@ def check_frames(function: func.FuncOp) -> None:
             problems.append(("func.func", place, "images of different sizes"))
     elif not has_trains(function):
         if any(shape[:1] not in ((DYNAMIC,), (1,)) for shape in shapes):
-            problems.append(("func.func", place, "a batch of images must be free or 1"))
+            reason = "its batch is fixed, and not known to be samples one by one: see free-batch"
+            problems.append(("func.func", place, reason))
         if len({shape[2:] for shape in shapes}) > 1:
             reason = "inputs of different sizes come in different beats"
             problems.append(("func.func", place, reason))

@@ -278,14 +278,41 @@ def test_beats_wider_than_verilator_shows(
     assert np.array_equal(actual, np.maximum(x, 0))
 
 
-def test_what_does_not_fit_frames_is_refused(program: Program) -> None:
-    text = """func.func @forward(%x: tensor<2x1x3x3xi8>) -> tensor<2x1x2x2xi8> {
-  %y = tensor.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 1, 1>,
-       padding = array<i64: 0, 0, 0, 0>} : (tensor<2x1x3x3xi8>) -> tensor<2x1x2x2xi8>
-  func.return %y : tensor<2x1x2x2xi8>
+FIXED = """func.func @forward(%x: tensor<2x1x3x3xi8>) -> tensor<{size}x1x2x2xi8> {{
+  %y = tensor.max_pool %x {{kernel = array<i64: 2, 2>, strides = array<i64: 1, 1>,
+       padding = array<i64: 0, 0, 0, 0>}} : (tensor<2x1x3x3xi8>) -> tensor<2x1x2x2xi8>
+  %r = {last} : (tensor<2x1x2x2xi8>) -> tensor<{size}x1x2x2xi8>
+  func.return %r : tensor<{size}x1x2x2xi8>
+}}"""
+
+
+def test_a_fixed_batch_comes_sample_by_sample(iverilog: str, program: Program) -> None:
+    module = program(FIXED.format(last="tensor.relu %y", size=2), {})
+    x = np.arange(-9, 9, dtype=np.int8).reshape(2, 1, 3, 3)
+    artifact = compile_to_target(module, "verilog", OPTIONS)
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, np.maximum(x[..., 1:, 1:], 0))
+    assert json.loads(artifact.text("report.json"))["beats_in"] == 9
+
+
+def test_a_fixed_batch_of_vectors_comes_vector_by_vector(iverilog: str, program: Program) -> None:
+    text = """func.func @forward(%x: tensor<5x8xi8>) -> tensor<5x8xi8> {
+  %y = tensor.relu %x : (tensor<5x8xi8>) -> tensor<5x8xi8>
+  func.return %y : tensor<5x8xi8>
 }"""
-    with pytest.raises(UnsupportedError, match="a batch of images must be free or 1"):
-        compile_to_target(program(text, {}), "verilog", OPTIONS)
+    artifact = compile_to_target(program(text, {}), "verilog", {**OPTIONS, "stream_width": 32})
+    x = np.random.default_rng(0).integers(-128, 128, (5, 8)).astype(np.int8)
+    _, (actual,) = run_verilog(artifact, [x], "iverilog")
+    assert np.array_equal(actual, np.maximum(x, 0))
+    assert json.loads(artifact.text("report.json"))["words_in"] == 2
+
+
+def test_a_fixed_batch_that_is_mixed_is_refused(program: Program) -> None:
+    mixed = FIXED.format(
+        last="tensor.reduce_max %y {axes = array<i64: 0>, keepdims = true}", size=1
+    )
+    with pytest.raises(UnsupportedError, match=r"its batch is fixed.*see free-batch"):
+        compile_to_target(program(mixed, {}), "verilog", OPTIONS)
 
 
 @pytest.mark.parametrize(
