@@ -68,7 +68,7 @@ class RescaleInFloatsPass(ModulePass):
 
 
 def _part(module: ModuleOp, conv: ternary.ConvOp) -> None:
-    """Let the bias, with the relu behind it, and the rescaling of a convolution be ops of their own."""
+    """Let the bias and what follows it in a convolution be ops of their own, or the rescaling."""
     assert conv.multiplier is not None and conv.shift is not None
     assert conv.zero_point is not None and conv.low is not None and conv.high is not None
     known = None if conv.bias is None else literal_value(conv.bias)

@@ -139,6 +139,17 @@ def _float_intrinsic(name: str) -> Rule:
     return lambda e, op, x: on_floats(e, op, x, lambda e, a, b: e.overloaded(name, a, b))
 
 
+def extreme_of_numbers(predicate: str) -> Rule:
+    """`arith.minnumf` by `olt`, or `arith.maxnumf` by `ogt`, for processors without an instruction
+    for it, where LLVM calls the C library."""
+
+    def build(e: LlvmBuilder, a: SSAValue, b: SSAValue) -> SSAValue:
+        extreme = e.select(e.fcmp(predicate, a, b), a, b)
+        return e.select(e.fcmp("uno", b, b), a, extreme)
+
+    return lambda e, op, x: on_floats(e, op, x, build)
+
+
 _EXTREMES = {128: ("sse", "sse2"), 256: ("avx", "avx"), 512: ("avx512", "avx512")}
 """By the bits of a register of x86, what its instructions for f32 and f64 belong to."""
 

@@ -29,7 +29,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..kernels.code import POINTER, Code
 from ..llvm.convert_arith import RULES as ARITH_RULES
-from ..llvm.convert_arith import constant_value, extreme_of_registers, multiply_halves
+from ..llvm.convert_arith import (
+    constant_value,
+    extreme_of_numbers,
+    extreme_of_registers,
+    multiply_halves,
+)
 from ..llvm.convert_math import rules_for
 from ..llvm.types import converted, element, lanes, like
 from ..llvm.walk import Rule
@@ -45,6 +50,9 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
         known[arith.MulSIExtendedOp] = multiply_halves
         known[arith.MaximumfOp] = extreme_of_registers("maximum", features)
         known[arith.MinimumfOp] = extreme_of_registers("minimum", features)
+    if not features:
+        known[arith.MaxnumfOp] = extreme_of_numbers("ogt")
+        known[arith.MinnumfOp] = extreme_of_numbers("olt")
     return known
 
 

@@ -306,6 +306,28 @@ def test_objects_for_arm_have_dot_products_where_the_processor_has(target: Targe
     assert (dots.sum() > 50) == has and (has or dots.sum() < 3)
 
 
+ROUNDED = """
+func.func @forward(%x: tensor<?x21xf32>, %s: tensor<f32>, %z: tensor<i8>) -> tensor<?x21xi8> {
+  %y = tensor.quantize %x, %s, %z : (tensor<?x21xf32>, tensor<f32>, tensor<i8>) -> tensor<?x21xi8>
+  func.return %y : tensor<?x21xi8>
+}
+"""
+
+
+def test_floats_are_bounded_without_the_library_of_mathematics(
+    c_caller: Callable[..., Any],
+) -> None:
+    options = {"triple": LINUX["armv7"], "name": "model"}
+    artifact = compile_to_target(parse_module(ROUNDED), "native", {**options, "form": "assembly"})
+    assert not re.search(r"\bf(min|max)f?\b", artifact.files["model.s"].decode())
+    artifact = compile_to_target(parse_module(ROUNDED), "native", options)
+    x = np.array([[*range(-9, 9), np.nan, np.inf, -np.inf]], np.float32) * np.float32(17.25)
+    caller = c_caller(emulated=("armv7", "cortex-a7"))
+    (found,) = caller(artifact, [x, np.float32(1.5), np.int8(-3)], 1)
+    rounded = np.rint(np.nan_to_num(x, nan=4.5) / np.float32(1.5)) - 3
+    np.testing.assert_array_equal(found, np.clip(rounded, -128, 127).astype(np.int8))
+
+
 def test_the_emulator_stops_at_what_a_processor_lacks(c_caller: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match=r"llegal|signal 4"):
         c_caller(emulated=("x86_64", "Nehalem"))(compiled("x86_64", "haswell"), inputs(), BATCH)
