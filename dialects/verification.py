@@ -8,12 +8,13 @@ hang together).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from xdsl.dialects import comb, hw, llvm, seq
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, ErasedSSAValue, Operation
+from xdsl.ir import Attribute, ErasedSSAValue, Operation, SSAValue
 from xdsl.traits import IsTerminator, SymbolOpInterface, SymbolUserOpInterface
 
 from ..ir.errors import VerifyError
@@ -53,13 +54,18 @@ class ChangeVerifier:
 
     def __call__(self, module: ModuleOp) -> None:
         known = self._known
-        seen = {op: _key(op) for op in module.walk()}
         if known is None:
             verify_module(module)
-        else:
-            for op, key in seen.items():
-                if _looks_further(op) or known.get(op) != key:
-                    self._verify(op)
+        seen: dict[Operation, _Key] = {}
+        for op in module.walk():
+            if type(op) in _ALIKE:
+                if known is not None:
+                    self._verify_alike(op)
+                continue
+            seen[op] = key = _key(op)
+            if known is not None and (_looks_further(op) or known.get(op) != key):
+                _verify(op)
+        if known is not None:
             verify_order(module)
         self._known = seen
 
@@ -79,13 +85,14 @@ class ChangeVerifier:
         _verify(module)
         verify_order(module)
 
-    def _verify(self, op: Operation) -> None:
-        """Verify an op; of those that are alike the first."""
-        if type(op) not in _ALIKE or not _in_its_place(op):
+    def _verify_alike(self, op: Operation) -> None:
+        """Verify an op unless one like it was: this takes no longer than to see a change."""
+        operands, properties = tuple(op.operands), op.properties
+        if not _in_its_place(op, operands):
             _verify(op)
             return
-        kind = (type(op), len(op.operands), *op.properties)
-        parts = [*(value.type for value in (*op.operands, *op.results)), *op.properties.values()]
+        kind = (type(op), len(operands), *properties)
+        parts = [*[value.type for value in (*operands, *op.results)], *properties.values()]
         # Most are the same objects, which is seen sooner than that they are equal.
         same = (*kind, *map(id, parts))
         if same not in self._same:
@@ -109,24 +116,28 @@ def _key(op: Operation) -> _Key:
 
 
 def _looks_further(op: Operation) -> bool:
-    return bool(op.regions or op.successors) or _is_of_its_surroundings(type(op))
+    kind = type(op)
+    return bool(op.regions or op.successors) or _ends_blocks(kind) or _has_symbols(kind)
 
 
 @cache
-def _is_of_its_surroundings(kind: type[Operation]) -> bool:
-    return any(
-        kind.has_trait(trait, value_if_unregistered=False)
-        for trait in (IsTerminator, SymbolUserOpInterface)
-    )
+def _ends_blocks(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsTerminator, value_if_unregistered=False)
 
 
-def _in_its_place(op: Operation) -> bool:
+@cache
+def _has_symbols(kind: type[Operation]) -> bool:
+    return kind.has_trait(SymbolUserOpInterface, value_if_unregistered=False)
+
+
+def _in_its_place(op: Operation, operands: Sequence[SSAValue]) -> bool:
     """Whether its operands are there, and it ends its block if it has to and else does not."""
-    if (block := op.parent) is None or ErasedSSAValue in map(type, op.operands):
+    if (block := op.parent) is None or ErasedSSAValue in map(type, operands):
         return False
-    if (op.next_op is None) != op.has_trait(IsTerminator):
+    ends = _ends_blocks(type(op))
+    if (op.next_op is None) != ends:
         return False
-    return all(successor.parent is block.parent for successor in op.successors)
+    return not ends or all(successor.parent is block.parent for successor in op.successors)
 
 
 def _verify(op: Operation, *, nested: bool = False) -> None:
