@@ -16,7 +16,7 @@ twice a net, plus one where its bit is inverted. What a site does with its input
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
@@ -40,17 +40,16 @@ class Row(NamedTuple):
     """A carry chain with a look-up table before each bit, as `fabric.row`.
 
     Attributes:
-        inputs: six nets a site, the lowest site first.
-        tables, direct, linked: of each site.
+        literals: six a site, the lowest site first.
+        functions, linked: of each site.
         carry_in: a net.
         sums: the net of each site's sum.
         carry: the net of the last carry; `None` where nothing reads it.
         majority: the net of the last site's second output, likewise.
     """
 
-    inputs: tuple[int, ...]
-    tables: tuple[int, ...]
-    direct: tuple[bool, ...]
+    literals: tuple[int, ...]
+    functions: tuple[_Function, ...]
     linked: tuple[bool, ...]
     carry_in: int
     sums: tuple[int, ...]
@@ -60,11 +59,37 @@ class Row(NamedTuple):
     @property
     def sites(self) -> int:
         """The look-up tables."""
-        return len(self.tables)
+        return len(self.functions)
+
+    @property
+    def inputs(self) -> list[int]:
+        """Six nets a site; the last one of a site with two functions chooses the first."""
+        nets = [literal >> 1 for literal in self.literals]
+        for site, function in enumerate(self.functions):
+            if function.second is not None:
+                nets[INPUTS * site + INPUTS - 1] = TRUE_NET
+        return nets
+
+    @property
+    def direct(self) -> list[bool]:
+        """Of each site, whether a bit passes its table by."""
+        return [function.direct for function in self.functions]
+
+    @property
+    def tables(self) -> list[int]:
+        """The 64 bits of each site's look-up table."""
+        codes = [literal if literal <= TRUE else 2 + (literal & 1) for literal in self.literals]
+        for site, (function, linked) in enumerate(zip(self.functions, self.linked, strict=True)):
+            if linked:
+                codes[INPUTS * site + (4 if function.direct else 5)] = 2
+        return [
+            _table(function, tuple(codes[INPUTS * site : INPUTS * (site + 1)]))
+            for site, function in enumerate(self.functions)
+        ]
 
     def reads(self) -> set[int]:
         """The nets that go in, constants not among them."""
-        return {net for net in (*self.inputs, self.carry_in) if net > 0}
+        return {net for net in (self.carry_in, *(x >> 1 for x in self.literals)) if net > 0}
 
     def outputs(self) -> list[int]:
         """The nets that come out."""
@@ -80,14 +105,10 @@ class Row(NamedTuple):
 
     def renamed(self, new: Mapping[int, int]) -> Row:
         """The row with other nets in the place of some."""
-
-        def each(nets: Iterable[int]) -> tuple[int, ...]:
-            return tuple(new.get(net, net) for net in nets)
-
         return self._replace(
-            inputs=each(self.inputs),
+            literals=tuple([2 * new.get(x >> 1, x >> 1) + (x & 1) for x in self.literals]),
             carry_in=new.get(self.carry_in, self.carry_in),
-            sums=each(self.sums),
+            sums=tuple([new.get(net, net) for net in self.sums]),
             carry=None if self.carry is None else new.get(self.carry, self.carry),
             majority=None if self.majority is None else new.get(self.majority, self.majority),
         )
@@ -101,8 +122,13 @@ class Nets:
 
     def new(self, level: int) -> int:
         """Another net."""
-        self.levels.append(level)
-        return len(self.levels) - 1
+        return self.several(1, level)[0]
+
+    def several(self, count: int, level: int) -> range:
+        """So many others."""
+        first = len(self.levels)
+        self.levels += [level] * count
+        return range(first, first + count)
 
     def level(self, literals: Sequence[int]) -> int:
         """The latest of them."""
@@ -120,21 +146,20 @@ class RowWriter:
     def __init__(self, nets: Nets, level: int) -> None:
         self.nets = nets
         self.level = level
-        self.inputs: list[int] = []
-        self.tables: list[int] = []
-        self.direct: list[bool] = []
+        self.literals: list[int] = []
+        self.functions: list[_Function] = []
         self.linked: list[bool] = []
         self.carry_in = FALSE_NET
         self.has_majority = False
 
     def __len__(self) -> int:
-        return len(self.tables)
+        return len(self.functions)
 
     def ternary(self, bits: Sequence[int], extra: int | None = None) -> None:
         """A `T` of up to three bits; a majority from before is the fourth, or `extra` as it is."""
         assert len(bits) <= 3 and not (self.has_majority and extra)
         pins = [*bits, *[FALSE] * (4 - len(bits)), extra or FALSE]
-        self._site(_TERNARY, pins, direct=True)
+        self._site(_TERNARY, pins)
         self.has_majority = True
 
     def atom(self, bits: Sequence[int], extra: int | None = None) -> None:
@@ -163,33 +188,25 @@ class RowWriter:
         parity, which is empty.
         """
         first, *second = (_of_three(signs) for signs in functions)
-        self._site(_Function(first, *(second or [first])), [2 * net for net in nets])
+        self._site(_Function(first, second[0] if second else first), [2 * net for net in nets])
         self.has_majority = True
 
-    def _site(self, function: _Function, pins: Sequence[int], *, direct: bool = False) -> None:
+    def _site(self, function: _Function, pins: Sequence[int]) -> None:
         """A site with literals at its inputs, or constants; missing ones are 0."""
-        linked, free = self.has_majority, [FALSE] * (INPUTS - len(pins))
-        codes = [literal if literal <= TRUE else 2 + (literal & 1) for literal in pins] + free
-        if linked:
-            codes[4 if direct else 5] = 2
-        self.tables.append(_table(function, tuple(codes)))
-        nets = [literal >> 1 for literal in pins] + [FALSE_NET] * len(free)
-        if function.second is not None:
-            nets[5] = TRUE_NET
-        self.inputs += nets
-        self.direct.append(direct)
-        self.linked.append(linked)
+        self.literals += pins
+        self.literals += [FALSE] * (INPUTS - len(pins))
+        self.functions.append(function)
+        self.linked.append(self.has_majority)
 
     def finished(self, *, carry: bool, majority: bool = True) -> Row:
         """The row; whether its last carry is wanted, and the majority of a last `T`."""
         nets, level = self.nets, self.level
         return Row(
-            tuple(self.inputs),
-            tuple(self.tables),
-            tuple(self.direct),
+            tuple(self.literals),
+            tuple(self.functions),
             tuple(self.linked),
             self.carry_in,
-            tuple(nets.new(level) for _ in self.tables),
+            tuple(nets.several(len(self.functions), level)),
             nets.new(level) if carry else None,
             nets.new(level) if majority and self.has_majority else None,
         )
@@ -197,10 +214,14 @@ class RowWriter:
 
 @dataclass(frozen=True)
 class _Function:
-    """What a look-up table computes of six bits; with a second function, of the first five."""
+    """What a look-up table computes of six bits; with a second function, of the first five.
+
+    With `direct`, the fifth input goes on by the carry chain.
+    """
 
     first: Callable[[Sequence[int]], int]
     second: Callable[[Sequence[int]], int] | None = None
+    direct: bool = False
 
 
 @cache
@@ -210,7 +231,7 @@ def _of_three(inverted: tuple[int, ...]) -> Callable[[Sequence[int]], int]:
     return lambda v: sum(v[i] ^ inverted[i] for i in range(3)) >> 1
 
 
-_TERNARY = _Function(lambda v: (sum(v[:3]) + v[4]) & 1, lambda v: sum(v[:3]) >> 1)
+_TERNARY = _Function(lambda v: (sum(v[:3]) + v[4]) & 1, lambda v: sum(v[:3]) >> 1, direct=True)
 _PARITY = _Function(lambda v: sum(v) & 1)
 _COUNT = _Function(lambda v: sum(v[:5]) >> 1 & 1, lambda v: sum(v[:5]) >> 2)
 _PAIR = _Function(lambda v: (v[0] + v[1]) & 1, lambda v: v[0])

@@ -234,13 +234,16 @@ class Try:
         while level < start + _MOST_LEVELS:
             level += 1
             levels = self.nets.levels
-            late = {w: [b for b in bits if levels[b >> 1] >= level] for w, bits in heap.items()}
-            late = joined(late)
+            late: Heap = {}
+            ready: Heap = {}
+            for weight, bits in heap.items():
+                for bit in bits:
+                    part = ready if levels[bit >> 1] < level else late
+                    part.setdefault(weight, []).append(bit)
             if not late and self._fits(heap):
                 word = self._final(heap, level)
                 return Sum(self.rows, word, level if self._uses(level) else level - 1)
-            ready = {w: [b for b in bits if levels[b >> 1] < level] for w, bits in heap.items()}
-            heap = self._one_level(joined(ready), late, level)
+            heap = self._one_level(ready, late, level)
         raise NoSumError
 
     def _uses(self, level: int) -> bool:
@@ -254,15 +257,11 @@ class Try:
         given: Heap = {}
         while True:
             heights = _heights(ready)
-            whole = heights.copy()
-            for more in (late, given):
-                for weight, bits in more.items():
-                    whole[weight] = whole.get(weight, 0) + len(bits)
-            if max(whole.values(), default=0) <= INPUTS:
+            if max(heights.values(), default=0) <= INPUTS:
                 together = joined(ready, late, given)
                 if self._fits(together):
                     return together
-            chain = self._best(heights, whole, bool(given) or bool(late))
+            chain = self._best(heights, relaxed=bool(given or late))
             if chain is None:
                 return joined(ready, late, given)
             row = apply(self.nets, level, ready, chain, given, self.constant)
@@ -270,24 +269,25 @@ class Try:
             if row.carry_in == TRUE_NET:
                 self.constant -= 1 << chain[0][1]
 
-    def _best(
-        self, heights: dict[int, int], whole: Mapping[int, int], relaxed: bool
-    ) -> Chain | None:
+    def _best(self, heights: dict[int, int], *, relaxed: bool) -> Chain | None:
         """The row that saves most bits a site; a poor one only where nothing else happens."""
-        options: list[tuple[float, int, int, Chain]] = []
+        options: list[tuple[float, int, int, int, Chain]] = []
+        chance = self.chance.random
         for weight in sorted(heights):
             chain, beginnings = shapes(heights, weight, self.width - 1, self.atoms)
             for end, (sites, saved) in enumerate(beginnings, 1):
-                if end < len(chain) and self.chance.random() < 0.5:
+                if end < len(chain) and chance() < 0.5:
                     continue
                 if saved > 0:
-                    worth = saved / sites - 0.02 * weight + 0.1 * self.chance.random()
-                    options.append((worth, sites, saved, chain[:end]))
+                    worth = saved / sites - 0.02 * weight + 0.1 * chance()
+                    options.append((worth, sites, saved, end, chain))
         good = [option for option in options if option[2] >= self.least * option[1]]
         if not good and not relaxed:
-            tall = [o for o in options if any(whole.get(w, 0) > 3 for _, w in o[3])]
-            good = tall or options
-        return max(good)[3] if good else None
+            good = [o for o in options if any(heights[w] > 3 for _, w in o[4][: o[3]])] or options
+        if not good:
+            return None
+        *_, end, chain = max(good)
+        return chain[:end]
 
     def _fits(self, heap: Heap) -> bool:
         """Whether one row makes it a number."""
@@ -363,6 +363,8 @@ def waiting(
     read: dict[int, int] = {}
     for level, row in rows:
         made.update(dict.fromkeys(row.outputs(), level))
-        read.update(dict.fromkeys((*row.inputs, row.carry_in), level))
-    read |= {literal >> 1: end + 1 for literal in word}
-    return sum(read.get(net, level) - level for net, level in made.items())
+        read.update(dict.fromkeys(row.literals, level))
+        read[2 * row.carry_in] = level
+    read.update(dict.fromkeys(word, end + 1))
+    last = read.get
+    return sum([max(last(2 * n, lv), last(2 * n + 1, lv)) - lv for n, lv in made.items()])
