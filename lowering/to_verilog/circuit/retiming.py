@@ -105,25 +105,27 @@ class _Timing:
         for value in self.steps[step].gives:
             self.made[value] = cycle
 
-    def _range(self, step: int) -> tuple[int, int]:
-        """The first and the last cycle that a step may have, the others staying."""
-        least = 1 + max([self.made[value] for value in self.steps[step].reads], default=0)
+    def _first(self, step: int) -> int:
+        """The first cycle that a step may have, the others staying."""
+        return 1 + max([self.made[value] for value in self.steps[step].reads], default=0)
+
+    def _last(self, step: int) -> int:
+        """The last cycle that a step may have, the others staying."""
         users = [user for value in self.steps[step].gives for user in self.users[value]]
-        return least, min([self.cycles[user] for user in users], default=self.end + 1) - 1
+        return min([self.cycles[user] for user in users], default=self.end + 1) - 1
 
     def put_off(self, step: int) -> None:
         """Let a step work as late as those that need it allow."""
-        self._put(step, max(self._range(step)[1], self.cycles[step]))
+        self._put(step, max(self._last(step), self.cycles[step]))
 
     def move_alone(self, step: int) -> bool:
         """Give a step the cycle in which the fewest bits wait; whether that is another one."""
-        least, most = self._range(step)
         now = self.cycles[step]
-        return self._move([step], range(least - now, most - now + 1))
+        return self._move([step], range(self._first(step) - now, self._last(step) - now + 1))
 
     def move_with_makers(self, step: int) -> bool:
         """Put a step and all that is made for it alone off, if then fewer bits wait."""
-        slack = self._range(step)[1] - self.cycles[step]
+        slack = self._last(step) - self.cycles[step]
         return slack > 0 and self._move(self._made_for(step), range(slack + 1))
 
     def _move(self, group: Sequence[int], delays: range) -> bool:
@@ -133,16 +135,17 @@ class _Timing:
         touched = {v for step in group for v in (*self.steps[step].reads, *self.steps[step].gives)}
         cycles = [self.cycles[step] for step in group]
 
-        def registers(delay: int) -> int:
+        def delay_by(delay: int) -> None:
             for step, cycle in zip(group, cycles, strict=True):
                 self._put(step, cycle + delay)
-            return self.registers(touched)
 
-        best = min(delays, key=registers)
-        moves = registers(best) < registers(0)
-        if moves:
-            registers(best)
-        return moves
+        found: dict[int, int] = {}
+        for delay in dict.fromkeys((0, *delays)):
+            delay_by(delay)
+            found[delay] = self.registers(touched)
+        best = min(found, key=found.__getitem__)
+        delay_by(best)
+        return best != 0
 
     def _made_for(self, step: int) -> list[int]:
         """The step and, before it, those that reach nothing else."""
