@@ -81,32 +81,33 @@ def _counted(
         if not isinstance(module, hw.HWModuleOp):
             continue
         name, comment = module.sym_name.data, module.attributes.get(COMMENT)
-        ops = list(parts_of(module))
-        layers = {part.layer for _, part in ops if part.layer}
+        runs = parts_of(module)
+        layers = {part.layer for part, _ in runs if part.layer}
         if not layers and name != top and isinstance(comment, StringAttr):
             layers = {f"{name}: {comment.data}"}
         own = layers.pop() if len(layers) == 1 else ""
-        for op, part in ops:
+        for part, ops in runs:
             title = part.layer or own
             if title:
                 titles[part] = title
-                counts.setdefault(title, Counter()).update(_counts(op))
+                here = counts.setdefault(title, Counter())
+                for op in ops:
+                    _count(op, here)
     return titles, counts
 
 
-def _counts(op: Operation) -> dict[str, int]:
-    match op:
-        case comb.AddOp() | comb.SubOp():
-            return {"adders": 1, "adder_bits": bit_width(op.result.type) or 1}
-        case comb.ICmpOp():
-            return {"comparators": 1, "comparator_bits": bit_width(op.lhs.type) or 1}
-        case comb.MuxOp():
-            register = op.false_value.owner
-            if isinstance(register, seq.CompRegOp) and register.input is op.result:
-                return {}
-            return {"mux_bits": bit_width(op.result.type) or 1}
-        case _:
-            return {}
+def _count(op: Operation, counts: Counter[str]) -> None:
+    kind = type(op)
+    if kind is comb.AddOp or kind is comb.SubOp:
+        counts["adders"] += 1
+        counts["adder_bits"] += bit_width(op.results[0].type) or 1
+    elif kind is comb.ICmpOp:
+        counts["comparators"] += 1
+        counts["comparator_bits"] += bit_width(op.operands[0].type) or 1
+    elif kind is comb.MuxOp:
+        register = op.operands[2].owner
+        if type(register) is not seq.CompRegOp or register.operands[0] is not op.results[0]:
+            counts["mux_bits"] += bit_width(op.results[0].type) or 1
 
 
 def _layer(

@@ -7,7 +7,7 @@ known; so do all memories. Not here: what a single op becomes (`gates`), memorie
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import comb, hw, seq
@@ -19,6 +19,7 @@ from ....ir.errors import LoweringError, UnsupportedError
 from ....ir.locations import location_text
 from ..circuit.circuit import APART, COMMENT
 from ..circuit.memories import Memory, memory_of
+from ..circuit.ops import read_by
 from .families import Family
 from .gates import Bits, Gates
 from .netlist import FALSE, TRUE, Block, Netlist, Register
@@ -39,14 +40,15 @@ class Part:
     layer: str
 
 
-def parts_of(module: hw.HWModuleOp) -> Iterator[tuple[Operation, Part]]:
-    """The ops of a module, each with the part that it belongs to."""
-    part = Part(module.sym_name.data, "")
+def parts_of(module: hw.HWModuleOp) -> list[tuple[Part, list[Operation]]]:
+    """The ops of a module in their order, together with the part that they belong to."""
+    runs: list[tuple[Part, list[Operation]]] = [(Part(module.sym_name.data, ""), [])]
     for op in module.body.block.ops:
         comment = op.attributes.get(COMMENT)
-        if isinstance(comment, StringAttr):
-            part = Part(part.module, comment.data)
-        yield op, part
+        if comment is not None and isinstance(comment, StringAttr):
+            runs.append((Part(module.sym_name.data, comment.data), []))
+        runs[-1][1].append(op)
+    return runs if runs[0][1] else runs[1:]
 
 
 @dataclass
@@ -139,7 +141,10 @@ class _Elaborator:
 
     def _layers(self, module: hw.HWModuleOp) -> dict[Operation, int]:
         self._group(Part(module.sym_name.data, ""))
-        return {op: self._group(part) for op, part in parts_of(module)}
+        groups: dict[Operation, int] = {}
+        for part, ops in parts_of(module):
+            groups |= dict.fromkeys(ops, self._group(part))
+        return groups
 
     def _group(self, part: Part) -> int:
         if part not in self.part_of:
@@ -192,13 +197,13 @@ class _Elaborator:
             return [task for task in needed if task[1] not in task[0].values]
         assert type(value) is OpResult
         op, known = value.op, scope.values
-        child = self._child(scope, op) if isinstance(op, hw.InstanceOp) else None
-        if child is not None:
-            needed = [(child, child.outputs.inputs[value.index])]
-            return [task for task in needed if task[1] not in task[0].values]
-        if isinstance(op, hw.InstanceOp):
+        if type(op) is not hw.InstanceOp:
+            return [(scope, operand) for operand in _read(op) if operand not in known]
+        child = self._child(scope, op)
+        if child is None:
             return []
-        return [(scope, operand) for operand in _read(op) if operand not in known]
+        needed = [(child, child.outputs.inputs[value.index])]
+        return [task for task in needed if task[1] not in task[0].values]
 
     def _child(self, scope: _Scope, op: hw.InstanceOp) -> _Scope | None:
         """The inside of an instance, if it is dissolved."""
@@ -219,12 +224,12 @@ class _Elaborator:
         assert type(value) is OpResult
         op = value.op
         self.netlist.group = scope.groups[op]
-        child = scope.children.get(op)
-        if child is not None:
-            return child.values[child.outputs.inputs[value.index]]
-        if isinstance(op, seq.CompRegOp):
+        if type(op) is seq.CompRegOp:
             return self._registers(scope, op)
-        if isinstance(op, hw.InstanceOp):
+        if type(op) is hw.InstanceOp:
+            child = scope.children.get(op)
+            if child is not None:
+                return child.values[child.outputs.inputs[value.index]]
             return self._given(scope, op, value)
         bits = self.gates.compute(op, [scope.values[operand] for operand in op.operands])
         if bits is None:
@@ -269,9 +274,10 @@ class _Elaborator:
         values, (data, conditions) = scope.values, _kept(op)
         enable = self.netlist.all_of([values[c][0] ^ (not wanted) for c, wanted in conditions])
         reset, first = FALSE, [FALSE] * len(values[data])
-        if op.reset is not None and op.reset_value is not None:
-            reset, first = values[op.reset][0], values[op.reset_value]
-        clock, group, apart = values[op.clk][0], self.netlist.group, APART in op.attributes
+        _, clk, resetting = read_by(op)
+        if resetting is not None:
+            reset, first = values[resetting[0]][0], values[resetting[1]]
+        clock, group, apart = values[clk][0], self.netlist.group, APART in op.attributes
         gated = enable != TRUE and reset == FALSE
         result: Bits = []
         for place, whole in enumerate(zip(values[data], first, strict=True)):
@@ -307,7 +313,7 @@ class _Elaborator:
 
 def _read(op: Operation) -> Sequence[SSAValue]:
     """What an op takes; of a register what it keeps its value by is not looked at."""
-    if not isinstance(op, seq.CompRegOp):
+    if type(op) is not seq.CompRegOp:
         return op.operands
     data, conditions = _kept(op)
     return [data, *(condition for condition, _ in conditions), *op.operands[1:]]
@@ -315,14 +321,14 @@ def _read(op: Operation) -> Sequence[SSAValue]:
 
 def _kept(op: seq.CompRegOp) -> tuple[SSAValue, list[tuple[SSAValue, bool]]]:
     """What a register takes, and under which conditions; else it keeps its value."""
-    value = op.input
+    value, own = op.operands[0], op.results[0]
     conditions: list[tuple[SSAValue, bool]] = []
-    while isinstance(value.owner, comb.MuxOp):
+    while type(value.owner) is comb.MuxOp:
         condition, yes, no = value.owner.operands
-        if no is op.data:
+        if no is own:
             conditions.append((condition, True))
             value = yes
-        elif yes is op.data:
+        elif yes is own:
             conditions.append((condition, False))
             value = no
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -126,7 +127,7 @@ def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
         op.module_name.string_value()
         for m in hardware
         for op in m.body.block.ops
-        if isinstance(op, hw.InstanceOp)
+        if type(op) is hw.InstanceOp
     }
     for op in reversed(hardware):
         if op.sym_name.data == name or (name is None and op.sym_name.data not in used):
@@ -224,10 +225,8 @@ class _Count:
 
     def _uses(self, tables: Mapping[int, Cut]) -> Counter[int]:
         """How often each node is read by something in the device."""
-        used = Counter(literal >> 1 for literal in reading(self.netlist, self.family))
-        for cut in tables.values():
-            used.update(cut)
-        return used
+        read = [literal >> 1 for literal in reading(self.netlist, self.family)]
+        return Counter(itertools.chain(read, *tables.values()))
 
     def _chains(self) -> None:
         own = self.family.own_adder

@@ -35,26 +35,29 @@ def cover(
             needed |= {literal >> 1 for literal in netlist.inputs[node]}
     # Gates are made after what they take.
     order = [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
-    uses = dict.fromkeys(wanted, 1)
+    uses = [int(node in wanted) for node in range(len(netlist.kinds))]
     for node in order:
         for literal in netlist.inputs[node]:
-            uses[literal >> 1] = uses.get(literal >> 1, 0) + 1
+            uses[literal >> 1] += 1
     cuts: dict[int, list[Cut]] = {}
-    depths: dict[int, int] = {}
-    flows: dict[int, float] = {}
+    depths = [0] * len(uses)
+    flows = [0.0] * len(uses)
 
     def measures(cut: Cut) -> tuple[int, float, int]:
         """Depth, area flow, what is left free."""
-        flow = costs[len(cut)] + sum(flows.get(n, 0.0) for n in cut)
-        return max((depths.get(n, 0) for n in cut), default=0), flow, -len(cut)
+        flow = costs[len(cut)] + sum([flows[n] for n in cut])
+        return max([depths[n] for n in cut], default=0), flow, -len(cut)
 
     for node in order:
+        if node in netlist.whole:
+            cuts[node] = [whole] = [netlist.whole[node]]
+            depth, flow, _ = measures(whole)
+            depths[node], flows[node] = depth + 1, flow / uses[node]
+            continue
         below = {literal >> 1 for literal in netlist.inputs[node] if literal > 1}
         choices = [(frozenset((n,)), *cuts.get(n, ())) for n in below]
         found = {frozenset[int]().union(*parts): None for parts in product(*choices)}
         found = [cut for cut in found if len(cut) <= family.merged]
-        if node in netlist.whole:
-            found = [netlist.whole[node]]
         flattest = sorted((*measures(cut), i) for i, cut in enumerate(found))
         cheapest = sorted((flow, depth, free, i) for depth, flow, free, i in flattest)
         chosen = dict.fromkeys(i for *_, i in (*flattest[:_KEPT], *cheapest[:_KEPT]))
@@ -70,7 +73,11 @@ def cover(
             needed |= cuts[node][0]
         if node in limits:
             below = limits[node] - 1
-            fitting = (cut for cut in cuts[node] if measures(cut)[0] <= below)
-            tables[node] = cut = min(fitting, key=lambda cut: measures(cut)[1:])
-            limits |= {n: min(limits.get(n, below), below) for n in cut}
+            cut, *others = cuts[node]
+            if others:
+                fitting = (cut for cut in cuts[node] if measures(cut)[0] <= below)
+                cut = min(fitting, key=lambda cut: measures(cut)[1:])
+            tables[node] = cut
+            for n in cut:
+                limits[n] = min(limits.get(n, below), below)
     return tables, flat

@@ -6,7 +6,7 @@ longer the more readers it has; how far they are is not known. Not here: the num
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from math import log2
 
 from .delays import Delays
@@ -90,9 +90,9 @@ class Timing:
                 stack.pop()
         return self.times[literal >> 1]
 
-    def _needed(self, node: int) -> Sequence[int]:
+    def _needed(self, node: int) -> Iterable[int]:
         if node in self.tables:
-            return tuple(self.tables[node])
+            return self.tables[node]
         match self.given.get(node):
             case Chain() as chain:
                 return [x >> 1 for x in (*chain.first, *chain.second, chain.carry)]
@@ -104,7 +104,7 @@ class Timing:
         if node in self.tables:
             cut = self.tables[node]
             wide = known.wide * max(0, len(cut) - known.inputs)
-            last = max((times[n] + self._net(n) for n in cut), default=0.0)
+            last = max([times[n] + self._net(n) for n in cut], default=0.0)
             times[node] = last + known.lut + wide
             return
         match self.given.get(node):
