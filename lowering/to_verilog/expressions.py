@@ -5,7 +5,7 @@ Not here: which values get a wire of their own (`printer`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,18 +66,22 @@ def constant(op: hw.ConstantOp) -> str:
 
 
 @dataclass(frozen=True)
-class _Operands:
-    """The operands of an op, from the expressions of values."""
+class Operands:
+    """The operands of ops; the one of `comb.extract` needs a name.
 
-    of: Mapping[SSAValue, Expression]
+    Attributes:
+        of: the expression of a value.
+    """
+
+    of: Callable[[SSAValue], Expression]
 
     def text(self, value: SSAValue) -> str:
         """A value as part of another expression."""
-        return self.of[value].operand
+        return self.of(value).operand
 
     def whole(self, value: SSAValue) -> str:
         """A value by itself."""
-        return self.of[value].text
+        return self.of(value).text
 
     def signed(self, value: SSAValue) -> str:
         """A number in two's complement; the least one of its width has no sign to write."""
@@ -90,52 +94,47 @@ class _Operands:
         return f"{bits}'sd{number}" if number < half else f"-{bits}'sd{2 * half - number}"
 
 
-def expression(op: Operation, of: Mapping[SSAValue, Expression]) -> Expression:
-    """An op as an expression of its operands; `comb.extract` needs an operand with a name."""
-    return EXPRESSIONS[type(op)](op, _Operands(of))
-
-
-def _infix(op: Operation, e: _Operands) -> Expression:
+def _infix(op: Operation, e: Operands) -> Expression:
     return Expression(f" {_INFIX[type(op)]} ".join(e.text(value) for value in op.operands))
 
 
-def _infix_signed(op: comb.DivSOp | comb.ModSOp | comb.ShrSOp, e: _Operands) -> Expression:
+def _infix_signed(op: comb.DivSOp | comb.ModSOp | comb.ShrSOp, e: Operands) -> Expression:
     right = e.text if isinstance(op, comb.ShrSOp) else e.signed
     return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {right(op.rhs)}")
 
 
-def _xor(op: comb.XorOp, e: _Operands) -> Expression:
+def _xor(op: comb.XorOp, e: Operands) -> Expression:
     if len(op.inputs) == 2 and _is_ones(op.inputs[1]):
         return Expression(f"~{e.text(op.inputs[0])}", simple=True)
     return _infix(op, e)
 
 
-def _joined(op: comb.ConcatOp, e: _Operands) -> Expression:
+def _joined(op: comb.ConcatOp, e: Operands) -> Expression:
     return Expression(f"{{{', '.join(map(e.whole, op.inputs))}}}", simple=True)
 
 
-def _repeated(op: comb.ReplicateOp, e: _Operands) -> Expression:
+def _repeated(op: comb.ReplicateOp, e: Operands) -> Expression:
     times = width(op.result.type) // width(op.input.type)
     return Expression(f"{{{times}{{{e.whole(op.input)}}}}}", simple=True)
 
 
-def _chosen(op: comb.MuxOp, e: _Operands) -> Expression:
+def _chosen(op: comb.MuxOp, e: Operands) -> Expression:
     return Expression(f"{e.text(op.cond)} ? {e.text(op.true_value)} : {e.text(op.false_value)}")
 
 
-def _compared(op: comb.ICmpOp, e: _Operands) -> Expression:
+def _compared(op: comb.ICmpOp, e: Operands) -> Expression:
     predicate = op.predicate.value.data
     show = e.signed if 2 <= predicate <= 5 else e.text
     return Expression(f"{show(op.lhs)} {_COMPARE[predicate]} {show(op.rhs)}")
 
 
-def _extracted(op: comb.ExtractOp, e: _Operands) -> Expression:
+def _extracted(op: comb.ExtractOp, e: Operands) -> Expression:
     low = op.low_bit.value.data
     bits = bits_of(e.text(op.input), width(op.input.type), low, low + width(op.result.type) - 1)
     return Expression(bits, simple=True)
 
 
-def _picked(op: BitsOp, e: _Operands) -> Expression:
+def _picked(op: BitsOp, e: Operands) -> Expression:
     names = [(e.text(value), width(value.type)) for value in op.inputs]
     bits = [bits_of(*names[number], place, place) for number, place in reversed(op.bits)]
     return Expression(f"{{{', '.join(bits)}}}", simple=True)
@@ -155,7 +154,7 @@ def _is_ones(value: SSAValue) -> bool:
     return value.owner.value.value.data % (1 << bits) == (1 << bits) - 1
 
 
-EXPRESSIONS: dict[type[Operation], Callable[[Any, _Operands], Expression]] = {
+EXPRESSIONS: dict[type[Operation], Callable[[Any, Operands], Expression]] = {
     **dict.fromkeys(_INFIX, _infix),
     comb.XorOp: _xor,
     **dict.fromkeys(_SIGNED, _infix_signed),

@@ -22,7 +22,7 @@ from .circuit.memories import MEMORY, memory_of
 from .circuit.modules import AnyModule, named_ports
 from .circuit.ops import read_by
 from .circuit.words import KEYWORDS
-from .expressions import EXPRESSIONS, Expression, bits_of, expression, width
+from .expressions import EXPRESSIONS, Expression, Operands, bits_of, width
 from .memories import memory_text
 from .rows import row_module, row_parameters
 from .tools import TOOLS, Tool, ToolName, attribute
@@ -96,6 +96,7 @@ class _Printer:
         self.lines: list[str] = []
         self.read: dict[SSAValue, int] = {}
         self.ops = list(module.body.block.ops)
+        self.operands = Operands(self._expression)
         self.keeping = {op for op in self.ops if _enables(op)}
         self.named = {op for op in self.ops if self._is_named(op)}
 
@@ -129,7 +130,7 @@ class _Printer:
             return False
         (result,) = op.results
         users = [use.operation for use in result.uses]
-        kinds = {type(user) for user in users}
+        kinds = set(map(type, users))
         if comb.ExtractOp in kinds or (BitsOp in kinds and width(result.type) > 1):
             return True
         if kind is hw.ConstantOp:
@@ -142,13 +143,12 @@ class _Printer:
 
     def _declare_early(self) -> None:
         """Declare registers and wires of instances that are read above their own place."""
-        seen: set[SSAValue] = set(self.module.body.block.args)
+        seen: set[Operation] = set()
         for op in self.ops:
-            for index, value in enumerate(op.operands):
-                is_kept = index == 2 and op in self.keeping
-                if value not in seen and not is_kept and type(value.owner) in _DECLARED:
+            for value in self._read_by(op):
+                if type(value) is OpResult and type(value.op) in _DECLARED and value.op not in seen:
                     self.early.add(value)
-            seen.update(op.results)
+            seen.add(op)
         for op in self.ops if self.early else ():
             kind = "reg" if type(op) is seq.CompRegOp else "wire"
             self._declare(kind, [result for result in op.results if result in self.early])
@@ -164,7 +164,7 @@ class _Printer:
         return known
 
     def _of_op(self, op: Operation) -> Expression:
-        return expression(op, {value: self._expression(value) for value in op.operands})
+        return EXPRESSIONS[type(op)](op, self.operands)
 
     def write_value(self, op: Operation) -> None:
         """An expression, if it has a name."""
@@ -248,28 +248,28 @@ class _Printer:
 
     def _count_reads(self) -> None:
         """Which bits of each value are read in the text, as the bits of a number."""
-        for op in self._shown():
-            operands = list(op.operands)
-            bits = [0] * len(operands)
+        named, read = self.named, self.read
+        inside = (op for op in reversed(self.ops) if op not in named)
+        for op in (*named, *inside):
+            # The text has ops with a name of their own, and those that these take.
+            if op.results and op.results[0] not in read and op not in named:
+                continue
+            operands = self._read_by(op)
             if type(op) is BitsOp:
+                bits = [0] * len(operands)
                 for number, place in op.bits:
                     bits[number] |= 1 << place
             elif type(op) is comb.ExtractOp:
                 bits = [((1 << width(op.result.type)) - 1) << op.low_bit.value.data]
             else:
-                operands = operands[:2] if op in self.keeping else operands
                 bits = [(1 << width(value.type)) - 1 for value in operands]
-            for value, read in zip(operands, bits, strict=True):
-                self.read[value] = self.read.get(value, 0) | read
+            for value, those in zip(operands, bits, strict=True):
+                read[value] = read.get(value, 0) | those
 
-    def _shown(self) -> set[Operation]:
-        """The ops that the text has: with a name of their own, or inside of another one."""
-        shown = {*self.named}
-        for op in reversed(self.ops):
-            users = (use.operation for result in op.results for use in result.uses)
-            if not op.results or any(user in shown for user in users):
-                shown.add(op)
-        return shown
+    def _read_by(self, op: Operation) -> Sequence[SSAValue]:
+        """What the text of an op takes."""
+        operands = tuple(op.operands)
+        return operands[:2] if op in self.keeping else operands
 
     def _unused(self) -> list[str]:
         """A wire over the bits that nobody reads, so that no tool warns of them."""

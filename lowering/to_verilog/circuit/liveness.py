@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import hw
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, OpResult
 
 from .circuit import COMMENT
 from .modules import AnyModule
@@ -32,7 +32,7 @@ def live(modules: Sequence[AnyModule]) -> list[AnyModule]:
         if isinstance(module, hw.HWModuleOp):
             block = module.body.block
             _remove_dead(block)
-            used = [op for op in block.ops if isinstance(op, hw.InstanceOp)]
+            used = [op for op in block.ops if type(op) is hw.InstanceOp]
             waiting += [named[op.module_name.string_value()] for op in used]
     return [module for module in modules if module in needed]
 
@@ -46,15 +46,14 @@ def _remove_dead(block: Block) -> None:
         op = waiting.pop()
         if op not in needed:
             needed.add(op)
-            makers = (value.owner for value in op.operands)
-            waiting += [maker for maker in makers if isinstance(maker, Operation)]
+            waiting += [value.op for value in op.operands if type(value) is OpResult]
     comment = None
     dead: list[Operation] = []
     for op in block.ops:
         if op not in needed:
             comment = op.attributes.get(COMMENT, comment)
             dead.append(op)
-        elif comment is not None and not isinstance(op, hw.ConstantOp):
+        elif comment is not None and type(op) is not hw.ConstantOp:
             op.attributes.setdefault(COMMENT, comment)
             comment = None
     for op in dead:

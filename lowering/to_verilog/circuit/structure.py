@@ -150,17 +150,18 @@ class _Checks:
         elif [value.type for value in last.inputs] != list(ports.outputs.values()):
             self._note(module, "its results are not of the types of its outputs", last)
         for op in block.ops:
-            operands = list(op.operands)
+            operands = tuple(op.operands)
             for value in operands:
-                owner = value.owner
-                if (owner.parent if type(value) is OpResult else owner) is not block:
+                where = value.op.parent if type(value) is OpResult else value.owner
+                if where is not block:
                     self._note(module, "an operand is driven outside of the module", op)
             types = [value.type for value in (*operands, *op.results)]
-            if not all(map(_is_signal, types)):
+            widths = [bit_width(type) or 0 for type in types]
+            if 0 in widths and not all(map(_is_signal, types)):
                 self._note(module, "a value has no bits", op)
             elif type(op) is hw.InstanceOp:
                 self._check_instance(module, op)
-            elif not _fits(op, [bit_width(type) or 0 for type in types]):
+            elif not _fits(op, widths):
                 self._note(module, f"widths do not fit: {', '.join(map(str, types))}", op)
 
     def _check_instance(self, module: AnyModule, op: hw.InstanceOp) -> None:
@@ -198,16 +199,18 @@ class _Checks:
         if isinstance(module, hw.HWModuleOp):
             block, ports = module.body.block, self.ports[module]
             path = [*around, module]
+            ops = list(block.ops)
             inputs: dict[SSAValue, frozenset[str]] = {
-                op.data: _NONE for op in block.ops if isinstance(op, seq.CompRegOp)
+                op.results[0]: _NONE for op in ops if type(op) is seq.CompRegOp
             }
             for value, name in zip(block.args, ports.inputs, strict=True):
                 inputs[value] = frozenset([name])
             late: dict[SSAValue, Sequence[SSAValue]] = {}
-            for value in (value for op in block.ops for value in op.results):
-                before = self._before(value, path)
-                if value not in inputs and not _follow(inputs, value, before):
-                    late[value] = before
+            for value in (value for op in ops for value in op.results):
+                if value not in inputs:
+                    before = self._before(value, path)
+                    if not _follow(inputs, value, before):
+                        late[value] = before
             try:
                 for value in TopologicalSorter(late).static_order():
                     if value in late:
@@ -239,11 +242,11 @@ def _follow(
     inputs: dict[SSAValue, frozenset[str]], value: SSAValue, before: Sequence[SSAValue]
 ) -> bool:
     """Note the inputs that reach a value by those before it; whether they are known."""
-    parts = [inputs[each] for each in before if each in inputs]
-    known = len(parts) == len(before)
-    if known:
-        inputs[value] = _NONE.union(*parts)
-    return known
+    parts = {inputs.get(each) for each in before}
+    if None in parts:
+        return False
+    inputs[value] = _NONE.union(*(part for part in parts if part))
+    return True
 
 
 def _fits(op: Operation, widths: Sequence[int]) -> bool:
