@@ -42,6 +42,7 @@ from .integer_grids import Kernel
 from .integer_kernels import integer_kernels, needed, put_on_grid
 from .layout import Layout, channels_last, plain
 from .precision import BITS_8, BITS_16, store_weights, to_dynamic_int8, to_float16
+from .sharing import part_shared
 from .tflite_rules import takes, write
 from .tflite_writer import Writer
 
@@ -172,6 +173,7 @@ class TFLiteTarget(Target):
                 inputs = calibration_inputs(function, options.calibration)
             case _:
                 pass
+        part_shared(graph)
         name = identifier(module.sym_name.data) if module.sym_name is not None else "model"
         metadata = {"source_layer": name, "module_sha256": source_hash(module)}
         data = serialize(graph, ModelInfo(f"{name}, by triton-dsl", metadata))
