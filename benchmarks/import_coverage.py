@@ -278,8 +278,12 @@ def compared(program: Any, inputs: Any, expected: Any) -> dict[str, Any]:
     import numpy as np
 
     from triton_dsl.dialects.interpret import run_module
+    from triton_dsl.ir.interpreter import entry_function
+    from triton_dsl.ir.value_names import argument_names
 
-    arrays = [v.numpy() for v in (inputs.values() if isinstance(inputs, dict) else [inputs])]
+    order = argument_names(entry_function(program, "forward"))  # that of the signature
+    named: dict[str, Any] = inputs if isinstance(inputs, dict) else dict.fromkeys(order, inputs)
+    arrays = [named[name].numpy() for name in order]
     first = run_module(program, arrays)[0]
     wanted = expected
     while not hasattr(wanted, "numpy"):

@@ -29,7 +29,7 @@ from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
 from .sizes import is_free, sizes_of
-from .standard_layers import batched_experts, settled, shortened
+from .standard_layers import batched_experts, masks_as_given, settled, shortened
 
 if TYPE_CHECKING:
     from torch import FunctionSchema, nn
@@ -107,8 +107,8 @@ def export(
     dimensions = _dimensions(shapes)
     try:
         with (
-            evaluating(module), batched_experts(module), recording(), torch.no_grad(),
-            warnings.catch_warnings(),
+            evaluating(module), batched_experts(module), masks_as_given(), recording(),
+            torch.no_grad(), warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)

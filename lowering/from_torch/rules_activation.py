@@ -96,7 +96,8 @@ def _soft_shrink(e: Builder, call: Call) -> SSAValue:
 
 def _threshold(e: Builder, call: Call) -> SSAValue:
     x = _formula(e, call)
-    return (x > call.number("threshold")).choose(x, call.number("value")).value
+    below = x.compare("le", call.number("threshold"))  # which NaN is not
+    return below.choose(x.number(call.number("value")), x).value
 
 
 def _glu(e: Builder, call: Call) -> SSAValue:

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
 from .rules_linear import linear_with, transposed
-from .rules_shape import split
-from .sizes import static
+from .rules_shape import interleaved, split
+from .sizes import Size, static
 from .standard_layers import ATTENTION
-from .torch_builder import Builder, Rule
+from .torch_builder import Builder, Known, Rule
+
+if TYPE_CHECKING:
+    from torch.fx import Node
 
 
 def _attention(e: Builder, call: Call) -> SSAValue:
     if call.number("dropout_p"):
         raise ProblemError("it drops weights at random; set dropout_p to 0")
-    if call.flag("enable_gqa"):
-        raise ProblemError("it groups queries; repeat keys and values before")
     mask, bias = call.optional("attn_mask"), None
     if mask is not None:
         import torch
@@ -26,7 +32,10 @@ def _attention(e: Builder, call: Call) -> SSAValue:
         is_truth = fake_tensor(mask).dtype == torch.bool
         bias = e.operand(mask, torch.bool if is_truth else call.value.dtype)
     query, key, value = (e.value(call[name]) for name in ("query", "key", "value"))
-    return e.add(
+    if call.flag("enable_gqa"):
+        heads = e.sizes(call["query"])[-3]
+        key, value = (_shared(e, call[name], heads) for name in ("key", "value"))
+    result = e.add(
         tensor.ScaledDotProductAttentionOp(
             query,
             key,
@@ -36,6 +45,32 @@ def _attention(e: Builder, call: Call) -> SSAValue:
             is_causal=call.flag("is_causal"),
         )
     )
+    if mask is None or bias is None or _hides_no_row(e.known(mask)):
+        return result
+    return _unhidden(e, result, bias)
+
+
+def _shared(e: Builder, node: Node, heads: Size) -> SSAValue:
+    """Keys or values of fewer heads, each for several heads of queries in a row."""
+    sizes = e.sizes(node)
+    wanted, count = static((heads, sizes[-3]), "heads")
+    several = (*sizes[:-3], wanted, *sizes[-2:])
+    return interleaved(e, e.value(node), sizes, len(sizes) - 3, wanted // count, several)
+
+
+def _hides_no_row(mask: Known | None) -> bool:
+    """Whether a mask is known to leave each query a key."""
+    if mask is None or not mask.tensor.numel():
+        return False
+    kept = mask.tensor > -math.inf if mask.tensor.is_floating_point() else mask.tensor
+    return bool(kept.any(-1).all())
+
+
+def _unhidden(e: Builder, result: SSAValue, mask: SSAValue) -> SSAValue:
+    """Zeros where a mask hides all keys from a query, as in PyTorch; of padded rows, say."""
+    best = Formula(e, e.add(tensor.ReduceMaxOp(mask, [-1], keepdims=True)))
+    seen = best if best.element == i1 else best > -math.inf
+    return seen.choose(Formula(e, result), 0).value
 
 
 def _layer(e: Builder, call: Call) -> SSAValue:

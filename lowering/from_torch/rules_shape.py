@@ -115,11 +115,18 @@ def _repeat_interleave(e: Builder, call: Call) -> SSAValue:
         raise ProblemError("how often each element comes depends on values; use one number")
     x, sizes, repeats = e.value(call["self"]), e.sizes(call["self"]), call.integer("repeats")
     axis = call.axis(call.rank) if "dim" in call else len(sizes) - 1
+    return interleaved(e, x, sizes, axis, repeats, call.sizes)
+
+
+def interleaved(
+    e: Builder, x: SSAValue, sizes: Sizes, axis: int, repeats: int, wanted: Sizes
+) -> SSAValue:
+    """x of the sizes `sizes`, each element along an axis so often in a row, as `wanted`."""
     if repeats != 1:
         x = e.add(tensor.UnsqueezeOp(x, [axis + 1]))
         x = e.add(tensor.ConcatenateOp([x] * repeats, axis + 1))
         sizes = (*sizes[: axis + 1], repeats, *sizes[axis + 1 :])
-    return e.reshape(x, sizes, call.sizes)
+    return e.reshape(x, sizes, wanted)
 
 
 def cut(e: Builder, x: SSAValue, axis: int, start: int, end: int, step: int = 1) -> SSAValue:

@@ -132,12 +132,46 @@ def shortened(module: nn.Module) -> Generator[None]:
         for part in module.modules():
             maker = makers.get(type(part))
             if maker is not None and "forward" not in part.__dict__ and not part.training:
-                part.__dict__["forward"] = maker(part)
+                part.__dict__["forward"] = _unless_cast(maker(part), part)
                 replaced.append(part)
         yield
     finally:
         for part in replaced:
             del part.__dict__["forward"]
+
+
+def _unless_cast(forward: Forward, part: nn.Module) -> Forward:
+    """`forward`, but within `torch.autocast`, which knows PyTorch's own operators alone."""
+    import torch
+
+    otherwise: Forward = partial(type(part).forward, part)
+
+    def chosen(*arguments: Any, **named: Any) -> Tensor | tuple[Tensor, Any]:
+        is_cast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
+        return (otherwise if is_cast else forward)(*arguments, **named)
+
+    return chosen
+
+
+@contextmanager
+def masks_as_given() -> Generator[None]:
+    """Transformers of PyTorch use the masks that they are given in a `with` block.
+
+    They compare the values of a mask with those of a causal one otherwise, to say that it is one.
+    """
+    from torch.nn.modules import transformer
+
+    name = "_detect_is_causal_mask"
+    detect = getattr(transformer, name)
+
+    def said(_mask: Tensor | None, is_causal: bool | None = None, _size: int | None = None) -> bool:
+        return is_causal is True
+
+    setattr(transformer, name, said)
+    try:
+        yield
+    finally:
+        setattr(transformer, name, detect)
 
 
 @contextmanager

@@ -35,6 +35,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X, Y)) for name in ("hypot", "atan2", "fmod")},
     **{name: (getattr(torch, name), (HOLES, HOLES.T)) for name in ("fmax", "fmin", "copysign")},
     "signbit": (torch.signbit, (HOLES,)),
+    "threshold of NaN": (lambda x: torch.nn.functional.threshold(x, 0.5, 3.0), (HOLES,)),
     "signbit of integers": (torch.signbit, (INTS,)),
     "median": (torch.median, (X,)),
     "median of integers": (torch.median, (INTS,)),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import LoweringError
 from triton_dsl.ir.printing import PrintOptions, module_text
 from triton_dsl.lowering.from_torch import from_torch
@@ -166,6 +167,24 @@ def test_a_forward_that_was_replaced_is_kept(check: Any) -> None:
     made = check.same(net, [torch.randn(2, 3)])
     assert any(isinstance(op, tensor.AbsOp) for op in made.walk())
     assert "forward" in vars(net[1])
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(5, 3), nn.LayerNorm(5), nn.GELU()])
+def test_autocast_chooses_the_types_of_layers(layer: nn.Module) -> None:
+    class Cast(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = self.layer(x)
+            return y.float()
+
+    x = torch.randn(4, 2, 5)
+    (found,) = run_module(from_torch(Cast(), x), [x.numpy()])
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(found), Cast()(x), rtol=2**-7, atol=2**-7)
 
 
 def test_hooks_run(check: Any) -> None:
