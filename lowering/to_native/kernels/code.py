@@ -14,7 +14,6 @@ from xdsl.builder import Builder
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
-    IntegerAttr,
     VectorType,
     f32,
     i1,
@@ -91,6 +90,13 @@ class Code(LlvmBuilder):
         Builder(InsertPoint.at_start(self._entry)).insert(op)
         return op.results[0]
 
+    def behind_constants(self, ops: Iterable[Operation]) -> None:
+        """Put ops into the first block, behind the constants alone, which come to its start."""
+        rest = (op for op in self._entry.ops if not isinstance(op, llvm.ConstantOp))
+        first = next(rest, None)
+        for op in ops:
+            self._entry.insert_op_before(op, first) if first else self._entry.add_op(op)
+
     def _enter(self, block: Block) -> None:
         self._builder.insertion_point = InsertPoint.at_end(block)
 
@@ -137,13 +143,11 @@ class Code(LlvmBuilder):
 
     def stack(self, size: int) -> SSAValue:
         """The address of `size` bytes, aligned to 64, that live as long as the call."""
-        count = llvm.ConstantOp(IntegerAttr(size, i64), i64)
-        memory = llvm.AllocaOp(count, i8, alignment=64)
+        memory = llvm.AllocaOp(self.constant(size), i8, alignment=64)
         # What an alloca gives is converted to a pointer to bytes, to which no vector can be stored.
-        result = self.at_start(llvm.BitcastOp(memory.results[0], POINTER))
-        self.at_start(memory)
-        self.at_start(count)
-        return result
+        result = llvm.BitcastOp(memory.results[0], POINTER)
+        self.behind_constants([memory, result])
+        return result.results[0]
 
     def at(self, base: SSAValue, index: Index, element: Attribute = i8) -> SSAValue:
         """The address of an element of an array."""

@@ -113,7 +113,7 @@ class Writer(Code):
         return known
 
     def _polynomial(self, size: Size) -> SSAValue:
-        """By Horner's rule; inserted from the last op to the first, as constants are."""
+        """By Horner's rule."""
         ops: list[Operation] = []
         total: SSAValue | None = None
         if size.coefficients[-1] != 1:
@@ -127,17 +127,9 @@ class Writer(Code):
             if coefficient:
                 ops.append(llvm.AddOp(total, self.constant(coefficient)))
                 total = ops[-1].results[0]
-        first = self._after_constants()
-        for op in ops:
-            self._entry.insert_op_before(op, first) if first else self._entry.add_op(op)
+        self.behind_constants(ops)
         assert total is not None
         return total
-
-    def _after_constants(self) -> Operation | None:
-        for op in self._entry.ops:
-            if not isinstance(op, llvm.ConstantOp):
-                return op
-        return None
 
     def move(
         self, base: SSAValue, terms: Sequence[tuple[SSAValue, Size]], kind: Attribute

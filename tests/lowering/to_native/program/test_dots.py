@@ -222,6 +222,22 @@ func.func @forward(%x: {image}) -> {sums} {{
     np.testing.assert_array_equal(program(x), expected.numpy())
 
 
+@pytest.mark.parametrize("recipe", RUNNABLE)
+@pytest.mark.parametrize(
+    ("before", "after"), [("1x8x?x20x", "1x24x?x20x"), ("1x8x9x?x", "1x24x9x?x")]
+)
+def test_images_of_free_size(recipe: str, before: str, after: str) -> None:
+    case = Case((8, 9, 20), (24, 8, 3, 3), padding=(1, 1, 1, 1))
+    text = _text(case)[0].replace("?x8x9x20x", before).replace("?x24x9x20x", after)
+    module, (_, values) = parse_module(text), _module(case)
+    attach_store(module, ParameterStore.of(dict(values)))
+    program = native_program(module, {"recipe": recipe})
+    for size in (1, 2, 5, 24):
+        shape = [size if n == "?" else int(n) for n in before.rstrip("x").split("x")]
+        x = np.random.default_rng(size).integers(-128, 128, shape).astype(np.int8)
+        np.testing.assert_array_equal(program(x), _expected(case, x, values))
+
+
 @pytest.mark.parametrize("name", ["avx512vnni", "avxvnni", "avx2"])
 @pytest.mark.parametrize("outs", [8, 64, 384])
 def test_tiles_of_a_free_number_of_places(name: str, outs: int) -> None:
