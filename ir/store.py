@@ -105,8 +105,8 @@ class ParameterStore:
             return self._added[name]
         if self.reference is None:
             raise ParameterError(
-                f"parameter '{name}' is in no file: it was never saved. Write the module that made "
-                "it with '-o FILE', or give weights"
+                f"parameter '{name}' is in no file: give weights (-w FILE, or --random-weights "
+                "where a command has it), or write the module that made it with '-o FILE'"
             )
         if name not in self._stored_names():
             from difflib import get_close_matches

@@ -7,17 +7,20 @@ when the command runs; their options are in `commands.options`.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
-from inspect import signature
+from inspect import cleandoc, signature
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .commands.options import COMMANDS, options_of
+from .commands.options.common import flag
 from .console import guarded, speak
 
 FILES = ("triton.toml", "pyproject.toml")
@@ -28,6 +31,7 @@ def _application(commands: Iterable[str]) -> typer.Typer:
     application = typer.Typer(
         name="triton",
         help="Compile ternary neural networks, run them and prove that every target agrees.",
+        cls=_Root,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
@@ -35,8 +39,39 @@ def _application(commands: Iterable[str]) -> typer.Typer:
     )
     application.callback()(_root)
     for name in commands:
-        application.command(name)(_command(name))
+        application.command(name, cls=_Command)(_command(name))
     return application
+
+
+def _untyped(found: list[Any]) -> list[Any]:
+    """Options, of which the help says no type where they take no value."""
+    for each in found:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+    return found
+
+
+class _Root(TyperGroup):
+    """`triton` itself."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _untyped(super().get_params(ctx))
+
+
+class _Command(TyperCommand):
+    """A command whose options that take one value are given once: the last would win unsaid."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _untyped(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # as completion does
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            single = [each for each in given if not getattr(each, "is_flag", each.nargs != 1)]
+            for each in single:
+                if not getattr(each, "multiple", False) and single.count(each) > 1:
+                    ctx.fail(f"{each.opts[0]} is given more than once, and takes one value")
+        return super().parse_args(ctx, args)
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -46,8 +81,11 @@ def _command(name: str) -> Callable[..., None]:
     def run(**values: object) -> None:
         resolve_name(f"{__package__}.commands.{module}:{module}")(options(**values))
 
+    update_wrapper(run, options, updated=())
     run.__signature__ = signature(options)
-    return update_wrapper(run, options, updated=())
+    # Lines of a paragraph run on, as the terminal is wide; examples have their own.
+    run.__doc__ = re.sub(r"(?<!\n)\n(?!\n|Example)", " ", cleandoc(options.__doc__ or ""))
+    return run
 
 
 def _print_version(wanted: bool) -> None:
@@ -57,16 +95,12 @@ def _print_version(wanted: bool) -> None:
 
 
 def _root(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version, and those of the engines.",
-        callback=_print_version, is_eager=True,
-    ),
-    verbose: bool = typer.Option(
-        False, "--verbose", "-v", help="Log each stage with its time, on standard error."
-    ),
-    quiet: bool = typer.Option(
-        False, "--quiet", "-q", help="No notes, warnings or progress; errors and results alone."
-    ),
+    version: Annotated[bool, flag("--version", "Print the version, and those of the engines.",
+        callback=_print_version, is_eager=True)] = False,
+    verbose: Annotated[bool, flag("--verbose", "Log each stage with its time, on standard error.",
+        "-v")] = False,
+    quiet: Annotated[bool, flag("--quiet",
+        "No notes, warnings or progress; errors and results alone.", "-q")] = False,
 ) -> None:  # fmt: skip
     del version
     speak(quiet=quiet, verbose=verbose)

@@ -102,11 +102,16 @@ def _is_number(cell: str) -> bool:
 def show(*renderables: Any, to_stderr: bool = False) -> None:
     """Print tables and text, on stdout by default; wide tables keep their columns when piped."""
     from rich.console import Console
+    from rich.table import Table
 
     stream = sys.stderr if to_stderr else sys.stdout
     width = None if stream.isatty() else 160
     console = Console(stderr=to_stderr, soft_wrap=False, width=width)
     for renderable in renderables:
+        if isinstance(renderable, Table) and renderable.title:
+            # Above the table and not of it, which would break it at the table's width.
+            console.print(renderable.title, style="table.title")
+            renderable.title = None
         console.print(renderable)
 
 
@@ -122,6 +127,24 @@ def complete(parser: ArgumentParser) -> None:
     """Answer a shell that asks what may follow, and end; nothing where none asks."""
     if "_ARGCOMPLETE" in os.environ:
         resolve_name(f"{__package__}.completion:answer")(parser)
+
+
+def take_once(parser: ArgumentParser) -> None:
+    """Refuse options that take one value and are given twice: the last would win unsaid."""
+    from argparse import Action, ArgumentError
+
+    class Once(Action):
+        def __call__(self, parser: object, namespace: object, values: object, *_: object) -> None:
+            if self.option_strings and getattr(namespace, self.dest) != self.default:
+                raise ArgumentError(self, "given more than once, and takes one value")
+            setattr(namespace, self.dest, values)
+
+    parser.register("action", None, Once)
+
+
+def output_file(text: str) -> str | None:
+    """An argument that names an output; `-` stands for standard output, as no argument does."""
+    return None if text == "-" else text
 
 
 def error(tool: str, message: str) -> None:

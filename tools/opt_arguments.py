@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
 from ..ir.errors import OptionError, did_you_mean
-from .console import complete
+from ..passes.universe import everything
+from .console import complete, output_file, take_once
 
 EPILOG = """\
 examples:
@@ -62,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     # Groups made from here on may take over options that exist.
     parser.conflict_handler = "resolve"
     parser.allow_abbrev = False
+
+    take_once(parser)
 
     # fmt: off
     add = parser.add_argument_group("passes").add_argument
@@ -121,6 +124,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument_group("printing").add_argument
     add("-o", "--output-file", metavar="FILE",
+        type=output_file,
         help="where to write, on success alone; new parameters go to a .safetensors file beside it")
     add("--mlir-print-op-generic", dest="print_op_generic", action="store_true",
         help="as --print-op-generic")
@@ -149,7 +153,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         unknown = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)
         if unknown:
             name = unknown[1].split("=", 1)[0]
-            message += did_you_mean(name, list(parser._option_string_actions))  # pyright: ignore[reportPrivateUsage]
+            passes = [f"--{name}" for name in everything().all_passes]
+            message += did_you_mean(name, [*parser._option_string_actions, *passes])  # pyright: ignore[reportPrivateUsage]
         parser.exit(2, f"triton-opt: error: {message} (--help lists the options)\n")
 
     parser.error = error

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import complete, guarded
+from .console import complete, guarded, output_file, take_once
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -55,10 +55,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: triton-reduce model.mlir -p fuse-linear,my-pass --verify-semantics "
         "-o small.mlir",
     )
+    take_once(parser)
     parser.add_argument("input_file", metavar="FILE", help="IR, or a program of any front end")
     parser.add_argument("-p", "--passes", default="", metavar="PIPELINE", help="passes that fail")
     parser.add_argument("-w", "--weights", metavar="FILE", help="weights of the program")
-    parser.add_argument("-o", "--output-file", metavar="FILE", help="where to write what is left")
+    parser.add_argument(
+        "-o", "--output-file", metavar="FILE", type=output_file, help="where to write what is left"
+    )
     parser.add_argument(
         "--verify-semantics", action="store_true",
         help="a pass fails too that changes what the program computes on random inputs",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
-from .console import complete, guarded
+from .console import complete, guarded, output_file, take_once
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Example: triton-translate model.tri -t 'onnx{opset=17}' -w model.safetensors "
         "-o model.onnx",
     )
+    take_once(parser)
     parser.add_argument("--version", action=_PrintVersion, help="print the version and exit")
     parser.add_argument(
         "input", nargs="?", type=Path, default=Path("-"),
@@ -53,7 +54,7 @@ def _parser() -> argparse.ArgumentParser:
         "-t", "--target", metavar="TARGET", help="target, with options: 'onnx{opset=17}'"
     )
     parser.add_argument(
-        "-o", "--output", metavar="PATH",
+        "-o", "--output", metavar="PATH", type=output_file,
         help="where to write; a text artefact of one file goes to stdout without it",
     )  # fmt: skip
     parser.add_argument(

@@ -51,6 +51,9 @@ terms, hence the largest value of the output and not each value by itself, as in
 SOURCE, INTERPRETER = "source", "interpreter"
 """What rows are called that are no target."""
 
+NO_ENGINE = "none"
+"""The engine of a source that nothing can run."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -245,7 +248,7 @@ class _Judge:
             from_source = [source.run(inputs) for inputs in self.draws]
         except BackendError as error:
             nan = float("nan")
-            return [Comparison(SOURCE, "none", nan, nan, None, False, self.exact, True,
+            return [Comparison(SOURCE, NO_ENGINE, nan, nan, None, False, self.exact, True,
                                source.size, str(error))]  # fmt: skip
         self.expected = [
             [_as_spikes(value, like) for value, like in zip(g, i, strict=True)]

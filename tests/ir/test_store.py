@@ -120,7 +120,7 @@ def test_a_type_that_numpy_lacks_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_store_without_a_file_says_what_to_do() -> None:
-    with pytest.raises(ParameterError, match=r"'w' is in no file.*or give weights"):
+    with pytest.raises(ParameterError, match=r"'w' is in no file: give weights .*with '-o FILE'"):
         ParameterStore.unsaved().read("w")
 
 

@@ -162,7 +162,7 @@ def test_devices_and_doctor_speak_json(capsys: pytest.CaptureFixture[str]) -> No
     ("arguments", "code", "message"),
     [
         (["run", "none.tri"], 1, "none.tri: no such file"),
-        (["run", "net.tri"], 1, "parameter 'weight' is in no file"),
+        (["run", "net.tri"], 1, "parameter 'weight' is in no file: give weights (-w FILE"),
         (["run", "x.npz"], 1, "unknown kind of file"),
         (["run", "net.tri", "-w", "x.npz"], 1, "missing 'weight'"),
         (["run", "net.tri", "-w", "none.npz"], 1, "no such file"),
@@ -173,6 +173,9 @@ def test_devices_and_doctor_speak_json(capsys: pytest.CaptureFixture[str]) -> No
         (["compile", "net.tri", "-t", "onnx{opsett=13}"], 2, "did you mean 'opset'"),
         (["compile", "net.tri", "-t", "onnx"], 1, "weight"),
         (["compile", "net.tri", "-o", "net.tri/net.py"], 2, "net.tri"),
+        (["compile", "net.tri", "-o", "-"], 2, "to print: triton-translate net.tri -t pytorch"),
+        (["compile", "net.tri", "-t", "onnx", "-t", "c"], 2, "--target is given more than once"),
+        (["compile", "net.tri", "-o", "a.py", "--output", "b.py"], 2, "given more than once"),
         (["verify", "net.tri", "--samples", "0"], 2, "samples"),
         (["info"], 2, "Missing argument"),
         (["frobnicate"], 2, "frobnicate"),
@@ -206,7 +209,43 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert name in text
         run(name, "--help")
-        assert "Usage" in capsys.readouterr().out
+        told = capsys.readouterr().out
+        assert "Usage" in told and "<bool>" not in told and "...}" not in told
+
+
+def test_paragraphs_of_the_help_run_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    run("publish", "--help")
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert len([line for line in lines if line.startswith("Example: ")]) == 2
+    run("verify", "--help")
+    assert "where there is none, the interpreter's values" in capsys.readouterr().out
+
+
+def test_options_that_take_several_values_are_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    given = "verify", "net.tri", "-w", "w.safetensors", "--json", "--json"
+    run(*given, "-t", "onnx", "-t", "pytorch")
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["target"] for row in rows] == ["source", "onnx", "pytorch"]
+
+
+def test_verifying_without_an_engine_is_no_agreement(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("triton_dsl.tools.verify.default_targets", tuple)
+    run("verify", "net.tri", "-w", "w.safetensors", code=1)
+    shown = capsys.readouterr()
+    assert "nothing is compared: no engine is installed" in shown.err and not shown.out
+
+
+def test_what_was_not_compared_has_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    run("verify", "net.tri", "-w", "w.safetensors", "-t", "onnx")
+    (source,) = [line for line in capsys.readouterr().out.splitlines() if "no engine" in line]
+    assert "nan" not in source
 
 
 def test_inputs_are_named_as_in_the_compiled_model(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 from triton_dsl.ir.errors import OptionError, ParameterError
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.stages import Stage, run_stages
-from triton_dsl.tools.console import guarded, print_json, progress, table, visible
+from triton_dsl.tools.console import guarded, print_json, progress, show, table, visible
 
 
 def raiser(error: BaseException) -> Callable[[], int]:
@@ -87,6 +87,14 @@ def test_numbers_stand_to_the_right() -> None:
     )
     assert [column.justify for column in made.columns] == ["left", "right", "right", "left"]
     assert "1,234,567" in str(next(iter(made.columns[1].cells)))
+
+
+def test_a_title_wider_than_its_table_stays_in_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show(table("a title of more words than the table is wide", ["a"], [("b",)]))
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.rstrip() == "a title of more words than the table is wide"
 
 
 def test_a_compilation_tells_stages_and_passes_within_what_is_shown(

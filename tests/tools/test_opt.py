@@ -136,6 +136,11 @@ def test_output_to_a_file(run: Run, unused: Path) -> None:
     assert run("out.txt")[1] == Path("out.txt").read_text()
 
 
+def test_a_dash_as_output_is_standard_output(run: Run, unused: Path) -> None:
+    assert run(unused, "-o", "-") == run(unused)
+    assert not Path("-").exists()
+
+
 def test_output_over_the_input(run: Run, unused: Path) -> None:
     assert run(unused, "-p", "dce", "-o", unused) == (0, "", "")
     assert "arith.addi" not in unused.read_text()
@@ -216,6 +221,9 @@ def deep(levels: int) -> bytes:
         (["unused.mlir", "-t", "mlir{"], b"", 2, "error: Error parsing pass pipeline"),
         (["--nope"], b"", 2, "error: unrecognized arguments: --nope"),
         (["--list-pass"], b"", 2, "--list-pass; did you mean '--list-passes'?"),
+        (["unused.mlir", "--canonicalise"], b"", 2, "did you mean '--canonicalize'?"),
+        (["unused.mlir", "-p", "cse", "-p", "dce"], b"", 2, "given more than once"),
+        (["unused.mlir", "-o", "a.mlir", "-o", "b.mlir"], b"", 2, "given more than once"),
         (["a.mlir", "b.mlir"], b"", 2, "error: unrecognized arguments: b.mlir"),
         (["unused.mlir", "--cse", "-p", "dce"], b"", 2, "give passes by -p or as options"),
         (["unused.mlir", "--stop-after", "x", "-p", "dce"], b"", 2, "--stop-after x: no such pass"),

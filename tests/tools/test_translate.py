@@ -40,6 +40,21 @@ def test_import_then_emit_is_the_same_as_emit(capsys: pytest.CaptureFixture[str]
     assert [n.op_type for n in first.node] == [n.op_type for n in second.node]
 
 
+def test_a_dash_as_output_is_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    printed: list[str] = []
+    for more in ([], ["-o", "-"]):
+        assert main(["net.tri", "--import", *more]) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] != ""
+    assert not Path("-").exists()
+
+
+def test_an_output_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["net.tri", "--import", "-o", "a.mlir", "-o", "b.mlir"])
+    assert "argument -o/--output: given more than once" in capsys.readouterr().err
+
+
 def test_locations_are_printed_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["net.tri", "--import", "--print-debuginfo"]) == 0
     assert 'loc("net.tri":3:58)' in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...ir.errors import refuse
 from ...lowering.artifact import write_artifact
 from ...lowering.models import import_model
 from ...lowering.stages import apply_passes
@@ -15,6 +16,8 @@ from .options.programs import Compile
 def compile(options: Compile) -> None:
     """Compile a program, write its files and list them."""
     file = options.file
+    prints = f"triton compile writes files; to print: triton-translate {file} -t {options.target}"
+    refuse(options.output == "-", prints)
     with progress() as bar:
         bar.add_task(f"Compiling {file}", total=None)
         module = import_model(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ...ir.errors import OptionError
+from ...ir.errors import BackendError, OptionError
+from ...ir.extras import install
 from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
 from ...lowering.sources.choice import source_of
@@ -16,7 +17,7 @@ from ...runtime.device_choice import use_device
 from ..console import error, note, print_json, progress, show, table
 from ..draws import EDGE, SPECIAL, TIMESTEPS, draw
 from ..inputs import changes_results, prepare
-from ..verify import SOURCE, Comparison, verify_module, verify_neurons
+from ..verify import NO_ENGINE, SOURCE, Comparison, verify_module, verify_neurons
 from .options.runs import Verify
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ def verify(options: Verify) -> None:
             rows = [*rows_of("", [], file_source), *rows_of(options.passes, options.target, None)]
         else:
             rows = rows_of(options.passes, options.target, file_source)
+    if all(row.engine == NO_ENGINE for row in rows):
+        engines = install("torch,onnx,native,tflite")
+        raise BackendError(f"nothing is compared: no engine is installed; {engines}")
     for text in refused:
         note("triton", text)
     if options.json:
@@ -104,10 +108,11 @@ def comparison_table(title: str, rows: Sequence[Comparison], of: str = "target")
             (
                 row.target,
                 row.engine,
-                row.max_abs,
-                row.max_rel,
-                None if row.argmax_agreement is None else f"{row.argmax_agreement:.2%}",
-                row.bit_exact,
+                *(
+                    (row.max_abs, row.max_rel, _share(row.argmax_agreement), row.bit_exact)
+                    if row.engine != NO_ENGINE
+                    else (None, None, None, None)
+                ),
                 row.bytes,
                 _verdict(row),
             )
@@ -116,9 +121,13 @@ def comparison_table(title: str, rows: Sequence[Comparison], of: str = "target")
     )
 
 
+def _share(agreement: float | None) -> str | None:
+    return None if agreement is None else f"{agreement:.2%}"
+
+
 def _verdict(row: Comparison) -> str:
     if row.target == SOURCE:
-        return "no engine" if row.engine == "none" else "expected values"
+        return "no engine" if row.engine == NO_ENGINE else "expected values"
     if row.agrees:
         return "agrees, exactly" if row.exact_required else "agrees"
     return "DIFFERS (integer program)" if row.exact_required else "DIFFERS"

@@ -12,19 +12,19 @@ def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **more)
 
 
-def flag(name: str, text: str) -> Any:
+def flag(name: str, text: str, *names: str, **more: Any) -> Any:
     """An option that is given or not."""
-    return typer.Option(name, help=text)
+    return typer.Option(name, *names, help=text, **more)
 
 
-def number(text: str, least: float, most: float | None = None, *names: str) -> Any:
+def number(text: str, least: float, most: float | None = None, *names: str, **more: Any) -> Any:
     """An option with a number from `least` to `most`."""
-    return typer.Option(*names, min=least, max=most, help=text)
+    return typer.Option(*names, min=least, max=most, metavar="N", help=text, **more)
 
 
 # fmt: off
 Program = Annotated[Path, typer.Argument(metavar="FILE",
-    help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, a .tpk package, a .mlir.",
+    help="A .tri program, a .nir, .net, .onnx, .tflite or .pt2 model, a .tpk package, IR as .mlir.",
     show_default=False)]
 Weights = Annotated[Path | None, option("FILE", "Weights: .safetensors, .npz, .pt or .pth.",
     "--weights", "-w")]

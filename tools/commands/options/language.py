@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from .common import Json, LanguageModel, TextEngine, TokenizerFile, flag, number, option
 
 
@@ -28,8 +26,8 @@ class Generate:
     engine: TextEngine = "native"
     temperature: Annotated[float, number("Of the draw; 0 takes the likeliest token.", 0)] = 0.0
     top_k: Annotated[int, number("Draw from so many tokens; 0: from all.", 0)] = 0
-    top_p: Annotated[float, typer.Option(
-        help="Draw from the likeliest tokens of this probability.")] = 1.0
+    top_p: Annotated[float, option("P",
+        "Draw from the likeliest tokens of this probability.")] = 1.0
     seed: Annotated[int, number("Seed of the draw.", 0)] = 0
     json: Json = False
 
@@ -52,7 +50,7 @@ class Evaluate:
     against: Annotated[str | None, option("TARGET", "Another engine to compare with.")] = None
     window: Annotated[int, number("Tokens that are told together.", 2, 1_000_000)] = 512
     stride: Annotated[int, number("Tokens from one window to the next, below --window.", 1)] = 256
-    tokens: Annotated[int | None, typer.Option(min=2, help="Take so many tokens of the text.",
+    tokens: Annotated[int | None, number("Take so many tokens of the text.", 2,
         show_default="all")] = None
     max_tokens: Annotated[int, number("Tokens to continue with --against.", 1, None, "--max-tokens",
         "-n")] = 256

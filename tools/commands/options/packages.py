@@ -68,7 +68,7 @@ class VerifyPackage:
     Example: triton verify-package model.tpk --signature model.tpk.sig --public-key key.pub
     """
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...",
+    files: Annotated[list[Path], typer.Argument(metavar="FILE",
         help="Packages, folders, .onnx, .tflite, .safetensors.")]
     key: KeyFile = None
     signature: Annotated[File, option("FILE", "That must be valid for the one FILE.")] = None
@@ -100,7 +100,8 @@ class Audit:
     Example: triton audit serve.log
     """
 
-    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What --audit of serve wrote.",
+        show_default=False)]
 
 
 class Place(StrEnum):
@@ -122,7 +123,8 @@ class Publish:
 
     place: Annotated[Place, typer.Argument(metavar="hub|github", show_default=False)]
     file: Program
-    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", show_default=False)]
+    repo: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The repository.",
+        show_default=False)]
     message: Annotated[str, option("TEXT", "Of the commit.")] = "Add the model"
     private: Annotated[bool, flag("--private", "A repository that is made is yours alone.")] = False
     tag: Annotated[Texts, option("TAG", "Tags of the card; the one of the release.")] = None

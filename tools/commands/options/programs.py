@@ -17,13 +17,14 @@ class Compile(OfProgram):
     Example: triton compile model.tri -t onnx -w model.safetensors -o model.onnx
     """
 
-    target: Annotated[str, option("TARGET", "Target, with options: 'onnx{opset=17}'.", "--target",
-        "-t")] = "pytorch"
+    target: Annotated[str, option("TARGET",
+        "Target, with options: 'onnx{opset=17}'. triton-translate --list-targets names all.",
+        "--target", "-t")] = "pytorch"
     output: Annotated[str | None, option("PATH", "Where to write. Default: FILE's stem.",
         "--output", "-o")] = None
     rounding: Rounding = None
-    trainable: Annotated[bool, typer.Option(
-        help="Keep float latents of ternary weights, for training.")] = False
+    trainable: Annotated[bool, flag("--trainable/--no-trainable",
+        "Keep float latents of ternary weights, for training.")] = False
     dump_stages: Annotated[Path | None, option("DIR",
         "Write the IR after each stage to this folder.")] = None
     no_self_check: Annotated[bool, flag("--no-self-check",
@@ -38,7 +39,8 @@ class Check:
     Example: triton check model.tri
     """
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", show_default=False)]
+    files: Annotated[list[Path], typer.Argument(metavar="FILE",
+        help="Programs and models; a .tri program tells all its errors.", show_default=False)]
     json: Json = False
 
 
@@ -61,7 +63,7 @@ class Fmt:
     Example: triton fmt model.tri
     """
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...",
+    files: Annotated[list[Path], typer.Argument(metavar="FILE",
         help="Programs; '-' reads stdin.", show_default=False)]
     check: Annotated[bool, flag("--check",
         "Change nothing; exit with 1 if a file would change.")] = False

@@ -80,8 +80,8 @@ class Verify(OnInputs):
         1_000_000)] = 10_000
     special: Annotated[bool, flag("--special",
         "Inputs with NaN, infinities and the ends of floats too.")] = False
-    trace: Annotated[bool, typer.Option(
-        help="Follow a difference to the first op, which takes further runs.")] = True
+    trace: Annotated[bool, flag("--trace/--no-trace",
+        "Follow a difference to the first op, which takes further runs.")] = True
     prove: Annotated[float | None, option("SECONDS",
         "Prove small layers right for every input, so long each; with --layers.", min=1)] = None
     json: Json = False
@@ -158,11 +158,11 @@ class Serve:
     Example: triton serve model.tri -w model.safetensors -t pytorch -t native --port 8080
     """
 
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Models, named by stem.")]
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Models, named by stem.")]
     target: Annotated[list[str] | None, option("TARGET", "Repeat for several.", "--target", "-t",
         show_default="native")] = None
     weights: Weights = None
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1"
+    host: Annotated[str, option("ADDRESS", "The address to listen on.")] = "127.0.0.1"
     port: Annotated[int, number("0 takes a free one.", 0, 65535)] = 8080
     batch: Annotated[int, number("The most samples that go through at once.", 1, 65536)] = 64
     delay: Annotated[float, number("Seconds that a request waits for others.", 0, 60)] = 0.0
