@@ -51,7 +51,8 @@ INTEGER_FORMS = {"int8": "weights=8", "trits, int8": ""}
 """What makes weights of each form integers."""
 INTEGERS = (
     "free-batch,expose-logits,drop-dynamic-rounding,fold-constants,fuse-linear,fold-constants,"
-    'canonicalize,quantize-activations{{data="{samples}" bits=8 {weights} signed=false}},'
+    "canonicalize,split-layers,expand-attention,"
+    'quantize-activations{{data="{samples}" bits=8 {weights} signed=false products=true}},'
     "requantize,cse,dce"
 )
 """What makes integers of a network, see `docs/quantization.md`."""

@@ -35,6 +35,7 @@ PASSES = {
     "decompose": "passes.decompose:DecomposePass",
     "drop-dynamic-rounding": "passes.quantize_activations.drop_dynamic_rounding:"
     "DropDynamicRoundingPass",
+    "expand-attention": "passes.expand_attention:ExpandAttentionPass",
     "expose-integers": "passes.quantize_activations.expose_integers:ExposeIntegersPass",
     "expose-logits": "passes.expose_logits:ExposeLogitsPass",
     "expose-parameters": "passes.expose_parameters:ExposeParametersPass",
@@ -66,6 +67,7 @@ PASSES = {
     "requantize": "passes.requantize.requantize:RequantizePass",
     "skip-silent": "passes.skip_zeros.skip_silent:SkipSilentPass",
     "skip-zeros": "passes.skip_zeros.skip_zeros:SkipZerosPass",
+    "split-layers": "passes.split_layers:SplitLayersPass",
     "streamline": "passes.streamline.streamline:StreamlinePass",
     "ternarize": "passes.ternarize.ternarize:TernarizePass",
 }
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from .convert_ann_to_snn import ConvertAnnToSnnPass as ConvertAnnToSnnPass
     from .convert_spike_to_tensor import ConvertSpikeToTensorPass as ConvertSpikeToTensorPass
     from .decompose import DecomposePass as DecomposePass
+    from .expand_attention import ExpandAttentionPass as ExpandAttentionPass
     from .expose_logits import ExposeLogitsPass as ExposeLogitsPass
     from .expose_parameters import ExposeParametersPass as ExposeParametersPass
     from .expose_state import ExposeStatePass as ExposeStatePass
@@ -122,6 +125,7 @@ if TYPE_CHECKING:
     from .requantize.requantize import RequantizePass as RequantizePass
     from .skip_zeros.skip_silent import SkipSilentPass as SkipSilentPass
     from .skip_zeros.skip_zeros import SkipZerosPass as SkipZerosPass
+    from .split_layers import SplitLayersPass as SplitLayersPass
     from .streamline.streamline import StreamlinePass as StreamlinePass
     from .ternarize.ternarize import TernarizePass as TernarizePass
 else:

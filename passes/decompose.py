@@ -85,7 +85,7 @@ class DecomposePass(ModulePass):
             current = open_.pop()
             element = tensor_type(current.operands[0]).element_type
             if legal.isdisjoint({current.name, f"{current.name}:{element}"}):
-                open_ += _decompose(current)
+                open_ += decompose_op(current)
 
 
 def decomposition(takes: Callable[[type[Operation], Attribute], bool]) -> str:
@@ -129,7 +129,7 @@ class _Writer:
         return self.add(tensor.ParameterOp(key, type, buffer=True))
 
 
-def _decompose(op: Operation) -> list[Operation]:
+def decompose_op(op: Operation) -> list[Operation]:
     """Write what an op is made of in its place; the ops among it that may have to go on."""
     writer = _Writer(op)
     given = (Formula(writer, value) for value in op.operands)

@@ -1,15 +1,16 @@
 """xDSL's `tensor` dialect, extended: the upstream ops stay, ours share the namespace.
 
 Each file holds one family of ops: `storage`, `elementwise`, `bits`, `functions`, `trigonometry`,
-`activation`, `linear`, `shape`, `reduction`, `ordering`, `normalization`, `quantization`;
-each op says what it computes, `interpret` lists that, and `formula` is what decompositions are
-written with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
+`activation`, `linear`, `attention`, `shape`, `reduction`, `ordering`, `normalization`,
+`quantization`; each op says what it computes, `interpret` lists that, and `formula` is what
+decompositions are written with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
 """
 
 from xdsl.dialects.tensor import Tensor as UpstreamTensor
 from xdsl.ir import Dialect, Operation
 
 from .activation import *  # noqa: F403
+from .attention import *  # noqa: F403
 from .bits import *  # noqa: F403
 from .elementwise import *  # noqa: F403
 from .functions import *  # noqa: F403

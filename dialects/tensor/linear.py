@@ -1,29 +1,22 @@
-"""Matrix products, convolution and attention of the `tensor` dialect."""
+"""Matrix products and convolution of the `tensor` dialect."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    BoolAttr,
     DenseArrayBase,
-    Float64Type,
-    FloatAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
     TensorType,
-    f64,
-    i1,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     ParsePropInAttrDict,
     operand_def,
     opt_operand_def,
-    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -38,11 +31,8 @@ from ..shapes import (
     DYNAMIC,
     AnyTensor,
     Shape,
-    broadcast,
-    broadcasts_to,
     integer,
     ints,
-    is_float,
     matmul_shape,
     merge_dim,
     show_shape,
@@ -51,7 +41,7 @@ from ..shapes import (
 )
 from ..traits import AddsUp, ChannelsFirst
 from .elementwise import require_number
-from .interpret_linear import along_channels, convolve, product, softmax_along
+from .interpret_linear import along_channels, convolve, product
 
 
 @irdl_op_definition
@@ -314,80 +304,3 @@ class EinsumOp(InferredOp):
 
     def compute(self, *inputs: Array) -> Array:
         return np.einsum(self.equation.data, *inputs, optimize=len(inputs) > 1)
-
-
-@irdl_op_definition
-class ScaledDotProductAttentionOp(InferredOp):
-    """softmax(s·Q Kᵀ + mask)·V over the last two axes (Vaswani et al. 2017, eq. 1).
-
-    Q [.., L, E], K [.., S, E], V [.., S, D]; s defaults to 1/√E. The mask is added (float) or keeps
-    where true (`i1`). `is_causal` lets position i see positions j ≤ i.
-
-        %o = tensor.scaled_dot_product_attention %q, %k, %v
-             : (tensor<2x4x8xf32>, tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4x8xf32>
-    """
-
-    name = "tensor.scaled_dot_product_attention"
-
-    query = operand_def(TensorType)
-    key = operand_def(TensorType)
-    value = operand_def(TensorType)
-    mask = opt_operand_def(TensorType)
-    scale = opt_prop_def(FloatAttr[Float64Type])
-    is_causal = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure(), AddsUp())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$query `,` $key `,` $value (`,` $mask^)? attr-dict `:` functional-type(operands, results)"
-    )
-
-    def __init__(
-        self,
-        query: Value,
-        key: Value,
-        value: Value,
-        mask: Value | None = None,
-        *,
-        scale: float | None = None,
-        is_causal: bool = False,
-    ) -> None:
-        self.build_inferred(
-            [query, key, value, mask],
-            {
-                "scale": None if scale is None else FloatAttr(scale, f64),
-                "is_causal": BoolAttr.from_bool(is_causal),
-            },
-        )
-
-    def infer(self) -> Sequence[Attribute]:
-        query, key, value = (tensor_type(v) for v in (self.query, self.key, self.value))
-        if not is_float(query):
-            fail(f"expects floating-point elements, got {query}")
-        same_elements(query, key)
-        same_elements(query, value)
-        q, k, v = query.get_shape(), key.get_shape(), value.get_shape()
-        if min(len(q), len(k), len(v)) < 2:
-            fail("expects operands of rank 2 or more")
-        merge_dim(q[-1], k[-1], "query and key sizes")
-        merge_dim(k[-2], v[-2], "key and value lengths")
-        batch = broadcast(q[:-2], k[:-2], v[:-2])
-        if self.mask is not None:
-            mask, scores = tensor_type(self.mask), (*batch, q[-2], k[-2])
-            if mask.element_type not in (i1, query.element_type):
-                fail(f"expects a mask of i1 or {query.element_type}, got {mask}")
-            if not broadcasts_to(mask.get_shape(), scores):
-                fail(f"expects a mask that broadcasts to {show_shape(scores)}, got {mask}")
-        return [with_shape(query, (*batch, q[-2], v[-1]))]
-
-    def compute(self, query: Array, key: Array, value: Array, *mask: Array) -> Array:
-        scale = 1 / math.sqrt(query.shape[-1]) if self.scale is None else self.scale.value.data
-        query, key, value = map(np.ascontiguousarray, (query, key, value))
-        scores = np.matmul(query, key.swapaxes(-1, -2)) * np.asarray(scale, query.dtype)
-        hidden = np.asarray(-np.inf, scores.dtype)
-        if self.is_causal.value.data:
-            scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, hidden)
-        for m in mask:
-            scores = np.where(m, scores, hidden) if m.dtype == np.bool_ else scores + m
-        return np.matmul(softmax_along(scores, -1), value)

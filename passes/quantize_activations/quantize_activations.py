@@ -36,6 +36,7 @@ from ..calibration.grids import Grid, Quantization
 from ..calibration.observation import observe, read_batches
 from ..calibration.observers import OBSERVERS
 from ..calibration.ranges import Range, recorded_calibration, recorded_range
+from ..requantize.computed_products import is_of_activations, make_integer
 from ..requantize.dense_products import DenseIntegerProduct
 from ..requantize.integer_products import IntegerProduct
 from ..requantize.requantize import has_integer_form
@@ -67,6 +68,8 @@ class QuantizeActivationsPass(ModulePass):
              : tensor<?x64xi8>, tensor<64x10x!ternary.trit> -> tensor<?x10xi32>
         %z = tensor.dequantize %acc, %sx_times_s, %zero32 {axis = -1 : i64} : …
         %y = tensor.add %z, %b : (tensor<?x10xf32>, tensor<10xf32>) -> tensor<?x10xf32>
+
+    With `products`, a product of two activations sums the integers of both in the same way.
 
     Results change by the quantisation error. Activations have one scale a tensor: a product sums
     over its input channels, so their scales could not be taken out of the sum. `requantize` makes
@@ -125,6 +128,10 @@ class QuantizeActivationsPass(ModulePass):
     comparable: bool = True
     """With `weights`: one scale for all channels in products that no other product follows, so that
     the integers of a result can be compared."""
+
+    products: bool = False
+    """Make products of two activations integer too (`tensor.matmul`): both go on grids. Attention
+    has such products once `expand-attention` has written it out."""
 
     precision: str = ""
     """Other bits for layers by name: `conv1:bits=4,weights=3;fc:weights=6`. Such a name is the key
@@ -207,6 +214,10 @@ def activations(
             value = user.operands[0]
             if is_float(tensor_type(value)) and _quantized(value) is None:
                 names.setdefault(value, _name(user))
+    for product in _of_activations(block, options):
+        for value in product.operands:
+            if _quantized(value) is None:
+                names.setdefault(value, product.name)
     order = {op: index for index, op in enumerate(block.ops)}
     named: dict[str, SSAValue] = {}
     for value in sorted(names, key=lambda v: _position(v, order)):
@@ -311,6 +322,10 @@ def quantize(
     for product in products:
         weights = options.bits_of_weights(_name(product))
         _make_integer(module, product, weights, options.comparable and product in last)
+    for product in _of_activations(block, options):
+        lhs, rhs = (_quantized(value) for value in product.operands)
+        if lhs is not None and rhs is not None:
+            make_integer(module, product, lhs, rhs)
     erase_unused_except(block, unused)
 
 
@@ -341,6 +356,11 @@ def _selected(block: Block, options: QuantizeActivationsPass) -> Iterator[Produc
     for op in products[first:last]:
         if is_float(tensor_type(input_of(op))):
             yield op
+
+
+def _of_activations(block: Block, options: QuantizeActivationsPass) -> list[tensor.MatmulOp]:
+    """The products of two activations that are to be integer."""
+    return [op for op in block.ops if options.products and is_of_activations(op)]
 
 
 def _is_wanted(op: Layer, options: QuantizeActivationsPass) -> bool:
