@@ -83,6 +83,9 @@ def rules_for(library: str, features: Collection[str]) -> dict[type[Operation], 
         rules |= {kind: _intrinsic(name) for kind, name in _ROUNDING_NAMES.items()}
     if library == "libm" or _FUSES & set(features):
         rules[math.FmaOp] = _intrinsic("fma")
+    if "avx512f" in features:
+        rules[math.ErfOp] = _in_f32(error_function.erf_by_tables)
+        rules[math.ExpOp] = _in_f32(exponential.exp_by_scaling)
     if library == "libm":
         rules |= {kind: _in_f32(call_c(name)) for kind, name in C_NAMES.items()}
     return rules

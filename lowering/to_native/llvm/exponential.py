@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i16, i32
 from xdsl.ir import SSAValue
 
 from .floating import at_least, at_most, format_of, near_integer, power_of_two, scaled
 from .llvm_builder import LlvmBuilder
+from .types import vector
 
 _SINGLE = (
     0.5,
@@ -35,6 +36,7 @@ _DOUBLE = (
     2.5105217004720745e-08,
     2.0914686968086876e-09,
 )
+_REGISTER = vector(f32, 16)
 _RANGE = {True: (-104.0, 89.0), False: (-746.0, 710.0)}
 """For f32 and f64 where e^x is surely 0 and surely infinite."""
 
@@ -45,6 +47,20 @@ def exp(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     """e^x of f32 or f64."""
     low, high = _RANGE[format_of(x.type).type == f32]
     return exp_within(e, at_least(e, at_most(e, x, high), low))
+
+
+def exp_by_scaling(e: LlvmBuilder, x: SSAValue) -> SSAValue:
+    """`exp`, the same bits, with AVX-512: `vscalefps` multiplies registers by powers of two."""
+    if x.type != _REGISTER:
+        return exp(e, x)
+    low, high = _RANGE[True]
+    x = at_least(e, at_most(e, x, high), low)
+    whole, _ = near_integer(e, x, 1 / math.log(2))
+    form = format_of(x.type)
+    rest = e.fmuladd(whole, -form.ln2_low, e.fmuladd(whole, -form.ln2_high, x))
+    every, mode = e.constant(-1, i16), e.constant(4, i32)
+    arguments = [_near_zero(e, rest), whole, x, every, mode]
+    return e.intrinsic("llvm.x86.avx512.mask.scalef.ps.512", arguments, x.type)
 
 
 def exp_within(e: LlvmBuilder, x: SSAValue, rest: SSAValue | None = None) -> SSAValue:

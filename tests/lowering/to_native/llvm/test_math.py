@@ -15,17 +15,27 @@ from scipy.special import erf
 from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.to_native.llvm.convert_math import ConvertMathToLLVMPass
+from triton_dsl.runtime.native.processor import host_features
 
 Array = NDArray[Any]
 Native = Callable[..., Callable[..., Array]]
 Undefined = Callable[..., set[str]]
 
 LANES = (1, 8)
+WIDE = (
+    "convert-vector-to-llvm,convert-math-to-llvm{features=avx512f,fma},convert-arith-to-llvm,"
+    "convert-cf-to-llvm,convert-func-to-llvm"
+)
 REST = "convert-arith-to-llvm,convert-cf-to-llvm,convert-func-to-llvm"
 EXTENDED = np.finfo(np.longdouble).nmant > 60
 """Whether NumPy's `longdouble` can judge results in f64."""
 
 needs_extended = pytest.mark.skipif(not EXTENDED, reason="longdouble is no wider than double here")
+
+
+needs_wide = pytest.mark.skipif(
+    "avx512f" not in host_features(), reason="this processor has no AVX-512"
+)
 
 
 def function(op: str, type: str, count: int = 1) -> str:
@@ -99,6 +109,28 @@ def test_functions_of_f32(native: Native, name: str) -> None:
     step = len(x) // 5000
     scalar = native(function(name, "f32"))(x[::step])
     np.testing.assert_array_equal(bits(scalar), bits(got[::step]))
+
+
+@needs_wide
+@np.errstate(all="ignore")
+def test_tables_and_powers_in_registers(native: Native) -> None:
+    """Other formulas for AVX-512: erf is closer, and of exp each bit is the same."""
+    x = single_inputs()
+    found = {
+        (name, lanes): native(function(name, "f32"), lanes, WIDE)(x)
+        for name in ("erf", "exp")
+        for lanes in (1, 6, 16, 32)
+    }
+    erfs = [values for (name, _), values in found.items() if name == "erf"]
+    normal = np.abs(x) > 1e-37  # below, results have fewer digits
+    assert worst(erfs[0][normal], reference_erf(x[normal].astype(np.longdouble))) <= 0.6
+    for values in erfs[1:]:
+        np.testing.assert_array_equal(bits(values), bits(erfs[0]))
+    plain = native(function("exp", "f32"), 16)(x)
+    for lanes in (1, 6, 16, 32):
+        np.testing.assert_array_equal(bits(found["exp", lanes]), bits(plain))
+    zeros = native(function("erf", "f32"), 16, WIDE)(np.array([0.0, -0.0], "f4"))
+    assert np.signbit(zeros).tolist() == [False, True]
 
 
 @needs_extended
