@@ -21,6 +21,7 @@ from ..kernels.recipes import Recipe
 from . import (
     additions,
     bitplane_products,
+    packed_factors,
     padding,
     products,
     random_spikes,
@@ -157,6 +158,7 @@ class Compilation:
         kernels = [*products.functions(program), *bitplane_products.functions(program)]
         kernels += spiking.functions(program) + spike_products.functions(program)
         kernels += trit_constants.functions(program) + additions.functions(program)
+        kernels += packed_factors.functions(program)
         memory = kept_memory(self.kept) if self.kept else []
         return [*_declarations(self._copy), *memory, *kernels, *functions]
 

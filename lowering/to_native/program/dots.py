@@ -1,10 +1,10 @@
 """Sums of products of small integers by the instructions that add several products at once.
 
-Loops whose factors stand in memory as bytes or 16 bits, one of them known, become tiles of places
-and outputs: a few neighbouring factors of a place are spread over a vector, and meet as many
-weights of each output. In depthwise convolutions every output has factors of its own, four of which
-are put together lane by lane. Not here: which integers are small (`narrowing`), the code
-(`dot_code`).
+Loops whose factors stand in memory as bytes or 16 bits become tiles of places and outputs: a few
+neighbouring factors of a place are spread over a vector, and meet as many weights of each output.
+Weights that are known are put in order beforehand, others by a step in front (`packed_factors`). In
+depthwise convolutions every output has factors of its own, four of which are put together lane by
+lane. Not here: which integers are small (`narrowing`), the code (`dot_code`).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from .intervals import Interval
 from .known_factors import factors_of, known_values
 from .narrowing import narrowest
 from .nests import Access, Behind, Nest, simplified
+from .packed_factors import Computed, computed_factors, packed, put_in_rows
 from .program import Program, Step
 from .schedule import Part, Schedule
 from .sizes import ONE, ZERO, Size
@@ -92,7 +93,12 @@ class _Terms(NamedTuple):
 
     image: SSAValue
     weights: SSAValue
-    values: Array
+    values: Array | None
+    """`None` of weights that the program computes."""
+    held: Interval
+    """The least and the most of the weights."""
+    many: int
+    """Outputs."""
     taps: list[tuple[int, int]]
     outs: int
     """The loop over outputs."""
@@ -100,17 +106,20 @@ class _Terms(NamedTuple):
     """Whether each output has factors of its own, which stand beside each other."""
     in_row: bool
     """Whether factors that an instruction may add stand next to each other."""
+    computed: Computed | None = None
+    """Weights without values."""
 
 
-def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
+def use_dots(program: Program, known: dict[Buffer, Interval]) -> None:
     """Put steps of their own in the place of sums of small products.
 
     Args:
         program: whose tensors are narrow already.
-        known: what those can hold that only loops touch.
+        known: what those can hold that only loops touch; more are added.
     """
     if program.recipe.words is None:
         return
+    put_in_rows(program, known)
     found = {
         step: terms
         for step in program.steps
@@ -130,21 +139,44 @@ def use_dots(program: Program, known: Mapping[Buffer, Interval]) -> None:
         if added is not None:
             steps += added
         elif terms.in_row and (image in in_bytes or not terms.by_lanes):
-            steps.append(_step(program, step, terms, WORDS if image.element == i16 else 4))
+            steps += _steps(program, step, terms, WORDS if image.element == i16 else 4)
         else:
             steps.append(step)
     program.steps[:] = steps
 
 
-def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
-    """The factors of a nest that is a sum of products of small integers with known ones."""
+def _terms(step: NestStep, known: Mapping[Buffer, Interval]) -> _Terms | None:
+    """The factors of a nest that is a sum of products of small integers."""
     if step.given is None or len(step.nest.writes) != 1:
         return None
     nest = simplified(step.given)
-    factors = factors_of(nest)
-    if factors is None or not nest.reductions or nest.starts[0] is None:
+    if not nest.reductions or nest.starts[0] is None:
         return None
-    image, weights = factors
+    factors = factors_of(nest)
+    if factors is not None:
+        return _terms_of(nest, *factors, known)
+    found = computed_factors(nest, known)
+    if found is None:
+        return None
+    image, weights, held, taps, count, outs, _ = found
+    return _Terms(
+        image,
+        weights,
+        None,
+        held,
+        count,
+        [(taps, 1)],
+        outs,
+        by_lanes=False,
+        in_row=True,
+        computed=found,
+    )
+
+
+def _terms_of(
+    nest: Nest, image: SSAValue, weights: SSAValue, known: Container[Buffer]
+) -> _Terms | None:
+    """The factors of sums of products with known integers."""
     x, w = nest.reads[image], nest.reads[weights]
     if x.view.buffer not in known or x.view.buffer.element not in (i8, i16, UI8):
         return None
@@ -152,7 +184,7 @@ def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     if len(outs) != 1 or not all(x.depends_on(d) for d in nest.reductions):
         return None
     by_lanes = x.depends_on(outs[0])
-    if by_lanes and (x.strides[outs[0]] != ONE or _row(nest, x, outs[0]) is None):
+    if by_lanes and (x.strides[outs[0]] != ONE or _row(nest, x, outs) is None):
         return None
     taps = [(nest.sizes[d].number, x.strides[d].number, d) for d in nest.reductions]
     known = [(n, stride, d) for n, stride, d in taps if n is not None and stride is not None]
@@ -171,12 +203,13 @@ def _terms(step: NestStep, known: Container[Buffer]) -> _Terms | None:
     if terms < _LEAST_TERMS or (by_lanes and terms > _MOST_LANES):
         return None
     values = values.reshape(count, *(n for n, _ in merged))
-    return _Terms(image, weights, values, merged, outs[0], by_lanes, in_row)
+    held = int(values.min()), int(values.max())
+    return _Terms(image, weights, values, held, count, merged, outs[0], by_lanes, in_row)
 
 
-def _row(nest: Nest, x: Access, outs: int) -> int | None:
-    """The loop over places that stand next to each other."""
-    places = [d for d, parallel in enumerate(nest.parallel) if parallel and d != outs]
+def _row(nest: Nest, x: Access, others: Container[int]) -> int | None:
+    """The loop over places that stand next to each other; those over outputs and matrices aside."""
+    places = [d for d, parallel in enumerate(nest.parallel) if parallel and d not in others]
     return min(
         (d for d in places if x.depends_on(d) and x.strides[d].number is not None),
         key=lambda d: abs(x.strides[d].number or 0),
@@ -216,9 +249,9 @@ def _fit_images(
         buffer = _image(step, terms)
         low, high = known[buffer]
         # Two products of -128 and -128 do not fit in 16 bits.
-        bytes_ = _are_bytes(terms.values) and not (signed and terms.values.min() == -128)
+        bytes_ = signed - 128 <= terms.held[0] and terms.held[1] <= 127
         bytes_ = bytes_ and high - min(low, 0) <= _MOST_BYTE
-        pairs = _pairs(program.recipe, terms.values)
+        pairs = _pairs(program.recipe, terms.held)
         exact = program.recipe.whole_bytes or pairs >= (_fours(terms) if terms.by_lanes else 1)
         images[buffer] = images.get(buffer, True) and bytes_ and exact
         plane = _plane(program, step, terms)
@@ -243,22 +276,17 @@ def _fit_images(
     return {buffer for buffer, in_bytes in images.items() if in_bytes}
 
 
-def _pairs(recipe: Recipe, values: Array) -> int:
+def _pairs(recipe: Recipe, held: Interval) -> int:
     """How many sums of two products of bytes with weights 16 bits hold."""
     if recipe.pairs is None:
         return 0
-    largest = 2 * int(np.abs(values).max(initial=1))
-    return _MOST_SHORT // (_MOST_BYTE * largest)
+    return _MOST_SHORT // (_MOST_BYTE * 2 * max(1, -held[0], held[1]))
 
 
 def _fours(terms: _Terms) -> int:
     """How many groups of four each output has with factors of its own."""
     (count, _), *inner = terms.taps
     return -(-count // 4) * prod(n for n, _ in inner)
-
-
-def _are_bytes(values: Array) -> bool:
-    return bool(values.min() >= -128 and values.max() <= 127)
 
 
 def _plane(program: Program, step: NestStep, terms: _Terms) -> Plane | None:
@@ -279,10 +307,10 @@ def _added(
     nest = simplified(step.given)
     x = nest.reads[terms.image]
     plane = _plane(program, step, terms)
-    if plane is None:
+    if plane is None or terms.values is None:
         return None
-    trits = terms.values.reshape(len(terms.values), -1)
-    behind, begun = _begun(nest, terms, x.view.buffer.low)
+    trits = terms.values.reshape(terms.many, -1)
+    behind, begun = _begun(nest, terms.outs, trits, x.view.buffer.low)
     low, high = (number - x.view.buffer.low for number in known)
     found = Summed(
         nest, terms.image, trits, terms.taps, terms.outs, plane, (low, high), begun, behind
@@ -293,45 +321,54 @@ def _added(
     return steps
 
 
-def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotStep:
-    """The step in the place of a nest, by products of `group` neighbours at once."""
+def _steps(program: Program, step: NestStep, terms: _Terms, group: int) -> Sequence[Step]:
+    """The steps in the place of a nest, by products of `group` neighbours at once."""
     assert step.given is not None
     nest, recipe = simplified(step.given), program.recipe
     x, write = nest.reads[terms.image], nest.writes[0]
-    buffer = x.view.buffer
+    buffer, values, computed = x.view.buffer, terms.values, terms.computed
     keep = [d for d, parallel in enumerate(nest.parallel) if parallel]
     outs = keep.index(terms.outs)
-    rows = _row(nest, x, terms.outs)
-    count = terms.values.shape[0]
+    rows = _row(nest, x, (terms.outs, *(() if computed is None else computed.apart)))
     along = 1 if rows is None else nest.sizes[rows].number
     taps, lanes = [*terms.taps], list[tuple[int, ...]]()
     if terms.by_lanes:
         tile = (_LANE_ROWS if along is None else -(-along // -(-along // _LANE_ROWS)), 1)
-        packed, lanes = lane_weights(terms.values, taps, recipe.lanes)
-        taps = [(len(lanes), 0)]
     else:
-        tile = best_tile(recipe, along, count)
-        packed = packed_weights(terms.values, recipe.lanes * tile[1], group)
+        tile = best_tile(recipe, along, terms.many)
         taps[-1] = (-(-taps[-1][0] // group), group)
-    view = program.constant(packed, narrowest(packed))
-    each = packed.size // (-(-count // (recipe.lanes * tile[1])) * recipe.lanes * tile[1])
+    width, behind = recipe.lanes * tile[1], nest.behind
+    before: Sequence[Step] = ()
+    begun: Access | None
+    if computed is not None:
+        weights, begun, before = packed(program, nest, computed, width, group)
+    else:
+        assert values is not None
+        if terms.by_lanes:
+            content, lanes = lane_weights(values, taps, recipe.lanes)
+            taps = [(len(lanes), 0)]
+        else:
+            content = packed_weights(values, width, group)
+        each = content.size // (-(-terms.many // width) * width)
+        panels = program.constant(content, narrowest(content))
+        strides = tuple(Size.of(each) if d == terms.outs else ZERO for d in range(len(nest.sizes)))
+        weights = Access(panels, ZERO, strides, panels=True)
+        behind, added = _begun(nest, terms.outs, values, buffer.low)
+        begun = None
+        if added.any():
+            starts = np.zeros(-(-terms.many // width) * width, np.int32)
+            starts[: terms.many] = added.astype(np.int32)
+            along_outs = tuple(ONE if d == terms.outs else ZERO for d in range(len(nest.sizes)))
+            begun = Access(program.constant(starts, narrowest(starts)), ZERO, along_outs)
     body = Block(arg_types=[i32] * 4)
     Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(body.args[3]))
 
     def cut(a: Access) -> Access:
         return replace(a, strides=tuple(a.strides[d] for d in keep))
 
-    strides = tuple(Size.of(each) if d == terms.outs else ZERO for d in keep)
-    reads: dict[SSAValue, Access] = {
-        body.args[0]: cut(x),
-        body.args[1]: Access(view, ZERO, strides, panels=True),
-    }
-    behind, added = _begun(nest, terms, buffer.low)
-    if added.any():
-        begun = np.zeros(packed.size // each, np.int32)
-        begun[:count] = added.astype(np.int32)
-        along = tuple(ONE if d == terms.outs else ZERO for d in keep)
-        reads[body.args[2]] = Access(program.constant(begun, narrowest(begun)), ZERO, along)
+    reads: dict[SSAValue, Access] = {body.args[0]: cut(x), body.args[1]: cut(weights)}
+    if begun is not None:
+        reads[body.args[2]] = cut(begun)
     if behind is not None:
         behind = replace(behind, reads={v: cut(a) for v, a in behind.reads.items()})
     own = Nest(
@@ -351,20 +388,22 @@ def _step(program: Program, step: NestStep, terms: _Terms, group: int) -> DotSte
     parts: tuple[Part, ...] = ("columns", "outer", "rows")
     if terms.by_lanes:
         parts = ("outer", "rows", "columns")
+    elif computed is not None:
+        parts = ("outer", "columns", "rows")
     plan = Schedule(outer, outs, place, tile[0], tile[1], recipe.lanes, False, (), parts)
-    starts = body.args[2] if added.any() else None
-    most = _pairs(recipe, terms.values) if group > WORDS else 0
+    starts = None if begun is None else body.args[2]
+    most = _pairs(recipe, terms.held) if group > WORDS else 0
     dots = Dots(body.args[0], body.args[1], tuple(taps), group, starts, most, tuple(lanes))
     result = DotStep(own, plan, step.given, dots)
-    result.location = step.location
-    return result
+    for one in (*before, result):
+        one.location = step.location
+    return [*before, result]
 
 
-def _begun(nest: Nest, terms: _Terms, low: int) -> tuple[Behind | None, Array]:
+def _begun(nest: Nest, outs: int, values: Array, low: int) -> tuple[Behind | None, Array]:
     """What follows sums of an image less `low`, and numbers that these begin with for it."""
-    count = len(terms.values)
-    behind, known = _begun_by(nest.behind, terms.outs, count)
-    sums = terms.values.reshape(count, -1).astype(np.int64).sum(axis=1)
+    behind, known = _begun_by(nest.behind, outs, len(values))
+    sums = values.reshape(len(values), -1).astype(np.int64).sum(axis=1)
     return behind, (0 if known is None else known) + low * sums
 
 

@@ -1,4 +1,4 @@
-"""Sums of products of integers with known ones: which arguments of a body both are, the numbers.
+"""Sums of products of two integers: which arguments of a body both are, and known numbers.
 
 Not here: what sums can be (`intervals`), by which instructions they are computed (`dots`).
 """
@@ -18,19 +18,23 @@ from .nests import Access, Nest
 
 def factors_of(nest: Nest) -> tuple[SSAValue, SSAValue] | None:
     """The arguments that a body multiplies and adds up in 32 bits: an image, and what is known."""
+    both = both_factors(nest)
+    image = [v for v in both if _content(nest.reads[v]) is None]
+    weights = [v for v in both if _content(nest.reads[v]) is not None]
+    return (image[0], weights[0]) if image and weights else None
+
+
+def both_factors(nest: Nest) -> Sequence[SSAValue]:
+    """The two arguments that a body multiplies and adds up in 32 bits; none if it does not."""
     total = nest.results()[0].owner
     so_far = nest.output_arguments()[0]
     if not isinstance(total, arith.AddiOp) or total.result.type != i32:
-        return None
+        return ()
     products = [v.owner for v in total.operands if v is not so_far]
     if len(products) != 1 or not isinstance(products[0], arith.MuliOp):
-        return None
-    arguments = [_widened(v) for v in products[0].operands]
-    image = [v for v in arguments if v in nest.reads and _content(nest.reads[v]) is None]
-    weights = [v for v in arguments if v in nest.reads and _content(nest.reads[v]) is not None]
-    if len(image) != 1 or len(weights) != 1 or len(nest.reads) != 2:
-        return None
-    return image[0], weights[0]
+        return ()
+    arguments = {_widened(v) for v in products[0].operands}
+    return list(nest.reads) if arguments == set(nest.reads) and len(arguments) == 2 else ()
 
 
 def _widened(value: SSAValue) -> SSAValue:

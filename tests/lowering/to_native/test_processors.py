@@ -50,7 +50,8 @@ func.func @forward(%x: tensor<?x70xi8>, %i: tensor<?x3x9x10xi8>, %f: tensor<?x4x
                    %s: !spike.train<6x?x37>, %h: tensor<?x11xf16>)
     -> (tensor<?x9xi8>, tensor<?x130xi32>, tensor<?x10x5x10xi8>, tensor<?x5x7x6xf32>,
         tensor<?x4x7x6xf32>, tensor<?x30xf32>, tensor<?x2000xf32>, tensor<?x21xi32>,
-        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>, tensor<?x12x5x10xi8>) {
+        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>, tensor<?x12x5x10xi8>,
+        tensor<?x3x9x9xi32>, tensor<?x3x9x9xi32>) {
   %w = ternary.parameter "w" : tensor<70x130x!ternary.trit>
   %sums = ternary.matmul %x, %w : tensor<?x70xi8>, tensor<70x130x!ternary.trit>
           -> tensor<?x130xi32>
@@ -82,6 +83,13 @@ func.func @forward(%x: tensor<?x70xi8>, %i: tensor<?x3x9x10xi8>, %f: tensor<?x4x
        high = 127 : i64} : (tensor<?x12x5x10xi32>, tensor<i32>, tensor<i32>, tensor<i8>)
        -> tensor<?x12x5x10xi8>
 
+  %turned = tensor.permute %i32 {perm = array<i64: 0, 1, 3, 2>}
+            : (tensor<?x3x9x10xi32>) -> tensor<?x3x10x9xi32>
+  %own = tensor.matmul %i32, %turned
+         : (tensor<?x3x9x10xi32>, tensor<?x3x10x9xi32>) -> tensor<?x3x9x9xi32>
+  %other = tensor.matmul %image, %turned
+           : (tensor<?x3x9x10xi32>, tensor<?x3x10x9xi32>) -> tensor<?x3x9x9xi32>
+
   %wf = ternary.parameter "wf" : tensor<5x4x3x3x!ternary.trit>
   %cf = ternary.conv %f, %wf {strides = array<i64: 1, 1>, padding = array<i64: 1, 1, 1, 1>,
         dilation = array<i64: 1, 1>, groups = 1 : i64}
@@ -112,10 +120,11 @@ func.func @forward(%x: tensor<?x70xi8>, %i: tensor<?x3x9x10xi8>, %f: tensor<?x4x
   %wide = tensor.convert %h : (tensor<?x11xf16>) -> tensor<?x11xf32>
   %halves = tensor.convert %wide : (tensor<?x11xf32>) -> tensor<?x11xi32>
   func.return %counts, %sums, %ci, %cf, %cd, %floats, %sparse, %trits, %fired, %potential,
-              %halves, %bytes
+              %halves, %bytes, %own, %other
       : tensor<?x9xi8>, tensor<?x130xi32>, tensor<?x10x5x10xi8>, tensor<?x5x7x6xf32>,
         tensor<?x4x7x6xf32>, tensor<?x30xf32>, tensor<?x2000xf32>, tensor<?x21xi32>,
-        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>, tensor<?x12x5x10xi8>
+        !spike.train<6x?x40>, tensor<?x40xf32>, tensor<?x11xi32>, tensor<?x12x5x10xi8>,
+        tensor<?x3x9x9xi32>, tensor<?x3x9x9xi32>
 }
 """
 
