@@ -67,7 +67,7 @@ func.func @forward(%q: {q}, %k: {k}, %v: {v}{given}) -> tensor<?x2x5x3xf32> {{
 def test_attention_is_written_out(mask: str, causal: bool, scale: float | None) -> None:
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(3, 2, *s)).astype(np.float32) * 3 for s in ((5, 6), (7, 6), (7, 3)))
-    arrays = [q, k, v]
+    arrays: list[Array] = [q, k, v]
     hidden = np.zeros((5, 7), np.float32)
     if mask:
         values = rng.normal(size=(5, 7)).astype(np.float32)
