@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from ...dialects import tensor
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import Array
-from ...dialects.traits import Elementwise, has
+from ...dialects.traits import Elementwise, WorksAlong, has
 from ...ir.errors import TritonError
 from ..analysis.compile_time import evaluate, literal_value
 
@@ -85,7 +85,7 @@ class LevelFunction:
         known: dict[SSAValue, Array] = {self.entry: self.lift(points)}
         for op in self.steps:
             assert isinstance(op, InferredOp)
-            operands = [_operand(value, known) for value in op.operands]
+            operands = _by_channel(op, [_operand(value, known) for value in op.operands])
             try:
                 with np.errstate(all="ignore"):
                     results = evaluate(op, operands)
@@ -146,6 +146,19 @@ def _operand(value: SSAValue, known: dict[SSAValue, Array]) -> Array:
     if array is None:
         raise NoFunctionError("an operand is not known")
     return array
+
+
+def _by_channel(op: Operation, operands: list[Array]) -> list[Array]:
+    """Operands of a step, values that are the same in all channels repeated for its parameters."""
+    if has(op, Elementwise):
+        return operands
+    along = op.get_trait(WorksAlong)
+    axis = 1 if along is None else along.axes(op)[0]
+    first, *parameters = operands
+    counts = [len(parameter) for parameter in parameters if parameter.ndim]
+    if first.shape[axis] == 1 and max(counts, default=1) > 1:
+        first = np.repeat(first, max(counts), axis)
+    return [first, *parameters]
 
 
 def _position(op: Operation) -> int:
@@ -219,6 +232,24 @@ def levels_of(function: LevelFunction) -> NDArray[Any] | None:
         found = np.unique(np.concatenate([found, values[0], values[steps != 0]]))
         if len(found) > LEVELS:
             return None
+    return found
+
+
+def channel_levels(function: LevelFunction) -> list[NDArray[Any]] | None:
+    """The values that a function takes in each channel; `None` for more than `LEVELS` in one.
+
+    Raises:
+        NoFunctionError: as `LevelFunction.pieces`.
+    """
+    found: list[NDArray[Any]] = []
+    for values, steps in function.changes():
+        found = found or [np.zeros(0)] * values.shape[1]
+        for channel, known in enumerate(found):
+            column = values[:, channel]
+            new = np.concatenate([known, column[:1], column[steps[:, channel] != 0]])
+            found[channel] = np.unique(new)
+            if len(found[channel]) > LEVELS:
+                return None
     return found
 
 

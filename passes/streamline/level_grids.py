@@ -181,13 +181,27 @@ class LevelGrids:
                 "most 8 bits before it"
             )
         step, lowest, number = uniform
+        counted = self.counted(function, np.array([step]), np.array([lowest]), number)
+        return LevelGrid(counted, step, lowest, (0, number))
+
+    def counted(self, function: LevelFunction, step: Array, lowest: Array, number: int) -> SSAValue:
+        """The levels above the lowest that values reach, by thresholds of the integers.
+
+        Args:
+            function: with levels `lowest`, `lowest + step`, …; one of each, or one a channel.
+            step: above 0.
+            lowest: the first level.
+            number: the last level's number, in the channel with the most.
+
+        Raises:
+            NoFunctionError: a channel rises and falls.
+        """
         function = self.rising(function)
         assert function.bounds is not None
         thresholds = function.bounds[0] + _below(function, lowest, step, number)
         known = self.constant("thresholds", thresholds.astype(np.int32), i32)
         axis = channel_of(function) if thresholds.shape[0] > 1 else 1
-        counted = self.add(tensor.MultiThresholdOp(self.wide(function.root), known, axis=axis))
-        return LevelGrid(counted, step, lowest, (0, number))
+        return self.add(tensor.MultiThresholdOp(self.wide(function.root), known, axis=axis))
 
     def rising(self, function: LevelFunction) -> LevelFunction:
         """A function of integers that never falls: of negated ones in channels where it fell.
@@ -273,7 +287,7 @@ def _evenly(function: LevelFunction) -> LevelGrid | None:
     return LevelGrid(function.root, scale, offset, function.bounds)
 
 
-def _below(function: LevelFunction, lowest: float, step: float, number: int) -> Array:
+def _below(function: LevelFunction, lowest: Array, step: Array, number: int) -> Array:
     """At how many integers each channel is below each level but the lowest, [channels, number]."""
     found = np.zeros(1, np.int64)
     for _, values in function.pieces():

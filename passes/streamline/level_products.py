@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from xdsl.ir import SSAValue
 
 from ...dialects import ternary
 from ...dialects.parameters import Array
@@ -39,6 +40,23 @@ class WeightGrid:
     def is_ternary(self) -> bool:
         """Whether the integers are trits."""
         return int(np.abs(self.integers).max(initial=0)) <= 1
+
+
+@dataclass(frozen=True)
+class ProductGrid:
+    """A product on integers.
+
+    Attributes:
+        root: the integers that go in, whose 0 is a real 0 where the product pads.
+        bounds: of them.
+        weight: the weight, with the scale of the sums.
+        fixed: what each sum stands for besides, one an output channel.
+    """
+
+    root: SSAValue
+    bounds: Bounds
+    weight: WeightGrid
+    fixed: Array
 
 
 def weight_channel(op: Layer) -> int:
@@ -104,17 +122,9 @@ def sum_bounds(matrix: Array, bounds: Bounds) -> Bounds:
     return ends
 
 
-def real_sums(points: Array, matrix: Array, scale: Array, offset: Array) -> Array:
-    """What sums stand for, [points, channels], for scales of the sums and an input's offset.
-
-    Args:
-        points: sums of integers, [points].
-        matrix: the integers of the weight, [channels, inputs].
-        scale: of the sums, one or one a channel.
-        offset: what each integer of the weight adds, for an input that is not 0 at its integer 0.
-    """
-    fixed = offset * matrix.sum(axis=1, dtype=np.float64)
-    real = scale * points.astype(np.float64)[:, None] + fixed
+def real_sums(points: Array, grid: ProductGrid) -> Array:
+    """What sums of integers [points] stand for, [points, channels]."""
+    real = grid.weight.scale * points.astype(np.float64)[:, None] + grid.fixed
     return real.astype(np.float32)
 
 

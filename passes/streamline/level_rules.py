@@ -29,6 +29,7 @@ from ..analysis.layers import (
     weight_of,
 )
 from ..requantize.integer_forms import interval
+from .channel_grids import by_channel
 from .level_functions import (
     LevelFunction,
     LevelGrid,
@@ -40,6 +41,7 @@ from .level_functions import (
 )
 from .level_grids import LevelGrids, weight_key
 from .level_products import (
+    ProductGrid,
     WeightGrid,
     finished,
     real_sums,
@@ -54,19 +56,13 @@ Reduction = tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp | tensor.ReduceSumOp
 
 def product(levels: LevelGrids, op: Layer) -> None:
     """A layer whose input and weight are on grids: a product of integers."""
-    weight = weight_grid(op)
-    grid = levels.grid(input_of(op))
-    padded = isinstance(op, ternary.ConvOp | tensor.ConvOp) and any(op.padding.get_values())
-    if padded:
-        grid = levels.centred(grid)
-    matrix = weight.matrix(weight_channel(op))
-    bounds = sum_bounds(matrix, grid.bounds)
-    sums = levels.add(_integer_product(levels, op, grid, weight))
+    grid = _product_grid(levels, op)
+    bounds = sum_bounds(grid.weight.matrix(weight_channel(op)), grid.bounds)
+    sums = levels.add(_integer_product(levels, op, grid))
     axis = channel_axis(op)
-    base = weight.scale * (0.0 if padded else grid.offset)
 
     def lift(points: Array) -> Array:
-        real = real_sums(points, matrix, grid.scale * weight.scale, base)
+        real = real_sums(points, grid)
         laid_out = channels_on(op.result, axis, real[0]).shape[1:]
         return finished(op, real.reshape(len(points), *laid_out))
 
@@ -75,9 +71,24 @@ def product(levels: LevelGrids, op: Layer) -> None:
     levels.functions[op.result] = entry
 
 
-def _integer_product(
-    levels: LevelGrids, op: Layer, grid: LevelGrid, weight: WeightGrid
-) -> Operation:
+def _product_grid(levels: LevelGrids, op: Layer) -> ProductGrid:
+    """Input and weight on one grid each, or with one grid a channel of the input."""
+    weight = weight_grid(op)
+    padded = isinstance(op, ternary.ConvOp | tensor.ConvOp) and any(op.padding.get_values())
+    try:
+        grid = levels.spaced(input_of(op))
+        grid = levels.centred(grid) if padded else grid
+    except NoFunctionError:
+        made = by_channel(levels, op, weight, padded=padded)
+        if made is None:
+            raise
+        return made
+    total = weight.matrix(weight_channel(op)).sum(axis=1, dtype=np.float64)
+    scaled = WeightGrid(weight.integers, weight.scale * grid.scale)
+    return ProductGrid(grid.root, grid.bounds, scaled, weight.scale * grid.offset * total)
+
+
+def _integer_product(levels: LevelGrids, op: Layer, grid: ProductGrid) -> Operation:
     """The sums of `op` on integers: of trits where the weight has no other, else in i32."""
     if isinstance(op, ternary.FusedOp):
         return op.rebuild(
@@ -86,7 +97,7 @@ def _integer_product(
         )  # fmt: skip
     if isinstance(op, ternary.MatmulOp):
         return ternary.LinearOp(grid.root, weight_of(op))
-    key = f"{weight_key(op)}.levels"
+    key, weight = f"{weight_key(op)}.levels", grid.weight
     if weight.is_ternary:
         trits = levels.constant(key, weight.integers.astype(np.int8), ternary.trit)
         return as_ternary(op, trits, input=grid.root)

@@ -55,6 +55,9 @@ class StreamlinePass(ModulePass):
     quantised becomes a `tensor.quantize`, of its `tensor.sign` where the only step is at 0; results
     that are sums a `tensor.dequantize`. An offset that is no fraction of a step, with a divisor of
     at most 256, is rounded to 2^-17 of a step.
+    A depthwise convolution takes activations with a scale a channel. Channels that a product sums
+    need a common step, at most 256 times finer than each; their weights become as many times
+    larger.
     Values between are the same, but where float sums themselves were rounded (scales that are no
     powers of two).
 
@@ -156,12 +159,25 @@ class _Streamlining:
         if len({function.root for function in functions}) == 1:
             made = functions[0].then(op, functions[1:])
             if made.bounds is None and _many_channels(made):
-                raise NoFunctionError("")
+                functions = [self._quantised(value) for value in known]
+                made = functions[0].then(op, functions[1:])
             self.levels.functions[op.results[0]] = made
         elif isinstance(op, tensor.AddOp | tensor.SubOp):
             level_rules.added(self.levels, op)
         else:
             raise NoFunctionError("it combines values that change, other than by a sum")
+
+    def _quantised(self, value: SSAValue) -> LevelFunction:
+        """A function of a float argument as one of the integers that it is quantised to.
+
+        Raises:
+            NoFunctionError: it is no quantiser; the reason is that of who takes it.
+        """
+        try:
+            self.levels.enter(value, self.levels.grid(value))
+        except NoFunctionError:
+            raise NoFunctionError("") from None
+        return self.levels.functions[value]
 
     def _replace(self, before: list[Operation]) -> None:
         """Let what is returned, and what stays on floats for it, take integers where there are."""

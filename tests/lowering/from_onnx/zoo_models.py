@@ -275,6 +275,46 @@ def stated(seed: int = 0) -> Any:
     return g.model(["N", 24], g.node("MatMul", x, g.weight((12, 5), 2, 0.4)))
 
 
+def by_channel(g: Graph, x: str, scales: Array, bits: int, **options: Any) -> str:
+    """A quantiser with a scale for each channel of an image."""
+    known = g.constant(np.asarray(scales).reshape(1, -1, 1, 1))
+    zero, width = g.constant(np.array(0.0)), g.constant(np.array(float(bits)))
+    kind = {"signed": 1, "narrow": 0, "rounding_mode": "ROUND", **options}
+    return g.node("Quant", x, known, zero, width, domain=QONNX, **kind)
+
+
+def scales_by_channel(seed: int = 0) -> Any:
+    """Activations with a scale a channel before depthwise convolutions, and before groups."""
+    g = Graph(seed)
+    x = by_channel(g, g.quant("x", 6, 0.07), np.array([0.11, 0.2]), 4)
+    x = g.node("Conv", x, g.weight((2, 1, 3, 3), 3, 0.3), group=2, pads=[1] * 4)
+    x = g.quant(g.norm(x, 2, 0.7), 4, 0.3)
+    x = g.norm(convolution(g, x, (2, 4, 3), 4, 0.13), 4, 1.5)
+    x = by_channel(g, x, g.rng.uniform(0.1, 0.3, 4), 4)
+    x = g.node("Conv", x, g.weight((8, 1, 3, 3), 3, 0.2), group=4, pads=[1, 0, 1, 2])
+    x = by_channel(g, x, np.array([1, 2, 4, 1, 3, 1, 2, 2]) * 0.07, 3, signed=0)
+    x = g.node("Conv", x, g.weight((4, 4, 2, 2), 3, 0.2), group=2)
+    x = activation(g, x, 4, 3, 0.25)
+    factors = np.array([0.7, -1.3, 0.9, 1.1]).reshape(1, 4, 1, 1)
+    x = g.node("Add", g.node("Mul", x, g.constant(factors)), g.constant(factors / 3))
+    x = g.node("Conv", x, g.weight((4, 1, 2, 2), 3, 0.2), group=4)
+    x = g.node("Flatten", g.quant(x, 4, 0.3))
+    return g.model(["N", 2, 6, 6], g.node("MatMul", x, g.weight((64, 4), 3, 0.2)))
+
+
+def preactivated(seed: int = 0) -> Any:
+    """Sums of activations that are normalised, and sums of 9 bits that a product takes."""
+    g = Graph(seed)
+    x = g.quant(convolution(g, g.quant("x", 4, 0.25), (2, 4, 3), 4, 0.13), 8, 0.0537, narrow=False)
+    y = activation(g, x, 4, 3, 0.3)
+    y = g.quant(convolution(g, y, (4, 4, 3), 3, 0.21), 8, 0.0537, narrow=False)
+    x = g.node("Add", x, y)
+    y = activation(g, x, 4, 3, 0.3)
+    x = activation(g, convolution(g, x, (4, 4, 1), 3, 0.21), 4, 3, 0.4)
+    x = g.node("Flatten", g.node("Concat", x, y, axis=1))
+    return g.model(["N", 2, 5, 5], g.node("MatMul", x, g.weight((200, 4), 3, 0.2)))
+
+
 MODELS = {
     "tfc_1w1a": lambda: tfc(1, 1),
     "tfc_1w2a": lambda: tfc(1, 2),
@@ -291,5 +331,7 @@ MODELS = {
     "int64_parameters": int64_parameters,
     "finn_thresholds": finn,
     "bytes_by_255": bytes_by_255,
+    "scales_by_channel": scales_by_channel,
+    "preactivated": preactivated,
 }
 """Each makes a model; the input `x` has a free batch."""

@@ -16,7 +16,7 @@ from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.targets import compile_to_target
 
-from ..from_onnx.zoo_models import Graph, activation
+from ..from_onnx.zoo_models import Graph, activation, by_channel
 
 
 def network(middle: str | None = None, bits: int = 3) -> ModuleOp:
@@ -55,6 +55,14 @@ def test_the_op_between_is_named_alone() -> None:
     assert "cannot express 1 operation(s)" in message
     assert "tensor.softmax" in message
     assert "no form on integers" in message
+
+
+def test_channels_that_are_summed_need_a_common_step() -> None:
+    g = Graph(5)
+    x = by_channel(g, g.quant("x", 8, 0.25), np.array([0.1, np.pi / 20]), 3)
+    model = g.model(["N", 2, 4, 4], g.node("Conv", x, g.weight((3, 2, 1, 1), 3)))
+    with pytest.raises(UnsupportedError, match="sums over channels whose scales have no common"):
+        compile_to_target(from_onnx(model), "verilog")
 
 
 def test_an_unknown_input_is_an_error() -> None:
