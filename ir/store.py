@@ -261,6 +261,8 @@ def open_tensors(path: Path) -> Any:
     """
     from safetensors import SafetensorError, safe_open
 
+    if path.is_dir():  # its own error names a device that is missing
+        raise ParameterError(f"parameter file '{path}': Is a directory")
     try:
         return safe_open(str(path), framework="numpy")
     except FileNotFoundError:

@@ -54,7 +54,8 @@ def load_weights(path: Path, *, largest: int | None = None) -> dict[str, Array]:
     """
     suffix = path.suffix.lower()
     if not path.is_file():
-        raise ParameterError(f"weights file '{path}': no such file")
+        reason = "Is a directory" if path.is_dir() else "no such file"
+        raise ParameterError(f"weights file '{path}': {reason}")
     if suffix == ".safetensors":
         return read_arrays(path)
     if suffix == ".npz":

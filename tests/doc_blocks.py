@@ -149,6 +149,7 @@ def names(page: str) -> dict[str, Any]:
     elif page == "docs/quantization.md":
         from triton_dsl import from_torch
 
+        torch.manual_seed(0)
         net = torch.nn.Sequential(torch.nn.Linear(16, 12), torch.nn.ReLU(), torch.nn.Linear(12, 4))
         images = rng.normal(size=(64, 16)).astype("float32")
         labels = net(torch.from_numpy(images)).argmax(1).numpy()

@@ -78,11 +78,13 @@ class TypedProgram:
     def _report_no_entry(self, bag: DiagnosticBag) -> None:
         whole = self._with_forward()
         if not whole:
-            bag.error(
-                "no layer has a fn forward",
-                self.layers[-1].name_span if self.layers else self.program.span,
-                suggestion="write layer NAME { fn forward(x: Tensor[N, 784]) { return … } }",
-            )
+            place = self.layers[-1].name_span if self.layers else self.program.span
+            hint = "write layer NAME { fn forward(x: Tensor[N, 784]) { return … } }"
+            for function in (each for layer in self.layers for each in layer.functions):
+                meant = suggest(function.name, ["forward"])
+                if meant:
+                    place, hint = function.name_span, meant
+            bag.error("no layer has a fn forward", place, suggestion=hint)
             return
         layer = whole[-1]
         generic = next(g for g in layer.generics if g.default is None)

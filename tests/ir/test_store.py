@@ -111,6 +111,11 @@ def test_truncated_files_are_refused(weights: Path, keep: int) -> None:
         read_arrays(weights)
 
 
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"parameter file '.*': Is a directory$"):
+        read_arrays(tmp_path)
+
+
 def test_a_type_that_numpy_lacks_is_refused(tmp_path: Path) -> None:
     header = json.dumps({"x": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}}).encode()
     path = tmp_path / "f8.safetensors"

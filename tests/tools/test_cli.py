@@ -166,6 +166,8 @@ def test_devices_and_doctor_speak_json(capsys: pytest.CaptureFixture[str]) -> No
         (["run", "x.npz"], 1, "unknown kind of file"),
         (["run", "net.tri", "-w", "x.npz"], 1, "missing 'weight'"),
         (["run", "net.tri", "-w", "none.npz"], 1, "no such file"),
+        (["run", "net.tri", "-w", "."], 1, "weights file '.': Is a directory"),
+        (["run", "net.tri", "-w", "w.safetensors", "-i", "d.safetensors"], 2, "No such file"),
         (["run", "net.tri", "-w", "w.safetensors", "-i", "w.safetensors"], 2, "takes the inputs x"),
         (["run", "net.tri", "--engine", "tpu"], 2, "unknown target 'tpu'"),
         (["run", "net.tri", "-p", "canonicalise"], 2, "did you mean 'canonicalize'"),

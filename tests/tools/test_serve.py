@@ -17,7 +17,7 @@ import pytest
 
 from triton_dsl import import_model
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, TritonError
 from triton_dsl.runtime.serving.client import Client, Retries
 from triton_dsl.tools.commands.options.runs import Serve
 from triton_dsl.tools.commands.serve import _replicas, served_models  # pyright: ignore
@@ -47,6 +47,18 @@ def test_samples_go_together_where_they_do_not_meet(
     assert [port.shape for port in loaded.signature.inputs] == [(-1, 4)]
     x = np.arange(8, dtype=np.float32).reshape(2, 4)
     np.testing.assert_allclose(loaded.run([x])[0], run_module(import_model(path), [x])[0], 1e-5)
+
+
+def test_a_model_that_cannot_be_loaded_is_told_at_the_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bare.tri"
+    path.write_text("layer A { param w: Tensor[4]; fn forward(x: Tensor[N, 4]) { return x * w } }")
+    (served,) = served_models(Serve([path]))
+    with pytest.raises(TritonError):
+        served.loaders[0]()
+    shown = capsys.readouterr().err
+    assert "warning: model 'bare' cannot be loaded: " in shown and "'w' is in no file" in shown
 
 
 def test_names_and_weights_are_checked(tmp_path: Path) -> None:

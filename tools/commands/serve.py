@@ -12,7 +12,7 @@ from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -45,9 +45,11 @@ from ...runtime.serving.server import Deploy, application
 from ...runtime.serving.signature import FREE, Port, Signature
 from ...runtime.serving.supervisor import supervise
 from ...runtime.serving.writing import ServedText
-from ..console import note
+from ..console import note, warn
 from ..draws import ORDINARY, draw
 from .options.runs import Serve
+
+Model = TypeVar("Model")
 
 _PROGRAM = __name__.replace("commands.serve", "cli")
 
@@ -158,7 +160,21 @@ def served_models(options: Serve) -> list[Served]:
 
 def _served(name: str, module: ModuleOp, options: Serve) -> Served:
     targets = options.target or ["native"]
-    return Served(name, [_loader(module.clone(), each, options.device) for each in targets])
+    loaders = [_loader(module.clone(), each, options.device) for each in targets]
+    return Served(name, [_told(name, loader) for loader in loaders])
+
+
+def _told(name: str, load: Callable[[], Model]) -> Callable[[], Model]:
+    """What loads a model, and says at the server too where it cannot be."""
+
+    def told() -> Model:
+        try:
+            return load()
+        except Exception as error:
+            warn("triton", f"model '{name}' cannot be loaded: {error or type(error).__name__}")
+            raise
+
+    return told
 
 
 def served_texts(options: Serve) -> list[ServedText]:
@@ -176,7 +192,8 @@ def served_texts(options: Serve) -> list[ServedText]:
         open_tokenizer(file, options.tokenizer)
 
     def loader(file: Path) -> Callable[[], LanguageModel]:
-        return partial(open_language_model, file, engine, tokenizer=options.tokenizer)
+        load = partial(open_language_model, file, engine, tokenizer=options.tokenizer)
+        return _told(_name(file), load)
 
     return [ServedText(_name(file), loader(file), options.texts) for file in files]
 

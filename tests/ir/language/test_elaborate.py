@@ -125,6 +125,11 @@ def test_wrong_requests(layer: str, generics: dict[str, float], message: str) ->
         ("const A: int = 3\n", (1, 1), "no layer has a fn forward"),
         ("\nlayer A { fn f(x: Tensor[N]) { return x } }", (2, 7), "no layer has a fn forward"),
         (
+            "layer A { fn foward(x: Tensor[N]) { return x }; fn g(x: Tensor[N]) { return x } }",
+            (1, 14),
+            "no layer has a fn forward",
+        ),
+        (
             "layer B(m: int) { fn forward(x: Tensor[m]) { return x } }\n"
             "layer A(k: int = 2, n: int) { fn forward(x: Tensor[k, n]) { return x } }\n"
             "layer C { fn f(x: Tensor[N]) { return x } }",
@@ -138,6 +143,12 @@ def test_no_layer_is_the_main_one(source: str, place: tuple[int, int], message: 
         TypeChecker().check_source(source).elaborate()
     assert (caught.value.line, caught.value.column) == place
     assert f": error: {message} [E0405]" in str(caught.value)
+
+
+def test_a_misspelt_forward_is_put_right() -> None:
+    source = "layer A { fn foward(x: Tensor[N]) { return x } }"
+    with pytest.raises(CompilationError, match=r"did you mean 'forward'\?"):
+        TypeChecker().check_source(source).elaborate()
 
 
 def test_a_layer_used_twice_shares_its_parameters() -> None:
