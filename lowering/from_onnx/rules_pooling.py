@@ -9,6 +9,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
+from ...dialects.inference import tensor_type
+from ...ir.arrays import Array
 from ..problems import ProblemError
 from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule
@@ -41,7 +43,7 @@ def _part(e: Builder, x: SSAValue, window: Window, axis: int, offset: int, count
     return e.cut(x, 2 + axis, start, start + (count - 1) * stride + 1, stride)
 
 
-def _combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
+def combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
     """All elements of each window of the padded x joined by an op, axis by axis."""
     counts = _counts(e, x, window)
     if sum(window.kernel) > MOST_OFFSETS:
@@ -72,24 +74,28 @@ def _padded_for(e: Builder, x: SSAValue, window: Window, fill: float) -> SSAValu
     return padded(e, x, [0, 0, *pads[:spatial]], [0, 0, *pads[spatial:]], fill)
 
 
+def _is_flat(window: Window) -> bool:
+    """Whether the pooling ops of the IR have such windows, pads aside."""
+    return len(window.kernel) in (1, 2) and set(window.dilation) == {1}
+
+
 def _is_plain(window: Window) -> bool:
-    """Whether the pooling ops of the IR have such windows."""
-    spatial, pads = len(window.kernel), window.pads()
-    return (
-        spatial in (1, 2)
-        and window.dilation == [1] * spatial
-        and all(0 <= 2 * n <= window.kernel[i % spatial] for i, n in enumerate(pads))
-    )
+    """Whether the pooling ops of the IR have such windows and pads."""
+    pads = zip(window.pads(), [*window.kernel, *window.kernel], strict=True)
+    return _is_flat(window) and all(0 <= 2 * n <= length for n, length in pads)
 
 
 def _max_pool(e: Builder, call: Call) -> Results:
     x = call[0]
-    window = Window(e, call, call.integers("kernel_shape", []), image_of(e, x))
+    window = Window(call, call.integers("kernel_shape", []), image_of(e, x))
     if call.outputs > 1:
         return _max_pool_places(e, call, x, window)
     if _is_plain(window):
         return e.add(tensor.MaxPoolOp(x, window.kernel, window.strides, window.pads()))
-    return _combined(e, _padded_for(e, x, window, lowest_of(x)), window, tensor.MaximumOp)
+    filled = _padded_for(e, x, window, lowest_of(x))
+    if _is_flat(window):
+        return e.add(tensor.MaxPoolOp(filled, window.kernel, window.strides))
+    return combined(e, filled, window, tensor.MaximumOp)
 
 
 def _max_pool_places(e: Builder, call: Call, x: SSAValue, window: Window) -> Results:
@@ -115,36 +121,59 @@ def _max_pool_places(e: Builder, call: Call, x: SSAValue, window: Window) -> Res
 
 def _avg_pool(e: Builder, call: Call) -> SSAValue:
     x, counted = call[0], call.flag("count_include_pad", False)
-    window = Window(e, call, call.integers("kernel_shape", []), image_of(e, x))
-    if _is_plain(window) and not any(window.extra):
-        return e.add(
-            tensor.AvgPoolOp(
-                x, window.kernel, window.strides, window.pads(), count_include_pad=counted
-            )
-        )
-    total = _combined(e, _padded_for(e, x, window, 0), window, tensor.AddOp)
-    ones = e.known(np.ones((1, 1, *static(window.image, "image")), np.float32))
-    if counted:
-        spatial = len(window.kernel)
-        ones = padded(e, ones, [0, 0, *window.low], [0, 0, *window.high], 1)
-        counts = padded(e, ones, [0] * (2 + spatial), [0, 0, *window.extra], 0)
-    else:
-        counts = _padded_for(e, ones, window, 0)
-    return e.add(tensor.DivOp(total, e.convert(_combined(e, counts, window, tensor.AddOp), x)))
+    window = Window(call, call.integers("kernel_shape", []), image_of(e, x))
+    return average(e, x, window, counted=counted)
+
+
+def average(
+    e: Builder, x: SSAValue, window: Window, *, counted: bool, divisor: int | None = None
+) -> SSAValue:
+    """Means of windows, in which pads count where they are `counted`; or their sums / `divisor`."""
+    kernel, strides = window.kernel, window.strides
+    if divisor is None and _is_plain(window) and not any(window.extra):
+        pads = window.pads()
+        return e.add(tensor.AvgPoolOp(x, kernel, strides, pads, count_include_pad=counted))
+    filled, element = _padded_for(e, x, window, 0), tensor_type(x).element_type
+    counts = elements(window, counted) if divisor is None else np.array(divisor)
+    if not _is_flat(window):
+        total = combined(e, filled, window, tensor.AddOp)
+        return e.add(tensor.DivOp(total, e.known(counts, element)))
+    means = e.add(tensor.AvgPoolOp(filled, kernel, strides))
+    with np.errstate(divide="ignore"):  # windows of pads alone have no mean
+        factors = math.prod(kernel) / counts
+    return e.add(tensor.MulOp(means, e.known(factors, element)))
+
+
+def elements(window: Window, counted: bool) -> Array:
+    """How many elements of each window are in the image, or in its pads where they are `counted`.
+
+    What rounding up adds behind the pads never counts.
+    """
+    counts: Array = np.ones(())
+    pads = zip(window.low, window.high, window.extra, strict=True)
+    for axis, (size, (low, high, extra)) in enumerate(
+        zip(static(window.image, "image"), pads, strict=True)
+    ):
+        places = np.arange(-low, size + high + extra)
+        there = places < size + high if counted else (places >= 0) & (places < size)
+        starts = np.arange(0, places.size - window.spans[axis] + 1, window.strides[axis])
+        inside = window.dilation[axis] * np.arange(window.kernel[axis])
+        counts = np.multiply.outer(counts, there[starts[:, None] + inside].sum(axis=1))
+    return counts
 
 
 def _lp_pool(e: Builder, call: Call) -> SSAValue:
     x, p = call[0], call.integer("p", 2)
-    window = Window(e, call, call.integers("kernel_shape", []), image_of(e, x))
+    window = Window(call, call.integers("kernel_shape", []), image_of(e, x))
     powers = e.add(tensor.PowOp(e.add(tensor.AbsOp(x)), e.number(p, x)))
-    total = _combined(e, _padded_for(e, powers, window, 0), window, tensor.AddOp)
+    total = combined(e, _padded_for(e, powers, window, 0), window, tensor.AddOp)
     return e.add(tensor.PowOp(total, e.number(1 / p, x)))
 
 
 def _max_unpool(e: Builder, call: Call) -> SSAValue:
 
     x, shape = call[0], e.shape(call[0])
-    window = Window(e, call, call.integers("kernel_shape", []), list(shape[2:]))
+    window = Window(call, call.integers("kernel_shape", []), list(shape[2:]))
     plain = [*shape[:2]]
     for axis, size in enumerate(shape[2:]):
         grown = (size - 1) * window.strides[axis] + window.kernel[axis]

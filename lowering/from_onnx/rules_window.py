@@ -73,7 +73,7 @@ def _deeper(
     count = (depth - dilation * (kernel - 1) - 1) // stride + 1
     if count < 1:
         raise ProblemError(f"its window of {kernel} does not fit {depth} elements")
-    inner = Window(e, Call("", "", 1, [], {}), window.kernel[1:], window.image[1:])
+    inner = Window(Call("", "", 1, [], {}), window.kernel[1:], window.image[1:])
     inner.strides, inner.dilation = window.strides[1:], window.dilation[1:]
     inner.low, inner.high = pads[1:spatial], pads[spatial + 1 :]
     total: SSAValue | None = None
@@ -100,20 +100,20 @@ def _kernel(e: Builder, weight: SSAValue) -> list[int]:
 
 def _conv(e: Builder, call: Call) -> SSAValue:
     x, weight = call[0], call[1]
-    window = Window(e, call, _kernel(e, weight), image_of(e, x))
+    window = Window(call, _kernel(e, weight), image_of(e, x))
     return convolution(e, x, weight, call.optional(2), window, call.integer("group", 1))
 
 
 def _conv_integer(e: Builder, call: Call) -> SSAValue:
     x = centred(e, call[0], call.optional(2))
     weight = centred(e, call[1], call.optional(3), 0)
-    window = Window(e, call, _kernel(e, weight), image_of(e, x))
+    window = Window(call, _kernel(e, weight), image_of(e, x))
     return convolution(e, x, weight, None, window, call.integer("group", 1))
 
 
 def _qlinear_conv(e: Builder, call: Call) -> SSAValue:
     x, weight = centred(e, call[0], call[2]), centred(e, call[3], call[5], 0)
-    window = Window(e, call, _kernel(e, weight), image_of(e, x))
+    window = Window(call, _kernel(e, weight), image_of(e, x))
     sums = convolution(e, x, weight, None, window, call.integer("group", 1))
     rank = e.rank(sums)
     if call.has(8):
@@ -133,7 +133,7 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
     kernel, image = _kernel(e, weight), image_of(e, x)
     spatial = len(kernel)
     plain = {n: v for n, v in call.attributes.items() if n in ("strides", "dilations", "pads")}
-    window = Window(e, Call("", "", 1, [], plain), kernel, image)
+    window = Window(Call("", "", 1, [], plain), kernel, image)
     extra = call.integers("output_padding", [0] * spatial)
     auto, shape = call.text("auto_pad", "NOTSET"), call.integers("output_shape", None)
     if shape is not None or auto.startswith("SAME"):
@@ -158,7 +158,7 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
     joined = e.reshape(e.move_axis(apart, 2, 1), (groups * outputs, inputs // groups, *kernel))
     low = [s - 1 - p for s, p in zip(window.spans, window.low, strict=True)]
     high = [s - 1 - p + a for s, p, a in zip(window.spans, window.high, extra, strict=True)]
-    inner = Window(e, Call("", "", 1, [], {}), kernel, list(e.sizes(spaced)[2:]))
+    inner = Window(Call("", "", 1, [], {}), kernel, list(e.sizes(spaced)[2:]))
     inner.dilation, inner.low, inner.high = window.dilation, low, high
     return convolution(e, spaced, joined, call.optional(2), inner, groups)
 

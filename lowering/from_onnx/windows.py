@@ -15,7 +15,7 @@ from .sizes import Size, static
 class Window:
     """The window of a node: kernel, strides, dilation, low and high pads."""
 
-    def __init__(self, e: Builder, call: Call, kernel: list[int], image: list[Size]) -> None:
+    def __init__(self, call: Call, kernel: list[int], image: list[Size]) -> None:
         spatial = len(kernel)
         self.kernel, self.image = kernel, image
         self.strides = call.integers("strides", [1] * spatial)

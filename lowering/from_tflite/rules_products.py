@@ -236,7 +236,7 @@ def window(e: Builder, node: Node, x: SSAValue, kernel: list[int]) -> Window:
         attributes["pads"] = [*(n // 2 for n in total), *(n - n // 2 for n in total)]
     else:
         attributes["auto_pad"] = "SAME_UPPER" if same else "VALID"
-    return Window(e, Call("", "", 21, [], attributes), kernel, image)
+    return Window(Call("", "", 21, [], attributes), kernel, image)
 
 
 def _kernel(e: Builder, weight: SSAValue) -> list[int]:

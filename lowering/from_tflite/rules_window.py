@@ -13,6 +13,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx.calls import AttributeValue
+from ..from_onnx.rules_pooling import combined, elements
 from ..from_onnx.rules_shape import counted, padded, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
@@ -125,27 +126,11 @@ def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Array
         return e.add(tensor.ReduceSumOp(x, [2, 3], keepdims=True)), count
     if count > MOST_PLACES:
         raise ProblemError(f"its window {place.kernel} is too large")
-    high, wide = static(image, "image")
     filled = padded(e, x, [0, 0, *pads[:2]], [0, 0, *pads[2:]], 0)
-    counted(high * wide)
-    outputs = [
-        (size + pads[a] + pads[2 + a] - place.kernel[a]) // place.strides[a] + 1
-        for a, size in enumerate((high, wide))
-    ]
-    counts: Array = np.ones((1, 1, *outputs), np.int32)
-    for axis in (0, 1):
-        step, size = place.strides[axis], outputs[axis]
-        total: SSAValue | None = None
-        for start in range(place.kernel[axis]):
-            part = e.cut(filled, 2 + axis, start, start + (size - 1) * step + 1, step)
-            total = part if total is None else e.add(tensor.AddOp(total, part))
-        assert total is not None
-        filled = total
-        starts = step * np.arange(size, dtype=np.int32) - pads[axis]
-        ends = np.minimum(starts + place.kernel[axis], (high, wide)[axis])
-        along = np.maximum(ends - np.maximum(starts, 0), 0)
-        counts = counts * along.astype(np.int32).reshape([-1, 1] if axis == 0 else [-1])
-    return filled, count if (counts == count).all() else counts
+    counted(prod(static(image, "image")))
+    counts = elements(place, counted=False).astype(np.int32)
+    sums = combined(e, filled, place, tensor.AddOp)
+    return sums, count if (counts == count).all() else counts
 
 
 # New sizes.

@@ -1,13 +1,11 @@
 """Operators that ONNX has too: what they mean is said once, by the rules of `from_onnx`.
 
-A function here states a call in the terms of the other format; `_same` has its rule write the ops,
+A function here states a call in the terms of the other format; `same` has its rule write the ops,
 in the same block. Not here: operators whose rules are shorter than that (the other `rules_*`).
 """
 
 from __future__ import annotations
 
-import math
-import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -15,7 +13,6 @@ import numpy as np
 from xdsl.ir import BlockArgument, SSAValue
 
 from ...dialects import tensor
-from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx import sizes as onnx_sizes
 from ..from_onnx.calls import AttributeValue, tensor_of
@@ -40,7 +37,7 @@ OPSET = 21
 """The version of ONNX whose operators are meant."""
 
 
-def _same(
+def same(
     e: Builder, op: str, operands: Sequence[Operand], attributes: Attributes, outputs: int = 1
 ) -> list[SSAValue]:
     """The results of an ONNX operator."""
@@ -132,7 +129,7 @@ def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) 
         operands: list[Operand] = [x, None, None, np.array(new, np.int64)]
         if scales is not None and place != "align_corners":
             operands = [x, None, np.array(scales, np.float64)]
-        return _same(e, "Resize", operands, attributes)[0]
+        return same(e, "Resize", operands, attributes)[0]
 
     return rule
 
@@ -152,10 +149,10 @@ def _grid_sample(e: Builder, call: Call) -> Result:
         "padding_mode": ("zeros", "border", "reflection")[call.integer("padding_mode")],
         "align_corners": int(call.flag("align_corners")),
     }
-    return _same(e, "GridSample", [call["input"], call["grid"]], attributes)[0]
+    return same(e, "GridSample", [call["input"], call["grid"]], attributes)[0]
 
 
-def _window(call: Call, kernel: Sequence[int]) -> dict[str, AttributeValue]:
+def windows(call: Call, kernel: Sequence[int]) -> dict[str, AttributeValue]:
     axes = len(kernel)
     pads = call.window("padding", axes)
     strides = call.window("stride", axes) if call.integers("stride") else list(kernel)
@@ -169,48 +166,16 @@ def _window(call: Call, kernel: Sequence[int]) -> dict[str, AttributeValue]:
 def deep_convolution(e: Builder, call: Call) -> SSAValue:
     """A convolution of three axes and more, also a transposed one."""
     weight, spatial = call["weight"], len(e.sizes(call["weight"])) - 2
-    attributes = _window(call, static(e.sizes(weight)[2:], "kernel"))
+    attributes = windows(call, static(e.sizes(weight)[2:], "kernel"))
     attributes["group"] = call.integer("groups")
     mode = call.arguments.get("padding")
     if isinstance(mode, str):
         attributes["auto_pad"] = "SAME_UPPER" if mode == "same" else "VALID"
     operands = [call["input"], weight, call.optional("bias")]
     if not call.flag("transposed"):
-        return _same(e, "Conv", operands, attributes)[0]
+        return same(e, "Conv", operands, attributes)[0]
     attributes["output_padding"] = call.window("output_padding", spatial)
-    return _same(e, "ConvTranspose", operands, attributes)[0]
-
-
-def max_pool(e: Builder, call: Call) -> SSAValue:
-    """Greatest elements of windows of any kind, of images with a batch."""
-    axes = len(e.sizes(call["self"])) - 2
-    kernel = call.window("kernel_size", axes)
-    return _same(e, "MaxPool", [call["self"]], _window(call, kernel))[0]
-
-
-def with_places(e: Builder, call: Call, values: SSAValue) -> list[SSAValue | None]:
-    """The results of a max pooling that also tells where in its image each element was."""
-    users = [user for user in call.node.users if user.target is operator.getitem]
-    if not any(user.args[1] == 1 for user in users):
-        return [values, None]
-    axes = len(e.sizes(call["self"])) - 2
-    image = static(e.sizes(call["self"])[2:], "image")
-    attributes = _window(call, call.window("kernel_size", axes))
-    values, places = _same(e, "MaxPool", [call["self"]], attributes, outputs=2)
-    return [values, (Formula(e, places) % math.prod(image)).value]  # there of the whole tensor
-
-
-def _deep_max_pool(e: Builder, call: Call) -> Result:
-    result = max_pool(e, call)
-    return with_places(e, call, result) if "with_indices" in call.name else result
-
-
-def _avg_pool(e: Builder, call: Call) -> Result:
-    if "divisor_override" in call:
-        raise ProblemError("its windows have a divisor of their own")
-    attributes = _window(call, call.window("kernel_size", 3))
-    attributes["count_include_pad"] = int(call.flag("count_include_pad", True))
-    return _same(e, "AveragePool", [call["self"]], attributes)[0]
+    return same(e, "ConvTranspose", operands, attributes)[0]
 
 
 _GATES = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
@@ -287,12 +252,9 @@ _NEAREST = _resize("nearest")
 _EXACT = _resize("nearest", "round_prefer_ceil")
 
 RULES: dict[str, Rule] = {
-    "avg_pool3d": _avg_pool,
     "grid_sampler_2d": _grid_sample,
     "gru": _recurrent,
     "lstm": _recurrent,
-    "max_pool3d": _deep_max_pool,
-    "max_pool3d_with_indices": _deep_max_pool,
     "rnn_relu": _recurrent,
     "rnn_tanh": _recurrent,
     "upsample_bicubic2d": _resize("cubic"),

@@ -264,6 +264,7 @@ DEEP: list[tuple[nn.Module, tuple[int, ...]]] = [
     (nn.ConvTranspose3d(3, 4, 3, 2, 1, 1), (3, 3, 3, 4)), (nn.MaxPool3d(2), (3, 5, 6, 7)),
     (nn.MaxPool3d(3, 2, 1, ceil_mode=True), (3, 5, 6, 7)), (nn.AvgPool3d(2), (3, 5, 6, 7)),
     (nn.AvgPool3d(3, 2, 1, count_include_pad=False), (3, 5, 6, 7)),
+    (nn.AvgPool3d(3, 2, 1, divisor_override=4), (3, 5, 6, 7)),
     (nn.AdaptiveAvgPool3d(1), (3, 5, 6, 7)), (nn.MaxPool2d(2, dilation=2), (3, 8, 7)),
     (nn.Upsample(scale_factor=2, mode="trilinear"), (3, 2, 3, 4)),
     (nn.Upsample(scale_factor=2), (3, 2, 3, 4)), (nn.Upsample(size=9, mode="linear"), (3, 5)),
