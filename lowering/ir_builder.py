@@ -18,8 +18,9 @@ from ..dialects import tensor
 from ..dialects.elements import numpy_dtype
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import dense_constant
-from ..dialects.shapes import DYNAMIC
+from ..dialects.shapes import DYNAMIC, is_float
 from ..dialects.tensor.formula import Formula, Writer
+from ..dialects.tensor.shape import SLICE_END
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..ir.arrays import Array
 from ..ir.store import ParameterStore
@@ -76,6 +77,27 @@ class Builder:
         rows = self.add(tensor.GatherRowsOp(front, indices))
         lead, rest = range(count, count + axis), range(count + axis, count + rank - 1)
         return self.permute(rows, [*lead, *range(count), *rest])
+
+
+def padded(
+    e: Writer, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: float
+) -> SSAValue:
+    """x with pads, where negative ones cut away.
+
+    Raises:
+        ProblemError: integers are padded with a fraction.
+    """
+    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+        if before < 0 or behind < 0:
+            end = SLICE_END if behind >= 0 else behind
+            x = Formula(e, x).cut(axis, max(-before, 0), end).value
+    before, behind = [max(n, 0) for n in low], [max(n, 0) for n in high]
+    if not any((*before, *behind)):
+        return x
+    value = float(fill)
+    if not is_float(tensor_type(x)) and int(value) != int(fill):
+        raise ProblemError(f"it pads with {fill}")
+    return e.add(tensor.PadToOp(x, before, behind, value))
 
 
 def with_zeros_between(e: Writer, x: SSAValue, strides: Sequence[int]) -> SSAValue:

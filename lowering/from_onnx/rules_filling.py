@@ -8,11 +8,12 @@ from xdsl.ir import SSAValue
 
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_conversion import cast
-from .rules_shape import axes_of, check_size, padded
+from .rules_shape import axes_of, check_size
 from .sizes import Free, static
 
 

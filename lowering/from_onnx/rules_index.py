@@ -18,10 +18,11 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...ir.arrays import Array
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_elementwise import Binary
-from .rules_shape import axis_in, axis_of, counted, padded, take
+from .rules_shape import axis_in, axis_of, counted, take
 from .sizes import Free, Size, static
 
 

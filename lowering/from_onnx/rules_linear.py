@@ -135,6 +135,16 @@ def _einsum(e: Builder, call: Call) -> SSAValue:
         return "".join(table[c] for c in before) + dots + "".join(table[c] for c in behind)
 
     shown = [renamed(p, e.rank(v)) for p, v in zip(parts, operands, strict=True)]
+    sizes = [
+        list(zip(term, e.sizes(v), strict=True)) for term, v in zip(shown, operands, strict=True)
+    ]
+    # An axis of one element stands for as many as the others have.
+    spread = {letter for axes in sizes for letter, size in axes if size != 1}
+    for index, axes in enumerate(sizes):
+        single = [a for a, (letter, size) in enumerate(axes) if size == 1 and letter in spread]
+        if single:
+            operands[index] = e.add(tensor.SqueezeOp(operands[index], single))
+            shown[index] = "".join(letter for a, (letter, _) in enumerate(axes) if a not in single)
     return e.add(tensor.EinsumOp(operands, f"{','.join(shown)}->{renamed(output, None)}"))
 
 

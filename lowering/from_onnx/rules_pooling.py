@@ -11,13 +11,14 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_elementwise import Binary
 from .rules_index import RULES as INDEX
 from .rules_index import lowest_of
-from .rules_shape import check_size, padded
+from .rules_shape import check_size
 from .sizes import static
 from .windows import Window, image_of
 

@@ -12,10 +12,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ...dialects.inference import tensor_type
-from ...dialects.shapes import is_float
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .calls import tensor_of
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
@@ -264,22 +263,6 @@ def _pad(e: Builder, call: Call) -> SSAValue:
     if mode != "constant":
         return _mirrored(e, x, low, high, mode)
     return padded(e, x, low, high, fill)
-
-
-def padded(
-    e: Builder, x: SSAValue, low: Sequence[int], high: Sequence[int], fill: float
-) -> SSAValue:
-    """x with pads, where negative ones cut away."""
-    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
-        if before < 0 or behind < 0:
-            x = e.cut(x, axis, max(-before, 0), SLICE_END if behind >= 0 else behind)
-    before, behind = [max(n, 0) for n in low], [max(n, 0) for n in high]
-    if not any((*before, *behind)):
-        return x
-    value = float(fill)
-    if not is_float(tensor_type(x)) and int(value) != int(fill):
-        raise ProblemError(f"it pads with {fill}")
-    return e.add(tensor.PadToOp(x, before, behind, value))
 
 
 def _mirrored(

@@ -8,10 +8,11 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
-from .rules_shape import check_size, counted, padded, take
+from .rules_shape import check_size, counted, take
 from .sizes import static
 
 LONGEST = 4096

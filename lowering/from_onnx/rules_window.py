@@ -9,12 +9,12 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
-from ..ir_builder import with_zeros_between
+from ..ir_builder import padded, with_zeros_between
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
 from .rules_linear import centred, exact_integers, scale_of, trits_of
 from .rules_quantization import requantized
-from .rules_shape import check_size, padded, take
+from .rules_shape import check_size, take
 from .sizes import static
 from .windows import Window, image_of
 

@@ -130,7 +130,7 @@ def ir_shape(sizes: Sequence[Size]) -> list[int]:
     return [DYNAMIC if isinstance(size, Free) else size for size in sizes]
 
 
-def show(sizes: Sequence[Size]) -> str:
+def show(sizes: Sequence[object]) -> str:
     """Sizes for a message."""
     return f"[{', '.join(map(str, sizes))}]"
 
@@ -154,8 +154,8 @@ def product(sizes: Sequence[Size]) -> Size:
     return result
 
 
-def reshape_target(sizes: Sizes, wanted: Sizes) -> list[int]:
-    """The `shape` of `tensor.reshape_to` that takes `sizes` to `wanted`.
+def reshape_target(sizes: Sequence[object], wanted: Sequence[object]) -> list[int]:
+    """The `shape` of `tensor.reshape_to` that takes `sizes` to `wanted`; what is no number is free.
 
     Raises:
         ProblemError: two free sizes come out that did not go in.
@@ -163,7 +163,7 @@ def reshape_target(sizes: Sizes, wanted: Sizes) -> list[int]:
     target: list[int] = []
     used: set[int] = set()
     for size in wanted:
-        if not isinstance(size, Free):
+        if isinstance(size, int):
             target.append(size)
             continue
         axes = [axis for axis, other in enumerate(sizes) if other == size and axis not in used]

@@ -6,8 +6,9 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..from_onnx.rules_shape import check_size, counted, padded, take
+from ..from_onnx.rules_shape import check_size, counted, take
 from ..from_onnx.sizes import Free, static
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .tflite_builder import Builder, Node, Rule, is_real
 

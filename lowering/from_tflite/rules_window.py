@@ -14,9 +14,10 @@ from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx.calls import AttributeValue
 from ..from_onnx.rules_pooling import combined, elements
-from ..from_onnx.rules_shape import counted, padded, take
+from ..from_onnx.rules_shape import counted, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .fixed_point import (
     activation_range,

@@ -20,7 +20,7 @@ from ...ir.trits import unpack_trits
 from ..ir_builder import with_zeros_between
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
-from .rules_onnx import deep_convolution
+from .rules_onnx import deep_convolution, same, sized
 from .rules_shape import pads
 from .sizes import Sizes, is_free, product, static
 from .torch_builder import Builder, Known, Rule, Weight, array_of, keep
@@ -143,50 +143,8 @@ def _dot(e: Builder, call: Call) -> SSAValue:
 
 
 def _einsum(e: Builder, call: Call) -> SSAValue:
-    equation = call.word("equation").replace(" ", "")
-    terms, arrow, output = equation.partition("->")
-    if not arrow:
-        letters = terms.replace(",", "").replace(".", "")
-        output = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
-        output = f"...{output}" if "..." in terms else output
-    inputs = call.tensors("tensors")
-    terms, output = _without_ellipsis(
-        terms.split(","), output, [len(e.sizes(node)) for node in inputs]
-    )
-    letters = {letter: chr(ord("a") + i) for i, letter in
-               enumerate(dict.fromkeys(c for c in terms + output if c != ","))}  # fmt: skip
-    renamed = "".join(letters.get(c, c) for c in f"{terms}->{output}")
-    terms, _, output = renamed.partition("->")
-    sizes = [e.sizes(node) for node in inputs]
-    spread = {
-        letter
-        for term, own in zip(terms.split(","), sizes, strict=True)
-        for letter, size in zip(term, own, strict=True)
-        if size != 1
-    }
-    kept: list[str] = []
-    values: list[SSAValue] = []
-    for node, term, own in zip(inputs, terms.split(","), sizes, strict=True):
-        # An axis of one element stands for any number of them.
-        single = [i for i, c in enumerate(term) if own[i] == 1 and c in spread]
-        value = e.value(node)
-        values.append(e.add(tensor.SqueezeOp(value, single)) if single else value)
-        kept.append("".join(c for i, c in enumerate(term) if i not in single))
-    return e.add(tensor.EinsumOp(values, f"{','.join(kept)}->{output}"))
-
-
-def _without_ellipsis(terms: list[str], output: str, ranks: list[int]) -> tuple[str, str]:
-    """Terms and output with a digit for each axis that an ellipsis stands for, the last first."""
-    counts = [
-        rank - len(term) + 3 if "..." in term else 0
-        for term, rank in zip(terms, ranks, strict=True)
-    ]
-    digits = "9876543210"
-    named = [
-        term.replace("...", digits[len(digits) - count :])
-        for term, count in zip(terms, counts, strict=True)
-    ]
-    return ",".join(named), output.replace("...", digits[len(digits) - max(counts) :])
+    inputs = [sized(e, e.value(node), e.sizes(node)) for node in call.tensors("tensors")]
+    return same(e, "Einsum", inputs, {"equation": call.word("equation")})[0]
 
 
 def _bilinear(e: Builder, call: Call) -> SSAValue:

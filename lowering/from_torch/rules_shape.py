@@ -15,6 +15,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.ordering import turned
 from ...dialects.tensor.shape import SLICE_END
+from ..ir_builder import padded
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor
 from .sizes import Size, Sizes, is_free, is_node, product, sizes_of, static
@@ -216,12 +217,7 @@ def pads(e: Builder, x: SSAValue, amounts: Sequence[int], value: float) -> SSAVa
     low, high = [0] * rank, [0] * rank
     for pair in range(len(amounts) // 2):
         low[rank - 1 - pair], high[rank - 1 - pair] = amounts[2 * pair], amounts[2 * pair + 1]
-    for axis in range(rank):
-        if low[axis] < 0 or high[axis] < 0:
-            end = high[axis] if high[axis] < 0 else SLICE_END
-            x = cut(e, x, axis, max(-low[axis], 0), end)
-    low, high = [max(n, 0) for n in low], [max(n, 0) for n in high]
-    return e.add(tensor.PadToOp(x, low, high, value)) if any((*low, *high)) else x
+    return padded(e, x, low, high, value)
 
 
 _REPEATING: dict[str, Literal["reflect", "edge", "wrap"]] = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 from typing_extensions import TypeIs
 
 from ...dialects.shapes import DYNAMIC
+from ..from_onnx.sizes import show
 from ..problems import ProblemError
 
 if TYPE_CHECKING:
@@ -100,35 +101,9 @@ def _depends_on_values(size: Size) -> bool:
     )
 
 
-def show(sizes: Sequence[Size]) -> str:
-    """Sizes for a message."""
-    return f"[{', '.join(str(size) for size in sizes)}]"
-
-
 def product(sizes: Sequence[Size]) -> Size:
     """How many elements there are along all axes."""
     return math.prod(cast("Sequence[int]", sizes))  # of expressions it is another one
-
-
-def reshape_target(sizes: Sizes, wanted: Sizes) -> list[int]:
-    """The `shape` of `tensor.reshape_to` that takes `sizes` to `wanted`.
-
-    Raises:
-        ProblemError: two free sizes come out that did not go in.
-    """
-    target: list[int] = []
-    for size in wanted:
-        if not is_free(size):
-            target.append(size)
-            continue
-        axes = [axis for axis, other in enumerate(sizes) if is_free(other) and other == size]
-        target.append(-2 - axes[0] if axes else -1)
-    if target.count(-1) > 1:
-        raise ProblemError(
-            f"a reshape of {show(sizes)} to {show(wanted)} makes two free sizes of others; "
-            "fix one of them"
-        )
-    return target
 
 
 def named(size: Size, names: Mapping[Symbol, str]) -> str:

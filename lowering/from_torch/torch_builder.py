@@ -26,6 +26,7 @@ from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
 from .. import ir_builder
+from ..from_onnx.sizes import reshape_target
 from ..problems import ProblemError
 from ..ternary_weights import recognize
 from ..weights import as_arrays
@@ -38,7 +39,6 @@ from .sizes import (
     is_free,
     is_node,
     product,
-    reshape_target,
     size_of,
     sizes_of,
 )
