@@ -103,6 +103,12 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "running least of integers": (lambda x: x.cummin(1), (INTS,)),
     "running logsumexp": (lambda x: x.logcumsumexp(1), (SERIES,)),
     "running logsumexp of blocks": (lambda x: x.logcumsumexp(2).exp(), (BLOCKS,)),
+    "max_pool2d of an image without a batch, with dilation": (
+        lambda x: torch.nn.functional.max_pool2d_with_indices(
+            x[:, 0], (2, 2), (1, 1), dilation=(1, 2)
+        ),
+        (WHOLE,),
+    ),
     "einsum with two ellipses": (
         lambda x, y: torch.einsum("...ij,j...k->...ki", x, y),
         (WHOLE, WHOLE.permute(2, 0, 1, 3)),
