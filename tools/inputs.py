@@ -1,4 +1,4 @@
-"""What command lines run programs on: arrays of files, recorded spikes."""
+"""Programs of command lines, and what they run on: arrays of files, recorded spikes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from ..ir.interpreter import entry_function
 from ..ir.pipeline import parse_pipeline
 from ..ir.samples import read_samples
 from ..ir.value_names import argument_names
+from ..lowering.models import import_model
 from ..lowering.sources.source import Source
 from ..lowering.stages import apply_passes
 from ..passes.universe import everything
 from ..runtime.equivalence import is_approximate
 from ..runtime.random_values import fill_parameters
+from .commands.options.common import OfProgram, OnInputs
 from .draws import ORDINARY, TIMESTEPS, draw, random_arrays
 
 
@@ -74,30 +76,41 @@ def bind_inputs(module: ModuleOp, arrays: Mapping[str, Array]) -> list[Array]:
     return bound
 
 
+def imported(options: OfProgram, *, rounding: str | None = None) -> ModuleOp:
+    """The program of a command line, as it is before passes."""
+    weights, layer, dt = options.weights, options.layer, options.dt
+    return import_model(options.file, weights=weights, layer=layer, dt=dt, rounding=rounding)
+
+
 def prepare(
     module: ModuleOp,
+    options: OnInputs,
     *,
-    passes: str,
-    inputs: Path | None,
-    samples: int,
-    seed: int,
-    fill: bool,
+    passes: str | None = None,
     timesteps: int = TIMESTEPS,
     source: Source | None = None,
 ) -> tuple[ModuleOp, list[Array]]:
-    """The module after `passes`, and its inputs: those of a file, or random ones.
+    """The module after passes, and its inputs: those of a file, or random ones.
 
-    With `fill`, parameters without values get seeded random ones before the passes run. Random
-    inputs are such as the engine of `source` takes too.
+    With `--random-weights` parameters without values get seeded random ones before the passes run.
+    Random inputs are such as the engine of `source` takes too.
+
+    Args:
+        module: what was imported; changed.
+        options: of the command line.
+        passes: in place of those of the command line.
+        timesteps: of random inputs with time first, where the program leaves them open.
+        source: what the program was imported from.
     """
-    if fill:
-        module = fill_parameters(module, seed)
-    apply_passes(module, passes)
-    if inputs is None:
-        drawn = draw(module, ORDINARY, samples, seed, timesteps, source)
-        return module, drawn or random_arrays(module, samples, seed, timesteps)
-    recorded = _recorded_spikes(module, inputs)
-    return module, bind_inputs(module, recorded or read_samples(inputs))
+    if options.random_weights:
+        module = fill_parameters(module, options.seed)
+    apply_passes(module, options.passes if passes is None else passes)
+    if options.inputs is None:
+        count, seed = options.samples, options.seed
+        drawn = draw(module, ORDINARY, count, seed, timesteps, source)
+        return module, drawn or random_arrays(module, count, seed, timesteps)
+    recorded = _recorded_spikes(module, options.inputs)
+    return module, bind_inputs(module, recorded or read_samples(options.inputs))
 
 
 def _recorded_spikes(module: ModuleOp, path: Path) -> dict[str, Array] | None:

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError, OptionError
 from ...ir.safe_write import PendingFiles, check_writable
-from ...lowering.models import import_model
 from ...lowering.neuromorphic.analysis import SIDE_BY_SIDE, Comparison, ComparisonFramework
 from ...lowering.placement.energy import EnergyMetrics
 from ..console import print_json, progress, show, table
-from ..inputs import prepare
+from ..inputs import imported, prepare
 from ..pictures.energy import energy as drawn
 from ..pictures.figure import check_suffix, picture_bytes
 from ..pictures.machine import core_map, timeline, traffic
@@ -34,15 +33,7 @@ def energy(options: Energy) -> None:
         raise OptionError("each picture needs a file of its own")
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Running {options.file}", total=None)
-        module, arrays = prepare(
-            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
-            passes=options.passes,
-            inputs=options.inputs,
-            samples=options.samples,
-            seed=options.seed,
-            fill=options.random_weights,
-            timesteps=options.timesteps,
-        )
+        module, arrays = prepare(imported(options), options, timesteps=options.timesteps)
         devices = options.device or SIDE_BY_SIDE
         found = ComparisonFramework(devices).compare(module, arrays)
         if not found.machines:

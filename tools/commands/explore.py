@@ -8,12 +8,11 @@ import typer
 
 from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles, check_writable
-from ...lowering.models import import_model
 from ...lowering.sources.choice import source_of
 from ..console import note, progress
 from ..explorer.exploration import explore as explored
 from ..explorer.formats import SUFFIXES
-from ..inputs import prepare
+from ..inputs import imported, prepare
 from .options.runs import Explore
 
 
@@ -28,22 +27,8 @@ def explore(options: Explore) -> None:
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Exploring {options.file}", total=None)
         source = source_of(options.file, dt=options.dt, rounding=options.rounding)
-        module, arrays = prepare(
-            import_model(
-                options.file,
-                weights=options.weights,
-                layer=options.layer,
-                dt=options.dt,
-                rounding=options.rounding,
-            ),
-            passes="",
-            inputs=options.inputs,
-            samples=options.samples,
-            seed=options.seed,
-            fill=options.random_weights,
-            timesteps=options.timesteps,
-            source=source,
-        )
+        program, steps = imported(options, rounding=options.rounding), options.timesteps
+        module, arrays = prepare(program, options, passes="", timesteps=steps, source=source)
         found = explored(
             module,
             arrays,

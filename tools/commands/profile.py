@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.errors import OptionError
-from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
 from ...lowering.peers import peer_times
 from ...lowering.to_native.profiling import Profile as Measured
 from ...lowering.to_native.profiling import StepProfile, profile_program
 from ..console import print_json, progress, show, table
-from ..inputs import prepare
+from ..inputs import imported, prepare
 from .options.runs import Profile
 
 _COLUMNS = ("op", "step", "µs", "% of time", "bound µs", "by", "% of bound", "bytes", "GOP/s")
@@ -24,15 +23,7 @@ def profile(options: Profile) -> None:
         raise OptionError(f"steps of 'native' are timed, and not those of '{spec.name}'")
     with progress() as bar:
         bar.add_task(f"Profiling {options.file}", total=None)
-        module, arrays = prepare(
-            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
-            passes=options.passes,
-            inputs=options.inputs,
-            samples=options.samples,
-            seed=options.seed,
-            fill=options.random_weights,
-            timesteps=options.timesteps,
-        )
+        module, arrays = prepare(imported(options), options, timesteps=options.timesteps)
         measured = profile_program(module, arrays, spec.options, seconds=options.seconds)
         source = None if options.passes else options.file
         peers = {} if options.no_peers else peer_times(module, arrays, source, options.seconds)

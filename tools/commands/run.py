@@ -13,11 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles
 from ...lowering.engine import run_target
-from ...lowering.models import import_model
 from ...runtime.device_choice import use_device
 from ...runtime.spiking.activity import Activity, record
 from ..console import print_json, progress, show, table
-from ..inputs import prepare
+from ..inputs import imported, prepare
 from .options.runs import Run
 from .spiking import check_pictures, draw, facts, lowered, pictures, tables
 
@@ -30,15 +29,7 @@ def run(options: Run) -> None:
     device = use_device(options.device, options.provider)
     with progress() as bar, PendingFiles() as pending, device:
         bar.add_task(f"Running {options.file}", total=None)
-        module, arrays = prepare(
-            import_model(options.file, weights=options.weights, layer=options.layer, dt=options.dt),
-            passes=options.passes,
-            inputs=options.inputs,
-            samples=options.samples,
-            seed=options.seed,
-            fill=options.random_weights,
-            timesteps=options.timesteps,
-        )
+        module, arrays = prepare(imported(options), options, timesteps=options.timesteps)
         with_potentials = options.traces is not None
         name, outputs, activity = _run(module, options.engine, arrays, with_potentials)
         shares = None

@@ -9,20 +9,18 @@ import typer
 
 from ...ir.errors import BackendError, OptionError
 from ...ir.extras import install
-from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
 from ...lowering.sources.choice import source_of
 from ...lowering.sources.source import Source
 from ...runtime.device_choice import use_device
 from ..console import error, note, print_json, progress, show, table
 from ..draws import EDGE, SPECIAL, TIMESTEPS, draw
-from ..inputs import changes_results, prepare
+from ..inputs import changes_results, imported, prepare
 from ..verify import NO_ENGINE, SOURCE, Comparison, verify_module, verify_neurons
 from .options.runs import Verify
 
 if TYPE_CHECKING:
     from rich.table import Table
-    from xdsl.dialects.builtin import ModuleOp
 
     from ..layer_results import LayerReport
 
@@ -39,15 +37,7 @@ def verify(options: Verify) -> None:
     kinds = [] if options.inputs is not None else [EDGE, SPECIAL] if options.special else [EDGE]
 
     def rows_of(passes: str, targets: list[str] | None, source: Source | None) -> list[Comparison]:
-        module, arrays = prepare(
-            imported.clone(),
-            passes=passes,
-            inputs=options.inputs,
-            samples=samples,
-            seed=seed,
-            fill=options.random_weights,
-            source=source,
-        )
+        module, arrays = prepare(program.clone(), options, passes=passes, source=source)
         more = [draw(module, kind, samples, seed, source=source) for kind in kinds]
         return verify_module(
             module,
@@ -63,7 +53,7 @@ def verify(options: Verify) -> None:
 
     with progress() as bar, use_device(options.device, options.provider, tuned=False):
         bar.add_task(f"Verifying {file}", total=None)
-        imported = _imported(options)
+        program = imported(options, rounding=options.rounding)
         file_source = source_of(file, dt=options.dt, rounding=options.rounding)
         if changes_results(options.passes):
             # What was imported is held against its source, what the passes made against itself.
@@ -87,16 +77,6 @@ def verify(options: Verify) -> None:
             note("triton", f"{', '.join(names)}: {text}")
     if not all(row.agrees for row in rows):
         raise typer.Exit(1)
-
-
-def _imported(options: Verify) -> ModuleOp:
-    return import_model(
-        options.file,
-        weights=options.weights,
-        layer=options.layer,
-        dt=options.dt,
-        rounding=options.rounding,
-    )
 
 
 def comparison_table(title: str, rows: Sequence[Comparison], of: str = "target") -> Table:
@@ -150,15 +130,8 @@ def _verify_layers(options: Verify) -> None:
     )
     with progress() as bar:
         task = bar.add_task(f"Verifying {file}", total=None)
-        module, arrays = prepare(
-            _imported(options),
-            passes=options.passes,
-            inputs=options.inputs,
-            samples=options.samples,
-            seed=options.seed,
-            fill=options.random_weights,
-            timesteps=circuit.timesteps or TIMESTEPS,
-        )
+        program = imported(options, rounding=options.rounding)
+        module, arrays = prepare(program, options, timesteps=circuit.timesteps or TIMESTEPS)
 
         def begun(name: str, count: int) -> None:
             bar.update(task, description=f"Layer {name}", total=count, advance=1)
@@ -184,15 +157,7 @@ def _verify_neurons(options: Verify, target: str) -> None:
         raise OptionError("--prove is of circuits: -t verilog")
     with progress() as bar:
         bar.add_task(f"Verifying {options.file}", total=None)
-        module, arrays = prepare(
-            _imported(options),
-            passes=options.passes,
-            inputs=options.inputs,
-            samples=options.samples,
-            seed=options.seed,
-            fill=options.random_weights,
-            timesteps=TIMESTEPS,
-        )
+        module, arrays = prepare(imported(options, rounding=options.rounding), options)
         rows = verify_neurons(module, arrays, target)
     if options.json:
         print_json([row.to_dict() for row in rows])
