@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from triton_dsl.ir.store import save_arrays
 from triton_dsl.lowering.to_native.kernels.bitplanes_schemes import SCHEMES
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.tools.cli import main
+from triton_dsl.tools.commands.options import COMMANDS, options_of
 
 SOURCE = """layer Net {
     param weight: TernaryTensor[6, 3]
@@ -213,6 +215,11 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         run(name, "--help")
         told = capsys.readouterr().out
         assert "Usage" in told and "<bool>" not in told and "...}" not in told
+
+
+def test_what_commands_tell_they_tell_as_json_too() -> None:
+    without = {name for name in COMMANDS if "json" not in signature(options_of(name)).parameters}
+    assert without == {"fmt", "explore", "serve"}  # a text, --format json, HTTP
 
 
 def test_paragraphs_of_the_help_run_on(

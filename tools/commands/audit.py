@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...runtime.serving.audit import read_audit
+from ..console import print_json
 from .options.packages import Audit
 
 
@@ -13,4 +14,7 @@ def audit(options: Audit) -> None:
         IntegrityError: a line is not what was written; says which.
     """
     count, last = read_audit(options.file)
-    print(f"{count} requests, the newest SHA-256 is {last}")
+    if options.json:
+        print_json({"requests": count, "sha256": last})
+    else:
+        print(f"{count} requests, the newest SHA-256 is {last}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from ...ir.safe_read import accessing
 from ...ir.safe_write import PendingFiles
 from ...runtime.boards.boot import boot_manifest, boot_sources
+from ..console import print_json
 from .options.packages import Boot
 
 
@@ -19,10 +20,14 @@ def boot(options: Boot) -> None:
     with accessing(f"image '{options.file}'"):
         image = options.file.read_bytes()
     manifest, anchor = boot_manifest(image, options.block)
+    output = options.output or Path(f"{options.file}.boot")
     with PendingFiles() as pending:
-        pending.add(options.output or Path(f"{options.file}.boot"), manifest)
+        pending.add(output, manifest)
         if options.sources is not None:
             options.sources.mkdir(parents=True, exist_ok=True)
             for name, content in boot_sources().items():
                 pending.add(options.sources / name, content)
-    print(anchor.hex())
+    if options.json:
+        print_json({"anchor": anchor.hex(), "manifest": str(output)})
+    else:
+        print(anchor.hex())

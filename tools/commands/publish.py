@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.errors import refuse
 from ...lowering.publishing.github import publish_to_github
 from ...lowering.publishing.hub import push_to_hub
-from ..console import progress
+from ..console import print_json, progress
 from .options.packages import Place, Publish
 
 
@@ -29,4 +29,7 @@ def publish(options: Publish) -> None:
             refuse(len(tags) != 1, "a release has one tag: --tag v1.0.0")
             named = options.release_name, options.description
             address = publish_to_github(file, repo, tags[0], *named, replace=options.replace)
-    print(address)
+    if options.json:
+        print_json({"address": address})
+    else:
+        print(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,10 @@ def test_refusals_say_what_to_do_and_never_the_token(
     assert cli.main(words) == 2
     monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
     assert cli.main([*words, "--tag", "v1"]) == 0
-    assert file.name in capsys.readouterr().out
+    address = capsys.readouterr().out.strip()
+    assert file.name in address
+    assert cli.main([*words, "--tag", "v1", "--replace", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"address": address}
     for repo, tag in (("o", "v1"), ("o/r/../x", "v1"), ("o/r", "../../x"), ("o/r", "a b")):
         with pytest.raises(OptionError):
             publish_to_github(file, repo, tag)

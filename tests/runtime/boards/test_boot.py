@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import json
 import re
 import struct
 import subprocess
@@ -150,5 +151,8 @@ def test_the_command_writes_what_the_check_takes(
     manifest = (tmp_path / "fw.bin.boot").read_bytes()
     assert checked(check, image, manifest, anchor) == 0
     assert {path.name for path in (tmp_path / "c").iterdir()} == {"boot.c", "boot.h"}
+    assert cli.main(["boot", str(tmp_path / "fw.bin"), "--json"]) == 0
+    told = {"anchor": anchor.hex(), "manifest": str(tmp_path / "fw.bin.boot")}
+    assert json.loads(capsys.readouterr().out) == told
     assert cli.main(["boot", str(tmp_path / "none")]) == 2
     assert "No such file" in capsys.readouterr().err

@@ -406,6 +406,9 @@ def test_the_log_is_a_chain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     path.write_bytes(b"".join(lines[:3]))
     assert cli.main(["audit", str(path)]) == 0
     assert json.loads(lines[2])["sha256"] in capsys.readouterr().out
+    assert cli.main(["audit", str(path), "--json"]) == 0
+    told = {"requests": 3, "sha256": json.loads(lines[2])["sha256"]}
+    assert json.loads(capsys.readouterr().out) == told
     path.write_bytes(whole[:-20])
     assert cli.main(["audit", str(path)]) == 1
     assert "line 6 was changed" in capsys.readouterr().err

@@ -91,6 +91,7 @@ class Boot:
     output: Annotated[File, option("FILE", "Default: IMAGE.boot.", "--output", "-o")] = None
     block: Annotated[int, number("Bytes for each value of the chain.", 1, 1 << 30)] = 4096
     sources: Annotated[File, option("DIR", "Write boot.c and boot.h there.")] = None
+    json: Json = False
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Audit:
 
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What --audit of serve wrote.",
         show_default=False)]
+    json: Json = False
 
 
 class Place(StrEnum):
@@ -136,3 +138,4 @@ class Publish:
     description: Annotated[str, option("TEXT", "Of a release that is made.")] = ""
     replace: Annotated[bool, flag("--replace",
         "Let an asset of the same name be replaced.")] = False
+    json: Json = False
