@@ -62,10 +62,12 @@ def hopeless(
     return [node for node in missing if node in needed and is_certain(node)]
 
 
-def cut_by_values(program: ExportedProgram) -> Iterator[tuple[Node, str]]:
-    """What is cut into pieces whose sizes hang on values, and why that has no form."""
+def sized_by_values(program: ExportedProgram) -> Iterator[tuple[Node, str]]:
+    """What has, or is cut into pieces of, sizes that hang on values, and why that has no form."""
     for node in nodes_of(program):
-        if operator_name(node) == "aten::split_with_sizes":
+        if operator_name(node) == "aten::where" and len(node.args) == 1:
+            yield node, "the size of its result depends on values; give 'where' two values"
+        elif operator_name(node) == "aten::split_with_sizes":
             try:
                 static(sizes_of(cast("Sequence[int]", node.args[1])), "pieces")
             except ProblemError as problem:

@@ -46,7 +46,7 @@ from .exporting import (
     limits,
     readable,
 )
-from .hopeless import cut_by_values, hopeless
+from .hopeless import hopeless, sized_by_values
 from .in_place import is_written
 from .places import location, place_of
 from .rules_complex import is_complex
@@ -188,7 +188,7 @@ def _refuse_hopeless(exported: Exported) -> None:
     """Refuse what no decomposition helps before any is tried."""
     nodes = hopeless(exported.program, computed(exported.program), _has_rule, REFUSED)
     problems = [(node, _reason(operator_name(node))) for node in nodes]
-    problems += [*unwritten(exported.program), *cut_by_values(exported.program)]
+    problems += [*unwritten(exported.program), *sized_by_values(exported.program)]
     if problems:
         raise UnsupportedError(
             "IR", [(operator_name(node), _place(node), reason) for node, reason in problems]

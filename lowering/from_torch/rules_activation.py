@@ -108,12 +108,16 @@ def _glu(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.MulOp(split.results[0], e.add(tensor.SigmoidOp(split.results[1]))))
 
 
-def _soft_max(kind: type[tensor.SoftmaxOp | tensor.LogSoftmaxOp]) -> Rule:
-    return lambda e, call: e.add(kind(first(e, call), call.integer("dim")))
+def _soft_max(kind: type[tensor.SoftmaxOp | tensor.LogSoftmaxOp], sign: int = 1) -> Rule:
+    """Along an axis, or of one number without axes."""
 
+    def rule(e: Builder, call: Call) -> SSAValue:
+        x = first(e, call) if sign > 0 else e.add(tensor.NegOp(first(e, call)))
+        if call.rank:
+            return e.add(kind(x, call.integer("dim")))
+        return e.add(tensor.SqueezeOp(e.add(kind(e.add(tensor.UnsqueezeOp(x, [0])), 0)), [0]))
 
-def _soft_min(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.SoftmaxOp(e.add(tensor.NegOp(first(e, call))), call.integer("dim")))
+    return rule
 
 
 def _logit(e: Builder, call: Call) -> SSAValue:
@@ -146,7 +150,7 @@ RULES: dict[str, Rule] = {
     "rrelu_with_noise_functional": _rrelu,
     "softmax": _soft_max(tensor.SoftmaxOp),
     "_softmax": _soft_max(tensor.SoftmaxOp),
-    "softmin": _soft_min,
+    "softmin": _soft_max(tensor.SoftmaxOp, -1),
     "softplus": _softplus,
     "softshrink": _soft_shrink,
     "tanhshrink": composed(_tanh_shrink),

@@ -114,10 +114,14 @@ def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
     """A rule for rounding, which leaves integers."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        x = e.value(call["self"])
-        if call.integer("decimals", 0) != 0:
-            raise ProblemError("it rounds to decimals; multiply, round and divide")
-        return e.add(kind(x)) if is_float(tensor_type(x)) else x
+        x, decimals = e.value(call["self"]), call.integer("decimals", 0)
+        if not is_float(tensor_type(x)):
+            return x
+        if decimals < 0:  # PyTorch multiplies and divides in this order
+            tens = 10.0**-decimals
+            return ((Formula(e, x) / tens).of(kind) * tens).value
+        tens = 10.0**decimals
+        return ((Formula(e, x) * tens).of(kind) / tens).value if decimals else e.add(kind(x))
 
     return rule
 
@@ -302,6 +306,7 @@ RULES: dict[str, Rule] = {
     "ge": compare("ge"),
     "gt": compare("gt"),
     "isinf": _test(tensor.IsInfOp),
+    "ldexp": _formula(lambda x, y: x * y.of(tensor.Exp2Op)),
     "isnan": _test(tensor.IsNanOp),
     "le": compare("le"),
     "log10": composed(_log10),

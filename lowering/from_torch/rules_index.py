@@ -16,6 +16,7 @@ from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
+from ...ir.arrays import Array
 from ..problems import ProblemError
 from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
@@ -201,18 +202,32 @@ def _max_unpool(e: Builder, call: Call) -> SSAValue:
 
 
 def _as_strided(e: Builder, call: Call) -> SSAValue:
-    """Elements by their places in memory, where those follow from the sizes."""
+    """Elements by their places in memory, where sizes say these, or a tensor with others there."""
     x, source = e.value(call["self"]), fake_tensor(call["self"])
     if not source.is_contiguous():
         raise ProblemError("its source lies in memory in another order; call contiguous() before")
     count = math.prod(static(e.sizes(call["self"])))
-    sizes, steps = static(call.sizes), call.integers("stride")
+    sizes, steps = call.integers("size"), call.integers("stride")
     places = np.full(sizes, call.integer("storage_offset", 0))
     for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
         places += (np.arange(size) * step).reshape(-1, *[1] * (len(sizes) - axis - 1))
     if places.size and places.max() >= count:
         raise ProblemError("it reads beyond the tensor")
-    return e.gather(e.add(tensor.ReshapeToOp(x, [-1])), 0, e.numbers(places, i64))
+    flat = e.add(tensor.ReshapeToOp(x, [-1]))
+    if "src" not in call:
+        return e.gather(flat, 0, e.numbers(places, i64))
+    source = e.add(tensor.ReshapeToOp(e.operand(call["src"], call.value.dtype), [-1]))
+    return e.reshape(_put(e, flat, 0, count, source, places.ravel()), (count,), call.sizes)
+
+
+def _put(
+    e: Builder, x: SSAValue, axis: int, size: int, source: SSAValue, places: Array
+) -> SSAValue:
+    """x, of that size along an axis, with `source` at places along it."""
+    origin = np.arange(size)
+    origin[places] = size + np.arange(len(places))
+    both = e.add(tensor.ConcatenateOp([x, source], axis))
+    return e.gather(both, axis, e.numbers(origin, i64))
 
 
 def _flat_places(
@@ -241,6 +256,7 @@ def _unfold(e: Builder, call: Call) -> SSAValue:
 
 
 def _diagonal(e: Builder, call: Call) -> SSAValue:
+    """The diagonals of matrices along a last axis, or the matrices with others in their places."""
     sizes = e.sizes(call["self"])
     first, second = (call.axis(len(sizes), name) for name in ("dim1", "dim2"))
     rows, columns = static([sizes[first], sizes[second]], "matrices")
@@ -250,8 +266,14 @@ def _diagonal(e: Builder, call: Call) -> SSAValue:
     x = e.reshape(e.permute(e.value(call["self"]), [*rest, first, second]), moved, flat)
     offset = call.integer("offset", 0)
     start = offset if offset >= 0 else -offset * columns
-    (count,) = static(call.sizes[-1:], "diagonal")
-    return e.gather(x, len(rest), e.numbers(start + np.arange(count) * (columns + 1), i64))
+    count = min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns)
+    places = start + np.arange(max(count, 0)) * (columns + 1)
+    if "src" not in call:
+        return e.gather(x, len(rest), e.numbers(places, i64))
+    source = e.operand(call["src"], call.value.dtype)
+    changed = _put(e, x, len(rest), rows * columns, source, places)
+    order = [*rest, first, second]
+    return e.permute(e.reshape(changed, flat, moved), [order.index(a) for a in range(len(sizes))])
 
 
 def _slice_scatter(e: Builder, call: Call) -> SSAValue:
@@ -273,11 +295,7 @@ def _slice_scatter(e: Builder, call: Call) -> SSAValue:
         parts.append(source)
         parts += [cut(e, x, axis, places.stop, SLICE_END)] if places.stop != sizes[axis] else []
         return e.add(tensor.ConcatenateOp(parts, axis)) if len(parts) > 1 else source
-    size = fixed(sizes[axis])
-    origin = np.arange(size)
-    origin[places] = size + np.arange(len(places))
-    both = e.add(tensor.ConcatenateOp([x, source], axis))
-    return e.gather(both, axis, e.numbers(origin, i64))
+    return _put(e, x, axis, fixed(sizes[axis]), source, np.array(places))
 
 
 def _embedding_bag(e: Builder, call: Call) -> list[SSAValue | None]:
@@ -321,6 +339,9 @@ def _beside(e: Builder, node: Node, index: Node, along: int) -> SSAValue:
 
 def _gather(e: Builder, call: Call) -> SSAValue:
     indices, axis = e.value(call["index"]), call.integer("dim")
+    if not call.rank:  # a number of one number, or of a vector
+        flat, place = (e.add(tensor.ReshapeToOp(v, [-1])) for v in (e.value(call["self"]), indices))
+        return e.add(tensor.SqueezeOp(e.gather(flat, 0, place), [0]))
     x = _beside(e, call["self"], call["index"], axis % call.rank)
     return e.add(tensor.GatherElementsOp(x, indices, axis))
 
@@ -423,8 +444,10 @@ def _between(e: Builder, call: Call) -> SSAValue:
 
 RULES: dict[str, Rule] = {
     "as_strided": _as_strided,
+    "as_strided_scatter": _as_strided,
     "bucketize": _between,
     "diagonal": _diagonal,
+    "diagonal_scatter": _diagonal,
     "embedding": _embedding,
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,

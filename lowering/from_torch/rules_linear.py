@@ -129,12 +129,13 @@ def _matmul(e: Builder, call: Call) -> SSAValue:
 
 def _addmm(e: Builder, call: Call) -> SSAValue:
     beta, alpha = call.number("beta"), call.number("alpha")
-    prefix = "batch" if "batch1" in call else "mat"
+    pairs = (("batch1", "batch2"), ("mat1", "mat2"), ("mat", "vec"))
+    lhs, rhs = next((call[one], call[other]) for one, other in pairs if one in call)
     if beta != 1 or alpha != 1:
-        scaled = Formula(e, _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"])) * alpha
+        scaled = Formula(e, _matmul_of(e, lhs, rhs)) * alpha
         # PyTorch leaves out what has the factor 0, NaN too.
         return (scaled + Formula(e, e.value(call["self"])) * beta if beta else scaled).value
-    return _matmul_of(e, call[f"{prefix}1"], call[f"{prefix}2"], e.value(call["self"]))
+    return _matmul_of(e, lhs, rhs, e.value(call["self"]))
 
 
 def _dot(e: Builder, call: Call) -> SSAValue:
@@ -293,6 +294,7 @@ def _ternary_conv(e: Builder, call: Call) -> SSAValue:
 
 RULES: dict[str, Rule] = {
     "aten::addmm": _addmm,
+    "aten::addmv": _addmm,
     "aten::baddbmm": _addmm,
     "aten::bilinear": _bilinear,
     "aten::bmm": _matmul,

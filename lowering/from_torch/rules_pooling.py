@@ -88,11 +88,11 @@ def _adaptive_avg_pool(e: Builder, call: Call, x: SSAValue) -> list[SSAValue | N
     image, wanted, kernel = _divided(call, x)
     if set(wanted) == {1}:
         return [e.add(tensor.GlobalAvgPoolOp(x))]
-    if kernel is not None:
+    if kernel is not None and len(kernel) < 3:
         return [e.add(tensor.AvgPoolOp(x, kernel))]
     last = len(wanted) + 1
-    swap = [*range(last - 1), last, last - 1]
     for axis in reversed(range(len(wanted))):
+        swap = [*range(2 + axis), last, *range(3 + axis, last), 2 + axis]
         means = np.zeros((image[axis], wanted[axis]))
         for column, (start, end) in enumerate(_bounds(image[axis], wanted[axis])):
             means[start:end, column] = 1 / (end - start)
@@ -118,7 +118,13 @@ def _adaptive_max_pool(e: Builder, call: Call, x: SSAValue) -> list[SSAValue | N
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(
-        ("adaptive_avg_pool1d", "adaptive_avg_pool2d", "_adaptive_avg_pool2d"),
+        (
+            "adaptive_avg_pool1d",
+            "adaptive_avg_pool2d",
+            "_adaptive_avg_pool2d",
+            "adaptive_avg_pool3d",
+            "_adaptive_avg_pool3d",
+        ),
         _batched(_adaptive_avg_pool),
     ),
     **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _batched(_adaptive_max_pool)),

@@ -37,9 +37,8 @@ def _permute(e: Builder, call: Call) -> SSAValue:
 
 
 def _transpose(e: Builder, call: Call) -> SSAValue:
-    perm = list(range(call.rank))
     a, b = call.axis(call.rank, "dim0"), call.axis(call.rank, "dim1")
-    perm[a], perm[b] = perm[b], perm[a]
+    perm = [{a: b, b: a}.get(axis, axis) for axis in range(call.rank)]
     return e.permute(e.value(call["self"]), perm)
 
 
@@ -301,7 +300,7 @@ def fixed(size: Size) -> int:
 
 def _flip(e: Builder, call: Call) -> SSAValue:
     x = Formula(e, e.value(call["self"]))
-    for axis in call.integers("dims"):
+    for axis in call.integers("dims") if call.rank else ():
         x = turned(x, axis % call.rank)
     return x.value
 

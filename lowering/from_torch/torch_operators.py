@@ -53,9 +53,9 @@ REFUSED: dict[str, str] = {
        ("rand", "randn", "randint", "rand_like", "randn_like", "randint_like", "bernoulli",
         "multinomial", "normal", "uniform", "native_dropout", "randperm",
         "alpha_dropout", "feature_dropout")},
-    "aten::nonzero": "the size of its result depends on values",
-    "aten::masked_select": "the size of its result depends on values",
-    "aten::unique": "the size of its result depends on values",
+    **{f"aten::{name}": "the size of its result depends on values" for name in
+       ("argwhere", "bincount", "masked_select", "nonzero", "nonzero_numpy", "unique",
+        "unique_consecutive", "unique_dim", "_unique2")},
 }  # fmt: skip
 """Operators that are not decomposed, with the reason why they have no meaning."""
 

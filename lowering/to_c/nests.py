@@ -29,7 +29,7 @@ def number(size: Size) -> int:
 def known_number(a: Access) -> str | None:
     """The text of all elements that an access reads, where they are one constant."""
     content = a.view.buffer.content
-    if content is None:
+    if content is None or not content.size:
         return None
     value = content.reshape(-1)[number(a.offset)]
     if any(number(stride) for stride in a.strides) and content.tobytes() != (

@@ -55,6 +55,8 @@ def test_all_problems_are_listed_at_once() -> None:
     ("function", "message"),
     [
         (lambda x: x[x > 0], "depends on values"),
+        (lambda x: torch.where(x > 0)[0], "depends on values; give 'where' two values"),
+        (lambda x: torch.unique(x), "depends on values"),
         (lambda x: x[0, torch.tensor([0, 1, 0])][:, torch.tensor([0]), x[0, 0, 0] > 0], "depends"),
         (lambda x: x.to(torch.complex64), "it is complex; return torch.view_as_real of it"),
         (lambda x: torch.linalg.inv(x), "no op of the IR computes it"),

@@ -19,6 +19,7 @@ OTHERS = torch.tensor([[3, -2, 7, 100, 1], [9, 8, 7, 6, 5]], dtype=torch.int32)
 HOLES = torch.tensor([[1.0, -2.0, torch.nan], [0.0, -0.0, -torch.inf], [torch.inf, 3.0, -1.0]])
 BOUNDS = torch.tensor([-1.0, 0.0, 0.5, 0.5, 7.0])
 TIES = torch.tensor([[-1.0, 0.5, 7.0, 8.0], [-2.0, 0.0, torch.nan, -torch.inf]])
+NUMBER = torch.tensor(3.0)
 TINY = torch.tensor([3e-8, -3e-8, 0.0])
 SERIES = torch.tensor([
     [1.0, 3.0, 3.0, -2.0, 4.0, torch.nan, 9.0], [-torch.inf, -torch.inf, 2.0, 2.0, -1, 88, 90],
@@ -35,6 +36,22 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X, Y)) for name in ("hypot", "atan2", "fmod")},
     **{name: (getattr(torch, name), (HOLES, HOLES.T)) for name in ("fmax", "fmin", "copysign")},
     "signbit": (torch.signbit, (HOLES,)),
+    "round to decimals": (lambda x: torch.round(x * 100, decimals=1), (X,)),
+    "round to tens": (lambda x: torch.round(x * 100, decimals=-1), (X,)),
+    "ldexp": (torch.ldexp, (X, PLACES - 2)),
+    "addmv": (lambda x: torch.addmv(x[:, 0], x, x[0], beta=0.5, alpha=2), (X,)),
+    "softmax of a number": (lambda x: (x.softmax(0), x.log_softmax(0)), (NUMBER,)),
+    "axes of a number": (lambda x: (x.flip(0), x.transpose(0, -1)), (NUMBER,)),
+    "a number gathered": (lambda x: x.gather(0, torch.tensor(0)), (NUMBER,)),
+    "as_strided where a diagonal is filled": (lambda x: x.clone().fill_diagonal_(9.0), (X,)),
+    "diagonals below written": (
+        lambda x: x.diagonal_scatter(x[:, 0, :3], -1, 1, 2),
+        (BLOCKS[:, 0],),
+    ),
+    "diagonals above written": (
+        lambda x: x.diagonal_scatter(x[:, :, 0, :2], 2, 2, 3),
+        (BLOCKS[:, :2],),
+    ),
     "threshold of NaN": (lambda x: torch.nn.functional.threshold(x, 0.5, 3.0), (HOLES,)),
     "signbit of integers": (torch.signbit, (INTS,)),
     "median": (torch.median, (X,)),

@@ -289,3 +289,17 @@ func.func @forward(%x: tensor<9x1x3xi32>) -> tensor<9x1x3xi32> {
     (expected,), (got,) = run_module(module, [x]), in_c(module, x)
     assert expected.any()
     np.testing.assert_array_equal(got, expected)
+
+
+def test_products_of_nothing_are_zero() -> None:
+    module = parse_module("""
+        func.func @forward(%x: tensor<2x4xf32>) -> tensor<2x3xf32> {
+          %none = tensor.slice %x {starts = array<i64: 0, 4>, ends = array<i64: 2, 4>,
+                                   steps = array<i64: 1, 1>} : (tensor<2x4xf32>) -> tensor<2x0xf32>
+          %w = tensor.constant dense<> : tensor<0x3xf32>
+          %y = tensor.matmul %none, %w : (tensor<2x0xf32>, tensor<0x3xf32>) -> tensor<2x3xf32>
+          func.return %y : tensor<2x3xf32>
+        }
+    """)
+    _, (found,), _ = run_target(module, "c", [np.ones((2, 4), np.float32)])
+    np.testing.assert_array_equal(found, np.zeros((2, 3), np.float32))
