@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from xdsl.dialects.builtin import f32
+import numpy as np
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -121,15 +122,20 @@ def _mixed(
         e: writes the ops.
         call: says how many heads there are, and how sums are scaled.
         parts: the three.
-        mask: [batch, steps], 0 where a key is padding.
+        mask: [batch, steps], 0 where a key is padding, or [batch], how many keys are none.
         bias: what is added to sums, [batch or 1, heads or 1, steps, steps].
     """
     count = call.integer("num_heads", 1)
     query, key, value = (_heads(e, part, count) for part in parts)
     if mask is not None:
+        batch, steps = e.sizes(parts[1])[:2]
+        if tuple(e.sizes(mask)) == (batch,):
+            (count_of_keys,) = static([steps], "number of keys")
+            places = Formula(e, e.numbers(np.arange(count_of_keys, dtype=np.int32), i32))
+            lengths = e.reshape(e.convert(mask, i32), [batch, 1])
+            mask = places.compare("lt", Formula(e, lengths)).value
         if e.rank(mask) != 2:
-            raise ProblemError("its mask has not the form [batch, steps]")
-        batch, steps = e.sizes(mask)
+            raise ProblemError("its mask has neither the form [batch, steps] nor [batch]")
         low = call.number("mask_filter_value", -10000.0)
         off = (1 - Formula(e, e.convert(mask, query))) * low
         hidden = e.reshape(off.value, [batch, 1, 1, steps])
@@ -146,9 +152,43 @@ def _attention(e: Builder, call: Call) -> SSAValue:
     """Attention of a sequence to itself, projections included."""
     _refuse(call, {4: "past keys", 6: "the length of its past"}, ("do_rotary", "qkv_hidden_sizes"))
     joined = linear(e, call[0], call[1], call.optional(2))
+    return _to_itself(e, call, joined, call.optional(3), call.optional(5))
+
+
+def _to_itself(
+    e: Builder, call: Call, joined: SSAValue, mask: SSAValue | None, bias: SSAValue | None
+) -> SSAValue:
+    """Attention of queries, keys and values beside each other; see `_mixed`."""
     (width,) = static(e.sizes(joined)[2:], "width")
     parts = e.add_all(tensor.SplitOp(joined, 2, [width // 3] * 3))
-    return _mixed(e, call, parts, call.optional(3), call.optional(5))
+    return _mixed(e, call, parts, mask, bias)
+
+
+def _integer_attention(e: Builder, call: Call) -> SSAValue:
+    """The same for integers and their weights, each with a scale and a zero point."""
+    _refuse(call, {8: "past keys"}, ("do_rotary",))
+    order = (0, 1, 3, 4, 6, 7, 2)
+    inputs = [call.optional(index) for index in order]
+    joined = _integers_to_float(e, replace(call, inputs=inputs))
+    return _to_itself(e, call, joined, call.optional(5), None)
+
+
+def _embedded(e: Builder, call: Call) -> Results:
+    """The normalised sum of rows for words, places and segments, and how many words there are."""
+    words, mask = call[0], call.optional(7)
+    if call.has(8):
+        places = e.add(tensor.GatherRowsOp(call[3], call[8]))
+    else:
+        (steps,) = static(e.sizes(words)[1:], "number of words")
+        places = Formula(e, call[3]).cut(0, 0, steps).value
+    total = e.add(tensor.AddOp(e.add(tensor.GatherRowsOp(call[2], words)), places))
+    if call.has(1):
+        total = e.add(tensor.AddOp(total, e.add(tensor.GatherRowsOp(call[4], call[1]))))
+    numbers = {"epsilon": call.number("epsilon", 1e-12), "axis": -1}
+    normal = _of(e, "LayerNormalization", [total, call[5], call[6]], numbers)
+    kept = (Formula(e, words) * 0).value if mask is None else mask
+    counted = e.convert(e.add(tensor.ReduceSumOp(kept, [1])), i32)
+    return (normal, counted, total)[: max(call.outputs, 1)]
 
 
 def _multi_head(e: Builder, call: Call) -> SSAValue:
@@ -196,11 +236,13 @@ FUSED: dict[str, Rule] = {
     "Attention": _attention,
     "BiasGelu": _bias_gelu,
     "DynamicQuantizeMatMul": _dynamic_matmul,
+    "EmbedLayerNormalization": _embedded,
     "FusedConv": _activated("Conv"),
     "FusedGemm": _activated("Gemm"),
     "FusedMatMul": _fused_matmul,
     "MatMulIntegerToFloat": _integers_to_float,
     "MultiHeadAttention": _multi_head,
+    "QAttention": _integer_attention,
     "QuickGelu": _quick_gelu,
     "SkipLayerNormalization": _skipped("LayerNormalization", 4),
     "SkipSimplifiedLayerNormalization": _skipped("RMSNormalization", 3),

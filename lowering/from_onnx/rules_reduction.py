@@ -267,6 +267,7 @@ RULES: dict[str, Rule] = {
     "LpNormalization": _lp_norm,
     "MeanVarianceNormalization": _mean_variance,
     "RMSNormalization": _rms_norm,
+    "SimplifiedLayerNormalization": _rms_norm,  # its name in ONNX Runtime, before the standard's
     "ReduceL1": reduction(total, lambda x: x.of(tensor.AbsOp)),
     "ReduceL2": reduction(_l2, lambda x: x * x),
     "ReduceLogSum": reduction(_log_sum),

@@ -91,6 +91,51 @@ def test_attention(bench: Any, causal: int, masked: bool) -> None:
     fused(bench, "Attention", floats(2, 5, 8), known, num_heads=2, unidirectional=causal)
 
 
+KEPT = np.array([[1, 1, 0, 1, 0], [1, 1, 1, 1, 1]], np.int32)
+
+
+@pytest.mark.parametrize("mask", [None, KEPT])
+def test_attention_of_integers(bench: Any, mask: Any) -> None:
+    known = {
+        "w": RANDOM.integers(-99, 99, (8, 24)).astype(np.int8), "b": floats(24),
+        "s": np.asarray(0.02, np.float32), "t": np.asarray(0.01, np.float32),
+        **({"_m": None} if mask is None else {"m": mask}),
+        "z": np.asarray(99, np.uint8), "u": np.asarray(3, np.int8),
+    }  # fmt: skip
+    x = RANDOM.integers(0, 255, (2, 5, 8)).astype(np.uint8)
+    fused(bench, "QAttention", x, known, num_heads=2, unidirectional=int(mask is None))
+
+
+def test_attention_to_the_first_keys(bench: Any) -> None:
+    node = helper.make_node("Attention", ["x", "w", "b", "m"], ["y"], domain=MICROSOFT, num_heads=2)
+    inputs = {"x": (np.float32, ("N", 5, 8)), "m": (np.int32, ("N",))}
+    known = {"w": floats(8, 24), "b": floats(24)}
+    model = bench.model([node], inputs, ["y"], known, domains=[MICROSOFT], opset=17)
+    bench.check(model, {"x": floats(2, 5, 8), "m": np.array([3, 5], np.int32)})
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_rows_of_tables_added_and_normalised(bench: Any, whole: bool) -> None:
+    words = RANDOM.integers(0, 20, (2, 5)).astype(np.int32)
+    known: dict[str, Any] = {
+        "segments": words % 2, "w": floats(20, 8), "p": floats(9, 8), "s": floats(2, 8),
+        "g": floats(8), "b": floats(8), "m": KEPT, "i": words[:, ::-1] % 9,
+    }  # fmt: skip
+    if whole:
+        fused(bench, "EmbedLayerNormalization", words, known, outputs=2, epsilon=1e-3)
+        return
+    first = {"_segments": None, "w": known["w"], "p": known["p"], "_s": None}
+    rest = {"g": known["g"], "b": known["b"]}
+    fused(bench, "EmbedLayerNormalization", words, first | rest, outputs=2)
+
+
+def test_normalisation_by_the_name_before_the_standard_had_it(bench: Any) -> None:
+    node = helper.make_node("SimplifiedLayerNormalization", ["x", "g"], ["y"], epsilon=1e-3)
+    x, known = floats(2, 3, 8), {"g": floats(8)}
+    model = bench.model([node], {"x": (np.float32, ("N", 3, 8))}, ["y"], known, opset=17)
+    bench.check(model, {"x": x})
+
+
 def test_attention_behind_projections(bench: Any) -> None:
     known = {"k": floats(2, 4, 8), "v": floats(2, 4, 8), "b": floats(24)}
     fused(bench, "MultiHeadAttention", floats(2, 5, 8), known, num_heads=4, scale=0.3)
