@@ -188,13 +188,14 @@ def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
     known = ("IFNode", "LIFNode", "ParametricLIFNode")
     if kind.__name__ not in known or not kind.__module__.startswith("spikingjelly."):
         raise _refuse(part, path, f"has no op in the IR; there are {', '.join(known)}")
-    if hasattr(part.v, "shape"):
-        raise _refuse(part, path, "holds a state; call functional.reset_net first")
+    held = [hasattr(part.v, "shape")]  # of an earlier run, until it is reset
     _check_spikes(part, path, part.surrogate_function, [0.0, 1.0, 1.0])
     neuron = _spikingjelly_neuron(part)
     states: list[Tensor] = []
 
     def forward(x: Tensor) -> Tensor:
+        if held[0]:
+            raise _refuse(part, path, "holds a state; call functional.reset_net first")
         if part.step_mode == "s":
             initial = states or _full(x, neuron.start)
             output, *states[:] = _call(operators().step, neuron, path, x, initial)
@@ -205,7 +206,11 @@ def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
         output, *states[:] = _call(operators().run, neuron, path, x, initial)
         return output
 
-    return {"forward": forward, "reset": states.clear}
+    def reset() -> None:
+        held[0] = False
+        states.clear()
+
+    return {"forward": forward, "reset": reset}
 
 
 def _spikingjelly_neuron(part: SpikingJellyModule) -> Neuron:
@@ -252,24 +257,28 @@ def _of_snntorch(part: SnnTorchNeuron, path: str) -> Methods:
     if kind.__name__ not in names or not kind.__module__.startswith("snntorch."):
         raise _refuse(part, path, f"has no op in the IR; there are {', '.join(names)}")
     wanted = names[kind.__name__]
-    if any(bool(getattr(part, name).any()) for name in wanted):
-        raise _refuse(part, path, "holds a state; call reset_mem() first")
     neuron = _snntorch_neuron(part, path, wanted)
+    # Of an earlier run, until it is reset or another is given.
+    held = [any(bool(getattr(part, name).any()) for name in wanted)]
     states: list[Tensor] = []
 
     def forward(x: Tensor, *args: Tensor, **kwargs: Tensor) -> Tensor | Sequence[Tensor]:
         arguments = dict(zip(wanted, args, strict=False)) | kwargs
         initial = [arguments[name] for name in wanted if arguments.get(name) is not None]
         if not initial:
+            if held[0]:
+                raise _refuse(part, path, "holds a state; call reset_mem() first")
             initial = list(states)
         elif [state.dim() for state in initial] != [x.dim()] * len(wanted):
             initial = []  # what is not of the input's shape is taken for zeros
+        held[0] = False
         output, *states[:] = _call(operators().step, neuron, path, x, initial)
         return output if part.init_hidden and not part.output else (output, *states)
 
     def reset_mem() -> Tensor | Sequence[Tensor]:
         import torch
 
+        held[0] = False
         states.clear()
         empty = [torch.zeros(0) for _ in wanted]
         return empty[0] if len(empty) == 1 else tuple(empty)

@@ -228,8 +228,15 @@ def test_modules_stay_as_they_are() -> None:
         from_torch(net, (x,), dynamic=TIME_FIRST)
         after = net(x)
     assert all(map(torch.equal, before, after))
+    equal(net, from_torch(net, (x,), dynamic=TIME_FIRST), x)  # it resets what that run left
+
+
+@needs_snntorch
+def test_a_state_that_nothing_resets_is_refused() -> None:
+    used = snn().Leaky(beta=0.5, init_hidden=True)
+    used(torch.ones(2, 6))
     with pytest.raises(LoweringError, match="holds a state; call reset_mem"):
-        from_torch(net, (x,), dynamic=TIME_FIRST)
+        from_torch(used, (torch.ones(2, 6),))
 
 
 @needs_snntorch
@@ -332,3 +339,14 @@ def test_what_spikingjelly_has_and_the_ir_has_not() -> None:
     used(quarters(3, 2, 4))
     with pytest.raises(LoweringError, match=r"holds a state; call functional\.reset_net"):
         from_torch(used, (quarters(3, 2, 4),), dynamic={})
+
+    class Reset(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.neuron = used
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.neuron.reset()
+            return self.neuron(x)
+
+    equal(Reset(), from_torch(Reset(), (quarters(3, 2, 4),), dynamic={}), quarters(3, 2, 4))
