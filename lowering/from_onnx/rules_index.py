@@ -233,7 +233,15 @@ def _shifted(e: Builder, x: SSAValue, axis: int, distance: int, fill: float) -> 
 def _top_k(e: Builder, call: Call) -> Results:
     x, axis = call[0], axis_of(call, e.rank(call[0]), -1)
     k = e.int_list(call[1], "k")[0] if call.has(1) else call.integer("k", 0)
-    return tuple(e.add_all(tensor.TopKOp(x, k, axis, largest=call.flag("largest", True))))
+    largest = call.flag("largest", True)
+    if k == 1:
+        value, place = (
+            (tensor.ReduceMaxOp, tensor.ArgmaxOp)
+            if largest
+            else (tensor.ReduceMinOp, tensor.ArgminOp)
+        )
+        return e.add(value(x, [axis], keepdims=True)), e.add(place(x, axis, keepdims=True))
+    return tuple(e.add_all(tensor.TopKOp(x, k, axis, largest=largest)))
 
 
 def _place(kind: type[tensor.ArgOp]) -> Rule:

@@ -194,11 +194,23 @@ class LevelGrids:
             number: the last level's number, in the channel with the most.
 
         Raises:
-            NoFunctionError: a channel rises and falls.
+            NoFunctionError: a channel rises and falls by more levels than an activation has.
         """
+        if turns(function):
+            rises, falls = _places_of_turns(function, lowest, step)
+            return self.add(
+                tensor.SubOp(
+                    self.wide(self._reached(function, rises)),
+                    self.wide(self._reached(function, falls)),
+                )
+            )
         function = self.rising(function)
         assert function.bounds is not None
         thresholds = function.bounds[0] + _below(function, lowest, step, number)
+        return self._reached(function, thresholds)
+
+    def _reached(self, function: LevelFunction, thresholds: Array) -> SSAValue:
+        """How many thresholds, [channels, number] or [1, number], the integers reach."""
         known = self.constant("thresholds", thresholds.astype(np.int32), i32)
         axis = channel_of(function) if thresholds.shape[0] > 1 else 1
         return self.add(tensor.MultiThresholdOp(self.wide(function.root), known, axis=axis))
@@ -210,10 +222,7 @@ class LevelGrids:
             NoFunctionError: a channel rises and falls.
         """
         assert function.bounds is not None
-        falling = rising = np.zeros(1, bool)
-        for _, steps in function.changes():
-            falling = falling | (steps < 0).any(axis=0)
-            rising = rising | (steps > 0).any(axis=0)
+        falling, rising = _directions(function)
         if not falling.any():
             return function
         if (rising & falling).any():
@@ -254,7 +263,9 @@ class LevelGrids:
             by = round(shift)
             least, most = (factor * bound + by for bound in grid.bounds)
             ends = (*grid.bounds, *(factor * bound for bound in grid.bounds), by, least, most)
-            narrow = min(ends) >= -128 and max(ends) <= 127
+            narrow = (
+                min(ends) >= -128 and max(ends) <= 127 and tensor_type(grid.root).element_type == i8
+            )
             root = grid.root if narrow else self.wide(grid.root)
             if factor == 2:
                 root = self.add(tensor.AddOp(root, root))
@@ -285,6 +296,58 @@ def _evenly(function: LevelFunction) -> LevelGrid | None:
     assert function.bounds is not None
     scale, offset = (float(part[0]) for part in fitted)
     return LevelGrid(function.root, scale, offset, function.bounds)
+
+
+def _directions(function: LevelFunction) -> tuple[Array, Array]:
+    """Whether each channel falls anywhere, and whether it rises."""
+    falling = rising = np.zeros(1, bool)
+    for _, steps in function.changes():
+        falling = falling | (steps < 0).any(axis=0)
+        rising = rising | (steps > 0).any(axis=0)
+    return falling, rising
+
+
+def turns(function: LevelFunction) -> bool:
+    """Whether a function of integers rises and falls in one channel.
+
+    Raises:
+        NoFunctionError: as `LevelFunction.pieces`.
+    """
+    falling, rising = _directions(function)
+    return bool((falling & rising).any())
+
+
+def _places_of_turns(function: LevelFunction, lowest: Array, step: Array) -> tuple[Array, Array]:
+    """The integers where each channel rises by a level, and those where it falls by one.
+
+    Returns:
+        Both [channels, number], a channel with fewer filled up with what no integer reaches. A
+        level above the lowest at the first integer is a rise there.
+
+    Raises:
+        NoFunctionError: a channel has more than `LEVELS` of either.
+    """
+    assert function.bounds is not None
+    up: list[list[int]] = []
+    down: list[list[int]] = []
+    before: Array = np.zeros((1, 1), np.int64)
+    for points, values in function.pieces():
+        counts = np.rint((values.astype(np.float64) - lowest) / step).astype(np.int64)
+        before = np.broadcast_to(before, (1, counts.shape[1]))
+        changes = np.diff(counts, axis=0, prepend=before)
+        before = counts[-1:]
+        up, down = up or [[] for _ in changes[0]], down or [[] for _ in changes[0]]
+        for found, sign in ((up, 1), (down, -1)):
+            for channel, each in enumerate(found):
+                each += np.repeat(points, np.maximum(sign * changes[:, channel], 0)).tolist()
+        if max(len(each) for each in (*up, *down)) > LEVELS:
+            raise NoFunctionError("its values rise and fall too often")
+    return _filled(up, function.bounds[1] + 1), _filled(down, function.bounds[1] + 1)
+
+
+def _filled(rows: list[list[int]], by: int) -> Array:
+    most = max(map(len, rows))
+    return np.array([[*row, *[by] * (most - len(row))] for row in rows])
 
 
 def _below(function: LevelFunction, lowest: Array, step: Array, number: int) -> Array:

@@ -39,7 +39,7 @@ from .level_functions import (
     is_order,
     with_common_step,
 )
-from .level_grids import LevelGrids, weight_key
+from .level_grids import LevelGrids, turns, weight_key
 from .level_products import (
     ProductGrid,
     WeightGrid,
@@ -209,7 +209,7 @@ def moved(levels: LevelGrids, op: Operation) -> None:
     if isinstance(op, tensor.PermuteOp) and op.perm.get_values()[0] == 0:
         _permuted(levels, op, function)
         return
-    if isinstance(op, tensor.MaxPoolOp):
+    if isinstance(op, tensor.MaxPoolOp) and not turns(function):
         _pooled_channels(levels, op, function)
         return
     _moved_integers(levels, op, levels.spaced(operand))

@@ -40,7 +40,8 @@ class StreamlinePass(ModulePass):
     element by element from the sums to these values (scales, biases, normalisations, activations,
     rounding) is a function of one integer for each channel. It is evaluated at every integer that a
     sum can be, by the reference interpreter, and becomes a `tensor.multi_threshold` (Umuroglu and
-    Jahre 2017, arXiv 1709.04060; FINN). Channels whose values decrease get the negated weights.
+    Jahre 2017, arXiv 1709.04060; FINN). Channels whose values decrease get the negated weights;
+    where one rises and falls, all are differences of two counts.
 
         %y = ternary.linear %x, %w : tensor<?x4xf32>, … -> tensor<?x8xf32>      // %x of -1 and 1
         %n = tensor.batch_norm %y, … : …

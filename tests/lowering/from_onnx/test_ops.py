@@ -73,6 +73,8 @@ ON_IMAGES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
      {"r": np.zeros(0, np.float32), "f": np.array([1, 1, 1.7, 0.5], np.float32)}),
     ("Tile", {}, {"n": np.array([1, 2, 1, 3])}),
     ("TopK", {"axis": 1}, {"k": np.array([3])}),
+    ("TopK", {"axis": 1}, {"k": np.array([1])}),
+    ("TopK", {"axis": -1, "largest": 0}, {"k": np.array([1])}),
     ("ArgMax", {"axis": 3, "select_last_index": 1}, {}),
     ("CumSum", {"reverse": 1, "exclusive": 1}, {"a": np.array(2)}),
     ("Clip", {}, {"l": np.array(-0.5, np.float32), "h": np.array(0.25, np.float32)}),

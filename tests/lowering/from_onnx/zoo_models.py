@@ -315,6 +315,26 @@ def preactivated(seed: int = 0) -> Any:
     return g.model(["N", 2, 5, 5], g.node("MatMul", x, g.weight((200, 4), 3, 0.2)))
 
 
+def turning(seed: int = 0) -> Any:
+    """Activations that fall and rise again, pooled and padded."""
+    g = Graph(seed)
+    x = g.norm(convolution(g, g.quant("x", 4, 0.25), (2, 5, 3), 4, 0.13), 5, 0.7)
+    x = g.quant(g.node("HardSwish", x), 4, 0.17, narrow=False)
+    x = g.node("MaxPool", x, kernel_shape=[2, 2], strides=[1, 1])
+    x = g.node("Abs", g.norm(convolution(g, x, (5, 4, 3), 3, 0.21), 4, 1.5))
+    x = g.node("Flatten", g.quant(x, 3, 0.19, signed=False, narrow=False))
+    return g.model(["N", 2, 5, 5], g.node("MatMul", x, g.weight((64, 4), 3, 0.2)), opset=14)
+
+
+def summed_signs(seed: int = 0) -> Any:
+    """Sums of signs, which are even numbers, in a padded convolution."""
+    g = Graph(seed)
+    x = g.quant(g.norm(convolution(g, g.quant("x", 4, 0.25), (2, 4, 3), 4, 0.13), 4, 1.5), 1, 1.0)
+    y = g.quant(g.norm(convolution(g, x, (4, 4, 3), 1, 1.0), 4, 4.0), 1, 1.0)
+    x = convolution(g, g.node("Add", x, y), (4, 3, 3), 2, 0.25)
+    return g.model(["N", 2, 5, 5], x)
+
+
 MODELS = {
     "tfc_1w1a": lambda: tfc(1, 1),
     "tfc_1w2a": lambda: tfc(1, 2),
@@ -333,5 +353,7 @@ MODELS = {
     "bytes_by_255": bytes_by_255,
     "scales_by_channel": scales_by_channel,
     "preactivated": preactivated,
+    "turning": turning,
+    "summed_signs": summed_signs,
 }
 """Each makes a model; the input `x` has a free batch."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
@@ -63,6 +64,21 @@ def test_channels_that_are_summed_need_a_common_step() -> None:
     model = g.model(["N", 2, 4, 4], g.node("Conv", x, g.weight((3, 2, 1, 1), 3)))
     with pytest.raises(UnsupportedError, match="sums over channels whose scales have no common"):
         compile_to_target(from_onnx(model), "verilog")
+
+
+def test_the_class_may_be_the_first_of_the_largest(
+    require_tool: Callable[[str, str], str],
+) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    g = Graph(6)
+    x = g.node("MatMul", g.quant("x", 4, 0.25), g.weight((12, 8), 3, 0.25))
+    g.nodes.append(helper.make_node("TopK", [x, g.constant(np.array([1]))], ["", "place"]))
+    model = g.model(["N", 12], "place")
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    module = from_onnx(model)
+    x = np.random.default_rng(0).uniform(-2, 2, (40, 12)).astype(np.float32)
+    _, (got,), _ = run_target(module, "verilog", [x])
+    np.testing.assert_array_equal(got, run_module(module, [x])[0])
 
 
 def test_an_unknown_input_is_an_error() -> None:
