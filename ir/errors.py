@@ -18,7 +18,7 @@ with 1 (2 for `OptionError`); no traceback reaches a user.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 
 class TritonError(Exception):
@@ -127,6 +127,26 @@ def refuse(wrong: object, reason: str) -> None:
     """Raise an `OptionError` for that reason where something is wrong."""
     if wrong:
         raise OptionError(reason)
+
+
+def check_choice(what: str, value: object, allowed: Collection[str]) -> None:
+    """Refuse a value that is none of those allowed.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if value not in allowed:
+        raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
+
+
+def check_fields(given: Iterable[object], known: Collection[str]) -> None:
+    """Refuse names of fields that are not known.
+
+    Raises:
+        OptionError: some are not.
+    """
+    unknown = ", ".join(sorted(str(name) for name in given if name not in known))
+    refuse(unknown, f"unknown field(s) {unknown}; expected some of {', '.join(known)}")
 
 
 def did_you_mean(name: str, candidates: Mapping[str, object] | Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, check_choice
 
 METHODS = ("magnitude", "sensitivity")
 _MOST = 64
@@ -52,8 +52,7 @@ def final_sparsity(sparsity: Any, pattern: Any, method: Any) -> float:
     number = isinstance(sparsity, int | float) and not isinstance(sparsity, bool)
     if not number or not 0 <= sparsity < 1:
         raise OptionError(f"sparsity: expected a number from 0, below 1, got {sparsity!r}")
-    if method not in METHODS:
-        raise OptionError(f"pruning: expected one of {', '.join(METHODS)}, got {method!r}")
+    check_choice("pruning", method, METHODS)
     groups = parse_pattern(pattern)
     if groups is None:
         return float(sparsity)

@@ -154,18 +154,17 @@ def _assembled(work: ModuleOp) -> bytes:
     return program_bytes(interface, code, program_constants(work))
 
 
-def kernel_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> Provider:
+def kernel_provider(recipe: str | None = None) -> Provider:
     """What gives `TernaryLinear` its kernels; each is loaded once in a process.
 
     Args:
         recipe: name of a SIMD recipe that this processor can run; the best one when not given.
-        cache_folder: where compiled kernels are kept; the user's cache folder when not given.
 
     Raises:
         OptionError: an unknown recipe, or one that this processor cannot run.
         BackendError: llvmlite is missing.
     """
-    return _provider(recipe_for(recipe, host_features()), cache_folder)
+    return _provider(recipe_for(recipe, host_features()))
 
 
 def row_products(recipe: Recipe, kind: RowKind) -> bytes:
@@ -189,7 +188,7 @@ def attention(recipe: Recipe, heads: Heads) -> bytes:
 
 
 @cache
-def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
+def _provider(recipe: Recipe) -> Provider:
     @cache
     def provide(layout: Layout, kind: Kind) -> Library:
         def build() -> ModuleOp:
@@ -198,7 +197,7 @@ def _provider(recipe: Recipe, cache_folder: Path | None) -> Provider:
             return module
 
         key = fingerprint(recipe, layout, kind)
-        return compiled_library(key, build, cache_folder=cache_folder)
+        return compiled_library(key, build)
 
     return provide
 

@@ -6,7 +6,6 @@ The entry point `conv` of the group `triton_dsl.kernels`. Not here: what calls t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32, i8
@@ -29,12 +28,11 @@ if TYPE_CHECKING:
     from ...runtime.native.torch_conv import ConvProvider
 
 
-def conv_provider(recipe: str | None = None, *, cache_folder: Path | None = None) -> ConvProvider:
+def conv_provider(recipe: str | None = None) -> ConvProvider:
     """What gives the operator `triton_dsl::ternary_conv2d` its programs.
 
     Args:
         recipe: name of a SIMD recipe that this processor can run; the best one when not given.
-        cache_folder: where compiled programs are kept; the user's cache folder when not given.
 
     Raises:
         OptionError: an unknown recipe, or one that this processor cannot run.
@@ -44,9 +42,7 @@ def conv_provider(recipe: str | None = None, *, cache_folder: Path | None = None
 
     def provide(conv: Convolution, packed: Array, threads: int) -> NativeProgram:
         options = NativeOptions(recipe=chosen, precision=conv.precision)
-        content = program_content(
-            _module(conv, packed), options, cache_folder=cache_folder, together=threads > 1
-        )
+        content = program_content(_module(conv, packed), options, together=threads > 1)
         return load_program(content, threads=threads, crew=OF_PYTORCH)
 
     return provide

@@ -8,7 +8,6 @@ the kernels (`runtime.native.torch_scan`).
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...runtime.native.abi.scan import SCAN_CALL, SCAN_PART, ScanCode
@@ -24,11 +23,8 @@ if TYPE_CHECKING:
 
 
 @cache
-def scan_provider(*, cache_folder: Path | None = None) -> ScanProvider:
+def scan_provider() -> ScanProvider:
     """What gives runs over time their kernels; each is loaded once.
-
-    Args:
-        cache_folder: where compiled kernels are kept; the user's cache folder when not given.
 
     Raises:
         BackendError: llvmlite is missing.
@@ -46,6 +42,6 @@ def scan_provider(*, cache_folder: Path | None = None) -> ScanProvider:
             return scan_module(scan, element, forward=forward)
 
         key = f"scan {source_digest(*KERNELS).hex()} {scan} {bits} {forward}"
-        return compiled_library(key, build, (SCAN_CALL, SCAN_PART), cache_folder=cache_folder)
+        return compiled_library(key, build, (SCAN_CALL, SCAN_PART))
 
     return provide

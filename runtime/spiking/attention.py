@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from .config import SpikingConfig
 from .neurons import make_neuron
@@ -65,8 +65,7 @@ class SpikingAttention(nn.Module):
             ("compare", compare, COMPARISONS),
             ("reset", reset, RESETS),
         ):
-            if value not in allowed:
-                raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
+            check_choice(what, value, allowed)
         if heads < 1:
             raise OptionError(f"heads: expected at least 1, got {heads}")
         if not 1 <= tau < math.inf:

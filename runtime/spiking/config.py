@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice, check_fields
 
 NEURON_MODELS = ("LIF", "IF", "CubaLIF", "AdaptiveLIF")
 ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
@@ -54,10 +54,7 @@ class SpikingConfig:
             ("spike_encoding", ENCODINGS),
             ("surrogate_gradient", SURROGATES),
         ):
-            if getattr(self, name) not in allowed:
-                raise OptionError(
-                    f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}"
-                )
+            check_choice(name, getattr(self, name), allowed)
         limits = copy.deepcopy(self.hardware_constraints)
         if limits is not None:
             _check_limits(limits)
@@ -74,12 +71,7 @@ class SpikingConfig:
         Raises:
             OptionError: an unknown field, or a value that is not allowed.
         """
-        known = [entry.name for entry in dataclasses.fields(cls)]
-        unknown = sorted(str(name) for name in fields if name not in known)
-        if unknown:
-            raise OptionError(
-                f"unknown field(s) {', '.join(unknown)}; expected some of {', '.join(known)}"
-            )
+        check_fields(fields, [entry.name for entry in dataclasses.fields(cls)])
         return cls(**fields)
 
 

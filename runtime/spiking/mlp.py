@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from .config import SpikingConfig
 from .neuron import Neuron
 from .neurons import LeakyIntegrator, make_neuron
@@ -48,8 +48,7 @@ class SpikingMLP(nn.Module):
         super().__init__()
         if len(features) < 2 or any(size < 1 for size in features):
             raise OptionError(f"features: expected two sizes or more, from 1, got {list(features)}")
-        if readout not in READOUTS:
-            raise OptionError(f"readout: expected one of {', '.join(READOUTS)}, got {readout!r}")
+        check_choice("readout", readout, READOUTS)
         config = SpikingConfig() if config is None else config
         self.features, self.readout = tuple(features), readout
         self.layers, self.norms, self.neurons = nn.ModuleList(), nn.ModuleList(), nn.ModuleList()

@@ -14,7 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from ...ir.neurons.arithmetic import CHOICES, SILENT, Options
 from ...ir.neurons.model import NeuronModel, ParameterSpec
 from .recording import is_recorded, record_neuron
@@ -113,8 +113,8 @@ class Neuron(nn.Module, ABC):
         for name in model.options:
             value = given.get(name, getattr(Options, name))
             allowed = CHOICES.get(name)
-            if allowed is not None and value not in allowed:
-                raise OptionError(f"{name}: expected one of {', '.join(allowed)}, got {value!r}")
+            if allowed is not None:
+                check_choice(name, value, allowed)
             setattr(self, name, value)
         reset = getattr(self, "reset", "to_value")
         if reset != "to_value" and given.get("v_reset") is not None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from .recording import is_recorded, record_batch_norm
 from .steps import wide_type
 
@@ -54,8 +54,7 @@ class TemporalBatchNorm(nn.Module):
         momentum: float = 0.1,
     ) -> None:
         super().__init__()
-        if kind not in KINDS:
-            raise OptionError(f"kind: expected one of {', '.join(KINDS)}, got {kind!r}")
+        check_choice("kind", kind, KINDS)
         if kind == "shared" and (alpha, threshold) != (1.0, 1.0):
             raise OptionError("alpha and threshold belong to the kind 'tdbn'")
         if channels < 1 or axis == 0 or not (0 < epsilon < math.inf and 0 <= momentum <= 1):

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from ...ir.neurons.arithmetic import COMPARISONS
 from .config import SURROGATES
 
@@ -45,10 +45,7 @@ class SurrogateGradient:
     slope: float | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in SURROGATES:
-            raise OptionError(
-                f"surrogate gradient: expected one of {', '.join(SURROGATES)}, got {self.name!r}"
-            )
+        check_choice("surrogate gradient", self.name, SURROGATES)
         default = _DEFAULT_SLOPES[self.name]
         if self.slope is None:
             object.__setattr__(self, "slope", default)
@@ -76,8 +73,7 @@ class SurrogateGradient:
         Raises:
             OptionError: an unknown comparison.
         """
-        if compare not in COMPARISONS:
-            raise OptionError(f"compare: expected one of gt, ge, got {compare!r}")
+        check_choice("compare", compare, COMPARISONS)
         if not potential.is_floating_point() or not torch.is_grad_enabled():
             return _fire(potential, threshold, compare)
         fire: Any = _Fire

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import checkpoint as checkpointing
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from .normalization import TemporalBatchNorm
 
 REDUCTIONS = ("stack", "sum", "mean", "last")
@@ -68,8 +68,7 @@ def run_in_chunks(
     size = math.isqrt(total - 1) + 1 if chunk is None else chunk
     if size < 1:
         raise OptionError(f"chunk: expected at least 1 step, got {size}")
-    if reduce not in REDUCTIONS:
-        raise OptionError(f"reduce: expected one of {', '.join(REDUCTIONS)}, got {reduce!r}")
+    check_choice("reduce", reduce, REDUCTIONS)
     _check_network(network)
 
     def run(start: int, part: Tensor | None, shape: Any, *values: Tensor) -> tuple[Tensor, Any]:

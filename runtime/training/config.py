@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice, check_fields
 from ..compression import check_bits, final_sparsity
 from ..device_choice import BACKENDS
 
@@ -103,10 +103,7 @@ class TrainingConfig:
             ("precision", PRECISIONS),
             ("device", BACKENDS),
         ):
-            if getattr(self, name) not in allowed:
-                raise OptionError(
-                    f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}"
-                )
+            check_choice(name, getattr(self, name), allowed)
         for name, low in (("epochs", 1), ("batch_size", 1), ("seed", 0)):
             _check_whole(name, getattr(self, name), low)
         for name in ("patience", "checkpoint_steps"):
@@ -155,12 +152,7 @@ class TrainingConfig:
         Raises:
             OptionError: an unknown field, or a value that is not allowed.
         """
-        known = [entry.name for entry in dataclasses.fields(cls)]
-        unknown = sorted(str(name) for name in fields if name not in known)
-        if unknown:
-            raise OptionError(
-                f"unknown field(s) {', '.join(unknown)}; expected some of {', '.join(known)}"
-            )
+        check_fields(fields, [entry.name for entry in dataclasses.fields(cls)])
         return cls(**fields)
 
     def differences(self, other: Mapping[str, Any]) -> list[str]:

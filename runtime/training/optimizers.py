@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from .config import SCHEDULES, TrainingConfig
 
 
@@ -57,8 +57,7 @@ def rate_factor(schedule: str, step: int, total: int, warmup: float = 0.0) -> fl
     Raises:
         OptionError: an unknown schedule, or `one_cycle` with a warm-up.
     """
-    if schedule not in SCHEDULES:
-        raise OptionError(f"schedule: expected one of {', '.join(SCHEDULES)}, got {schedule!r}")
+    check_choice("schedule", schedule, SCHEDULES)
     if schedule == "one_cycle":
         if warmup:
             raise OptionError("warmup: the schedule 'one_cycle' has its own")

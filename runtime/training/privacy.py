@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...ir.errors import refuse
+from ...ir.errors import check_choice, refuse
 from ...ir.extras import needed
 from ..fake_quantize import FakeQuantize
 from .data import Batch, Batches
@@ -64,8 +64,7 @@ class Privacy:
     seed: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        kind, kinds = self.accountant, ", ".join(ACCOUNTANTS)
-        refuse(kind not in ACCOUNTANTS, f"accountant: expected one of {kinds}, got {kind!r}")
+        check_choice("accountant", self.accountant, ACCOUNTANTS)
         has_both_or_none = (self.epsilon is None) == (self.noise is None)
         refuse(has_both_or_none, "privacy needs either an epsilon or a noise")
         for name, high in _HIGHEST.items():

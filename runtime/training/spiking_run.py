@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, check_choice
 from ..spiking.coding import READOUTS, encode
 from ..spiking.coding import decode as decode_train
 from ..spiking.config import ENCODINGS, SpikingConfig
@@ -52,13 +52,8 @@ class SpikingRun:
 
     def __post_init__(self) -> None:
         has_own = self.encoding in (RECORDED, "delta")
-        if self.encoding not in (*ENCODINGS, RECORDED):
-            expected = ", ".join((*ENCODINGS, RECORDED))
-            raise OptionError(f"encoding: expected one of {expected}, got {self.encoding!r}")
-        if self.decoding not in DECODINGS:
-            raise OptionError(
-                f"decoding: expected one of {', '.join(DECODINGS)}, got {self.decoding!r}"
-            )
+        check_choice("encoding", self.encoding, (*ENCODINGS, RECORDED))
+        check_choice("decoding", self.decoding, DECODINGS)
         steps: Any = self.timesteps
         if has_own and steps is not None:
             raise OptionError(f"timesteps: the inputs of '{self.encoding}' have their own steps")

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
-from ....ir.errors import OptionError
 from ..llvm.types import vector
 from .code import Code, lanes
+from .recipes import InstructionSet, line_named
 
 Lookup = Callable[[Code, SSAValue, SSAValue], SSAValue]
 
@@ -46,20 +46,16 @@ def none(code: Code, table: SSAValue, places: SSAValue) -> SSAValue:
 
 
 @dataclass(frozen=True)
-class Scheme:
+class Scheme(InstructionSet):
     """One instruction set.
 
     Attributes:
-        name: as in options and reports.
-        features: what the processor must have, in LLVM's names.
         width: bytes of a register.
         group: steps of a sum that one lookup takes in; 1 where there is none.
         lookup: bytes of a table at the places that the low bits of other bytes name.
         ternary_logic: whether any function of three bits is one instruction (`vpternlogd`).
     """
 
-    name: str
-    features: frozenset[str]
     width: int
     group: int
     lookup: Lookup
@@ -109,18 +105,5 @@ def best_scheme(features: Collection[str], most_width: int = 64) -> Scheme:
 
 
 def scheme_named(name: str, features: Collection[str]) -> Scheme:
-    """The scheme of that name, for a processor with these features.
-
-    Raises:
-        OptionError: there is none, or the processor cannot run it.
-    """
-    for scheme in SCHEMES:
-        if scheme.name == name:
-            missing = sorted(scheme.features - set(features))
-            if missing:
-                raise OptionError(
-                    f"this processor cannot run the scheme '{name}': it has no {', '.join(missing)}"
-                )
-            return scheme
-    names = ", ".join(scheme.name for scheme in SCHEMES)
-    raise OptionError(f"no scheme of bit planes is named '{name}'; there are {names}")
+    """The scheme of that name, see `line_named`."""
+    return line_named(SCHEMES, name, features, "scheme", "scheme of bit planes")

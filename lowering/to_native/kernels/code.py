@@ -173,9 +173,9 @@ class Code(LlvmBuilder):
         plain = self.constant(0, i1)
         self.effect("llvm.memcpy.p0.p0.i64", target, source, self.integer(count), plain)
 
-    def clear(self, target: SSAValue, count: Index, byte: int = 0) -> None:
-        """Set bytes to zero, or to another number."""
-        value, plain = self.constant(byte, i8), self.constant(0, i1)
+    def clear(self, target: SSAValue, count: Index) -> None:
+        """Set bytes to zero."""
+        value, plain = self.constant(0, i8), self.constant(0, i1)
         self.effect("llvm.memset.p0.i64", target, value, self.integer(count), plain)
 
     # Calls

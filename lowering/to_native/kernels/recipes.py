@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from xdsl.dialects.builtin import IntegerType, i8, i16, i32
 from xdsl.ir import SSAValue
 
-from ....ir.errors import OptionError
+from ....ir.errors import OptionError, refuse
 from ..llvm.types import suffix, vector
 from .code import Code, lanes
 
 Dot = Callable[[Code, SSAValue, SSAValue, SSAValue], SSAValue]
 Pairs = Callable[[Code, SSAValue, SSAValue], SSAValue]
 Recode = Callable[[Code, SSAValue], SSAValue]
+Line = TypeVar("Line", bound="InstructionSet")
 
 FIELDS = (0x03, 0x0C, 0x30, -0x40)
 """Masks of the four fields of a byte, each the code of a trit."""
@@ -165,12 +167,23 @@ def recode_bits(code: Code, stored: SSAValue) -> SSAValue:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """One instruction set.
+class InstructionSet:
+    """A line of a table.
 
     Attributes:
         name: as in options and reports.
         features: what the processor must have, in LLVM's names.
+    """
+
+    name: str
+    features: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Recipe(InstructionSet):
+    """One instruction set.
+
+    Attributes:
         width: bytes of a register.
         dot: total + Σ of four products of unsigned codes and signed activations, in each int32.
         recode: storage codes to biased codes.
@@ -190,8 +203,6 @@ class Recipe:
         signed: whether `dot` multiplies signed by signed bytes.
     """
 
-    name: str
-    features: frozenset[str]
     width: int
     dot: Dot
     recode: Recode
@@ -328,27 +339,31 @@ RECIPES: tuple[Recipe, ...] = (
 """Best first; the last runs everywhere."""
 
 
+def line_named(
+    table: Sequence[Line], name: str, features: Collection[str], what: str, kind: str
+) -> Line:
+    """The line of that name, for a processor with these features; `kind` is `what`, in full.
+
+    Raises:
+        OptionError: there is none, or the processor cannot run it.
+    """
+    found = next((line for line in table if line.name == name), None)
+    if found is None:
+        names = ", ".join(line.name for line in table)
+        raise OptionError(f"no {kind} is named '{name}'; there are {names}")
+    missing = ", ".join(sorted(found.features - set(features)))
+    refuse(missing, f"this processor cannot run the {what} '{name}': it has no {missing}")
+    return found
+
+
 def best_recipe(features: Collection[str]) -> Recipe:
     """The first recipe that a processor with these features can run."""
     return next(recipe for recipe in RECIPES if recipe.features <= set(features))
 
 
 def recipe_named(name: str, features: Collection[str]) -> Recipe:
-    """The recipe of that name, for a processor with these features.
-
-    Raises:
-        OptionError: there is none, or the processor cannot run it.
-    """
-    for recipe in RECIPES:
-        if recipe.name == name:
-            missing = sorted(recipe.features - set(features))
-            if missing:
-                raise OptionError(
-                    f"this processor cannot run the recipe '{name}': it has no {', '.join(missing)}"
-                )
-            return recipe
-    names = ", ".join(recipe.name for recipe in RECIPES)
-    raise OptionError(f"no SIMD recipe is named '{name}'; there are {names}")
+    """The recipe of that name, see `line_named`."""
+    return line_named(RECIPES, name, features, "recipe", "SIMD recipe")
 
 
 def recipe_for(name: str | None, features: Collection[str]) -> Recipe:
