@@ -13,6 +13,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from ..ir.interpreter import entry_function
+from ..passes.analysis.replacement import erase_unused
 
 Judge = Callable[[int], bool | None]
 """Whether a beginning of so many ops is wrong; `None` where nobody can tell."""
@@ -43,7 +44,7 @@ def beginning(module: ModuleOp, count: int) -> ModuleOp:
         op.detach()
         op.erase(safe_erase=False)
     block.add_op(ReturnOp(*results))
-    _drop_unused(prefix)
+    erase_unused([op for op in prefix if op.results])
     function.function_type = FunctionType.from_lists(
         [argument.type for argument in block.args], [value.type for value in results]
     )
@@ -97,10 +98,3 @@ def _at_top(op: Operation) -> Operation:
     while (parent := op.parent_op()) is not None and not isinstance(parent, FuncOp):
         op = parent
     return op
-
-
-def _drop_unused(ops: list[Operation]) -> None:
-    for op in reversed(ops):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()

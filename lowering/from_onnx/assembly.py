@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
 from ...dialects.parameters import attach_store
+from ...passes.analysis.replacement import erase_unused
 from .onnx_builder import Builder
 from .sizes import Sizes
 
@@ -63,7 +64,7 @@ def assembled(
     for op in (function, module):
         op.location = location
     attach_store(module, builder.store)
-    _drop_unused(module)
+    erase_unused([op for op in module.walk() if op.results])
     return module
 
 
@@ -72,11 +73,3 @@ def _described(name: str, sizes: Sizes, more: Mapping[str, Attribute]) -> Dictio
     return DictionaryAttr(
         {"tensor.name": StringAttr(name), "tensor.dimensions": dimensions, **more}
     )
-
-
-def _drop_unused(module: ModuleOp) -> None:
-    """Remove ops whose results nobody uses, last ones first."""
-    for op in reversed(list(module.walk())):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()

@@ -24,6 +24,7 @@ from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyEr
 from ...ir.extras import install
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
+from ...passes.analysis.replacement import erase_unused
 from ..problems import ProblemError
 from .calls import (
     Call,
@@ -408,7 +409,7 @@ class _Importer:
         for op in (function, module):
             op.location = end.location
         attach_store(module, self.builder.store)
-        _drop_unused(module)
+        erase_unused([op for op in module.walk() if op.results])
         return module
 
     def _named(self, name: str, sizes: Sizes) -> DictionaryAttr:
@@ -526,11 +527,3 @@ def _result_names(spec: TreeSpec, results: Sequence[Node | None]) -> list[str]:
         default = "output" if only else f"output{index}"
         names.append(str(keys[-1]) if keys and len(path) == 1 else default)
     return names
-
-
-def _drop_unused(module: ModuleOp) -> None:
-    """Remove ops whose results nobody uses, last ones first."""
-    for op in reversed(list(module.walk())):
-        if op.results and not any(result.uses for result in op.results):
-            op.detach()
-            op.erase()

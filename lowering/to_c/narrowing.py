@@ -14,9 +14,9 @@ from xdsl.ir import Attribute, SSAValue
 from ...dialects.shapes import bit_width
 from ..to_native.program.nests import Access, Nest
 from ..to_native.program.program import Step
+from ..to_native.program.repetition import flat
 from ..to_native.program.structured import NestStep
 from ..to_native.program.views import Buffer, holder
-from .steps import flat
 
 _WIDEST = 64
 _TYPES: Sequence[tuple[Attribute, int]] = ((i8, 8), (i16, 16))

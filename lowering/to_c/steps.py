@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..to_native.program.nests import Access
 from ..to_native.program.program import Step
-from ..to_native.program.repetition import LoopStep
+from ..to_native.program.repetition import flat
 from ..to_native.program.structured import NestStep
 from ..to_native.program.views import Buffer, View, holder
-
-
-def flat(steps: Sequence[Step]) -> Iterator[Step]:
-    """Steps, with those of loops in the place of these."""
-    for step in steps:
-        if isinstance(step, LoopStep):
-            yield from flat(step.repeated)
-        else:
-            yield step
 
 
 def touched_by(step: Step) -> set[Buffer]:

@@ -7,7 +7,7 @@ loops touches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i8, i16, i32, i64
@@ -16,7 +16,7 @@ from ....dialects.elements import numpy_dtype
 from ....ir.arrays import Array
 from .intervals import Interval, intervals_of
 from .program import Program, Step
-from .repetition import LoopStep
+from .repetition import LoopStep, flat
 from .short_bodies import shorten
 from .structured import NestStep
 from .views import UI8, Buffer, element_bytes
@@ -25,7 +25,7 @@ from .views import UI8, Buffer, element_bytes
 def narrow_constants(steps: Sequence[Step]) -> None:
     """Give constants that only loops read the smallest type that holds all their integers."""
     read: dict[Buffer, bool] = {}
-    for step in _flat(steps):
+    for step in flat(steps):
         for view in step.reads:
             loops = isinstance(step, NestStep)
             read[view.buffer] = loops and read.get(view.buffer, True)
@@ -84,12 +84,3 @@ def narrow_tensors(program: Program) -> dict[Buffer, Interval]:
                 buffer.element = element
                 break
     return own
-
-
-def _flat(steps: Sequence[Step]) -> Iterator[Step]:
-    """All steps, those that loops repeat too."""
-    for step in steps:
-        if isinstance(step, LoopStep):
-            yield from _flat(step.repeated)
-        else:
-            yield step

@@ -6,7 +6,7 @@ of the body, which are planned like all others (`compilation`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -50,6 +50,15 @@ class LoopStep(Step):
         written = [_whole(view) for step in self.repeated for view in step.writes]
         scratch = [step.scratch for step in self.repeated]
         return [*written, *(View(buffer, (), ()) for buffer in scratch if buffer is not None)]
+
+
+def flat(steps: Sequence[Step]) -> Iterator[Step]:
+    """Steps, with those of loops in the place of these."""
+    for step in steps:
+        if isinstance(step, LoopStep):
+            yield from flat(step.repeated)
+        else:
+            yield step
 
 
 def _whole(view: View) -> View:
