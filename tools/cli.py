@@ -17,11 +17,11 @@ from pkgutil import resolve_name
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from .commands.options import COMMANDS, options_of
 from .commands.options.common import flag
-from .console import guarded, speak
+from .console import guarded, print_error, speak
 
 FILES = ("triton.toml", "pyproject.toml")
 """Where a project keeps defaults of the commands."""
@@ -65,13 +65,23 @@ class _Command(TyperCommand):
         return _untyped(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:  # as completion does
-            _, _, given = self.make_parser(ctx).parse_args(list(args))
-            single = [each for each in given if not getattr(each, "is_flag", each.nargs != 1)]
-            for each in single:
-                if not getattr(each, "multiple", False) and single.count(each) > 1:
-                    ctx.fail(f"{each.opts[0]} is given more than once, and takes one value")
-        return super().parse_args(ctx, args)
+        as_json = "--json" in args
+        try:
+            if not ctx.resilient_parsing:  # as completion does
+                self._refuse_repeated(ctx, list(args))
+            return super().parse_args(ctx, args)
+        except Exception as wrong:
+            message = getattr(wrong, "format_message", None)  # one for people, who see it on stderr
+            if as_json and message is not None:
+                print_error(wrong, message(), code=2)
+            raise
+
+    def _refuse_repeated(self, ctx: Any, args: list[str]) -> None:
+        _, _, given = self.make_parser(ctx).parse_args(args)
+        for each in given:
+            takes_one = isinstance(each, TyperOption) and not each.is_flag and not each.multiple
+            if takes_one and given.count(each) > 1:
+                ctx.fail(f"{each.opts[0]} is given more than once, and takes one value")
 
 
 def _command(name: str) -> Callable[..., None]:

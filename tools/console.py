@@ -50,6 +50,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def print_error(wrong: BaseException, message: str, code: int) -> None:
+    """What a command that fails prints in place of the JSON that was asked for."""
+    kind = type(wrong).__name__
+    print_json({"error": {"kind": kind, "message": message, "exit_code": code}})
+
+
 def _finite(value: Any) -> Any:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
@@ -252,8 +258,7 @@ def guarded(
         code, message = _explained(wrong)
         error(tool, message)
         if as_json:
-            kind = type(wrong).__name__
-            print_json({"error": {"kind": kind, "message": message, "exit_code": code}})
+            print_error(wrong, message, code)
         return code
 
 

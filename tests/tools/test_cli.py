@@ -222,6 +222,18 @@ def test_what_commands_tell_they_tell_as_json_too() -> None:
     assert without == {"fmt", "explore", "serve"}  # a text, --format json, HTTP
 
 
+@pytest.mark.parametrize(
+    "wrong", [["--tagret", "onnx"], ["-t", "c", "-t", "onnx"], ["--dt", "soon"], ["more.tri"]]
+)
+def test_a_wrong_call_is_told_as_json_too(
+    wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("compile", "net.tri", *wrong, "--json", code=2)
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)["error"]
+    assert told["exit_code"] == 2 and told["message"] and shown.err
+
+
 def test_paragraphs_of_the_help_run_on(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
