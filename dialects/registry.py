@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -24,6 +24,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import AttrParser, Parser, ParserState
 from xdsl.rewriter import Rewriter
+from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
@@ -325,6 +326,14 @@ def _culprit(module: ModuleOp) -> Operation | None:
     return None
 
 
+def _symbols(table: Operation) -> Iterator[Operation]:
+    """The ops of a symbol table, and of those in it: elsewhere are no functions."""
+    for op in (op for region in table.regions for block in region.blocks for op in block.ops):
+        yield op
+        if op.has_trait(SymbolTable):
+            yield from _symbols(op)
+
+
 def verify_order(module: ModuleOp) -> None:
     """Check that the values of functions are defined before their use.
 
@@ -335,7 +344,7 @@ def verify_order(module: ModuleOp) -> None:
     # functions that may be right: modules and hardware are graph regions.
     from xdsl.dialects.func import FuncOp
 
-    for function in module.walk():
+    for function in _symbols(module):
         if not isinstance(function, FuncOp):
             continue
         for block in function.body.blocks:

@@ -249,10 +249,10 @@ class _Printer:
     def _count_reads(self) -> None:
         """Which bits of each value are read in the text, as the bits of a number."""
         named, read = self.named, self.read
-        inside = (op for op in reversed(self.ops) if op not in named)
+        inside = [op for op in reversed(self.ops) if op not in named]
         for op in (*named, *inside):
             # The text has ops with a name of their own, and those that these take.
-            if op.results and op.results[0] not in read and op not in named:
+            if op.results and op not in named and read.keys().isdisjoint(op.results):
                 continue
             operands = self._read_by(op)
             if type(op) is BitsOp:

@@ -285,8 +285,9 @@ class Factoring:
             return random.randrange(last + 1)
         if choice == "small" and last:
             nodes = self.terms[side]
-            places = range(max(0, last - WINDOW + 1), last + 1)
-            return min(places, key=lambda p: len(nodes[bucket[p][0]]) + len(nodes[bucket[p][1]]))
+            first = max(0, last - WINDOW + 1)
+            sizes = [len(nodes[a]) + len(nodes[b]) for a, b, _ in bucket[first:]]
+            return first + sizes.index(min(sizes))
         return last
 
     def _pair_counts(self, side: int) -> dict[tuple[int, int, int], int]:

@@ -25,6 +25,8 @@ COMMENT = "verilog.comment"
 """The attribute of an op that starts a part of the circuit: a line of text about the part."""
 
 
+_NUMBERS = re.compile(r"(_[0-9]+)+$")
+
 APART = "verilog.apart"
 """The attribute of a register that must not become part of a shift register."""
 
@@ -387,7 +389,7 @@ def named(value: SSAValue, name: str) -> SSAValue:
     assert isinstance(value.owner, Operation)
     value.owner.attributes[NAME] = StringAttr(name)
     # A hint that ends in a number can meet the number that printing gives to another one.
-    value.name_hint = re.sub(r"(_[0-9]+)+$", "", name) or None
+    value.name_hint = _NUMBERS.sub("", name) or None
     return value
 
 

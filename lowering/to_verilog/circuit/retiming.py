@@ -88,14 +88,14 @@ class _Timing:
     def registers(self, values: Iterable[int]) -> int:
         """The bits that wait of those values, all cycles together, and one for each cycle that a
         result is early which is not held."""
-        total = 0
+        total, cycles = 0, self.cycles
         for value in values:
             made, users = self.made[value], self.users[value]
             is_result = value in self.results
             if is_result and self.held:
                 total += self.widths[value] * (self.end - made)
             elif users:
-                total += self.widths[value] * (max([self.cycles[u] for u in users]) - 1 - made)
+                total += self.widths[value] * (max([cycles[user] for user in users]) - 1 - made)
             elif is_result:
                 total += self.end - made
         return total
@@ -107,12 +107,14 @@ class _Timing:
 
     def _first(self, step: int) -> int:
         """The first cycle that a step may have, the others staying."""
-        return 1 + max([self.made[value] for value in self.steps[step].reads], default=0)
+        made = self.made
+        return 1 + max([made[value] for value in self.steps[step].reads], default=0)
 
     def _last(self, step: int) -> int:
         """The last cycle that a step may have, the others staying."""
-        users = [user for value in self.steps[step].gives for user in self.users[value]]
-        return min([self.cycles[user] for user in users], default=self.end + 1) - 1
+        cycles, users, gives = self.cycles, self.users, self.steps[step].gives
+        used = [cycles[user] for value in gives for user in users[value]]
+        return min(used, default=self.end + 1) - 1
 
     def put_off(self, step: int) -> None:
         """Let a step work as late as those that need it allow."""

@@ -79,5 +79,6 @@ def cover(
                 cut = min(fitting, key=lambda cut: measures(cut)[1:])
             tables[node] = cut
             for n in cut:
-                limits[n] = min(limits.get(n, below), below)
+                if limits.get(n, below) >= below:
+                    limits[n] = below
     return tables, flat

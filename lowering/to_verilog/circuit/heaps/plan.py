@@ -194,6 +194,7 @@ class _Planner:
     ) -> None:
         self.inputs, self.exact, self.tries = inputs, exact, tries
         self.matrix = matrix
+        self.ends = [(given.low << given.shift, given.high << given.shift) for given in inputs]
         self.nets = Nets()
         self.rows: list[tuple[int, Row]] = []
         self.input_nets: list[tuple[int, ...]] = []
@@ -272,9 +273,11 @@ class _Planner:
     def _bounds(self, output: int) -> tuple[int, int]:
         """The least and the largest value of an output."""
         low = high = 0
-        for given, trit in zip(self.inputs, self.matrix[:, output].tolist(), strict=True):
-            ends = [trit * end << given.shift for end in (given.low, given.high)]
-            low, high = low + min(ends), high + max(ends)
+        trits: list[int] = self.matrix[:, output].tolist()
+        for ends, trit in zip(self.ends, trits, strict=True):
+            if trit:
+                low += trit * ends[trit < 0]
+                high += trit * ends[trit > 0]
         return low, high
 
     def _task(self, output: int) -> _Task:

@@ -76,8 +76,8 @@ def _most_common(present: NDArray[np.uint64], bounds: NDArray[np.int_]) -> tuple
         if first in exact or not bounds[first]:
             return int(bounds[first]), exact.get(first, [])
         beside = present[first + 1 :] & present[first]
-        sizes = np.bitwise_count(beside).sum(axis=1, dtype=np.int32)
-        largest = np.argsort(-sizes, kind="stable")[:_AT_ONCE]
+        sizes = _ones(beside)
+        largest = np.argsort(sizes.max(initial=0) - sizes, kind="stable")[:_AT_ONCE]
         # Rows of fewer columns than two others have in common are none of those that meet most.
         least, *_ = _most_alike(beside[largest], bounds[first])
         places = np.flatnonzero(sizes >= least)
@@ -91,7 +91,7 @@ def _most_alike(rows: NDArray[np.uint64], bound: int) -> tuple[int, int, int]:
     most, place = 0, (0, 0)
     for start in range(0, len(rows), _AT_ONCE):
         both = rows[start : start + _AT_ONCE, None] & rows[start:]
-        meet = np.bitwise_count(both).sum(axis=2, dtype=np.int32)
+        meet = _ones(both)
         np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
         here = int(meet.argmax())
         if meet.flat[here] > most:
@@ -101,6 +101,12 @@ def _most_alike(rows: NDArray[np.uint64], bound: int) -> tuple[int, int, int]:
         if most == bound:
             break  # no other two meet more often
     return most, *place
+
+
+def _ones(bits: NDArray[np.uint64]) -> NDArray[np.integer]:
+    """How many bits of the numbers along the last axis are set; of one number in a byte."""
+    counts = np.bitwise_count(bits)
+    return counts[..., 0] if bits.shape[-1] == 1 else counts.sum(axis=-1, dtype=np.int32)
 
 
 def _share(
