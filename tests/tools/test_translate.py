@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,15 @@ def test_a_dash_as_output_is_standard_output(capsys: pytest.CaptureFixture[str])
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] != ""
     assert not Path("-").exists()
+
+
+def test_a_program_on_standard_input_is_no_ir(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = b"# a net\n" + Path("net.tri").read_bytes()
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+    assert main(["--import"]) == 1
+    assert "save a program of the language as .tri" in capsys.readouterr().err
 
 
 def test_an_output_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
