@@ -188,12 +188,8 @@ class _Window:
         for (y, row), (x, column) in product(enumerate(sides[0]), enumerate(sides[1])):
             named = {f"y{y}": row, f"x{x}": column}
             asked = {name: bits for name, bits in named.items() if bits is not None}
-            if self.early and len(asked) == 2:
-                bits = [bit for part in asked.values() for bit in part]
-                inside[y, x] = register("_".join(asked), bits)
-            else:
-                own = [register(name, bits) for name, bits in asked.items()]
-                inside[y, x] = body.all_of(*own) if own else None
+            bits = [bit for part in asked.values() for bit in part]
+            inside[y, x] = register("_".join(asked), bits) if asked else None
         return inside
 
     def _inside(self, axis: int, value: SSAValue) -> list[list[SSAValue] | None]:
