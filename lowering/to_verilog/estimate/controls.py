@@ -36,9 +36,11 @@ def merged_controls(
     left = Counter[int]()
     for register in netlist.registers if family.merges_controls else ():
         data, enable, reset = register.data >> 1, register.enable, register.reset
-        if data not in tables or data in netlist.whole or used[data] > 1:
+        # abc gives each register an inverter of its own.
+        inverter = netlist.kinds[data] == LEAF and register.data & 1
+        pins = frozenset((data,)) if inverter else tables.get(data, frozenset())
+        if not pins or data in netlist.whole or (used[data] > 1 and not inverter):
             continue
-        pins = tables[data]
         if enable != TRUE:
             pins = pins | tables.get(enable >> 1, {enable >> 1}) | {register.output}
         if len(pins) > family.inputs:

@@ -22,7 +22,7 @@ from ..circuit.memories import Memory, memory_of
 from ..circuit.ops import read_by
 from .families import Family
 from .gates import Bits, Gates
-from .netlist import FALSE, TRUE, Block, Netlist, Register
+from .netlist import FALSE, Block, Netlist
 from .storage import Storage
 
 
@@ -112,7 +112,6 @@ class _Elaborator:
         self.part_of: dict[Part, int] = {}
         self.groups: dict[hw.HWModuleOp, dict[Operation, int]] = {}
         self.unknown: dict[str, tuple[str, str, str]] = {}
-        self.known: dict[tuple[int, ...], int] = {}
         self.open: list[tuple[_Scope, seq.CompRegOp | hw.InstanceOp]] = []
 
     def run(self, top: hw.HWModuleOp) -> None:
@@ -181,7 +180,7 @@ class _Elaborator:
             here, value = task = stack.pop()
             op, began = value.owner, task in waiting
             waiting.discard(task)
-            if began and isinstance(op, seq.CompRegOp):
+            if began and isinstance(op, seq.CompRegOp | hw.InstanceOp):
                 self._given(here, op, value)
                 return
         raise LoweringError(
@@ -201,9 +200,18 @@ class _Elaborator:
             return [(scope, operand) for operand in _read(op) if operand not in known]
         child = self._child(scope, op)
         if child is None:
+            operands = op.inputs if self._rom(op) else ()
+            return [(scope, operand) for operand in operands if operand not in known]
             return []
         needed = [(child, child.outputs.inputs[value.index])]
         return [task for task in needed if task[1] not in task[0].values]
+
+    def _rom(self, op: hw.InstanceOp) -> Memory | None:
+        """The ROM in logic that an op instantiates, which gives what registers take."""
+        memory = self._memory(op)
+        if memory is None or memory.kind != "rom" or self.storage.is_block(memory):
+            return None
+        return memory
 
     def _child(self, scope: _Scope, op: hw.InstanceOp) -> _Scope | None:
         """The inside of an instance, if it is dissolved."""
@@ -230,7 +238,10 @@ class _Elaborator:
             child = scope.children.get(op)
             if child is not None:
                 return child.values[child.outputs.inputs[value.index]]
-            return self._given(scope, op, value)
+            rom = self._rom(op)
+            if rom is None:
+                return self._given(scope, op, value)
+            return self.storage.rom(rom, [scope.values[operand] for operand in op.inputs])
         bits = self.gates.compute(op, [scope.values[operand] for operand in op.operands])
         if bits is None:
             reason = "its size as hardware is not known"
@@ -277,38 +288,12 @@ class _Elaborator:
         _, clk, resetting = read_by(op)
         if resetting is not None:
             reset, first = values[resetting[0]][0], values[resetting[1]]
-        clock, group, apart = values[clk][0], self.netlist.group, APART in op.attributes
-        gated = enable != TRUE and reset == FALSE
-        result: Bits = []
-        for place, whole in enumerate(zip(values[data], first, strict=True)):
-            (bit, begin), own = whole, reset
-            if gated or enable == TRUE:
-                bit, begin, own = self._cleared(bit, begin, reset)
-            key = bit, enable, own, clock, begin, gated
-            known = bit if bit <= TRUE and (own == FALSE or bit == begin) else self.known.get(key)
-            if known is None or outputs is not None:
-                known = self.netlist.leaf() if outputs is None else outputs[place]
-                if gated and own != FALSE and not self.gates.family.gated_reset:
-                    # Yosys makes this for each register by itself.
-                    own = self.netlist.both_apart(own, enable)
-                register = Register(bit, enable, own, clock, known >> 1, group, apart)
-                self.netlist.registers.append(register)
-                self.known[key] = known
-            result.append(known)
-        return result
-
-    def _cleared(self, bit: int, begin: int, reset: int) -> tuple[int, int, int]:
-        """A register's data, first value and reset, where selections of a constant are resets.
-
-        Yosys' `opt_dff`.
-        """
-        net = self.netlist
-        while (selection := net.selections.get(bit)) is not None:
-            condition, constant, other = selection
-            if reset != FALSE and constant != begin:
-                break
-            bit, begin, reset = other, constant, net.either(reset, condition)
-        return bit, begin, reset
+        net, clock, apart = self.netlist, values[clk][0], APART in op.attributes
+        given = outputs or [None] * len(first)
+        return [
+            net.register(bit, enable, clock, output, reset=reset, begin=begin, apart=apart)
+            for bit, begin, output in zip(values[data], first, given, strict=True)
+        ]
 
 
 def _read(op: Operation) -> Sequence[SSAValue]:

@@ -19,9 +19,11 @@ from .elaborate import Elaboration, Part, elaborate
 from .families import Family, block_memories, family_of
 from .mapping import Cut, cover
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
+from .resets import infer_resets
 from .shifting import shift_registers, shift_size
 from .storage import BLOCK, DISTRIBUTED, memory_tables
 from .timing import Timing
+from .wide import tables_of
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,11 @@ def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
 
 def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp, known: Delays) -> Estimate:
     elaborated = elaborate(module, top, family)
-    elaborated.netlist.remove_dead()
+    netlist = elaborated.netlist
+    live = netlist.remove_dead()
+    uses = Counter(literal >> 1 for literal in reading(netlist, family))
+    uses.update(literal >> 1 for node in live for literal in netlist.inputs[node])
+    infer_resets(netlist, uses, gated=family.gated_reset)
     return _Count(elaborated, family, known).result()
 
 
@@ -185,17 +191,31 @@ class _Count:
         return Timing(self.netlist, self.flat, self.family, self.known, used).periods()
 
     def _tables(self) -> None:
-        groups = self.netlist.groups
+        groups, copies = self.netlist.groups, self._copies()
         for node, cut in self.tables.items():
             if node in self.netlist.second or node in self.needless:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
-            self.counts[groups[node]]["luts"] += self.family.tables[max(len(cut), 1) - 1]
+            luts = tables_of(self.netlist, node, cut, self.family) * max(copies[node], 1)
+            self.counts[groups[node]]["luts"] += luts
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.
             inverted = literal & 1
             if inverted and (literal ^ 1 in self.roots or self._is_given(literal >> 1)):
                 self.counts[groups[literal >> 1]]["luts"] += 1
+
+    def _copies(self) -> Counter[int]:
+        """Of tables at the end of longest paths how many abc makes: one for each register alone."""
+        levels: dict[int, int] = {}
+        for node in sorted(self.tables):
+            levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
+        longest = max(levels.values(), default=0)
+        return Counter(
+            register.reset >> 1
+            for register in self.netlist.registers
+            if register.joined and register.output not in self.merged
+            if levels.get(register.reset >> 1) == longest
+        )
 
     def _is_given(self, node: int) -> bool:
         return self.netlist.kinds[node] == LEAF

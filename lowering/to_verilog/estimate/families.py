@@ -28,7 +28,7 @@ class Family:
         inputs: of a look-up table.
         costs: for each size of a function, from one input on, what covering tries to make small.
         tables: for each size of a function, the look-up tables it takes.
-        merged: the inputs that a function of gates has at most; larger ones are ROMs alone.
+        widest: the inputs that a function of gates has at most; larger ones are ROMs alone.
         least_adder: narrower adders become plain logic.
         carry_bits: bits in a carry cell.
         distributed_bits: of one look-up table as memory; 0 for none.
@@ -49,7 +49,7 @@ class Family:
     inputs: int
     costs: tuple[int, ...]
     tables: tuple[int, ...]
-    merged: int
+    widest: int
     least_adder: int
     carry_bits: int
     distributed_bits: int
@@ -63,11 +63,6 @@ class Family:
     block_widths: Mapping[int, int] = field(default_factory=lambda: EIGHTEEN_KBIT)
 
     @property
-    def rom_inputs(self) -> int:
-        """The bits of a ROM's address of which each of its bits is one function, whole."""
-        return len(self.tables) if self.merged == self.inputs else self.inputs
-
-    @property
     def block_bits(self) -> int:
         """The bits of a block memory."""
         return max(depth * width for depth, width in self.block_widths.items())
@@ -78,7 +73,8 @@ _XILINX = Family(
     inputs=6,
     costs=(2, 2, 3, 5, 5, 5, 10, 20, 40),
     tables=(*(1,) * 6, 2, 4, 8),
-    merged=6,
+    # abc takes up to nine on longest paths, and finds others for most of those.
+    widest=8,
     least_adder=3,
     carry_bits=8,
     distributed_bits=64,
@@ -92,8 +88,7 @@ _LATTICE = Family(
     inputs=4,
     costs=(1, 1, 1, 1, 2, 4, 8),
     tables=(1, 1, 1, 1, 2, 4, 8),
-    # Yosys takes up to seven to make paths short, and fewer where they are short enough.
-    merged=5,
+    widest=7,
     least_adder=5,
     carry_bits=2,
     distributed_bits=16,
@@ -107,7 +102,7 @@ _ICE = Family(
     inputs=4,
     costs=(1,) * 4,
     tables=(1,) * 4,
-    merged=4,
+    widest=4,
     least_adder=3,
     carry_bits=1,
     distributed_bits=0,

@@ -16,7 +16,8 @@ from .netlist import LEAF, Netlist
 Cut = frozenset[int]
 
 _KEPT = 2
-"""The flattest cuts of a gate, and the cheapest, that larger ones are made of."""
+"""The cuts of a gate that larger ones are made of: the cheapest, those that are flattest by
+look-up tables of full size, and the flattest of all."""
 
 
 def cover(
@@ -40,8 +41,7 @@ def cover(
         for literal in netlist.inputs[node]:
             uses[literal >> 1] += 1
     cuts: dict[int, list[Cut]] = {}
-    depths = [0] * len(uses)
-    flows = [0.0] * len(uses)
+    depths, levels, flows = [0] * len(uses), [0] * len(uses), [0.0] * len(uses)
 
     def measures(cut: Cut) -> tuple[int, float, int]:
         """Depth, area flow, what is left free."""
@@ -53,16 +53,21 @@ def cover(
             cuts[node] = [whole] = [netlist.whole[node]]
             depth, flow, _ = measures(whole)
             depths[node], flows[node] = depth + 1, flow / uses[node]
+            levels[node] = 1 + max([levels[n] for n in whole], default=0)
             continue
         below = {literal >> 1 for literal in netlist.inputs[node] if literal > 1}
         choices = [(frozenset((n,)), *cuts.get(n, ())) for n in below]
         found = {frozenset[int]().union(*parts): None for parts in product(*choices)}
-        found = [cut for cut in found if len(cut) <= family.merged]
+        found = [cut for cut in found if len(cut) <= family.widest]
         flattest = sorted((*measures(cut), i) for i, cut in enumerate(found))
         cheapest = sorted((flow, depth, free, i) for depth, flow, free, i in flattest)
-        chosen = dict.fromkeys(i for *_, i in (*flattest[:_KEPT], *cheapest[:_KEPT]))
-        cuts[node] = [found[i] for i in chosen]
-        depths[node], flows[node] = flattest[0][0] + 1, cheapest[0][0] / uses[node]
+        single = [i for *_, i in flattest if len(found[i]) <= family.inputs]
+        level = {i: max([levels[n] for n in found[i]]) for i in single}
+        single.sort(key=level.__getitem__)
+        best = (*single[:_KEPT], flattest[0][-1], *(i for *_, i in cheapest[:_KEPT]))
+        cuts[node] = [found[i] for i in dict.fromkeys(best)]
+        levels[node], depths[node] = level[single[0]] + 1, flattest[0][0] + 1
+        flows[node] = cheapest[0][0] / uses[node]
     limits = dict.fromkeys(wanted, max((depths[node] for node in wanted), default=0))
     tables: dict[int, Cut] = {}
     flat: dict[int, Cut] = {}

@@ -29,6 +29,8 @@ class Register:
         output: its node.
         group: the layer.
         apart: whether it stays out of shift registers.
+        begin: the literal that it is reset to.
+        joined: whether the reset is a gate that synthesis makes for this register alone.
     """
 
     data: int
@@ -38,6 +40,8 @@ class Register:
     output: int
     group: int
     apart: bool = False
+    begin: int = FALSE
+    joined: bool = False
 
 
 @dataclass(slots=True)
@@ -108,6 +112,7 @@ class Netlist:
     )
     group: int = 0
     _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+    _taken: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 
     def leaf(self) -> int:
         """The literal of a new leaf."""
@@ -130,6 +135,32 @@ class Netlist:
         self.groups.append(self.group)
         return 2 * (len(self.kinds) - 1)
 
+    def register(
+        self,
+        data: int,
+        enable: int,
+        clock: int,
+        output: int | None = None,
+        *,
+        reset: int = FALSE,
+        begin: int = FALSE,
+        apart: bool = False,
+    ) -> int:
+        """What a register gives; constants need none, and equal registers are one."""
+        key = data, enable, clock, reset, begin
+        if output is None:
+            if data <= TRUE and (reset == FALSE or data == begin):
+                return data
+            if key in self._taken:
+                return self._taken[key]
+            output = self.leaf()
+        self._taken[key] = output
+        group = self.group
+        self.registers.append(
+            Register(data, enable, reset, clock, output >> 1, group, apart, begin)
+        )
+        return output
+
     def table(self, inputs: Sequence[int], *, second: bool = False) -> int:
         """The literal of a look-up table that stays as it is."""
         nodes = {literal >> 1 for literal in inputs if literal > TRUE}
@@ -148,10 +179,6 @@ class Netlist:
         if a in (TRUE, b):
             return b
         return self._node(AND, (a, b))
-
-    def both_apart(self, a: int, b: int) -> int:
-        """a AND b, of which each caller has one for itself."""
-        return self._new(AND, (a, b))
 
     def either(self, a: int, b: int) -> int:
         """a OR b."""
@@ -181,6 +208,14 @@ class Netlist:
             return self._simple_choice(condition, yes, no)
         inverted = no & 1
         return self._node(MUX, (condition, yes ^ inverted, no ^ inverted)) ^ inverted
+
+    def known_choice(self, condition: int, yes: int, no: int) -> int | None:
+        """A selection between two bits, if it is there."""
+        if condition & 1:
+            condition, yes, no = condition ^ 1, no, yes
+        inverted = no & 1
+        known = self._known.get((MUX, condition, yes ^ inverted, no ^ inverted))
+        return None if known is None else known ^ inverted
 
     def _simple_choice(self, condition: int, yes: int, no: int) -> int:
         if yes >> 1 == condition >> 1:
@@ -214,8 +249,12 @@ class Netlist:
             level = pairs + ([level[-1]] if len(level) % 2 else [])
         return level[0] if level else empty
 
-    def remove_dead(self) -> None:
-        """Leave out what no output depends on, with the high bits of sums that nobody reads."""
+    def remove_dead(self) -> set[int]:
+        """Leave out what no output depends on, with the high bits of sums that nobody reads.
+
+        Returns:
+            The nodes that are left.
+        """
         needs: dict[int, Sequence[int]] = {
             r.output: (r.data, r.enable, r.reset) for r in self.registers
         }
@@ -244,3 +283,4 @@ class Netlist:
                 for part in (chain.first, chain.second, chain.outputs):
                     del part[bits:]
         self.chains = [chain for chain in self.chains if chain.first]
+        return live

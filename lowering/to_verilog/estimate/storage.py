@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..circuit.memories import Memory
+from ..circuit.memories import Memory, Style
 from .families import Family
-from .netlist import FALSE, TRUE, Block, Netlist, Register
+from .netlist import FALSE, TRUE, Block, Netlist
 
 Bits = list[int]
 
@@ -24,8 +24,6 @@ class Storage:
     def __init__(self, netlist: Netlist, family: Family) -> None:
         self.netlist = netlist
         self.family = family
-        # Multiplexers behind look-up tables join those of a ROM.
-        self._widest = family.rom_inputs
 
     def outputs(self, memory: Memory) -> Bits:
         """What a memory gives; bits of a ROM that are the same in all words are constants."""
@@ -45,28 +43,42 @@ class Storage:
             operands: for each input, as its declaration orders them, its bits.
             outputs: as `outputs` said.
         """
-        style = memory.made_of(in_tables=self.family.distributed_bits > 0)
-        if style == "block":
+        if self.is_block(memory):
             inputs = [bit for word in operands for bit in word]
             self._whole(BLOCK, memory, inputs, sorted({*outputs} - {FALSE, TRUE}))
             return
-        if memory.kind == "rom":
-            (clock,), (enable,), address = operands
-            data = [self._stored(memory.contents, bit, address) for bit in range(memory.width)]
-        else:
-            (clock,), (write,), to, word, (enable,), address = operands
-            if style == "distributed":
-                data = self.netlist.leaves(memory.width)
-                self._whole(DISTRIBUTED, memory, [clock, write, *to, *word, *address], data)
-            else:
-                data = self._chosen(memory.depth, write, to, word, clock, address)
+        clock, enable, data = self._read(memory, operands)
         for output, bit in dict(zip(outputs, data, strict=True)).items():
             if output > TRUE:
-                self._take(bit, enable, clock, output)
+                self.netlist.register(bit, enable, clock, output)
 
-    def _stored(self, words: Sequence[int], bit: int, address: Bits) -> int:
+    def rom(self, memory: Memory, operands: Sequence[Bits]) -> Bits:
+        """What a ROM of logic gives."""
+        clock, enable, data = self._read(memory, operands)
+        return [self.netlist.register(bit, enable, clock) for bit in data]
+
+    def is_block(self, memory: Memory) -> bool:
+        """Whether a memory is made of blocks."""
+        return self._style(memory) == "block"
+
+    def _style(self, memory: Memory) -> Style:
+        return memory.made_of(in_tables=self.family.distributed_bits > 0)
+
+    def _read(self, memory: Memory, operands: Sequence[Bits]) -> tuple[int, int, Bits]:
+        """The clock and the enable of what a memory is read into, and the word it takes."""
+        if memory.kind == "rom":
+            (clock,), (enable,), address = operands
+            return clock, enable, [self._stored(memory, i, address) for i in range(memory.width)]
+        (clock,), (write,), to, word, (enable,), address = operands
+        if self._style(memory) == "distributed":
+            data = self.netlist.leaves(memory.width)
+            self._whole(DISTRIBUTED, memory, [clock, write, *to, *word, *address], data)
+            return clock, enable, data
+        return clock, enable, self._chosen(memory.depth, write, to, word, clock, address)
+
+    def _stored(self, memory: Memory, bit: int, address: Bits) -> int:
         """A bit of the word at an address of a ROM."""
-        column = [word >> bit & 1 for word in words]
+        column = [word >> bit & 1 for word in memory.contents]
         # Behind the last word the printed ROM gives it again.
         column += column[-1:] * ((1 << len(address)) - len(column))
         data = self._looked_up(column, address)
@@ -82,7 +94,7 @@ class Storage:
             chosen = [bit if index >> i & 1 else bit ^ 1 for i, bit in enumerate(to)]
             enable, row = net.all_of([write, *chosen]), net.leaves(len(word))
             for bit, output in zip(word, row, strict=True):
-                self._take(bit, enable, clock, output)
+                self.netlist.register(bit, enable, clock, output)
             rows.append(row)
         return [self._looked_up(column, address) for column in zip(*rows, strict=True)]
 
@@ -105,13 +117,8 @@ class Storage:
             if bit > TRUE
             and any(value != column[place ^ 1 << i] for place, value in enumerate(column))
         }
-        if 1 < len(needed) <= self._widest and data >> 1 not in needed:
+        if 1 < len(needed) <= len(self.family.tables) and data >> 1 not in needed:
             self.netlist.whole[data >> 1] = frozenset(needed)
-
-    def _take(self, data: int, enable: int, clock: int, output: int) -> None:
-        """Let a register give `output`."""
-        group = self.netlist.group
-        self.netlist.registers.append(Register(data, enable, FALSE, clock, output >> 1, group))
 
     def _whole(self, kind: str, memory: Memory, inputs: Bits, outputs: Bits) -> None:
         name = f"{kind} {memory.depth}x{len(outputs)}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.hw import HWModuleOp
+from xdsl.dialects.hw import ConstantOp, HWModuleOp
 from xdsl.rewriter import Rewriter
 
 from triton_dsl.dialects.registry import parse_module
@@ -114,6 +114,40 @@ def test_a_selection_of_a_constant_takes_a_table_a_bit() -> None:
     assert (size.luts, size.flip_flops) == (8, 8)
 
 
+MASKED = "%0 = hw.constant 0 : i8\n%masked = comb.mux %s, %0, %a : i8\n"
+
+
+def test_a_selection_of_a_constant_that_two_registers_read_is_no_reset() -> None:
+    # Yosys 0.23: 8 LUT2, 16 FDRE.
+    body = MASKED + register("y0", "%masked", 8) + "%y1 = seq.compreg %masked, %clock : i8\n"
+    size = estimate(circuit(body, "in %a: i8, in %s: i1", "i8, i8")).total
+    assert (size.luts, size.flip_flops) == (8, 16)
+
+
+def test_an_enable_stays_a_selection_where_something_else_reads_what_is_selected() -> None:
+    # A buffer of two beats; Yosys 0.23: 8 LUT4, 16 FDRE.
+    body = (
+        MASKED
+        + "%first = comb.mux %room, %masked, %second : i8\n"
+        + register("y0", "%first", 8)
+        + "%held = comb.mux %room, %masked, %second : i8\n"
+        + "%second = seq.compreg %held, %clock : i8\n"
+    )
+    size = estimate(circuit(body, "in %a: i8, in %s: i1, in %room: i1", "i8")).total
+    assert (size.luts, size.flip_flops) == (8, 16)
+
+
+def test_registers_share_a_reset_that_is_not_at_the_end_of_a_longest_path() -> None:
+    # Yosys 0.23: a LUT2 for all eight registers, and two LUT6 for the parity.
+    names = [f"%b{i}" for i in range(11)]
+    parity = f"%p = comb.xor {', '.join(names[:6])} : i1\n"
+    parity += f"%y1 = comb.xor %p, {', '.join(names[6:])} : i1\n"
+    ports = ", ".join(f"in {name}: i1" for name in ("%s", *names))
+    body = MASKED + register("y0", "%masked", 8) + parity
+    size = estimate(circuit(body, f"in %a: i8, {ports}", "i8, i1")).total
+    assert (size.luts, size.flip_flops) == (3, 8)
+
+
 CLEARED = "%0 = hw.constant 0 : i8\n%n = comb.mux %s, %0, %a : i8\n"
 
 CONTROLLED = """%0 = hw.constant 0 : i1
@@ -198,10 +232,14 @@ def test_constants_shorten_adders() -> None:
     assert (size.luts, size.carry_bits) == (5, 5)
 
 
-@pytest.mark.parametrize(("inputs", "luts"), [(2, 1), (5, 1), (6, 1), (7, 2)])
-def test_functions_of_many_bits_take_levels(inputs: int, luts: int) -> None:
+@pytest.mark.parametrize(
+    ("op", "inputs", "luts"),
+    [("and", 2, 1), ("and", 5, 1), ("and", 6, 1), ("and", 7, 1), ("xor", 7, 2), ("xor", 8, 4)],
+)
+def test_functions_of_many_bits_take_multiplexers(op: str, inputs: int, luts: int) -> None:
+    # As Yosys 0.23 makes them: half of what seven bits AND is a constant.
     names = [f"%x{i}" for i in range(inputs)]
-    body = f"%y0 = comb.and {', '.join(names)} : i1"
+    body = f"%y0 = comb.{op} {', '.join(names)} : i1"
     ports = ", ".join(f"in {name}: i1" for name in names)
     assert estimate(circuit(body, ports, "i1")).total.luts == luts
 
@@ -227,21 +265,27 @@ def test_what_is_not_known_is_named() -> None:
         estimate(parse_module("builtin.module {}"), "max10")
 
 
-def with_memory(memory: Memory) -> ModuleOp:
-    """A circuit that reads a memory, and writes it if that can be."""
+def with_memory(memory: Memory, body: str = "%y0 = hw.constant 0 : i{}") -> ModuleOp:
+    """A circuit that reads a memory for each constant, and writes it if that can be."""
     bits, width = memory.address_width, memory.width
     ports = f"in %from: i{bits}, in %to: i{bits}, in %word: i{width}"
-    module = circuit(f"%y0 = hw.constant 0 : i{width}", ports, f"i{width}")
+    module = circuit(body.replace("{}", str(width)), ports, f"i{width}")
     (top,) = module.ops
     assert isinstance(top, HWModuleOp)
     clock, enable, _, address, to, word = top.body.block.args
     writes = [enable, to, word] if memory.kind == "ram" else []
-    instance = memory.instance("memory", [clock, *writes, enable, address])
-    placeholder = top.body.block.first_op
-    assert placeholder is not None
-    Rewriter.replace_op(placeholder, instance)
+    for number, op in enumerate(list(top.body.block.ops)):
+        if isinstance(op, ConstantOp):
+            instance = memory.instance(f"memory_{number}", [clock, *writes, enable, address])
+            Rewriter.replace_op(op, instance)
     module.body.block.insert_op_before(memory.declaration(), top)
     return module
+
+
+def test_equal_roms_at_one_address_are_read_into_one_register() -> None:
+    memory = Memory.rom([5, 3, 6, 4], 3, "distributed")
+    body = "%a = hw.constant 0 : i{}\n%b = hw.constant 0 : i{}\n%y0 = comb.xor %a, %b : i{}"
+    assert estimate(with_memory(memory, body)).total == Resources()
 
 
 def test_memories() -> None:
