@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
+    UnrealizedConversionCastOp,
     VectorType,
     f64,
     i32,
@@ -148,6 +149,31 @@ def extreme_of_numbers(predicate: str) -> Rule:
         return e.select(e.fcmp("uno", b, b), a, extreme)
 
     return lambda e, op, x: on_floats(e, op, x, build)
+
+
+def lane_by_lane(rule: Rule) -> Rule:
+    """What a rule makes, of three numbers of 64 bits one by one.
+
+    LLVM 22 stops with a failed assertion on 64-bit ARM where it is to cut such a vector to bytes,
+    so that numbers are bounded and cut apart.
+    """
+
+    def build(e: LlvmBuilder, op: Operation, x: Values) -> SSAValue | Values:
+        kind = converted(op.results[0].type)
+        if lanes(kind) != 3 or width(x[0].type) != 64:
+            return rule(e, op, x)
+        single = type(op).create(
+            operands=[UnrealizedConversionCastOp.get([], [element(v.type)]).results[0] for v in x],
+            result_types=[element(op.results[0].type)],
+        )
+        result = e.insert(llvm.UndefOp(kind))
+        for place in range(3):
+            found = rule(e, single, [e.lane(value, place) for value in x])
+            assert isinstance(found, SSAValue)
+            result = e.insert(llvm.InsertElementOp(result, found, e.constant(place, i32)))
+        return result
+
+    return build
 
 
 _EXTREMES = {128: ("sse", "sse2"), 256: ("avx", "avx"), 512: ("avx512", "avx512")}

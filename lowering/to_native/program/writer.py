@@ -33,6 +33,7 @@ from ..llvm.convert_arith import (
     constant_value,
     extreme_of_numbers,
     extreme_of_registers,
+    lane_by_lane,
     multiply_halves,
 )
 from ..llvm.convert_math import rules_for
@@ -50,6 +51,9 @@ def rules(features: frozenset[str] = frozenset()) -> Mapping[type[Operation], Ru
         known[arith.MulSIExtendedOp] = multiply_halves
         known[arith.MaximumfOp] = extreme_of_registers("maximum", features)
         known[arith.MinimumfOp] = extreme_of_registers("minimum", features)
+    else:
+        for kind in (arith.MaxSIOp, arith.MinSIOp, arith.TruncIOp):
+            known[kind] = lane_by_lane(known[kind])
     if not features:
         known[arith.MaxnumfOp] = extreme_of_numbers("ogt")
         known[arith.MinnumfOp] = extreme_of_numbers("olt")

@@ -337,6 +337,33 @@ def test_floats_are_bounded_without_the_library_of_mathematics(
     np.testing.assert_array_equal(found, np.clip(rounded, -128, 127).astype(np.int8))
 
 
+RESCALED = """
+func.func @forward(%x: tensor<?x7xi32>, %m: tensor<7xi32>, %s: tensor<7xi32>) -> tensor<?x7xi8> {
+  %z = tensor.constant dense<-5> : tensor<i8>
+  %y = tensor.requantize %x, %m, %s, %z {axis = 1 : i64, low = -128 : i64, high = 127 : i64}
+       : (tensor<?x7xi32>, tensor<7xi32>, tensor<7xi32>, tensor<i8>) -> tensor<?x7xi8>
+  func.return %y : tensor<?x7xi8>
+}
+"""
+
+
+@pytest.mark.parametrize("cpu", ["cortex-a53", "cortex-a76"])
+def test_three_sums_behind_whole_vectors_are_rescaled(
+    cpu: str, c_caller: Callable[..., Any]
+) -> None:
+    options = {"triple": LINUX["aarch64"], "cpu": cpu, "name": "model"}
+    artifact = compile_to_target(parse_module(RESCALED), "native", options)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-(1 << 31), 1 << 31, (5, 7)).astype(np.int32)
+    m = rng.integers(-(1 << 31), 1 << 31, 7).astype(np.int32)
+    s = np.array([62, 50, 40, 54, 56, 57, 55], np.int32)
+    (found,) = c_caller(emulated=("aarch64", cpu))(artifact, [x, m, s], 5)
+    for row, column in np.ndindex(x.shape):
+        shift = int(s[column])
+        exact = (int(x[row, column]) * int(m[column]) + (1 << (shift - 1))) >> shift
+        assert found[row, column] == max(-128, min(exact - 5, 127))
+
+
 def test_the_emulator_stops_at_what_a_processor_lacks(c_caller: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match=r"llegal|signal 4"):
         c_caller(emulated=("x86_64", "Nehalem"))(compiled("x86_64", "haswell"), inputs(), BATCH)
