@@ -14,7 +14,7 @@ from ...ir.arrays import Array
 from ..ir_builder import padded
 from ..problems import ProblemError
 from .calls import tensor_of
-from .onnx_builder import Builder, Call, Results, Rule
+from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_elementwise import Binary
 from .rules_index import RULES as INDEX
 from .rules_index import lowest_of
@@ -155,10 +155,18 @@ def elements(window: Window, counted: bool) -> Array:
     for axis, (size, (low, high, extra)) in enumerate(
         zip(static(window.image, "image"), pads, strict=True)
     ):
-        places = np.arange(-low, size + high + extra)
+        length, kernel, stride = (
+            low + size + high + extra,
+            window.kernel[axis],
+            window.strides[axis],
+        )
+        number = max((length - window.spans[axis]) // stride + 1, 1)
+        if max(length, number * kernel, number * counts.size) > LARGEST_KNOWN:
+            raise ProblemError(f"its window {window.kernel} has too many places")
+        places = np.arange(length) - low
         there = places < size + high if counted else (places >= 0) & (places < size)
-        starts = np.arange(0, places.size - window.spans[axis] + 1, window.strides[axis])
-        inside = window.dilation[axis] * np.arange(window.kernel[axis])
+        starts = np.arange(0, length - window.spans[axis] + 1, stride)
+        inside = window.dilation[axis] * np.arange(kernel)
         counts = np.multiply.outer(counts, there[starts[:, None] + inside].sum(axis=1))
     return counts
 

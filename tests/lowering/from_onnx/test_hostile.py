@@ -235,6 +235,17 @@ def test_huge_spectra_are_refused(bench: Any, op: str, shapes: Any, constants: l
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
+@pytest.mark.parametrize("counted", [0, 1])
+def test_huge_pads_of_means_are_refused(bench: Any, counted: int) -> None:
+    """How many elements each window has is counted before the program runs."""
+    pads = [1 << 38, 0, 0, 0]
+    node = helper.make_node("AveragePool", ["x"], ["y"], kernel_shape=[2, 2], pads=pads,
+                            count_include_pad=counted)  # fmt: skip
+    model = bench.model([node], {"x": (np.float32, [1, 1, 4, 4])}, ["y"])
+    with pytest.raises(UnsupportedError, match="AveragePool at 'y'"):
+        from_onnx(model)
+
+
 def test_constants_that_double_stop_at_a_bound(bench: Any) -> None:
     """Each node makes twice the elements of the one before: computed up to a bound, then left."""
     nodes = [
