@@ -14,7 +14,6 @@ import logging
 import operator
 import re
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
@@ -22,9 +21,10 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from ...ir.errors import LoweringError, OptionError, TritonError, first_line
+from ...ir.errors import LoweringError, OptionError, TritonError
 from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
+from .failures import DATA_DEPENDENT_ERROR, explained
 from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
@@ -122,7 +122,7 @@ def export(
     except TritonError:
         raise
     except _FAILURES as error:
-        raise LoweringError(_explained(type(module).__name__, error)) from error
+        raise LoweringError(explained(type(module).__name__, error)) from error
     return Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
 
 
@@ -193,10 +193,6 @@ def _traced(
     return program if settled(program) else trace()
 
 
-DATA_DEPENDENT_ERROR = "data-dependent"
-"""In what PyTorch says of sizes and branches that depend on values."""
-
-
 @contextmanager
 def _unprinted() -> Generator[None]:
     """Without the graph that `torch.export` prints on stderr where sizes depend on values.
@@ -257,7 +253,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
     except TritonError:
         raise
     except _FAILURES as error:
-        raise LoweringError(_explained(name, error)) from error
+        raise LoweringError(explained(name, error)) from error
     fixed = exported.names.keys() - _free_axes(program)
     if fixed:
         names = ", ".join(sorted({exported.names[place] for place in fixed}))
@@ -470,28 +466,6 @@ def computed(program: ExportedProgram) -> list[Node]:
 def is_statement(node: Node) -> bool:
     """Whether an operator only says something of tensors and sizes, and computes nothing."""
     return node.meta.get("val") is None or operator_name(node) == "aten::_assert_tensor_metadata"
-
-
-def _explained(name: str, error: Exception) -> str:
-    text = f"{name} cannot be exported: {first_line(error)}{_own_place(error)}"
-    if any(word in str(error) for word in ("Constraint", "dynamic_shapes", "specialized", "Dim(")):
-        return (
-            f"{text}\nThe module fixes a size that was to be free; name those that are, as "
-            "dynamic={'x': {0: 'N'}}, or none with dynamic={}"
-        )
-    return f"{text}\nControl flow must not depend on values, and no module may be changed"
-
-
-def _own_place(error: BaseException) -> str:
-    """The innermost line of the module's own code that an error came through, to be appended."""
-    known = {"torch", __name__.partition(".")[0], *sys.stdlib_module_names}
-    places = [
-        f" (at {frame.f_code.co_filename}:{line})"
-        for frame, line in traceback.walk_tb(error.__traceback__)
-        if frame.f_globals.get("__name__", "torch").partition(".")[0] not in known
-    ]
-    inner = _own_place(error.__cause__) if error.__cause__ else ""
-    return inner or (places[-1] if places else "")
 
 
 def _named_axes(

@@ -37,7 +37,6 @@ from .calls import (
 )
 from .control_flow import STAYS, unwritten, write_out_bodies
 from .exporting import (
-    DATA_DEPENDENT_ERROR,
     DynamicSizes,
     Exported,
     computed,
@@ -47,6 +46,7 @@ from .exporting import (
     limits,
     readable,
 )
+from .failures import DATA_DEPENDENT_ERROR
 from .hopeless import hopeless, sized_by_values
 from .in_place import is_written
 from .places import location, place_of

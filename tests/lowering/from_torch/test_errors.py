@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,34 @@ def test_a_module_that_goes_another_way_for_other_sizes(example: int, bound: str
     with pytest.warns(TorchWarning, match=f"is read for {bound}: beyond, the module may"):
         made = from_torch(module, x, dynamic={"x": {0: "N"}})
     np.testing.assert_array_equal(run_module(made, [x.numpy()])[0], module(x).numpy())
+
+
+@dataclass
+class Pair:
+    """Something that a module gives and PyTorch does not know."""
+
+    first: Tensor
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda x: x * torch.equal(x, x),
+            r"that aten\.equal\.default gives is data-dependent",
+        ),
+        (
+            lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 255),
+            "cannot tell the sizes that aten.fake_quantize",
+        ),
+        (Pair, r"gives a .*Pair, .*; return tensors, .* torch\.export\.register_dataclass"),
+    ],
+)
+def test_reasons_are_told_where_pytorch_names_an_operator_alone(
+    function: Any, message: str
+) -> None:
+    with pytest.raises(LoweringError, match=message):
+        from_torch(Wrapped(function), torch.randn(3, 4), dynamic={"x": {0: "N"}})
 
 
 def test_control_flow_on_values() -> None:
