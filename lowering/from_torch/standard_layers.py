@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .calls import fake_tensor, nodes_of, operator_name, overload_name, schema_of
@@ -146,6 +146,7 @@ def _unless_cast(forward: Forward, part: nn.Module) -> Forward:
 
     otherwise: Forward = partial(type(part).forward, part)
 
+    @wraps(forward)  # torch.export reads the signature of the module that it is given
     def chosen(*arguments: Any, **named: Any) -> Tensor | tuple[Tensor, Any]:
         is_cast = any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
         return (otherwise if is_cast else forward)(*arguments, **named)
