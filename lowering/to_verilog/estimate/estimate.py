@@ -209,12 +209,13 @@ class _Count:
         levels: dict[int, int] = {}
         for node in sorted(self.tables):
             levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
-        longest = max(levels.values(), default=0)
+        # Where this has three levels, abc mostly has two.
+        longest = min(max(levels.values(), default=0), 2)
         return Counter(
             register.reset >> 1
             for register in self.netlist.registers
             if register.joined and register.output not in self.merged
-            if levels.get(register.reset >> 1) == longest
+            if levels.get(register.reset >> 1, 0) >= longest
         )
 
     def _is_given(self, node: int) -> bool:
