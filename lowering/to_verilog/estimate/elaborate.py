@@ -2,7 +2,8 @@
 
 Values are computed where somebody needs them, so that what nobody reads costs nothing. Registers
 that read themselves, over any number of ops and instances, give what they give before they are
-known; so do all memories. Not here: what a single op becomes (`gates`), memories (`storage`).
+known; so do memories but ROMs in logic. Not here: what a single op becomes (`gates`), memories
+(`storage`).
 """
 
 from __future__ import annotations
