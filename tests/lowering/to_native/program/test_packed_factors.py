@@ -41,6 +41,8 @@ class Case(NamedTuple):
     """Whether y is one matrix for all."""
     dots: bool = True
     """Whether it is one for instructions that add several products."""
+    columns: bool = False
+    """Whether x comes in as [matrices, taps, rows]."""
 
 
 CASES = {
@@ -56,6 +58,8 @@ CASES = {
     "both without sign": Case(8, 30, 20, zeros=(-128, -128)),
     "nine bits": Case(8, 30, 20, zeros=(100, 0)),
     "weights of nine bits": Case(8, 30, 20, zeros=(0, -100), turned=True),
+    "columns": Case(37, 64, 20, zeros=(0, 3), columns=True),
+    "columns without sign": Case(20, 9, 17, zeros=(-128, 5), columns=True),
     "three taps": Case(8, 3, 16, dots=False),
     "one row": Case(1, 64, 64, dots=False),
 }
@@ -64,15 +68,23 @@ CASES = {
 def _program(case: Case) -> Any:
     n = "x".join(map(str, case.matrices))
     last = f"{case.outs}x{case.taps}" if case.turned else f"{case.taps}x{case.outs}"
-    x = f"tensor<{n}x{case.rows}x{case.taps}x"
+    sizes = (case.taps, case.rows) if case.columns else (case.rows, case.taps)
+    x = f"tensor<{n}x{sizes[0]}x{sizes[1]}x"
     y = f"tensor<{last}x" if case.shared else f"tensor<{n}x{last}x"
     z = f"tensor<{n}x{case.rows}x{case.outs}xi32>"
-    right, turn = y, ""
-    if case.turned:
-        axes = len(case.matrices)
-        order = [*range(axes), axes + 1, axes]
-        right = f"tensor<{n}x{case.taps}x{case.outs}x"
+    left, right, turn = x, y, ""
+    axes = len(case.matrices)
+    order = [*range(axes), axes + 1, axes]
+    if case.columns:
+        left = f"tensor<{n}x{case.rows}x{case.taps}x"
         turn = (
+            f"%c = tensor.permute %x1 {{perm = array<i64: {', '.join(map(str, order))}>}} : "
+            f"({x}i32>) -> {left}i32>"
+        )
+    if case.turned:
+        right = f"tensor<{n}x{case.taps}x{case.outs}x"
+        turn += (
+            "\n"
             f"%t = tensor.permute %y1 {{perm = array<i64: {', '.join(map(str, order))}>}} : "
             f"({y}i32>) -> {right}i32>"
         )
@@ -85,8 +97,8 @@ func.func @forward(%x: {x}i8>, %y: {y}i8>) -> {z} {{
   %y0 = tensor.convert %y : ({y}i8>) -> {y}i32>
   %y1 = tensor.sub %y0, %q : ({y}i32>, tensor<i32>) -> {y}i32>
   {turn}
-  %z = tensor.matmul %x1, %{"t" if case.turned else "y1"}
-     : ({x}i32>, {right}i32>) -> {z}
+  %z = tensor.matmul %{"c" if case.columns else "x1"}, %{"t" if case.turned else "y1"}
+     : ({left}i32>, {right}i32>) -> {z}
   func.return %z : {z}
 }}
 """)
@@ -95,12 +107,14 @@ func.func @forward(%x: {x}i8>, %y: {y}i8>) -> {z} {{
 def _agrees(case: Case, recipe: str | None) -> None:
     random = np.random.default_rng(case.taps)
     y_shape = (case.outs, case.taps) if case.turned else (case.taps, case.outs)
-    left = random.integers(-128, 128, (*case.matrices, case.rows, case.taps)).astype(np.int8)
+    x_shape = (case.taps, case.rows) if case.columns else (case.rows, case.taps)
+    left = random.integers(-128, 128, (*case.matrices, *x_shape)).astype(np.int8)
     right = random.integers(-128, 128, y_shape if case.shared else (*case.matrices, *y_shape))
     right = right.astype(np.int8)
     for values in left, right:
         values.reshape(-1)[:40] = np.where(np.arange(40) % 2, 127, -128)[: values.size]
     x, y = (v.astype(np.int64) - z for v, z in zip((left, right), case.zeros, strict=True))
+    x = x.swapaxes(-1, -2) if case.columns else x
     expected = np.matmul(x, y.swapaxes(-1, -2) if case.turned else y)
     options = {} if recipe is None else {"recipe": recipe}
     found = native_program(_program(case), options)(left, right)
@@ -129,6 +143,7 @@ def test_which_products_add_several_at_once(name: str) -> None:
         st.tuples(st.sampled_from([-128, 0, 37, 127]), st.sampled_from([-128, -1, 0, 127])),
         st.booleans(),
         st.just(value=False),
+        columns=st.booleans(),
     )
 )
 @settings(max_examples=15, deadline=None)
@@ -151,3 +166,11 @@ func.func @forward(%x: tensor<2x9x21xi8>) -> tensor<2x9x9xi32> {
     wide = x.astype(np.int64)
     found = native_program(parse_module(text), {"recipe": recipe})(x)
     np.testing.assert_array_equal(found, wide @ wide.swapaxes(1, 2))
+
+
+def test_two_threads_give_the_same() -> None:
+    case = Case(197, 64, 197, (3,), turned=True)
+    random = np.random.default_rng(0)
+    x, y = (random.integers(-128, 128, (3, 197, 64)).astype(np.int8) for _ in range(2))
+    found = native_program(_program(case), {}, threads=2)(x, y)
+    np.testing.assert_array_equal(found, x.astype(np.int64) @ y.astype(np.int64).swapaxes(1, 2))
