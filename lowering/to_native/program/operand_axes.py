@@ -89,7 +89,10 @@ def _met_axis(
     rows of another factor meet, as keys are met by queries. It spares sums across vectors.
     """
     known = any(view.buffer.content is not None for view in views)
-    if known or len(views) != 3 or all(parallel) or not maps[-1]:
+    # Integers are packed where several products are added at once (`packed_factors`).
+    small = views[position].element in (i8, i16, i32)
+    packs = small and program.recipe.words is not None
+    if known or packs or len(views) != 3 or all(parallel) or not maps[-1]:
         return ()
     own, others = (
         {e.position for e in maps[n] if isinstance(e, AffineDimExpr)}

@@ -93,6 +93,7 @@ class Program:
         steps: in order.
         kernels: the functions that steps call, by what they are made for.
         tables: constants that hold addresses, and the entries of the store that stand there.
+        turned: for tensors and axes, in a block, copies whose elements lie in a row along these.
         padded: for tensors that stand inside others, which those are.
     """
 
@@ -122,6 +123,9 @@ class Program:
     kernels: dict[Hashable, str] = field(default_factory=dict[Hashable, str])
     tables: dict[Buffer, Sequence[str]] = field(default_factory=dict[Buffer, Sequence[str]])
     _held: dict[Buffer, Buffer] = field(default_factory=dict[Buffer, Buffer])
+    turned: dict[tuple[Block | None, SSAValue, tuple[int, ...]], View] = field(
+        default_factory=dict["tuple[Block | None, SSAValue, tuple[int, ...]]", "View"]
+    )
     padded: dict[SSAValue, Padded] = field(default_factory=dict[SSAValue, "Padded"])
     _constants: dict[tuple[str, bytes], Buffer] = field(
         default_factory=dict[tuple[str, bytes], Buffer]

@@ -177,7 +177,11 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
         # What comes in has no narrow type, nor room behind it.
         copied = in_places and views[position].buffer.place != "workspace"
         if copied or not views[position].ends_with(last):
-            views[position] = _turned(program, views[position], last)
+            # What several ops want so is turned once.
+            known = (op.parent, operands[position], tuple(last))
+            if known not in program.turned:
+                program.turned[known] = _turned(program, views[position], last)
+            views[position] = program.turned[known]
     sizes = loop_sizes(views, maps, loops)
     if in_places:
         image, trits = (view.buffer for view in (views[0], views[1]))
