@@ -88,6 +88,13 @@ def multiply(e: Writer, x: str, zero_point: str, weight: ByteWeight) -> str:
     return e.node("MatMulInteger", inputs, Element.INT32)
 
 
+def multiply_signed(e: Writer, x: str, weight: ByteWeight) -> str:
+    """x · W in INT32 for x in INT8, on x + 128 as UINT8."""
+    shifted = e.apply("Add", [e.cast(x, Element.INT32), e.scalar(128, Element.INT32)])
+    levels = e.cast(shifted, Element.UINT8)
+    return multiply(e, levels, e.scalar(128, Element.UINT8), weight)
+
+
 def convolve(
     e: Writer,
     x: tuple[str, str, str],

@@ -8,14 +8,14 @@ weights with a scale, and `calibrated` does the rest on the finished graph.
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import Operation, SSAValue
 
-from ...dialects import ternary
+from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import constant_value
 from ..integer_weights import symmetric
-from .byte_weights import ByteWeight, multiply, of_trits, restore, store
+from .byte_weights import ByteWeight, multiply, multiply_signed, of_trits, restore, store
 from .graph import Array, Element
 from .onnx_writer import Writer
 
@@ -38,6 +38,24 @@ def dynamic_product(e: Writer, input: SSAValue, weight: SSAValue) -> str | None:
     levels, scale = symmetric(known, 1, e.weight_bits)
     stored = store(e.graph, name, levels, 1)
     return _rounded_product(e, e.value(input), stored, e.constant(scale, f"{name}.scale"))
+
+
+def byte_product(e: Writer, input: SSAValue, weight: SSAValue) -> str | None:
+    """x · W in INT32 for bytes x that are widened; `None` where operands are something else.
+
+    The weight is a known matrix of 8 bits.
+    """
+    widened, owner = input.owner, e.source(weight).owner
+    if not isinstance(widened, tensor.ConvertOp) or not isinstance(owner, Operation):
+        return None
+    known = constant_value(owner)
+    types = tensor_type(widened.operand).element_type, tensor_type(input).element_type
+    if types != (i8, i32) or tensor_type(input).get_num_dims() < 2 or known is None:
+        return None
+    if known.ndim != 2 or not known.size or known.min() < -128 or known.max() > 127:
+        return None
+    stored = store(e.graph, weight.name_hint or "weight", known.astype(np.int8), 1)
+    return multiply_signed(e, e.value(widened.operand), stored)
 
 
 def dynamic_trits(

@@ -16,7 +16,7 @@ from ...dialects.ternary.linear import accumulator
 from ...ir.trits import pack_trits
 from ...passes.analysis.magnitude import sum_terms
 from .activation import rectify
-from .byte_weights import multiply, of_trits
+from .byte_weights import multiply_signed, of_trits
 from .elementwise import choose, clip
 from .graph import DOMAIN, FOREIGN_DOMAIN, Element, element_type
 from .integer import DOUBLE_EXACT, FLOAT_EXACT, exact_product
@@ -86,7 +86,7 @@ def _matrix_product(e: Writer, input: SSAValue, weight: SSAValue, shape: Shape) 
     if e.is_truth(x) and terms <= FLOAT_EXACT:
         return e.product(_float_product(e, e.cast(x, Element.FLOAT), weight, shape), sums)
     if element is Element.INT8 and ranks >= 2 and terms * 255 < 1 << 31:
-        return _byte_product(e, x, _trits(e, weight, shape, Element.INT8))
+        return multiply_signed(e, x, of_trits(_trits(e, weight, shape, Element.INT8)))
     for wide, limit in ((Element.FLOAT, FLOAT_EXACT), (Element.DOUBLE, DOUBLE_EXACT)):
         if terms * bound < limit:
             out = e.apply("MatMul", [e.cast(x, wide), _trits(e, weight, shape, wide)])
@@ -108,13 +108,6 @@ def _trits(e: Writer, weight: SSAValue, shape: Shape, element: Element) -> str:
     """Trits as numbers, laid out as `shape`."""
     known = e.trits(weight, element)
     return known if shape == tensor_type(weight).get_shape() else e.reshape(known, shape)
-
-
-def _byte_product(e: Writer, x: str, weight: str) -> str:
-    """x · W by MatMulInteger, on x + 128 as UINT8."""
-    shifted = e.apply("Add", [e.cast(x, Element.INT32), e.scalar(128, Element.INT32)])
-    levels = e.cast(shifted, Element.UINT8)
-    return multiply(e, levels, e.scalar(128, Element.UINT8), of_trits(weight))
 
 
 def _blocks(e: Writer, op: ternary.LinearOp) -> str | None:

@@ -14,8 +14,11 @@ from xdsl.ir import Attribute
 
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.elements import numpy_dtype
+from triton_dsl.dialects.parameters import attach_store
+from triton_dsl.dialects.registry import parse_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.runtime.engines import open_session, run_session
 
@@ -201,3 +204,62 @@ def test_whole_weights_take_no_more_room_than_they_need(bench: Any, most: int, s
     x = np.random.default_rng(1).integers(-9, 9, (3, 32)).astype(np.int32)
     (got,) = run_session(open_session(data), [x])
     np.testing.assert_array_equal(got, x @ weight)
+
+
+@pytest.mark.parametrize("weights", ["always", "safe", "asked"])
+@pytest.mark.parametrize("least", [-128, -127])
+def test_widened_bytes_meet_a_kernel_for_bytes(weights: str, least: int) -> None:
+    """Kernels for INT32 take ten times as long."""
+    text = """
+func.func @forward(%x: tensor<?x3x40xi8>) -> (tensor<?x3x9xi32>, tensor<?x3x9xi32>) {
+  %v = tensor.convert %x : (tensor<?x3x40xi8>) -> tensor<?x3x40xi32>
+  %w = tensor.parameter "w" : tensor<40x9xi32>
+  %b = tensor.parameter "b" : tensor<9xi32>
+  %y = tensor.linear %v, %w, %b
+       : (tensor<?x3x40xi32>, tensor<40x9xi32>, tensor<9xi32>) -> tensor<?x3x9xi32>
+  %z = tensor.matmul %v, %w : (tensor<?x3x40xi32>, tensor<40x9xi32>) -> tensor<?x3x9xi32>
+  func.return %y, %z : tensor<?x3x9xi32>, tensor<?x3x9xi32>
+}
+"""
+    module = parse_module(text)
+    random = np.random.default_rng(0)
+    w = random.choice([least, 127], (40, 9)).astype(np.int32)
+    b = random.integers(-(1 << 20), 1 << 20, 9).astype(np.int32)
+    attach_store(module, ParameterStore.of({"w": w, "b": b}))
+    artifact = compile_to_target(module, "onnx", {"int8_weights": weights})
+    (data,) = artifact.files.values()
+    kinds = [node.op_type for node in onnx.load_from_string(data).graph.node]
+    assert "MatMul" not in kinds
+    x = random.choice([-128, 127], (5, 3, 40)).astype(np.int8)
+    y, z = run_session(open_session(data), [x])
+    wanted = x.astype(np.int64) @ w
+    np.testing.assert_array_equal(z, wanted)
+    np.testing.assert_array_equal(y, wanted + b)
+
+
+@pytest.mark.parametrize(("terms", "floats"), [(500, True), (1100, False)])
+def test_products_of_two_activations_are_floats_where_these_are_exact(
+    terms: int, floats: bool
+) -> None:
+    text = f"""
+func.func @forward(%x: tensor<?x2x{terms}xi8>, %y: tensor<?x{terms}x3xi8>) -> tensor<?x2x3xi32> {{
+  %v = tensor.convert %x : (tensor<?x2x{terms}xi8>) -> tensor<?x2x{terms}xi32>
+  %w = tensor.convert %y : (tensor<?x{terms}x3xi8>) -> tensor<?x{terms}x3xi32>
+  %z = tensor.matmul %v, %w
+       : (tensor<?x2x{terms}xi32>, tensor<?x{terms}x3xi32>) -> tensor<?x2x3xi32>
+  func.return %z : tensor<?x2x3xi32>
+}}
+"""
+    artifact = compile_to_target(parse_module(text), "onnx", {})
+    (data,) = artifact.files.values()
+    graph = onnx.load_from_string(data).graph
+    types = {
+        o.name: o.type.tensor_type.elem_type
+        for o in onnx.shape_inference.infer_shapes(onnx.load_from_string(data)).graph.value_info
+    }
+    (product,) = (node for node in graph.node if node.op_type == "MatMul")
+    assert (types.get(product.output[0]) == onnx.TensorProto.FLOAT) == floats
+    x, y = np.full((4, 2, terms), -128, np.int8), np.full((4, terms, 3), -128, np.int8)
+    y[:, 0] = 127
+    (z,) = run_session(open_session(data), [x, y])
+    np.testing.assert_array_equal(z, x.astype(np.int64) @ y)
