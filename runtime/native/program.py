@@ -42,6 +42,8 @@ from .jit import Library
 from .memory import Memory, aligned
 from .threads import OURS, PARTS_EACH, WORTH_A_MEMBER, Crew
 
+_LONG = 4 << 20
+"""Bytes of code that is worth huge pages."""
 _MOST_PLANS = 256
 """Combinations of shapes for which a program remembers what to do."""
 _ROWS_OF_A_PIECE = 4
@@ -90,6 +92,8 @@ def load_program(
     library = Library(code)
     if interface.kept:
         library.in_huge_pages(KEPT, interface.kept)
+    if len(code) >= _LONG:
+        library.code_in_huge_pages(FORWARD)
     count = len(interface.inputs) + len(interface.outputs)
     functions = _Functions(
         library.function(FORWARD, [*[c_void_p] * (count + 2), c_int64]),

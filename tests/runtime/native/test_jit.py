@@ -2,7 +2,10 @@
 
 import ctypes
 import gc
+import platform
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from xdsl.dialects.builtin import ModuleOp
@@ -12,7 +15,7 @@ from triton_dsl.ir.errors import BackendError
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native import jit
 from triton_dsl.runtime.native.cache import ObjectCache
-from triton_dsl.runtime.native.jit import Library, kept, load
+from triton_dsl.runtime.native.jit import Library, assembled, kept, load
 from triton_dsl.runtime.native.processor import Processor, host_features
 
 pytest.importorskip("llvmlite")
@@ -24,6 +27,21 @@ PROGRAM = """
   "llvm.store"(%value, %place) <{ordering = 0 : i64}> : (i64, !llvm.ptr) -> ()
   "llvm.return"() : () -> ()
 }) : () -> ()
+"""
+
+
+HUGE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+LONG = """
+module asm ".text"
+module asm "padding: .fill 6000000, 1, 0xc3"
+@padding = external global i8
+define i64 @twice(i64 %x) {
+  %y = add i64 %x, %x
+  ret i64 %y
+}
+define ptr @where() {
+  ret ptr @padding
+}
 """
 
 
@@ -124,3 +142,23 @@ def test_collection_is_rare_while_code_is_made(tmp_path: Path) -> None:
         assert gc.get_threshold() == usual
     finally:
         gc.set_threshold(*before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="huge pages of code are asked for on Linux")
+def test_long_code_stands_in_huge_pages() -> None:
+    library = assembled(LONG)
+    twice: Any = library.function("twice", [ctypes.c_int64], ctypes.c_int64)
+    library.code_in_huge_pages("twice")
+    assert twice(21) == 42
+    address = ctypes.cast(twice, ctypes.c_void_p).value
+    assert address is not None
+    huge, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
+        first, *rest = line.split()
+        if not first.endswith(":"):
+            start, end = (int(n, 16) for n in first.split("-"))
+            inside = start <= address < end
+        elif inside and first == "AnonHugePages:":
+            huge = int(rest[0])
+    if tuple(map(int, platform.release().split(".")[:2])) >= (6, 1) and HUGE.is_file():
+        assert huge >= 2048
