@@ -122,7 +122,8 @@ class LinalgBuilder(Scalars):
         """Functions of the C library that are called, by name."""
         self.rounded: dict[SSAValue, tuple[SSAValue, SSAValue]] = {}
         """Float images of this block that were rounded to bytes: these, and their scales."""
-        self._converted: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+        self.widened: dict[tuple[SSAValue, Attribute], SSAValue] = {}
+        """Factors of this block in the types of their sums."""
         self._sizes: dict[SSAValue, list[Size]] = {}
         self._block = anchor.parent
 
@@ -132,7 +133,7 @@ class LinalgBuilder(Scalars):
         if anchor.parent is not self._block:
             self._block = anchor.parent
             self.rounded.clear()
-            self._converted.clear()
+            self.widened.clear()
             self._sizes.clear()  # values of another block need not be visible here
 
     def _insert_before(self, op: Operation) -> None:
@@ -315,12 +316,8 @@ class LinalgBuilder(Scalars):
         """`value` with elements of another type."""
         if element(value) == type:
             return value
-        key, unsigned = (value, type), value in self.unsigned
-        if key not in self._converted:
-            self._converted[key] = self.map(
-                [value], lambda s, x: s.convert(x, type, unsigned=unsigned), type
-            )
-        return self._converted[key]
+        unsigned = value in self.unsigned
+        return self.map([value], lambda s, x: s.convert(x, type, unsigned=unsigned), type)
 
     def reduce(self, value: SSAValue, axes: Sequence[int], step: Step, start: Number) -> SSAValue:
         """`step` over all elements along `axes`, beginning with `start`."""

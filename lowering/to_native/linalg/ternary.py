@@ -40,7 +40,9 @@ def _sum_type(builder: LinalgBuilder, x: SSAValue) -> Attribute:
 def product(builder: LinalgBuilder, x: SSAValue, weight: SSAValue) -> SSAValue:
     """x · W, summed in the accumulator."""
     type = _sum_type(builder, x)
-    return matrix_product(builder, builder.convert_elements(x, type), weight, type)
+    if (x, type) not in builder.widened:
+        builder.widened[x, type] = builder.convert_elements(x, type)
+    return matrix_product(builder, builder.widened[x, type], weight, type)
 
 
 def matmul(
