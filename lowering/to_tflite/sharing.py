@@ -35,6 +35,7 @@ def part_shared(graph: Graph) -> None:
                                 shared.quantization)  # fmt: skip
                 # The greater of a tensor and itself is a copy for all types and ranks.
                 operators.append(Operator("MAXIMUM", [shared, shared], [copied]))
+                uses[copied] = 1
                 op.inputs = [copied if tensor is shared else tensor for tensor in op.inputs]
                 shared = copied
             elif uses[chain[-1]] > 1:
