@@ -67,6 +67,10 @@ def test_what_cannot_be_attacked_is_told(
     command: list[str], options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("torchattacks")
-    assert cli.main([*command, *options]) in (1, 2)
+    line = [*command]
+    if options[0] in line:  # no option is given twice
+        place = line.index(options[0])
+        del line[place : place + 2]
+    assert cli.main([*line, *options]) in (1, 2)
     shown = capsys.readouterr().err
     assert message in " ".join(shown.split()) and "Traceback" not in shown

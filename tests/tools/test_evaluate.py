@@ -93,6 +93,7 @@ def test_engines_beside_each_other(
     assert found["agrees"] and found["greedy"] == {"same": 20, "of": 20, "margin": None}
     assert found["same_choice"] == 1 and 0 < found["largest_difference"] < 0.1
     assert found["against"]["nats"] == pytest.approx(found["nats"], rel=1e-3)
+    options = ["--text", text, "--engine", "pytorch", "--against", "interpreter"]
     options += ["-n", 3, "--tokens", 9, "--tolerance", 0]
     assert main(["evaluate", str(model), *map(str, options)]) == 1
     printed = capsys.readouterr()
