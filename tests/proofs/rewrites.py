@@ -222,6 +222,7 @@ def _streamline() -> list[str]:
         *_methods(vars(streamline)["_Streamlining"]),
         *_methods(level_grids.LevelGrids),
         *(name for name in _own_functions(level_rules) if name not in NO_REWRITES),
+        "by_channel",
         "integer_result",
     ]
 

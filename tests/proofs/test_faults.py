@@ -25,7 +25,7 @@ from triton_dsl.passes.requantize import (
 from triton_dsl.passes.requantize.rescaling_fit import Fit
 from triton_dsl.passes.skip_zeros import prunable
 from triton_dsl.passes.skip_zeros.channel_paths import PathOp
-from triton_dsl.passes.streamline import level_grids, level_results
+from triton_dsl.passes.streamline import channel_grids, level_grids, level_results
 
 from . import test_canonicalize as of_canonicalize
 from . import test_fuse_linear as of_fuse_linear
@@ -33,6 +33,7 @@ from . import test_merge_rescaling as of_merge_rescaling
 from . import test_requantize as of_requantize
 from . import test_skip_zeros as of_skip_zeros
 from . import test_streamline as of_streamline
+from . import test_streamline_channels as of_channels
 from .equivalence import CounterexampleError
 
 Plant = Callable[[MonkeyPatch], None]
@@ -157,6 +158,28 @@ def signs_that_stay(patch: MonkeyPatch) -> None:
     patch.setattr(level_grids, "with_signs", lambda weight, channel, signs: weight)
 
 
+def later_falls(patch: MonkeyPatch) -> None:
+    """What rises and falls, falls one integer later."""
+    made = vars(level_grids)["_places_of_turns"]
+
+    def moved(*given: Any) -> Any:
+        rises, falls = made(*given)
+        return rises, falls + 1
+
+    patch.setattr(level_grids, "_places_of_turns", moved)
+
+
+def forgotten_factors(patch: MonkeyPatch) -> None:
+    """Channels that are summed as if their steps were the same."""
+    made = vars(channel_grids)["_common_steps"]
+
+    def alike(*given: Any) -> Any:
+        step, factors = made(*given)
+        return step, np.ones_like(factors)
+
+    patch.setattr(channel_grids, "_common_steps", alike)
+
+
 def lost_offset(patch: MonkeyPatch) -> None:
     """Results without what was added."""
     made = vars(level_results)["_dequantize"]
@@ -185,6 +208,11 @@ def element_steps() -> None:
 
 def counted_steps() -> None:
     of_streamline.test_steps_between_products_are_counted(0.03125, 0.5, 3.0)
+
+
+def sums_of_channels() -> None:
+    body = of_channels.sums_of_levels
+    of_channels.test_activations_with_a_scale_for_each_channel(body, [1, 2])
 
 
 FAULTS: list[tuple[Plant, Proof]] = [
@@ -223,6 +251,8 @@ FAULTS: list[tuple[Plant, Proof]] = [
     ),
     (later_thresholds, counted_steps),
     (signs_that_stay, of_streamline.test_channels_that_fall_get_negated_weights),
+    (later_falls, lambda: of_channels.test_activations_that_rise_and_fall(0.0625, 15.0)),
+    (forgotten_factors, sums_of_channels),
     (lost_offset, of_streamline.test_results_with_a_factor_and_a_sum),
 ]
 

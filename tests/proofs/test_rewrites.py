@@ -17,11 +17,12 @@ from triton_dsl.passes.streamline import level_grids, level_rules, streamline
 from . import test_canonicalize, test_fuse_linear, test_merge_rescaling, test_skip_zeros
 from . import test_requantize as of_requantize
 from . import test_streamline as of_streamline
+from . import test_streamline_channels as of_channels
 from .rewrites import NO_REWRITES, NOT_INTEGER, PROOFS, found_rewrites, reason, rewrites_of, table
 
 PROVING = (
     test_canonicalize, test_fuse_linear, test_merge_rescaling, of_requantize, test_skip_zeros,
-    of_streamline,
+    of_streamline, of_channels,
 )  # fmt: skip
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "proofs.md"
@@ -100,6 +101,8 @@ def test_the_programs_need_every_rule_of_streamline(monkeypatch: MonkeyPatch) ->
     of_streamline.test_moves("tensor.flatten")
     of_streamline.test_quantised_arguments("signs")
     of_streamline.test_arguments_that_are_moved_before("halves")
+    of_channels.test_activations_with_a_scale_for_each_channel(of_channels.sums_of_levels, [1, 2])
+    of_channels.test_quantised_arguments_with_a_scale_for_each_channel("signs")
     assert rules.missed("streamline") == set()
 
 
