@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ..dialects import tensor
+from ..dialects import tensor, ternary
 from ..dialects.inference import tensor_type
 from ..dialects.shapes import DYNAMIC, axis_index
 from .analysis.compile_time import ParameterOp, literal, literal_value
@@ -134,7 +134,9 @@ def _columns(module: ModuleOp, op: Operation, layer: Layer, start: int, end: int
         insert_before(op, new, layer)
         return new.results[0]
 
-    changed = {name: cut(value) for name, value in options_of(layer).items()}
+    changed: dict[str, object] = {n: cut(value) for n, value in options_of(layer).items()}
+    if isinstance(layer, ternary.FusedOp):
+        changed["sparsity"] = None  # it counts the zeros of the whole weight
     new = rebuilt(layer, weight=cut(weight_of(layer)), **changed)
     new.attributes.update(layer.attributes)
     return new

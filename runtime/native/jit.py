@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from ...ir.collection import rare_collection
@@ -106,9 +107,10 @@ class Library:
         processor knows the places of few small pages of code at once.
         """
         address: int = self._engine.get_function_address(name)
-        if sys.platform != "linux":
+        table = Path("/proc/self/maps")
+        if sys.platform != "linux" or not table.is_file():
             return
-        with open("/proc/self/maps", encoding="utf-8") as lines:
+        with table.open(encoding="utf-8") as lines:
             places = [[int(n, 16) for n in line.split()[0].split("-")] for line in lines]
         for start, end in places:
             first, last = -(-start // _HUGE) * _HUGE, end // _HUGE * _HUGE

@@ -227,6 +227,23 @@ func.func @forward(%x: tensor<3x2x5xf32>) -> ({spelt_cuts}) {{
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
+def test_what_is_known_of_the_zeros_of_a_whole_weight_goes() -> None:
+    module = parse_module("""
+func.func @forward(%x: tensor<?x4xf32>) -> (tensor<?x1xf32>, tensor<?x2xf32>) {
+  %w = ternary.constant [1, 0, 0, -1, 0, 0, 0, 1, 0, 1, 0, 0] : tensor<4x3x!ternary.trit>
+  %y = ternary.linear %x, %w
+       {sparsity = #ternary.sparsity<4 : i64, array<i64>, array<i64: 2>, array<i64: 4, 256>, "0">}
+       : tensor<?x4xf32>, tensor<4x3x!ternary.trit> -> tensor<?x3xf32>
+  %a, %b = tensor.split %y {axis = 1 : i64, sizes = array<i64: 1, 2>}
+           : (tensor<?x3xf32>) -> (tensor<?x1xf32>, tensor<?x2xf32>)
+  func.return %a, %b : tensor<?x1xf32>, tensor<?x2xf32>
+}
+""")
+    apply_passes(module, "split-layers")
+    layers = [op for op in module.walk() if isinstance(op, ternary.LinearOp)]
+    assert [op.sparsity for op in layers] == [None, None]
+
+
 def test_layers_that_something_else_reads_are_not_split() -> None:
     module = parse_module("""
 func.func @forward(%x: tensor<?x4xf32>, %w: tensor<4x6xf32>)

@@ -18,7 +18,7 @@ from ..llvm.types import vector
 from .code import POINTER, Code, lanes
 from .recipes import Recipe
 
-_BYTES = 4
+BYTES = 4
 """Taps of a group of bytes."""
 
 
@@ -92,7 +92,7 @@ def _outputs(
 
     def put(number: SSAValue, total: SSAValue, valid: int) -> SSAValue:
         place = code.at(source, code.mul(number, group * variant.tap_step), variant.element)
-        values = _group(code, variant, place, range(count), recipe.lanes, valid)
+        values = _group(code, variant, place, count, recipe.lanes, valid)
         there = code.mul(number, variant.width * group)
         code.store(values, code.at(target, there, variant.packed))
         return _summed(code, recipe, variant, total, values) if variant.times else total
@@ -105,16 +105,14 @@ def _outputs(
 
 
 def _group(
-    code: Code, variant: Packing, place: SSAValue, outs: range, width: int, valid: int
+    code: Code, variant: Packing, place: SSAValue, outs: int, width: int, valid: int
 ) -> SSAValue:
-    """The taps of a group of some outputs, of each one after the other; zeros behind `valid`."""
+    """The taps of a group of so many outputs, of each one after the other; zeros behind `valid`."""
     group = variant.group
     if variant.out_step == 1:
-        lines = [
-            _converted(code, variant, code.load(_at(code, variant, place, t), kind))
-            for t in range(valid)
-            for kind in [vector(variant.element, width)]
-        ]
+        kind = vector(variant.element, width)
+        taps = (code.at(place, t * variant.tap_step, variant.element) for t in range(valid))
+        lines = [_converted(code, variant, code.load(tap, kind)) for tap in taps]
         nothing = code.constant(0, lines[0].type)
         lines += [nothing] * (group - valid)
         joined = _joined(code, lines)
@@ -123,7 +121,7 @@ def _group(
         )
     kind = vector(variant.element, group)
     rows = [
-        code.load(code.at(place, min(n, outs[-1]) * variant.out_step, variant.element), kind)
+        code.load(code.at(place, min(n, outs - 1) * variant.out_step, variant.element), kind)
         for n in range(width)
     ]
     values = _converted(code, variant, _joined(code, rows))
@@ -131,10 +129,6 @@ def _group(
         return values
     known = [int(n % group < valid) for n in range(width * group)]
     return code.mul(values, code.listed(known, values.type))
-
-
-def _at(code: Code, variant: Packing, place: SSAValue, tap: int) -> SSAValue:
-    return code.at(place, tap * variant.tap_step, variant.element)
 
 
 def _joined(code: Code, parts: Sequence[SSAValue]) -> SSAValue:
@@ -156,7 +150,7 @@ def _summed(
     code: Code, recipe: Recipe, variant: Packing, total: SSAValue, values: SSAValue
 ) -> SSAValue:
     """Sums, and the weights of a group more."""
-    if variant.group == _BYTES:
+    if variant.group == BYTES:
         return recipe.dot(code, total, code.constant(1, vector(i8, recipe.width)), values)
     assert recipe.words is not None
     words = code.resize(values, vector(i16, recipe.width // 2))

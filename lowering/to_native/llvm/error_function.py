@@ -126,14 +126,15 @@ def erf_by_tables(e: LlvmBuilder, x: SSAValue) -> SSAValue:
         return erf(e, x)
     if count is None:
         return e.lane(_in_registers(e, e.splat(x, _LANES)), 0)
-    if count > _LANES:
-        halves = (range(count // 2), range(count // 2, count))
-        low, high = (erf_by_tables(e, e.shuffle(x, x, half)) for half in halves)
-        return e.shuffle(low, high, range(count))
     if count == _LANES:
         return _in_registers(e, x)
-    wide = e.shuffle(x, x, [n % count for n in range(_LANES)])
-    return e.shuffle(result := _in_registers(e, wide), result, range(count))
+    whole = max(_LANES, 1 << (count - 1).bit_length())
+    if count < whole:
+        wide = erf_by_tables(e, e.shuffle(x, x, [n % count for n in range(whole)]))
+        return e.shuffle(wide, wide, range(count))
+    halves = (range(count // 2), range(count // 2, count))
+    low, high = (erf_by_tables(e, e.shuffle(x, x, half)) for half in halves)
+    return e.shuffle(low, high, range(count))
 
 
 def _in_registers(e: LlvmBuilder, x: SSAValue) -> SSAValue:

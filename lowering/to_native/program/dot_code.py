@@ -13,6 +13,7 @@ from math import prod
 from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import SSAValue
 
+from ..kernels.pack_panels import BYTES
 from ..kernels.recipes import Recipe
 from ..llvm.types import element, vector
 from .dots import DotStep
@@ -22,8 +23,6 @@ from .sequels import Results
 from .views import View, stored
 from .writer import Writer, wide_type
 
-_BYTES = 4
-"""Products that an instruction adds where factors are bytes."""
 _SHORT, _MOST_UNROLLED = 32, 360
 """Groups of products of a short sum, and ops behind those of a tile that are written out."""
 
@@ -242,7 +241,7 @@ class DotWriter(LoopWriter):
         if element(total.type) == i16:
             assert recipe.pairs is not None
             return self.writer.add(total, recipe.pairs(self.writer, factors, values))
-        dot = recipe.dot if self._dots.group == _BYTES else recipe.words
+        dot = recipe.dot if self._dots.group == BYTES else recipe.words
         assert dot is not None
         if recipe.signed:
             # ARM takes a lane of its last operand for all.
@@ -256,6 +255,6 @@ class DotWriter(LoopWriter):
         values = writer.load(
             writer.at(weights, c * lanes * group, kind), vector(kind, lanes * group)
         )
-        if group != _BYTES:
+        if group != BYTES:
             values = writer.resize(values, vector(i16, lanes * group))
         return writer.bits(values, vector(i32, lanes))

@@ -17,7 +17,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from ..kernels.pack_panels import Packing, write_packing
+from ..kernels.pack_panels import BYTES, Packing, write_packing
 from .intervals import Interval
 from .known_factors import both_factors
 from .nests import Access, Nest, mapping, simplified
@@ -30,8 +30,6 @@ from .views import UI8, Buffer, View, has_no_sign, holder, stored
 _LEAST_ROWS = 4
 """Rows that meet a matrix for which it is put in order."""
 _LEAST_TAPS, _LEAST_OUTPUTS = 4, 4
-_BYTES = 4
-"""Taps of a group of bytes."""
 
 
 class Computed(NamedTuple):
@@ -146,7 +144,7 @@ def packed(program: Program, nest: Nest, found: Computed, width: int, group: int
     """
     w, low = nest.reads[found.weights], nest.reads[found.image].view.buffer.low
     element = w.view.element
-    narrow = group == _BYTES or (element != i16 and -128 <= found.held[0] <= found.held[1] <= 127)
+    narrow = group == BYTES or (element != i16 and -128 <= found.held[0] <= found.held[1] <= 127)
     (tap,) = nest.reductions
     variant = Packing(
         stored(element),
