@@ -8,12 +8,15 @@ Not here: what is covered (`estimate`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import product
+from operator import itemgetter
 
 from .families import Family
 from .netlist import LEAF, Netlist
 
 Cut = frozenset[int]
+
+Measured = tuple[int, float, int, int, Cut]
+"""A cut behind its depth, its area flow, what it leaves free (less its inputs), and its number."""
 
 _KEPT = 2
 """The cuts of a gate that larger ones are made of: the cheapest, those that are flattest by
@@ -40,49 +43,46 @@ def cover(
     for node in order:
         for literal in netlist.inputs[node]:
             uses[literal >> 1] += 1
-    cuts: dict[int, list[Cut]] = {}
+    cuts: dict[int, list[Measured]] = {}
+    choices = {node: [frozenset((node,))] for node in needed}
     depths, levels, flows = [0] * len(uses), [0] * len(uses), [0.0] * len(uses)
-
-    def measures(cut: Cut) -> tuple[int, float, int]:
-        """Depth, area flow, what is left free."""
-        flow = costs[len(cut)] + sum([flows[n] for n in cut])
-        return max([depths[n] for n in cut], default=0), flow, -len(cut)
-
+    depth_of, level_of, flow_of = depths.__getitem__, levels.__getitem__, flows.__getitem__
     for node in order:
         if node in netlist.whole:
-            cuts[node] = [whole] = [netlist.whole[node]]
-            depth, flow, _ = measures(whole)
-            depths[node], flows[node] = depth + 1, flow / uses[node]
-            levels[node] = 1 + max([levels[n] for n in whole], default=0)
-            continue
-        below = {literal >> 1 for literal in netlist.inputs[node] if literal > 1}
-        choices = [(frozenset((n,)), *cuts.get(n, ())) for n in below]
-        found = {frozenset[int]().union(*parts): None for parts in product(*choices)}
-        found = [cut for cut in found if len(cut) <= family.widest]
-        flattest = sorted((*measures(cut), i) for i, cut in enumerate(found))
-        cheapest = sorted((flow, depth, free, i) for depth, flow, free, i in flattest)
-        single = [i for *_, i in flattest if len(found[i]) <= family.inputs]
-        level = {i: max([levels[n] for n in found[i]]) for i in single}
-        single.sort(key=level.__getitem__)
-        best = (*single[:_KEPT], flattest[0][-1], *(i for *_, i in cheapest[:_KEPT]))
-        cuts[node] = [found[i] for i in dict.fromkeys(best)]
-        levels[node], depths[node] = level[single[0]] + 1, flattest[0][0] + 1
-        flows[node] = cheapest[0][0] / uses[node]
+            found = [netlist.whole[node]]
+        else:
+            first, *others = {literal >> 1 for literal in netlist.inputs[node] if literal > 1}
+            found = choices[first]
+            for other in others:
+                found = [a | b for a in found for b in choices[other]]
+            found = [cut for cut in dict.fromkeys(found) if len(cut) <= family.widest]
+        every: list[Measured] = []
+        for i, cut in enumerate(found):
+            size = len(cut)
+            flow = costs[size] + sum(map(flow_of, cut))
+            every.append((max(map(depth_of, cut), default=0), flow, -size, i, cut))
+        every.sort()
+        single = [cut for cut in every if -cut[2] <= family.inputs] or every
+        level = {cut[3]: max(map(level_of, cut[4]), default=0) for cut in single}
+        single.sort(key=lambda cut: level[cut[3]])
+        cheapest = sorted(every, key=itemgetter(1))
+        best = (*single[:_KEPT], every[0], *cheapest[:_KEPT])
+        cuts[node] = kept = [*{cut[3]: cut for cut in best}.values()]
+        choices[node] += [cut[4] for cut in kept]
+        levels[node], depths[node] = level[kept[0][3]] + 1, every[0][0] + 1
+        flows[node] = cheapest[0][1] / uses[node]
     limits = dict.fromkeys(wanted, max((depths[node] for node in wanted), default=0))
     tables: dict[int, Cut] = {}
     flat: dict[int, Cut] = {}
     needed = set(wanted)
     for node in reversed(order):
         if node in needed:
-            flat[node] = cuts[node][0]
-            needed |= cuts[node][0]
+            flat[node] = cuts[node][0][4]
+            needed |= flat[node]
         if node in limits:
             below = limits[node] - 1
-            cut, *others = cuts[node]
-            if others:
-                fitting = (cut for cut in cuts[node] if measures(cut)[0] <= below)
-                cut = min(fitting, key=lambda cut: measures(cut)[1:])
-            tables[node] = cut
+            fitting = [cut for cut in cuts[node] if cut[0] <= below] or cuts[node]
+            tables[node] = cut = min(fitting, key=itemgetter(1, 2))[4]
             for n in cut:
                 if limits.get(n, below) >= below:
                     limits[n] = below
