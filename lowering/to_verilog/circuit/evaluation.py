@@ -5,7 +5,7 @@ Not here: the rules (`circuit_rules`), and which circuit an op belongs to (`conv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 import numpy as np
@@ -86,7 +86,7 @@ def evaluate(
         circuit.begin(name, words(op))
         results = [RULES[type(op)](circuit, op, operands)]
     for value, signals in zip(op.results, results, strict=True):
-        check_range(op, value, signals)
+        check_range(op, value, (x.bounds for x in signals.reshape(-1)))
     return results
 
 
@@ -98,11 +98,10 @@ def type_bounds(value: SSAValue) -> tuple[int, int]:
     return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
 
 
-def check_range(op: Operation, value: SSAValue, signals: Signals) -> None:
+def check_range(op: Operation, value: SSAValue, bounds: Iterable[tuple[int, int]]) -> None:
     """Refuse a result that would wrap around in its type, which the circuit does not."""
     least, most = type_bounds(value)
-    for signal in signals.reshape(-1):
-        low, high = signal.bounds
+    for low, high in bounds:
         if low < least or high > most:
             reason = (
                 f"its result may reach [{low}, {high}] and wrap around in "

@@ -168,6 +168,21 @@ def test_weights_of_several_bits(iverilog: str, program: Program) -> None:
     checked(program, written)
 
 
+def test_more_channels_than_a_text_holds(iverilog: str, program: Program) -> None:
+    written = ImageProgram(6, 1, 3, 3, "i8")
+    written.conv(65, (2, 2), fused=True)
+    checked(program, written, folding="conv1:pe=13,simd=2")
+
+
+def test_a_sum_of_all_positions_that_could_wrap_is_refused(program: Program) -> None:
+    written = ImageProgram(7, 1, 6, 6, "i8")
+    written.conv(2, (1, 1), fused=True)
+    written.unary("reduce_sum", shape=(2,), attr="{axes = array<i64: 2, 3>}")
+    module = program(written.text(), written.values)
+    with pytest.raises(UnsupportedError, match=r"may reach \[\d+, 252\] and wrap around in i8"):
+        compile_to_target(module, "verilog", OPTIONS)
+
+
 def test_constant_padding_between_positions(iverilog: str, program: Program) -> None:
     written = ImageProgram(4, 2, 3, 4, "i8")
     written.pad((2, 1), (0, 3), -5)

@@ -240,9 +240,11 @@ class Building:
                 )
                 stage = repeated(one, layout, layout.beats)
             case "accumulate":
-                kind = _ACCUMULATIONS[type(part.ops[0])]
+                (op,), places = part.ops, elements[value]
+                kind = _ACCUMULATIONS[type(op)]
                 stage = accumulate_stage(self.network.unique(f"{layer}_{kind}"), layout, kind)
-                return stage, {result: elements[value]}
+                check_range(op, result, (stage.outputs[0].bounds[place] for place in places))
+                return stage, {result: places}
             case "stepwise":
                 return self._stepwise(part, layer, layout, elements)
             case _:
@@ -350,7 +352,7 @@ class Building:
                 self.names.note(op, name)
                 circuit.begin(name, words(op))
                 values[result] = on_window(circuit, op, list(taken.reshape(-1)))
-                check_range(op, result, values[result])
+                check_range(op, result, (x.bounds for x in values[result].reshape(-1)))
                 continue
             axes = part.spatial if broadcasts(op) else ()
             operands = [

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType
 
 from .....dialects import tensor, ternary
 from .....dialects.inference import InferredOp, tensor_type
-from .....dialects.parameters import dense_constant
+from .....dialects.parameters import module_of
 from .....passes.adder_graph.optimize_adder_graph import fused_steps, note_weight
-from .....passes.analysis.compile_time import literal_value
+from .....passes.analysis.compile_time import literal, literal_value
 from .....passes.analysis.replacement import insert_before, replace
 
 
@@ -38,7 +39,10 @@ def _split(op: ternary.ConvOp | tensor.ConvOp) -> None:
     ops: list[InferredOp] = [product]
     if op.bias is not None and bias is not None:
         shape = (-1, *[1] * (tensor_type(product.result).get_num_dims() - 2))
-        constant = dense_constant(bias.reshape(shape), tensor_type(op.bias).element_type)
+        array, maker = bias.reshape(shape), op.bias.owner
+        key = maker.key.data if isinstance(maker, tensor.ParameterOp) else "bias"
+        type = TensorType(tensor_type(op.bias).element_type, array.shape)
+        constant = literal(module_of(op), f"{key}.channels", array, type)
         insert_before(op, constant)
         ops.append(tensor.AddOp(product.result, constant.result))
     if isinstance(op, ternary.ConvOp):
