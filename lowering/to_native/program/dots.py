@@ -38,7 +38,12 @@ from .sizes import ONE, ZERO, Size
 from .structured import NestStep
 from .views import UI8, Buffer
 
-_LEAST_OUTPUTS, _LEAST_TERMS, _MOST_LANES = 4, 4, 64
+_LEAST_OUTPUTS, _LEAST_OF_APART, _LEAST_OF_NEAR = 4, 2, 5
+"""Outputs from which on dots pay; of places some way apart; and of places near each other, along
+which plain loops are quick."""
+_LEAST_TERMS, _MOST_LANES = 4, 64
+_APART = 4
+"""Elements from a place to the next, from which on these are some way apart."""
 _LANE_ROWS = 4
 """Places of a tile of outputs with factors of their own: neighbours share those put together."""
 _MOST_ROWS, _MOST_COLUMNS = 16, 4
@@ -123,7 +128,9 @@ def use_dots(program: Program, known: dict[Buffer, Interval]) -> None:
     found = {
         step: terms
         for step in program.steps
-        if isinstance(step, NestStep) and (terms := _terms(step, known)) is not None
+        if isinstance(step, NestStep)
+        and (terms := _terms(step, known)) is not None
+        and _pays(program, step, terms)
     }
     in_bytes = _fit_images(program, found, known)
     steps: list[Step] = []
@@ -190,7 +197,7 @@ def _terms_of(
     known = [(n, stride, d) for n, stride, d in taps if n is not None and stride is not None]
     known.sort(key=lambda tap: -tap[1])
     count = nest.sizes[outs[0]].number
-    if len(known) < len(taps) or count is None or count < _LEAST_OUTPUTS:
+    if len(known) < len(taps) or count is None:
         return None
     values = known_values(w, [count, *(n for n, _, _ in known)], [outs[0], *(d for *_, d in known)])
     if values is None or not -(1 << 15) <= values.min() <= values.max() < 1 << 15:
@@ -205,6 +212,20 @@ def _terms_of(
     values = values.reshape(count, *(n for n, _ in merged))
     held = int(values.min()), int(values.max())
     return _Terms(image, weights, values, held, count, merged, outs[0], by_lanes, in_row)
+
+
+def _pays(program: Program, step: NestStep, terms: _Terms) -> bool:
+    """Whether there are so many outputs that plain loops take longer, or additions are chosen."""
+    if terms.computed is not None or _plane(program, step, terms) is not None:
+        return True
+    assert step.given is not None
+    nest = simplified(step.given)
+    x, least = nest.reads[terms.image], _LEAST_OUTPUTS
+    row = None if terms.by_lanes else _row(nest, x, (terms.outs,))
+    if row is not None:
+        near = abs(x.strides[row].at(1)) < _APART
+        least = _LEAST_OF_NEAR if near else _LEAST_OF_APART
+    return terms.many >= least
 
 
 def _row(nest: Nest, x: Access, others: Container[int]) -> int | None:

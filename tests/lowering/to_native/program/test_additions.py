@@ -99,7 +99,7 @@ def sums_of(
 @given(
     seed=st.integers(0, 1 << 30),
     channels=st.integers(1, 40),
-    outs=st.integers(4, 70),
+    outs=st.integers(2, 70),
     size=st.tuples(st.integers(5, 40), st.integers(5, 40)),
     window=st.sampled_from([(1, 1), (3, 3), (3, 1), (2, 5), (5, 5)]),
     stride=st.integers(1, 3),
@@ -284,6 +284,18 @@ def test_whole_networks(name: str, recipe: str, tmp_path: Path) -> None:
         words = "" if additions else " additions=false"
         run_stages(lowered, native_stages(f"recipe={recipe}{words}"), verify=False)
         assert (ADDS in str(lowered)) == (additions and adds)
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE)
+def test_two_outputs_are_additions(recipe: str) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-1, 2, (2, 32, 3, 3))
+    module = module_of((32, 32, 32), weights, 1, 1, 1)
+    x = rng.integers(-128, 128, (1, 32, 32, 32)).astype(np.int8)
+    expected = sums_of(np.maximum(x, -127), weights, 1, 1, 1, direct=False)
+    np.testing.assert_array_equal(native_program(module, {"recipe": recipe})(x), expected)
+    run_stages(module, native_stages(f"recipe={recipe}"), verify=False)
+    assert ADDS in str(module)
 
 
 def test_a_trace_counts_additions() -> None:

@@ -47,6 +47,9 @@ class Case(NamedTuple):
 
 CASES = {
     "3x3": Case((8, 9, 7), (24, 8, 3, 3), padding=(1, 1, 1, 1)),
+    "two outputs": Case((8, 9, 7), (2, 8, 3, 3), padding=(1, 1, 1, 1)),
+    "two outputs of one channel": Case((1, 9, 7), (2, 1, 5, 5)),
+    "depthwise, three outputs": Case((3, 9, 7), (3, 1, 3, 3), groups=3),
     "biases of a byte": Case((8, 7, 9), (48, 8, 2, 2), bias=100),
     "great biases": Case((8, 7, 9), (48, 8, 2, 2), bias=1 << 30, shift=44),
     "signed": Case((8, 9, 7), (24, 8, 3, 3), zero=0, padding=(1, 0, 1, 2)),
@@ -175,6 +178,8 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
     ("name", "recipe", "instruction"),
     [
         ("3x3", "avx512vnni", "vpdpbusd.512"),
+        ("two outputs", "avx512vnni", "vpdpbusd.512"),
+        ("two outputs", "avx2", "pmadd.wd"),
         ("nine bits", "avx512vnni", "vpdpbusd.512"),
         ("weights of nine bits", "avx512vnni", "vpdpwssd.512"),
         ("3x3", "avxvnni", "vpdpbusd.256"),
@@ -188,6 +193,13 @@ def test_instructions(name: str, recipe: str, instruction: str) -> None:
     module, _ = _module(CASES[name])
     run_stages(module, native_stages(f"recipe={recipe} additions=false"), verify=False)
     assert instruction in str(module)
+
+
+@pytest.mark.parametrize("name", ["two outputs of one channel", "depthwise, three outputs"])
+def test_few_outputs_of_places_near_each_other_are_plain_loops(name: str) -> None:
+    module, _ = _module(CASES[name])
+    run_stages(module, native_stages("recipe=avx512vnni additions=false"), verify=False)
+    assert "vpdp" not in str(module)
 
 
 @pytest.mark.parametrize("size", [1, 3])
