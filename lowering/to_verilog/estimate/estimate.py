@@ -17,7 +17,7 @@ from .controls import merged_controls, resets_inverted
 from .delays import DELAYS, Delays, delays
 from .elaborate import Elaboration, Part, elaborate
 from .families import Family, block_memories, family_of
-from .mapping import Cut, cover
+from .mapping import Cut, cover, least_levels
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
 from .resets import infer_resets
 from .shifting import shift_registers, shift_size
@@ -206,17 +206,19 @@ class _Count:
 
     def _copies(self) -> Counter[int]:
         """Of tables at the end of longest paths how many abc makes: one for each register alone."""
-        levels: dict[int, int] = {}
-        for node in sorted(self.tables):
-            levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
-        # Where this has three levels, abc mostly has two.
-        longest = min(max(levels.values(), default=0), 2)
-        return Counter(
+        joined = Counter(
             register.reset >> 1
             for register in self.netlist.registers
             if register.joined and register.output not in self.merged
-            if levels.get(register.reset >> 1, 0) >= longest
         )
+        if not joined:
+            return joined
+        ends = {literal >> 1 for literal in self.roots}
+        longest = least_levels(self.netlist, ends, len(self.family.tables))
+        levels: dict[int, int] = {}
+        for node in sorted(self.tables):
+            levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
+        return Counter({n: count for n, count in joined.items() if levels.get(n, 0) >= longest})
 
     def _is_given(self, node: int) -> bool:
         return self.netlist.kinds[node] == LEAF

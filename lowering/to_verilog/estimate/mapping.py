@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from operator import itemgetter
 
 from .families import Family
-from .netlist import LEAF, Netlist
+from .netlist import LEAF, TABLE, TRUE, Netlist
 
 Cut = frozenset[int]
 
@@ -33,18 +33,13 @@ def cover(
         lengthen no longest path; and of the flattest, as tools have them that go by time.
     """
     wanted = {node for node in roots if netlist.kinds[node] != LEAF}
-    needed, costs = set(wanted), (0, *family.costs)
-    for node in reversed(range(len(netlist.kinds))):
-        if node in needed:
-            needed |= {literal >> 1 for literal in netlist.inputs[node]}
-    # Gates are made after what they take.
-    order = [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
+    order, costs = _gates(netlist, wanted), (0, *family.costs)
     uses = [int(node in wanted) for node in range(len(netlist.kinds))]
     for node in order:
         for literal in netlist.inputs[node]:
             uses[literal >> 1] += 1
     cuts: dict[int, list[Measured]] = {}
-    choices = {node: [frozenset((node,))] for node in needed}
+    choices = [[frozenset((node,))] for node in range(len(uses))]
     depths, levels, flows = [0] * len(uses), [0] * len(uses), [0.0] * len(uses)
     depth_of, level_of, flow_of = depths.__getitem__, levels.__getitem__, flows.__getitem__
     for node in order:
@@ -87,3 +82,33 @@ def cover(
                 if limits.get(n, below) >= below:
                     limits[n] = below
     return tables, flat
+
+
+def least_levels(netlist: Netlist, roots: Iterable[int], widest: int) -> int:
+    """The levels of the longest path to `roots` where functions have at most `widest` inputs.
+
+    As synthesis counts them before it looks at area: ROMs of logic are the gates that they are made
+    of, and a level has as many gates as go into it.
+    """
+    levels: dict[int, int] = {}
+    taken: dict[int, Cut] = {}
+    for node in _gates(netlist, roots):
+        if netlist.kinds[node] == TABLE:
+            continue
+        inputs = frozenset(literal >> 1 for literal in netlist.inputs[node] if literal > TRUE)
+        level = max(levels.get(n, 0) for n in inputs)
+        parts = [taken[n] if levels.get(n) == level else (n,) for n in inputs]
+        together = frozenset[int]().union(*parts)
+        if not level or len(together) > widest:
+            level, together = level + 1, inputs
+        levels[node], taken[node] = level, together
+    return max(levels.values(), default=0)
+
+
+def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:
+    """What is needed for `roots`, without leaves; gates are made after what they take."""
+    needed = set(roots)
+    for node in reversed(range(len(netlist.kinds))):
+        if node in needed:
+            needed |= {literal >> 1 for literal in netlist.inputs[node]}
+    return [node for node in sorted(needed) if netlist.kinds[node] != LEAF]

@@ -206,7 +206,18 @@ def two_digits() -> tuple[str, dict[str, Array]]:
     return found.text(), found.values
 
 
-HELD_OUT = ("48x40, 2 bits", "96x32, 3 bits", "three layers", "folded", "images", "digit-serial")
+def depthwise() -> tuple[str, dict[str, Array]]:
+    found = ImageProgram(13, 2, 10, 8, "i8")
+    found.conv(8, (3, 3), strides=(2, 2), padding=(1, 1, 1, 1), fused=True)
+    found.conv(8, (3, 3), padding=(1, 1, 1, 1), groups=8, fused=True)
+    found.conv(12, (1, 1), fused=True)
+    return found.text(), found.values
+
+
+HELD_OUT = (
+    *("48x40, 2 bits", "96x32, 3 bits", "three layers"),
+    *("folded", "images", "digit-serial", "depthwise"),
+)
 
 
 @pytest.mark.slow
@@ -230,6 +241,9 @@ def test_circuits_that_nothing_was_fitted_to(
         case "digit-serial":
             module = program(*two_digits())
             options |= {"folding": "conv1:pe=2,simd=9;conv2:digit=2", "time_budget": 0.0}
+        case "depthwise":
+            module = program(*depthwise())
+            options["folding"] = "conv1:pe=2,simd=6;conv2:pe=1,simd=3;conv3:pe=3,simd=4"
         case _:
             module = program(*images())
     artifact = compile_to_target(module, "verilog", options)
