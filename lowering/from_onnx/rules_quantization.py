@@ -25,13 +25,15 @@ SHIFT = 128
 """What unsigned bytes are more than signed ones."""
 
 
-def _spread(e: Builder, vector: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
+def spread(e: Builder, vector: SSAValue, x: SSAValue, axis: int, block: int) -> SSAValue:
     """A scale or zero point shaped to broadcast with x."""
     rank = e.rank(x)
     if e.rank(vector) == 0 or (e.rank(vector) == 1 and e.sizes(vector) == (1,)):
         return e.reshape(vector, ())
     if e.rank(vector) == 1 and not block:
         return e.along(vector, axis % rank, rank)
+    if e.rank(vector) == rank and e.sizes(vector)[axis] == 1:
+        return vector
     sizes = e.shape(x)
     if not block:
         (have,) = {*e.shape(vector)[axis : axis + 1 or None]}
@@ -48,11 +50,16 @@ def quantized(
     axis: int = 1,
     block: int = 0,
     computed_in: Attribute | None = None,
+    bounds: tuple[int, int] | None = None,
 ) -> SSAValue:
-    """clamp(round(x/scale) + zero point), of the type of the zero point; that of integers."""
+    """clamp(round(x/scale) + zero point), of the type of the zero point; that of integers.
+
+    It is clamped to `bounds`, by default all that the type holds.
+    """
     element, format = type_of_value(e, zero)
     info = np.iinfo(numpy_dtype(element))
-    low, high = (int(info.min), int(info.max)) if format is None else format.bounds
+    whole = (int(info.min), int(info.max)) if format is None else format.bounds
+    low, high = bounds or whole
     simple = e.rank(scale) in (0, 1) and e.rank(zero) in (0, 1) and not block
     single = tensor_type(scale).element_type == f32 and computed_in in (None, f32)
     if single and element in (i8, i16) and simple and e.rank(x):
@@ -60,14 +67,15 @@ def quantized(
         levels = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, low=low, high=high))
     elif single and element == UI8 and format is None and simple and e.rank(x) and e.is_known(zero):
         parts = [e.reshape(v, ()) if e.sizes(v) == (1,) else v for v in (scale, _signed(e, zero))]
-        signed = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis))
+        ends = {"low": low - SHIFT, "high": high - SHIFT}
+        signed = e.add(tensor.QuantizeOp(e.convert(x, f32), *parts, axis=axis, **ends))
         wide = e.add(tensor.AddOp(e.convert(signed, i32), e.number(SHIFT, i32)))
         levels = e.convert(wide, element)
         e.signed[levels] = signed
     else:
         steps = _divided(e, x, scale, axis, block, computed_in).of(tensor.RoundOp)
         steps = Formula(e, e.convert(steps.value, f32))
-        steps = steps + Formula(e, _spread(e, e.convert(zero, f32), x, axis, block))
+        steps = steps + Formula(e, spread(e, e.convert(zero, f32), x, axis, block))
         levels = e.convert(steps.maximum(low).minimum(high).value, element)
     if format is not None:
         e.formats[levels] = format
@@ -90,7 +98,7 @@ def requantized(
     factor = Formula(e, scales[0])
     for each in scales[1:]:
         factor = factor * Formula(e, each)
-    factor = factor / Formula(e, _spread(e, scale, sums, 1, 0))
+    factor = factor / Formula(e, spread(e, scale, sums, 1, 0))
     steps = Formula(e, e.convert(sums, f32)) * Formula(e, e.convert(factor.value, f32))
     return quantized(e, steps.value, e.number(1, f32), zero)
 
@@ -102,8 +110,8 @@ def _divided(
     scale = numbers(e, scale)
     if element is None:
         element = tensor_type(scale).element_type if is_float(tensor_type(scale)) else f32
-    spread = _spread(e, e.convert(scale, element), x, axis, block)
-    return Formula(e, e.convert(x, element)) / Formula(e, spread)
+    factor = spread(e, e.convert(scale, element), x, axis, block)
+    return Formula(e, e.convert(x, element)) / Formula(e, factor)
 
 
 def _is_zero(e: Builder, zero: SSAValue) -> bool:
@@ -124,7 +132,7 @@ def _quantize(e: Builder, call: Call) -> SSAValue:
         steps = _divided(e, x, scale, axis, block, computed_in)
         if zero is not None and not _is_zero(e, zero):
             shift = e.convert(numbers(e, zero), steps.value)
-            steps = steps + Formula(e, _spread(e, shift, x, axis, block))
+            steps = steps + Formula(e, spread(e, shift, x, axis, block))
         return encoded(e, steps.value, format, saturate=call.flag("saturate", True))
     if numpy_dtype(element).kind not in "iu":
         raise ProblemError("it quantizes to floats")
@@ -163,11 +171,11 @@ def _dequantize(e: Builder, call: Call) -> SSAValue:
     exact = f32 if codes else i32
     steps = e.convert(x, exact)
     if not none:
-        shift = _spread(e, e.convert(zero, exact), x, axis, block)
+        shift = spread(e, e.convert(zero, exact), x, axis, block)
         steps = e.add(tensor.SubOp(steps, shift))
     # Scales of 8 bits are powers of two that only wider floats than half precision hold.
     wide = f32 if codes else result
-    factor = _spread(e, e.convert(scale, wide), x, axis, block)
+    factor = spread(e, e.convert(scale, wide), x, axis, block)
     return e.convert(e.add(tensor.MulOp(e.convert(steps, wide), factor)), result)
 
 

@@ -136,7 +136,7 @@ class Values:
                 return [self.sizes_value(values, tensor_type(op.results[0]).element_type)]
         between = isinstance(op, _PRODUCTS) and isinstance(operands[0].owner, tensor.DequantizeOp)
         for index, value in enumerate(operands):
-            op.operands[index] = self._integers(value) if between else self.real(value)
+            op.operands[index] = self.integers(value) if between else self.real(value)
         self._count += 1
         if self._count > MOST_OPS:
             raise ProblemError(f"the model becomes more than {MOST_OPS} operations")
@@ -257,7 +257,7 @@ class Values:
                 self.formats[written] = self.formats[value]
         return self._written[value]
 
-    def _integers(self, value: SSAValue) -> SSAValue:
+    def integers(self, value: SSAValue) -> SSAValue:
         """`real`; floats that stored integers stand for stay integers in the program."""
         levels = self.levels.get(value)
         if levels is None or value in self._written:

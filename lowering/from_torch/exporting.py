@@ -16,7 +16,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -25,6 +25,7 @@ from ...ir.errors import LoweringError, OptionError, TritonError
 from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .failures import DATA_DEPENDENT_ERROR, explained
+from .fake_quantization import fake_quantization
 from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
@@ -107,8 +108,8 @@ def export(
     dimensions = _dimensions(shapes)
     try:
         with (
-            evaluating(module), batched_experts(module), masks_as_given(), recording(),
-            torch.no_grad(), warnings.catch_warnings(),
+            evaluating(module), batched_experts(module), fake_quantization(module),
+            masks_as_given(), recording(), torch.no_grad(), warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)
@@ -322,6 +323,7 @@ def _dynamic_shapes(
         leaf for leaf in pytree.tree_leaves(inputs.arguments) if isinstance(leaf, torch.Tensor)
     ]
     batch = next((leaf.shape[0] for leaf in tensors if leaf.dim()), None)
+    _check_names(dynamic)
     unknown = sorted(set(dynamic or ()) - set(inputs.arguments))
     if unknown:
         known = ", ".join(inputs.arguments) or "none"
@@ -342,6 +344,26 @@ def _dynamic_shapes(
         name: pytree.tree_map(partial(axes, name), value)
         for name, value in inputs.arguments.items()
     }
+
+
+def _check_names(dynamic: object) -> None:
+    """Refuse what does not name free sizes by argument and axis."""
+
+    def wrong(got: object) -> OptionError:
+        return OptionError(
+            "dynamic: names free sizes by argument of 'forward' and axis, as {'x': {0: 'N'}}; "
+            f"got {got!r}"
+        )
+
+    if not isinstance(dynamic, Mapping | None):
+        raise wrong(dynamic)
+    for name, axes in cast("Mapping[object, object]", dynamic or {}).items():
+        if not isinstance(name, str) or not isinstance(axes, Mapping):
+            raise wrong({name: axes})
+        for axis, size in cast("Mapping[object, object]", axes).items():
+            is_name = isinstance(size, str) and size.isidentifier()
+            if not isinstance(axis, int) or not is_name:
+                raise wrong({name: {axis: size}})
 
 
 def _double(inputs: inspect.BoundArguments, shapes: dict[str, PyTree]) -> None:
@@ -378,9 +400,13 @@ def _dimensions(shapes: dict[str, PyTree]) -> dict[str, PyTree]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Generator[None]:
-    """The module in evaluation mode; each part's own mode comes back."""
+    """The module in evaluation mode; each part's own mode comes back.
+
+    A graph of `torch.export` has the mode that it was traced in, and refuses another.
+    """
     training = [part for part in module.modules() if part.training]
-    module.eval()
+    with suppress(NotImplementedError):
+        module.eval()
     try:
         yield
     finally:

@@ -39,6 +39,11 @@ def _meant(error: Exception) -> str | None:
         return f"the size of what {error.func} gives is {DATA_DEPENDENT_ERROR}"
     if isinstance(error, fakes.UnsupportedOperatorException):
         return f"PyTorch cannot tell the sizes that {error.func} gives"
+    if "torch.classes.quantized" in str(error):
+        return (
+            "its weights are packed for kernels of PyTorch; give the model before 'convert', with "
+            "FakeQuantize modules, or one of convert_pt2e"
+        )
     found = re.match(r"Found <class '(.+)'> in output, which is not a known type", str(error))
     return found and (
         f"it gives a {found[1]}, which PyTorch does not take apart; return tensors, a tuple or a "

@@ -53,7 +53,7 @@ from .places import location, place_of
 from .rules_complex import is_complex
 from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, size_of, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
-from .torch_operators import COMPLEX, ELEMENTWISE, REFUSED, RULES, SPREADING, UNCOMPUTED
+from .torch_operators import COMPLEX, ELEMENTWISE, QUANTIZING, REFUSED, RULES, SPREADING, UNCOMPUTED
 
 if TYPE_CHECKING:
     from sympy import Symbol
@@ -311,6 +311,8 @@ class _Importer:
         if rule is None:
             raise ProblemError(_reason(call.name))
         result = rule(self.builder, call)
+        if isinstance(result, Known):
+            return result
         if isinstance(result, SSAValue):
             return refined(result, call.sizes)
         if call.value.is_complex():
@@ -326,7 +328,7 @@ class _Importer:
         sources = [node for node in call.node.all_input_nodes if not _is_number(node)]
         values = [self.builder.values.get(node) for node in sources]
         name = call.name
-        if name in UNCOMPUTED or not name.startswith(("aten::", "prims::")):
+        if name in UNCOMPUTED or name in QUANTIZING or not name.startswith(("aten::", "prims::")):
             return None
         if name in SPREADING:
             spread = SPREADING[name](self.builder, call)

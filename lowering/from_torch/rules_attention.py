@@ -12,11 +12,11 @@ from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
-from .rules_linear import linear_with, transposed
+from .rules_linear import linear_with
 from .rules_shape import interleaved, split
 from .sizes import Size, static
 from .standard_layers import ATTENTION
-from .torch_builder import Builder, Known, Rule
+from .torch_builder import Builder, Known, Rule, transposed
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -82,7 +82,7 @@ def _layer(e: Builder, call: Call) -> SSAValue:
     sizes = e.sizes(call["x"])
     (width,) = static(sizes[-1:], "width")
     biases = [e.optional(call.optional(name)) for name in ("in_bias", "out_bias")]
-    joined = linear_with(e, x, e.weight(call["in_weight"], transposed), biases[0])
+    joined = linear_with(e, x, e.weight(x, call["in_weight"], transposed), biases[0])
     whole, parts = (*sizes[:2], 3 * width), (*sizes[:2], 3 * heads, width // heads)
     order, back = ([0, 2, 1, 3],) * 2 if call.flag("batch_first") else ([1, 2, 0, 3], [2, 0, 1, 3])
     apart = e.permute(e.reshape(joined, whole, parts), order)
@@ -90,7 +90,7 @@ def _layer(e: Builder, call: Call) -> SSAValue:
     mixed = e.add(tensor.ScaledDotProductAttentionOp(query, key, value))
     rows = e.permute(mixed, back)
     flat = e.reshape(rows, (*sizes[:2], heads, width // heads), sizes)
-    return linear_with(e, flat, e.weight(call["out_weight"], transposed), biases[1])
+    return linear_with(e, flat, e.weight(flat, call["out_weight"], transposed), biases[1])
 
 
 RULES: dict[str, Rule] = {

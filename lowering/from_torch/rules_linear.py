@@ -23,7 +23,7 @@ from .calls import Call, fake_tensor
 from .rules_onnx import deep_convolution, same, sized
 from .rules_shape import pads
 from .sizes import Sizes, is_free, product, static
-from .torch_builder import Builder, Known, Rule, Weight, array_of, keep
+from .torch_builder import Builder, Known, Rule, Weight, array_of, keep, transposed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,11 +39,6 @@ class Window(TypedDict):
     groups: int
 
 
-def transposed(values: Tensor) -> Tensor:
-    """[out, in] as [in, out]."""
-    return values.t().contiguous()
-
-
 def _plus(e: Builder, x: SSAValue, bias: SSAValue | None) -> SSAValue:
     return x if bias is None else e.add(tensor.AddOp(x, bias))
 
@@ -53,7 +48,7 @@ def _linear(e: Builder, call: Call) -> SSAValue:
     bias = e.optional(call.optional("bias"))
     if e.known(weight) is None:
         return _plus(e, e.add(tensor.MatmulOp(x, e.permute(e.value(weight), [1, 0]))), bias)
-    return linear_with(e, x, e.weight(weight, transposed), bias)
+    return linear_with(e, x, e.weight(x, weight, transposed), bias)
 
 
 def linear_with(e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None) -> SSAValue:
@@ -115,7 +110,7 @@ def _matmul_of(e: Builder, lhs: Node, rhs: Node, bias: SSAValue | None = None) -
     x = e.value(lhs)
     if e.known(rhs) is None or len(e.sizes(rhs)) != 2:
         return _plus(e, e.add(tensor.MatmulOp(x, e.value(rhs))), bias)
-    weight = e.weight(rhs, keep, channel_axis=1)
+    weight = e.weight(x, rhs, keep, channel_axis=1)
     if _rows(e, x) is not None and (bias is None or tensor_type(bias).get_num_dims() < 2):
         return linear_with(e, x, weight, bias)
     if weight.is_trits:
@@ -125,6 +120,10 @@ def _matmul_of(e: Builder, lhs: Node, rhs: Node, bias: SSAValue | None = None) -
 
 def _matmul(e: Builder, call: Call) -> SSAValue:
     return _matmul_of(e, call["self"], call["other" if "other" in call else "mat2"])
+
+
+def _integer_product(e: Builder, call: Call) -> SSAValue:
+    return same(e, "MatMulInteger", [call["self"], call["mat2"]], {})[0]
 
 
 def _addmm(e: Builder, call: Call) -> SSAValue:
@@ -186,7 +185,7 @@ def _convolved(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAValue:
     }
     if e.known(call["weight"]) is None:
         return e.add(tensor.ConvOp(x, e.value(call["weight"]), bias, **window))
-    return _conv_with(e, x, e.weight(call["weight"], keep), bias, window)
+    return _conv_with(e, x, e.weight(x, call["weight"], keep), bias, window)
 
 
 def _conv_with(
@@ -233,7 +232,7 @@ def _conv_transpose(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAVal
     high = [n + more for n, more in zip(low, extra, strict=True)]
     cuts = [n for axis in reversed(range(spatial)) for n in (min(low[axis], 0), min(high[axis], 0))]
     x = pads(e, x, cuts, 0.0)
-    weight = e.weight(call["weight"], _Turned(groups), channel_axis=1)
+    weight = e.weight(x, call["weight"], _Turned(groups), channel_axis=1)
     if groups > 1 and weight.scale is not None and tensor_type(weight.scale).get_shape():
         scale = e.add(tensor.ConcatenateOp([weight.scale] * groups, 0))
         weight = replace(weight, scale=scale)
@@ -293,6 +292,7 @@ def _ternary_conv(e: Builder, call: Call) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
+    "aten::_int_mm": _integer_product,
     "aten::addmm": _addmm,
     "aten::addmv": _addmm,
     "aten::baddbmm": _addmm,

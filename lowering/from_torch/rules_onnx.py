@@ -42,7 +42,7 @@ def same(
 ) -> list[SSAValue]:
     """The results of an ONNX operator."""
     there = companion(e)
-    inputs = [_operand(e, there, operand) for operand in operands]
+    inputs = [carried(e, there, operand) for operand in operands]
     results = ONNX[op](there, OnnxCall(op, "", OPSET, inputs, attributes, outputs))
     listed = results if isinstance(results, tuple) else (results,)
     return [there.real(tensor_of(result)) for result in listed]
@@ -58,7 +58,8 @@ def companion(e: Builder) -> OnnxBuilder:
     return there
 
 
-def _operand(e: Builder, there: OnnxBuilder, operand: Operand) -> SSAValue | None:
+def carried(e: Builder, there: OnnxBuilder, operand: Operand) -> SSAValue | None:
+    """An operand for the rules there, which know its values and sizes."""
     if operand is None or isinstance(operand, SSAValue):
         return operand
     if isinstance(operand, np.ndarray):
@@ -200,8 +201,8 @@ def _recurrent(e: Builder, call: Call) -> Result:
         attributes["activations"] = [name.removeprefix("rnn_")] * ways
     there = companion(e)
     starts = call.tensors("hx") if op == "LSTM" else [call["hx"]]
-    states = [_operand(e, there, start) for start in starts]
-    x = there.real(tensor_of(_operand(e, there, call["input"])))
+    states = [carried(e, there, start) for start in starts]
+    x = there.real(tensor_of(carried(e, there, call["input"])))
     x = there.permute(x, [1, 0, 2]) if call.flag("batch_first") else x
     finals: list[list[SSAValue]] = [[] for _ in states]
     for layer in range(layers):

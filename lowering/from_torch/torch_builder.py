@@ -61,12 +61,15 @@ class Known:
         sizes: the sizes.
         keys: the parameters and buffers that it was computed from.
         is_stored: it is the parameter `keys[0]` itself.
+        integers: of floats that integers stand for: writes these and what restores the floats, with
+            their axes in a given order.
     """
 
     tensor: Tensor
     sizes: Sizes
     keys: tuple[str, ...] = ()
     is_stored: bool = False
+    integers: Callable[[Sequence[int]], SSAValue] | None = None
 
     @property
     def is_spread(self) -> bool:
@@ -77,7 +80,7 @@ class Known:
 Value: TypeAlias = SSAValue | Known | Sequence[SSAValue | Known | None] | None
 """What a node of the graph stands for; operators with several results have a sequence."""
 
-Result: TypeAlias = SSAValue | Sequence[SSAValue | None]
+Result: TypeAlias = SSAValue | Known | Sequence[SSAValue | None]
 """What a rule gives: a value for each result that the IR has."""
 
 Rule: TypeAlias = Callable[["Builder", Call], Result]
@@ -108,8 +111,8 @@ class Builder(ir_builder.Builder):
     _companion: object = None
     _ones: dict[Size, SSAValue] = field(default_factory=dict[Size, SSAValue])
     _stored: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    _weights: dict[tuple[Node, Arrangement, int], Weight] = field(
-        default_factory=dict[tuple["Node", Arrangement, int], Weight]
+    _weights: dict[tuple[Node, Arrangement, int, bool], Weight] = field(
+        default_factory=dict[tuple["Node", Arrangement, int, bool], Weight]
     )
 
     def companion(self, kind: Callable[[Block, ParameterStore, bool], T]) -> T:
@@ -241,20 +244,27 @@ class Builder(ir_builder.Builder):
         value.name_hint = value_name(name)
         return value
 
-    def weight(self, node: Node, arrange: Arrangement, *, channel_axis: int = 0) -> Weight:
+    def weight(
+        self, x: SSAValue, node: Node, arrange: Arrangement, *, channel_axis: int = 0
+    ) -> Weight:
         """A known weight for a product, as trits where its values are.
 
+        Integers that it was restored from stay integers where `x` was restored from integers too.
+
         Args:
+            x: the other factor.
             node: a node whose values are known.
             arrange: from the values to those that the op takes.
             channel_axis: of the output channels before that.
         """
-        place = (node, arrange, channel_axis)
+        place = (node, arrange, channel_axis, isinstance(x.owner, tensor.DequantizeOp))
         if place not in self._weights:
-            self._weights[place] = self._weight(node, arrange, channel_axis)
+            self._weights[place] = self._weight(*place)
         return self._weights[place]
 
-    def _weight(self, node: Node, arrange: Arrangement, channel_axis: int) -> Weight:
+    def _weight(
+        self, node: Node, arrange: Arrangement, channel_axis: int, is_restored: bool
+    ) -> Weight:
         import torch
 
         known = self.known(node)
@@ -264,6 +274,10 @@ class Builder(ir_builder.Builder):
         channels_first = np.moveaxis(array, channel_axis, 0)
         ternary_weight = recognize(channels_first) if self.recognize_ternary else None
         if ternary_weight is None:
+            if is_restored and known.integers is not None and arrange in (keep, transposed):
+                axes = range(array.ndim)
+                order = axes if arrange is keep else axes[::-1]
+                return Weight(known.integers(order), None, is_trits=False)
             if known.is_stored and arrange is keep:
                 return Weight(self.constant(known), None, is_trits=False)
             arranged = np.ascontiguousarray(array_of(arrange(known.tensor)))
@@ -342,6 +356,11 @@ class Builder(ir_builder.Builder):
 def keep(values: Tensor) -> Tensor:
     """The arrangement of a weight that the op takes as it is."""
     return values
+
+
+def transposed(values: Tensor) -> Tensor:
+    """[out, in] as [in, out]."""
+    return values.t().contiguous()
 
 
 def array_of(values: Tensor) -> Array:

@@ -11,6 +11,7 @@ from . import (
     rules_linear,
     rules_onnx,
     rules_pooling,
+    rules_quantization,
     rules_reduction,
     rules_running,
     rules_shape,
@@ -39,12 +40,16 @@ RULES: dict[str, Rule] = {
     **{f"aten::{name}": rule for table in _ATEN for name, rule in table.items()},
     **rules_linear.RULES,
     **rules_attention.RULES,
+    **rules_quantization.RULES,
     **rules_spiking.RULES,
 }
 """By the name of an operator without its overload."""
 
 COMPLEX = rules_complex.COMPLEX
 """Rules of operators that take or give complex numbers, by the same names."""
+
+QUANTIZING = frozenset(rules_quantization.RULES)
+"""Operators whose rules keep the integers that known floats stand for."""
 
 _RANDOM = "it draws random numbers; pass them as an input"
 

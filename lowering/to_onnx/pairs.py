@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from xdsl.dialects.builtin import i8
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
@@ -54,6 +54,8 @@ def write_floats(e: Writer, op: tensor.DequantizeOp) -> bool:
     if not e.keeps_pairs or _known(op.zero_point) is None:
         return False
     if _is_stored(op.result):
+        if not all(map(_meets_pair, op.result.uses)):
+            return False
         weight = _weight(e, op)
         name = e.value(op.input) if weight is None else weight.levels
         asks = weight is not None and weight.asks
@@ -115,7 +117,18 @@ def _is_pair(value: SSAValue) -> bool:
     """Whether floats were restored from levels that stay in pairs."""
     op = value.owner
     quantized = op.input.owner if isinstance(op, tensor.DequantizeOp) else None
-    return isinstance(quantized, tensor.QuantizeOp) and _is_whole(quantized)
+    if not isinstance(quantized, tensor.QuantizeOp) or _known(quantized.zero_point) is None:
+        return False
+    return _is_whole(quantized)
+
+
+def _meets_pair(use: Use) -> bool:
+    """Whether what reads stored integers is a product with quantised activations.
+
+    Of other products with weights in pairs ONNX Runtime quantises the activations by itself.
+    """
+    op = use.operation
+    return isinstance(op, PRODUCTS) and _is_pair(op.operands[0])
 
 
 def _is_stored(value: SSAValue) -> bool:

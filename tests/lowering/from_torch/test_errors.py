@@ -113,8 +113,8 @@ class Pair:
             r"that aten\.equal\.default gives is data-dependent",
         ),
         (
-            lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 255),
-            "cannot tell the sizes that aten.fake_quantize",
+            lambda x: x.geqrf()[0],
+            "cannot tell the sizes that aten.geqrf",
         ),
         (Pair, r"gives a .*Pair, .*; return tensors, .* torch\.export\.register_dataclass"),
     ],
@@ -160,6 +160,11 @@ def test_modules_that_change() -> None:
         (nn.ReLU(), None, {}, "example_inputs"),
         (nn.ReLU(), torch.ones(2), {"dynamic": {"y": {0: "N"}}}, "no argument 'y'"),
         (nn.ReLU(), torch.ones(2), {"dynamic": {"input": {1: "N"}}}, "no axis 1"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": ({0: "N"},)}, r"as {'x': {0: 'N'}}; got \({0"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": 3}, "got 3"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": {"input": "N"}}, "got {'input': 'N'}"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": {"input": {"N": 0}}}, "got {'input': {'N': 0}}"),
+        (nn.ReLU(), torch.ones(2), {"dynamic": {"input": {0: "N-1"}}}, "{0: 'N-1'}}"),
     ],
 )
 def test_wrong_arguments(module: Any, inputs: Any, options: Any, message: str) -> None:
