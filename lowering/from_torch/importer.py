@@ -507,7 +507,7 @@ def _elements(node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument
 def _unmatched(name: str) -> str:
     if name.startswith("aten::"):
         return "no op of the IR computes it; write it with other operators"
-    return "operators of other libraries are not known"
+    return "operators of other libraries are not known; use layers of PyTorch's own operators"
 
 
 def _result_names(spec: TreeSpec, results: Sequence[Node | None]) -> list[str]:

@@ -12,12 +12,16 @@ the place of its `forward`. Neither library is imported. Equations, from their s
   before: `zero` before the decay, `subtract` after it (v ← β·v + x - θ·s[t-1]); a spike where
   v > θ. `Synaptic`: c ← α·c + x, v ← β·v + c, and the same.
 
+Other neurons stay as they are: `torch.export` follows each step of their equations, unless they are
+operators of the library's own, as SpikingJelly's `EIFNode` is.
+
 Not here: joining the steps of a neuron (`rolling`), and ops (`rules_spiking`).
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -120,7 +124,7 @@ def recognized(module: nn.Module) -> Generator[None]:
     """Neurons of the libraries within `module` give operators in a `with` block.
 
     Raises:
-        LoweringError: one of them has no equal in the IR, or holds a state of an earlier run.
+        LoweringError: one of them means what no op does, or holds a state of an earlier run.
     """
     neurons: list[tuple[nn.Module, Methods]] = []
     modules = cast("Iterable[tuple[str, nn.Module]]", module.named_modules())
@@ -133,7 +137,11 @@ def recognized(module: nn.Module) -> Generator[None]:
     try:
         for part, methods in neurons:
             part.__dict__.update(methods)
-        yield
+        with warnings.catch_warnings():
+            # Of neurons that stay as they are; each run of a module begins with a reset of them.
+            if neurons:
+                warnings.filterwarnings("ignore", ".*assigned during export", UserWarning)
+            yield
     finally:
         for part, methods in neurons:
             for name in methods:
@@ -156,8 +164,14 @@ def _number(value: float | Tensor) -> float | None:
 # SpikingJelly.
 
 
+_HELD = "holds a state; call functional.reset_net first"
+
+
 class SpikingJellyModule(Protocol):
     """What is read of `Flatten` and of neurons; each has a part of it."""
+
+    forward: Callable[..., Tensor | Sequence[Tensor]]
+    reset: Callable[[], None]
 
     step_mode: str
     start_dim: int
@@ -170,9 +184,13 @@ class SpikingJellyModule(Protocol):
     decay_input: bool
     surrogate_function: Callable[[Tensor], Tensor]
 
+    def memories(self) -> Iterable[object]:
+        """The states."""
+        ...
+
 
 def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
-    """Methods for a neuron and `layer.Flatten`; none for another module."""
+    """Methods for a neuron that an op is, and for `layer.Flatten`; none for another module."""
     kind = type(part)
     if kind.__name__ == "Flatten" and part.step_mode == "m" and part.start_dim > 0:
         # With time and batch as one axis PyTorch fixes the batch.
@@ -182,12 +200,9 @@ def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
             return x.flatten(start, end)
 
         return {"forward": flatten}
-    bases = {base.__name__ for base in kind.__mro__}
-    if not bases & {"BaseNode", "SimpleBaseNode", "NonSpikingBaseNode"}:
-        return {}
     known = ("IFNode", "LIFNode", "ParametricLIFNode")
     if kind.__name__ not in known or not kind.__module__.startswith("spikingjelly."):
-        raise _refuse(part, path, f"has no op in the IR; there are {', '.join(known)}")
+        return _reset_before(part, path) if hasattr(part, "memories") else {}
     held = [hasattr(part.v, "shape")]  # of an earlier run, until it is reset
     _check_spikes(part, path, part.surrogate_function, [0.0, 1.0, 1.0])
     neuron = _spikingjelly_neuron(part)
@@ -195,7 +210,7 @@ def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
 
     def forward(x: Tensor) -> Tensor:
         if held[0]:
-            raise _refuse(part, path, "holds a state; call functional.reset_net first")
+            raise _refuse(part, path, _HELD)
         if part.step_mode == "s":
             initial = states or _full(x, neuron.start)
             output, *states[:] = _call(operators().step, neuron, path, x, initial)
@@ -209,6 +224,23 @@ def _of_spikingjelly(part: SpikingJellyModule, path: str) -> Methods:
     def reset() -> None:
         held[0] = False
         states.clear()
+
+    return {"forward": forward, "reset": reset}
+
+
+def _reset_before(part: SpikingJellyModule, path: str) -> Methods:
+    """Methods of a neuron that stays as it is, and wants to be reset after an earlier run."""
+    held = [any(hasattr(state, "shape") for state in part.memories())]
+    own, clear = part.forward, part.reset
+
+    def forward(*args: Tensor, **kwargs: Tensor) -> Tensor | Sequence[Tensor]:
+        if held[0]:
+            raise _refuse(part, path, _HELD)
+        return own(*args, **kwargs)
+
+    def reset() -> None:
+        held[0] = False
+        clear()
 
     return {"forward": forward, "reset": reset}
 
@@ -252,11 +284,17 @@ class SnnTorchNeuron(Protocol):
 
 
 def _of_snntorch(part: SnnTorchNeuron, path: str) -> Methods:
+    """Methods for a neuron; none for one that no op is, whose steps PyTorch follows."""
     kind = type(part)
     names = {"Leaky": ("mem",), "Synaptic": ("syn", "mem")}
-    if kind.__name__ not in names or not kind.__module__.startswith("snntorch."):
-        raise _refuse(part, path, f"has no op in the IR; there are {', '.join(names)}")
-    wanted = names[kind.__name__]
+    wanted = names.get(kind.__name__, ())
+    if (
+        not (wanted and kind.__module__.startswith("snntorch."))
+        or part.inhibition
+        or _number(part.graded_spikes_factor) != 1.0
+        or (len(wanted) == 2 and part.state_function.__name__ == "_base_zero")
+    ):
+        return {}
     neuron = _snntorch_neuron(part, path, wanted)
     # Of an earlier run, until it is reset or another is given.
     held = [any(bool(getattr(part, name).any()) for name in wanted)]
@@ -287,12 +325,8 @@ def _of_snntorch(part: SnnTorchNeuron, path: str) -> Methods:
 
 
 def _snntorch_neuron(part: SnnTorchNeuron, path: str, states: tuple[str, ...]) -> Neuron:
-    if part.inhibition:
-        raise _refuse(part, path, "inhibits its neighbours, which no op of the IR does")
     if part.state_quant:
         raise _refuse(part, path, "quantizes its states, which no op of the IR does")
-    if _number(part.graded_spikes_factor) != 1.0:
-        raise _refuse(part, path, "has graded spikes; set graded_spikes_factor=1")
     _check_spikes(part, path, part.spike_grad, [0.0, 0.0, 1.0])
     # The equation is bound when the module is made; a mechanism set later changes only the word.
     reset = {"_base_sub": "subtract", "_base_zero": "zero", "_base_int": "none"}[
@@ -301,12 +335,6 @@ def _snntorch_neuron(part: SnnTorchNeuron, path: str, states: tuple[str, ...]) -
     if reset == "subtract" and not part.reset_delay:
         raise _refuse(
             part, path, f"compares above twice its threshold as no op of the IR does; {_ZEROS}"
-        )
-    if reset == "zero" and len(states) == 2:
-        raise _refuse(
-            part,
-            path,
-            "drops the current after a spike, as no op does; use another reset_mechanism",
         )
     if not part.reset_delay and part.reset_mechanism != reset:
         raise _refuse(part, path, "got another reset_mechanism than it was made with")

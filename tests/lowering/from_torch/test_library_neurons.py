@@ -1,4 +1,4 @@
-"""Neurons of snnTorch and SpikingJelly become ops of `spike`, spike for spike; others are refused.
+"""Neurons of snnTorch and SpikingJelly become ops of `spike`, spike for spike; others are unrolled.
 
 Weights and inputs are small multiples of 2^-k, so that sums are exact in any order.
 """
@@ -163,18 +163,52 @@ def test_constant_inputs_and_hidden_states() -> None:
     equal(net, made, quarters(3, 1, 8, 8))
 
 
+class Alone(nn.Module):
+    """One neuron of any kind in a loop over time, its states handed on."""
+
+    def __init__(self, neuron: Any) -> None:
+        super().__init__()
+        self.fc, self.neuron = nn.Linear(6, 4), neuron
+
+    def forward(self, x: Tensor) -> Tensor:
+        states = self.neuron.reset_mem()
+        states = states if isinstance(states, tuple) else (states,)
+        outputs: list[Tensor] = []
+        for current in x:
+            output, *states = self.neuron(self.fc(current), *states)
+            outputs.append(output)
+        return torch.stack(outputs)
+
+
 @needs_snntorch
 @pytest.mark.filterwarnings("ignore:Inhibition is an unstable feature")
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("Alpha", {"alpha": 0.75, "beta": 0.5}),
+        ("Lapicque", {"beta": 0.5}),
+        ("RLeaky", {"beta": 0.5, "all_to_all": False, "V": 0.5}),
+        ("RSynaptic", {"alpha": 0.75, "beta": 0.5, "all_to_all": False, "V": 0.5}),
+        ("Synaptic", {"alpha": 0.75, "beta": 0.5, "reset_mechanism": "zero"}),
+        ("Leaky", {"beta": 0.5, "inhibition": True}),
+        ("Leaky", {"beta": 0.5, "graded_spikes_factor": 0.5}),
+    ],
+)
+def test_neurons_that_no_op_is_are_unrolled(kind: str, settings: dict[str, Any]) -> None:
+    """Again after a run, which leaves states of its size in the module."""
+    torch.manual_seed(9)
+    net, x = exact(Alone(getattr(snn(), kind)(**settings))), quarters(5, 3, 6)
+    for dynamic in ({} if "inhibition" in settings else TIME_FIRST, {}):
+        equal(net, from_torch(net, (x,), dynamic=dynamic), x)
+
+
+@needs_snntorch
 def test_what_snntorch_has_and_the_ir_has_not() -> None:
     leaky = snn().Leaky
     x = (quarters(3, 2, 6),)
     for bad, reason in (
-        (snn().RLeaky(beta=0.5, all_to_all=False), "has no op in the IR"),
         (leaky(beta=0.5, reset_delay=False), "twice its threshold"),
-        (leaky(beta=0.5, inhibition=True), "inhibits"),
-        (leaky(beta=0.5, graded_spikes_factor=2.0), "graded"),
         (leaky(beta=0.5, spike_grad=lambda v: torch.sigmoid(v)), "step function"),
-        (snn().Synaptic(alpha=0.5, beta=0.5, reset_mechanism="zero"), "drops the current"),
     ):
         with pytest.raises(LoweringError, match=reason):
             from_torch(exact(Loop(leaky(beta=0.5), bad)), x, dynamic=TIME_FIRST)
@@ -332,13 +366,26 @@ def test_single_steps() -> None:
 
 
 @needs_spikingjelly
+@pytest.mark.parametrize("kind", ["KLIFNode", "GatedLIFNode", "PSN"])
+def test_nodes_that_no_op_is_are_unrolled(kind: str) -> None:
+    torch.manual_seed(8)
+    settings: dict[str, Any] = {"step_mode": "m"} if kind == "KLIFNode" else {"T": 4}
+    settings |= {"step_mode": "m"} if kind == "GatedLIFNode" else {}
+    net, x = exact(Reset(getattr(neurons(), kind)(**settings))), quarters(4, 3, 6)
+    made = from_torch(net, (x,), dynamic=TIME_FIRST)
+    assert not kinds(made)
+    equal(net, made, x)
+
+
+@needs_spikingjelly
 def test_what_spikingjelly_has_and_the_ir_has_not() -> None:
-    with pytest.raises(LoweringError, match=r"QIFNode.* has no op in the IR; there are IFNode"):
+    with pytest.raises(UnsupportedError, match=r"qif.*; use layers of PyTorch's own operators"):
         from_torch(neurons().QIFNode(step_mode="m"), (quarters(3, 2, 4),), dynamic={})
-    used = neurons().IFNode(step_mode="m")
-    used(quarters(3, 2, 4))
-    with pytest.raises(LoweringError, match=r"holds a state; call functional\.reset_net"):
-        from_torch(used, (quarters(3, 2, 4),), dynamic={})
+    for kind in ("IFNode", "KLIFNode"):
+        used = getattr(neurons(), kind)(step_mode="m")
+        used(quarters(3, 2, 4))
+        with pytest.raises(LoweringError, match=r"holds a state; call functional\.reset_net"):
+            from_torch(used, (quarters(3, 2, 4),), dynamic={})
 
     class Reset(nn.Module):
         def __init__(self) -> None:
