@@ -27,12 +27,11 @@ from ..dialects.inference import keep_result_types
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import TrainType, dense_type, is_train
-from ..dialects.traits import Elementwise, has
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
 from .adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from .analysis.replacement import replace, replace_results
-from .analysis.step_form import timed_operands
+from .analysis.time_axis import has_time_first
 from .convert_spike_to_tensor import coding, synapses
 from .convert_spike_to_tensor.tensor_builder import Builder
 from .infer_shapes import InferShapesPass
@@ -92,7 +91,7 @@ class ExposeTrainsPass(ModulePass):
             return
         if self.timesteps is not None and _fix_steps(function, self.timesteps):
             InferShapesPass().apply(ctx, op)
-        timed = [_is_timed(argument) for argument in function.args]
+        timed = [has_time_first(argument) for argument in function.args]
         for argument in function.args:
             if is_train(argument):
                 _expose(function, argument)
@@ -112,7 +111,7 @@ def _fix_steps(function: FuncOp, steps: int) -> bool:
     changed = False
     for argument in function.args:
         type = argument.type
-        if _is_timed(argument) and dense_type(argument).get_shape()[:1] == (DYNAMIC,):
+        if has_time_first(argument) and dense_type(argument).get_shape()[:1] == (DYNAMIC,):
             shape = (steps, *dense_type(argument).get_shape()[1:])
             known: Attribute = (
                 type.with_shape(shape)
@@ -122,26 +121,6 @@ def _fix_steps(function: FuncOp, steps: int) -> bool:
             Rewriter.replace_value_with_new_type(argument, known)
             changed = True
     return changed
-
-
-def _is_timed(value: SSAValue) -> bool:
-    """Whether the first axis of a value is time, by its type or by who takes it."""
-    return is_train(value) or any(_takes_run(use.operation, use.index) for use in value.uses)
-
-
-def _takes_run(op: Operation, index: int) -> bool:
-    timed = timed_operands(op)
-    if timed is not None:
-        return index in timed
-    if isinstance(op, spike.RecurrentOp):
-        return index == 0
-    if isinstance(op, spike.ScanOp):
-        return index < len(op.runs)
-    if not has(op, Elementwise):
-        return False
-    rank = dense_type(op.operands[index]).get_num_dims()
-    result = op.results[0]
-    return dense_type(result).get_num_dims() == rank and _is_timed(result)
 
 
 def _expose(function: FuncOp, argument: SSAValue) -> None:

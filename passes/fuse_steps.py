@@ -19,12 +19,12 @@ from ..dialects.shapes import DYNAMIC, ints
 from ..dialects.spike.types import dense_type
 from ..dialects.tensor.ordering import CumulativeOp
 from ..dialects.tensor.shape import SLICE_END
-from ..dialects.traits import Elementwise, TakesSamples, WorksAlong, has
+from ..dialects.traits import Elementwise, has
 from ..ir.errors import LoweringError
-from .analysis.layers import is_layer
 from .analysis.loop_body import loop_of
 from .analysis.replacement import erase_unused, insert_before
-from .analysis.step_form import CarriedState, Kind, StepWriter, timed_operands
+from .analysis.step_form import CarriedState, Kind, StepWriter
+from .analysis.time_axis import keeps_first_axis, timed_operands
 
 MOST_DELAY = 16
 """Steps of a delay that the loop keeps, each as a state."""
@@ -313,19 +313,9 @@ class _Region(StepWriter):
         timed = timed_operands(op)
         if timed is not None:
             return steps <= timed
-        if has(op, Elementwise):
-            rank = dense_type(op.results[0]).get_num_dims()
-            return all(dense_type(op.operands[i]).get_num_dims() == rank for i in steps)
-        if has(op, TakesSamples) or is_layer(op):
-            return steps == {0}
         if _is_along_steps(op):
             return steps == {0}
-        along = op.get_trait(WorksAlong)
-        if along is not None:
-            rank = max(dense_type(v).get_num_dims() for v in (op.operands[0], op.results[0]))
-            return all(axis % rank for axis in along.axes(op))
-        moved = tensor.ReshapeToOp | tensor.FlattenOp | spike.ToTensorOp | spike.FromTensorOp
-        return isinstance(op, moved)
+        return all(keeps_first_axis(op, i) for i in steps)
 
     def _put(self, op: Operation) -> None:
         if isinstance(op, tensor.ReshapeToOp):

@@ -48,7 +48,7 @@ class InferShapesPass(ModulePass):
 
     timesteps: int | None = None
     """The steps: replaces the leading `?` of every function argument with time first, which is a
-    spike train or goes to neurons, synapses or a network as one does."""
+    spike train or goes to neurons, synapses or a network as one does, through layers or not."""
 
     def __post_init__(self) -> None:
         for name, size in (("a batch", self.batch), ("timesteps", self.timesteps)):

@@ -26,6 +26,7 @@ from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
 from ...dialects.traits import Elementwise, has
 from ...ir.errors import LoweringError
+from .time_axis import timed_operands
 
 
 class Kind(Enum):
@@ -275,21 +276,6 @@ class _Splitter(StepWriter):
             return False
         rank = dense_type(op.results[0]).get_num_dims()
         return all(dense_type(op.operands[i]).get_num_dims() == rank for i in runs)
-
-
-def timed_operands(op: Operation) -> frozenset[int] | None:
-    """Which operands of an op of `spike` have time first; `None` for other ops."""
-    match op:
-        case spike.NeuronOp() | spike.LinearOp() | spike.ConvOp() | spike.DelayOp():
-            return frozenset({0})
-        case spike.AvgPoolOp() | spike.MaxPoolOp() | spike.BatchNormOp():
-            return frozenset({0})
-        case spike.AttentionOp():
-            return frozenset({0, 1, 2})
-        case spike.EncodeOp():
-            return frozenset({0} if op.scheme.data == "delta" else ())
-        case _:
-            return None
 
 
 def _works_along_time(op: Operation) -> bool:
