@@ -9,7 +9,6 @@ results). Operands and attributes of each function are listed in `ir.language.bu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i8, i64
@@ -21,6 +20,7 @@ from ..dialects.shapes import DYNAMIC, is_float
 from ..dialects.tensor.formula import Formula
 from ..dialects.tensor.shape import SLICE_END
 from ..dialects.tensor.storage import INLINE_LIMIT
+from ..dialects.tensor.window import ConvWindow
 from ..dialects.ternary.storage import ui8
 from ..dialects.ternary.types import is_trit
 from ..ir.errors import LoweringError
@@ -52,15 +52,6 @@ def _linear(builder: Builder, op: elaborated.Operation, operands: list[SSAValue]
     if is_trit(tensor_type(weight)):
         return builder.add(ternary.LinearOp(x, weight, bias=bias))
     return builder.add(tensor.LinearOp(x, weight, bias))
-
-
-class ConvWindow(TypedDict):
-    """The window properties of a convolution, as its op takes them."""
-
-    strides: tuple[int, ...]
-    padding: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
 
 
 def conv_window(op: elaborated.Operation, channels: int) -> ConvWindow:

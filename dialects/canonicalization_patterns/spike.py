@@ -312,10 +312,7 @@ def _rebuilt(op: Synapse, changes: dict[str, Any]) -> Synapse:
         return LinearOp(**fields)
     return ConvOp(
         **fields,
-        strides=op.strides.get_values(),
-        padding=op.padding.get_values(),
-        dilation=op.dilation.get_values(),
-        groups=op.groups.value.data,
+        **op.window,
     )
 
 

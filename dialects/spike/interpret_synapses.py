@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation
 
@@ -15,10 +13,9 @@ from ...ir.neurons.arithmetic import Options
 from ..elements import numpy_dtype
 from ..inference import tensor_type
 from ..meaning import Rule
-from ..tensor.interpret_linear import along_channels, convolve, over_windows, product
+from ..tensor.interpret_linear import along_channels, convolve, product
 from . import attention, normalization, synapses
 from .interpret_neurons import NumpyArithmetic, named_operands
-from .types import is_train
 
 
 def _sum_type(op: synapses.LinearOp | synapses.ConvOp, weight: Array) -> np.dtype[Any]:
@@ -57,42 +54,8 @@ def conv(op: synapses.ConvOp, *operands: Array) -> Array:
     s, weight = operands[:2]
     kind = _sum_type(op, weight)
     images = s.reshape(-1, *s.shape[2:]).astype(kind)
-    sums = convolve(
-        images,
-        weight.astype(kind),
-        op.strides.get_values(),
-        op.padding.get_values(),
-        op.dilation.get_values(),
-        op.groups.value.data,
-    )
+    sums = convolve(images, weight.astype(kind), **op.window)
     return _finish(op, sums.reshape(*s.shape[:2], *sums.shape[1:]), *operands)
-
-
-def _windows(op: synapses.AvgPoolOp | synapses.MaxPoolOp, x: Array) -> Array:
-    """[T, N, C, positions…, kernel…], pads zero."""
-    spatial = x.ndim - 3
-    padding = op.padding.get_values()
-    pads = [(0, 0)] * 3 + list(zip(padding[:spatial], padding[spatial:], strict=True))
-    axes = tuple(range(3, x.ndim))
-    windows = sliding_window_view(np.pad(x, pads), op.kernel.get_values(), axis=axes)
-    return windows[
-        (..., *[slice(None, None, s) for s in op.strides.get_values()], *[slice(None)] * spatial)
-    ]
-
-
-def avg_pool(op: synapses.AvgPoolOp, x: Array) -> Array:
-    """See `spike.avg_pool`."""
-    x = x.astype(np.float32) if is_train(op.operand) else x
-    counts: Any = x.dtype.type(math.prod(op.kernel.get_values()))
-    if not op.count_include_pad.value.data:
-        ones = np.ones((1, 1, 1, *x.shape[3:]), x.dtype)
-        counts = over_windows(np.add, _windows(op, ones), x.ndim)
-    return over_windows(np.add, _windows(op, x), x.ndim) / counts
-
-
-def max_pool(op: synapses.MaxPoolOp, s: Array) -> Array:
-    """See `spike.max_pool`."""
-    return over_windows(np.logical_or, _windows(op, s), s.ndim)
 
 
 def delay(op: synapses.DelayOp, *operands: Array) -> tuple[Array, ...]:
@@ -159,8 +122,8 @@ def batch_norm(
 RULES: dict[type[Operation], Rule] = {
     synapses.LinearOp: linear,
     synapses.ConvOp: conv,
-    synapses.AvgPoolOp: avg_pool,
-    synapses.MaxPoolOp: max_pool,
+    synapses.AvgPoolOp: synapses.AvgPoolOp.compute,
+    synapses.MaxPoolOp: synapses.MaxPoolOp.compute,
     synapses.DelayOp: delay,
     attention.AttentionOp: attend,
     normalization.BatchNormOp: batch_norm,

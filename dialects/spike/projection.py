@@ -37,7 +37,7 @@ from ..shapes import (
     show_shape,
     window_output,
 )
-from ..tensor.linear import conv_shape
+from ..tensor.window import conv_shape
 from ..ternary.types import is_trit
 from .network import EdgeOp, InputOp, NetworkOp, lookup, one_of
 from .population import PopulationOp

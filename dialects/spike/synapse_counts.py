@@ -47,10 +47,7 @@ def _conv(op: ConvOp, s: Array, weight: Array) -> tuple[int, int]:
         convolve(
             image[None].astype(np.int64),
             mask.astype(np.int64),
-            op.strides.get_values(),
-            op.padding.get_values(),
-            op.dilation.get_values(),
-            op.groups.value.data,
+            **op.window,
         ).sum()
         for image, mask in (
             (spikes, weight != 0),

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Unpack
 
 from xdsl.dialects.builtin import (
-    BoolAttr,
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     TensorType,
@@ -38,15 +36,22 @@ from ..shapes import (
     broadcasts_to,
     compatible,
     integer,
-    ints,
     is_float,
     is_integer,
     matmul_shape,
     show_shape,
-    window_output,
     with_shape,
 )
-from ..tensor.linear import check_vector, check_window, conv_shape
+from ..tensor.linear import check_vector
+from ..tensor.window import (
+    Averages,
+    Convolves,
+    ConvWindow,
+    Maxima,
+    Pools,
+    conv_properties,
+    conv_shape,
+)
 from ..ternary.linear import accumulator
 from ..ternary.types import is_trit
 from ..traits import AddsUp, CanonicalizableOp, TakesSteps
@@ -159,7 +164,7 @@ class LinearOp(SynapseOp):
 
 
 @irdl_op_definition
-class ConvOp(SynapseOp):
+class ConvOp(Convolves, SynapseOp):
     """y[t] = scale·conv(s[t], W) + bias at each step, for s [T, N, C, …] and W [O, C/groups, …].
 
     Window properties and order of axes are those of `tensor.conv`, 1-d or 2-d; weights as for
@@ -174,11 +179,6 @@ class ConvOp(SynapseOp):
 
     CHANNEL_AXIS: ClassVar[int] = 2
 
-    strides = prop_def(DenseArrayBase[IntegerType])
-    padding = prop_def(DenseArrayBase[IntegerType])
-    dilation = prop_def(DenseArrayBase[IntegerType])
-    groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
-
     def __init__(
         self,
         input: Value,
@@ -186,86 +186,28 @@ class ConvOp(SynapseOp):
         *,
         scale: Value | None = None,
         bias: Value | None = None,
-        strides: Sequence[int] = (1, 1),
-        padding: Sequence[int] = (0, 0, 0, 0),
-        dilation: Sequence[int] = (1, 1),
-        groups: int = 1,
+        **window: Unpack[ConvWindow],
     ) -> None:
-        self.build_inferred(
-            [input, weight, scale, bias],
-            {
-                "strides": ints(strides),
-                "padding": ints(padding),
-                "dilation": ints(dilation),
-                "groups": integer(groups),
-            },
-        )
+        self.build_inferred([input, weight, scale, bias], conv_properties(**window))
 
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         if len(input) not in (4, 5):
             fail(f"expects an input [T, N, C, …] of rank 4 or 5, got {self.input.type}")
-        image = conv_shape(
-            input[1:],
-            weight,
-            self.strides.get_values(),
-            self.padding.get_values(),
-            self.dilation.get_values(),
-            self.groups.value.data,
-        )
-        return (input[0], *image)
+        return (input[0], *conv_shape(input[1:], weight, **self.window))
 
 
-class _PoolOp(SpikeOp, CanonicalizableOp, ABC):
+class _PoolOp(Pools, SpikeOp, CanonicalizableOp, ABC):
     """A sliding window over the spatial axes of [T, N, C, …], 1-d or 2-d, at each step."""
 
+    LEADING: ClassVar[int] = 3
+    IMAGE: ClassVar[str] = "an input [T, N, C, …]"
+
     operand = operand_def(SIGNAL)
-    kernel = prop_def(DenseArrayBase[IntegerType])
-    strides = prop_def(DenseArrayBase[IntegerType])
-    padding = prop_def(DenseArrayBase[IntegerType])
     result = result_def(SIGNAL)
 
     traits = traits_def(Pure(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
-
-    def __init__(
-        self,
-        operand: Value,
-        kernel: Sequence[int],
-        strides: Sequence[int] | None = None,
-        padding: Sequence[int] | None = None,
-        **properties: Attribute,
-    ) -> None:
-        self.build_inferred(
-            [operand],
-            {
-                "kernel": ints(kernel),
-                "strides": ints(kernel if strides is None else strides),
-                "padding": ints([0] * (2 * len(kernel)) if padding is None else padding),
-                **properties,
-            },
-        )
-
-    def pooled_shape(self) -> Shape:
-        """The shape of the result, checked."""
-        shape = time_first(self.operand).get_shape()
-        kernel, strides, padding = (
-            p.get_values() for p in (self.kernel, self.strides, self.padding)
-        )
-        spatial = len(shape) - 3
-        if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
-            fail(
-                "expects an input [T, N, C, …] of rank 4 or 5 and a kernel to match, "
-                f"got {self.operand.type}"
-            )
-        check_window(spatial, strides, padding, [1] * spatial)
-        if any(padding[a] * 2 > kernel[a % spatial] for a in range(2 * spatial)):
-            fail(f"expects padding of at most half the kernel, got {list(padding)}")
-        sizes = [
-            window_output(shape[3 + a], kernel[a], strides[a], padding[a], padding[spatial + a], 1)
-            for a in range(spatial)
-        ]
-        return (*shape[:3], *sizes)
 
     def keeps_every_element(self) -> bool:
         """Whether each window is one element, and each element one window."""
@@ -274,7 +216,7 @@ class _PoolOp(SpikeOp, CanonicalizableOp, ABC):
 
 
 @irdl_op_definition
-class AvgPoolOp(_PoolOp):
+class AvgPoolOp(Averages, _PoolOp):
     """The mean of each window at each step: a dense tensor, f32 for spikes.
 
     `count_include_pad` counts pads as zeros, else they are left out. Windows as `tensor.avg_pool`.
@@ -286,23 +228,9 @@ class AvgPoolOp(_PoolOp):
 
     name = "spike.avg_pool"
 
-    count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-
-    def __init__(
-        self,
-        operand: Value,
-        kernel: Sequence[int],
-        strides: Sequence[int] | None = None,
-        padding: Sequence[int] | None = None,
-        *,
-        count_include_pad: bool = True,
-    ) -> None:
-        counted = BoolAttr.from_bool(count_include_pad)
-        super().__init__(operand, kernel, strides, padding, count_include_pad=counted)
-
     def infer(self) -> Sequence[Attribute]:
         type = time_first(self.operand)
-        shape = self.pooled_shape()
+        shape = self.pooled_shape(type.get_shape())
         if is_train(self.operand):
             return [TensorType(f32, shape)]
         if not is_float(type):
@@ -311,7 +239,7 @@ class AvgPoolOp(_PoolOp):
 
 
 @irdl_op_definition
-class MaxPoolOp(_PoolOp):
+class MaxPoolOp(Maxima, _PoolOp):
     """A spike wherever the window has one, at each step (or-pooling); pads have none.
 
     %y = spike.max_pool %s {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -324,7 +252,7 @@ class MaxPoolOp(_PoolOp):
     def infer(self) -> Sequence[Attribute]:
         if not is_train(self.operand):
             fail(f"expects a spike train, got {self.operand.type}")
-        return [TrainType(self.pooled_shape())]
+        return [TrainType(self.pooled_shape(time_first(self.operand).get_shape()))]
 
 
 @irdl_op_definition

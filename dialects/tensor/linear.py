@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Unpack
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
-    IntegerAttr,
-    IntegerType,
     StringAttr,
     TensorType,
 )
@@ -31,17 +29,15 @@ from ..shapes import (
     DYNAMIC,
     AnyTensor,
     Shape,
-    integer,
-    ints,
     matmul_shape,
     merge_dim,
     show_shape,
-    window_output,
     with_shape,
 )
 from ..traits import AddsUp, ChannelsFirst
 from .elementwise import require_number
 from .interpret_linear import along_channels, convolve, product
+from .window import Convolves, ConvWindow, conv_properties, conv_shape
 
 
 @irdl_op_definition
@@ -133,7 +129,7 @@ def linear_shape(input: Shape, weight: Shape) -> Shape:
 
 
 @irdl_op_definition
-class ConvOp(InferredOp):
+class ConvOp(Convolves):
     """Cross-correlation of an image [N, C, …] with a weight [O, C/groups, …], 1-d or 2-d.
 
         y[n, o, p] = b[o] + Σ_{c, k} x[n, c, s·p + d·k - low] · W[o, c, k]
@@ -150,10 +146,6 @@ class ConvOp(InferredOp):
     input = operand_def(TensorType)
     weight = operand_def(TensorType)
     bias = opt_operand_def(TensorType)
-    strides = prop_def(DenseArrayBase[IntegerType])
-    padding = prop_def(DenseArrayBase[IntegerType])
-    dilation = prop_def(DenseArrayBase[IntegerType])
-    groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     result = result_def(TensorType)
 
     traits = traits_def(Pure(), AddsUp(), ChannelsFirst())
@@ -167,94 +159,23 @@ class ConvOp(InferredOp):
         input: Value,
         weight: Value,
         bias: Value | None = None,
-        *,
-        strides: Sequence[int] = (1, 1),
-        padding: Sequence[int] = (0, 0, 0, 0),
-        dilation: Sequence[int] = (1, 1),
-        groups: int = 1,
+        **window: Unpack[ConvWindow],
     ) -> None:
-        self.build_inferred(
-            [input, weight, bias],
-            {
-                "strides": ints(strides),
-                "padding": ints(padding),
-                "dilation": ints(dilation),
-                "groups": integer(groups),
-            },
-        )
+        self.build_inferred([input, weight, bias], conv_properties(**window))
 
     def infer(self) -> Sequence[Attribute]:
         input, weight = tensor_type(self.input), tensor_type(self.weight)
         same_elements(input, weight)
         require_number(input)
-        shape = conv_shape(
-            input.get_shape(),
-            weight.get_shape(),
-            self.strides.get_values(),
-            self.padding.get_values(),
-            self.dilation.get_values(),
-            self.groups.value.data,
-        )
+        shape = conv_shape(input.get_shape(), weight.get_shape(), **self.window)
         if self.bias is not None:
             same_elements(input, tensor_type(self.bias))
             check_vector(tensor_type(self.bias), shape[1], "bias")
         return [with_shape(input, shape)]
 
     def compute(self, x: Array, weight: Array, *bias: Array) -> Array:
-        strides, padding, dilation = self.strides, self.padding, self.dilation
-        window = (strides.get_values(), padding.get_values(), dilation.get_values())
-        result = convolve(x, weight, *window, self.groups.value.data).astype(x.dtype)
+        result = convolve(x, weight, **self.window).astype(x.dtype)
         return sum((along_channels(b, x.ndim) for b in bias), result)
-
-
-def conv_shape(
-    input: Shape,
-    weight: Shape,
-    strides: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-) -> Shape:
-    """The result shape of a convolution; every argument is checked."""
-    spatial = len(input) - 2
-    if spatial not in (1, 2) or len(weight) != len(input):
-        fail(
-            "expects input and weight of rank 3 (1-d) or 4 (2-d), "
-            f"got ranks {len(input)} and {len(weight)}"
-        )
-    check_window(spatial, strides, padding, dilation)
-    if groups < 1 or (weight[0] != DYNAMIC and weight[0] % groups):
-        fail(f"expects groups that divide {weight[0]} output channels, got {groups}")
-    if weight[1] != DYNAMIC:
-        merge_dim(input[1], weight[1] * groups, "input channels")
-    return (
-        input[0],
-        weight[0],
-        *(
-            window_output(
-                input[2 + a],
-                weight[2 + a],
-                strides[a],
-                padding[a],
-                padding[spatial + a],
-                dilation[a],
-            )
-            for a in range(spatial)
-        ),
-    )
-
-
-def check_window(
-    spatial: int, strides: Sequence[int], padding: Sequence[int], dilation: Sequence[int]
-) -> None:
-    """Refuse window properties of wrong length or sign."""
-    for what, values, length, least in (
-        ("strides", strides, spatial, 1),
-        ("padding", padding, 2 * spatial, 0),
-        ("dilation", dilation, spatial, 1),
-    ):
-        if len(values) != length or min(values) < least:
-            fail(f"expects {length} {what} of at least {least}, got {list(values)}")
 
 
 @irdl_op_definition

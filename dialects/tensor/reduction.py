@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from xdsl.dialects.builtin import (
     BoolAttr,
     DenseArrayBase,
@@ -40,7 +39,6 @@ from ..shapes import (
     integer,
     ints,
     is_float,
-    window_output,
     with_element,
     with_shape,
 )
@@ -55,9 +53,8 @@ from ..traits import (
 )
 from .elementwise import ExpOp, LogOp, require_number
 from .formula import Formula
-from .interpret_linear import over_windows
-from .linear import check_window
 from .shape import PadToOp, SqueezeOp, distinct_axes
+from .window import Averages, Maxima, Pools
 
 _FALSE = BoolAttr.from_bool(False)
 
@@ -71,60 +68,19 @@ class _OneOperandOp(InferredOp, ABC):
     assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
 
-class _PoolOp(_OneOperandOp, ABC):
+class _PoolOp(Pools, _OneOperandOp, ABC):
     """A sliding window over the spatial axes of [N, C, …], 1-d or 2-d."""
 
-    kernel = prop_def(DenseArrayBase[IntegerType])
-    strides = prop_def(DenseArrayBase[IntegerType])
-    padding = prop_def(DenseArrayBase[IntegerType])
-
-    def __init__(
-        self,
-        operand: Value,
-        kernel: Sequence[int],
-        strides: Sequence[int] | None = None,
-        padding: Sequence[int] | None = None,
-    ) -> None:
-        self.build_inferred(
-            [operand],
-            {
-                "kernel": ints(kernel),
-                "strides": ints(kernel if strides is None else strides),
-                "padding": ints([0] * (2 * len(kernel)) if padding is None else padding),
-            },
-        )
+    LEADING: ClassVar[int] = 2
+    IMAGE: ClassVar[str] = "an image"
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
-        shape = type.get_shape()
-        kernel, strides, padding = (
-            p.get_values() for p in (self.kernel, self.strides, self.padding)
-        )
-        spatial = len(shape) - 2
-        if spatial not in (1, 2) or len(kernel) != spatial or min(kernel) < 1:
-            fail(f"expects an image of rank 3 or 4 and a kernel to match, got {type}")
-        check_window(spatial, strides, padding, [1] * spatial)
-        if any(padding[a] * 2 > kernel[a % spatial] for a in range(2 * spatial)):
-            fail(f"expects padding of at most half the kernel, got {list(padding)}")
-        sizes = [
-            window_output(shape[2 + a], kernel[a], strides[a], padding[a], padding[spatial + a], 1)
-            for a in range(spatial)
-        ]
-        return [with_shape(type, (*shape[:2], *sizes))]
-
-    def windows(self, x: Array, fill: Any) -> Array:
-        """What each position sees: [N, C, positions…, kernel…], pads filled with `fill`."""
-        spatial, padding = x.ndim - 2, self.padding.get_values()
-        pads = [(0, 0), (0, 0), *zip(padding[:spatial], padding[spatial:], strict=True)]
-        padded = np.pad(x, pads, constant_values=fill)
-        axes = tuple(range(2, x.ndim))
-        windows = sliding_window_view(padded, self.kernel.get_values(), axis=axes)
-        steps = [slice(None, None, s) for s in self.strides.get_values()]
-        return windows[(slice(None), slice(None), *steps)]
+        return [with_shape(type, self.pooled_shape(type.get_shape()))]
 
 
 @irdl_op_definition
-class MaxPoolOp(_PoolOp):
+class MaxPoolOp(Maxima, _PoolOp):
     """The maximum of each window; pads never win.
 
     %y = tensor.max_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -134,13 +90,9 @@ class MaxPoolOp(_PoolOp):
     name = "tensor.max_pool"
     traits = traits_def(ChannelsFirst(), TakesSamples(), SelectsElements())
 
-    def compute(self, x: Array) -> Array:
-        lowest = -np.inf if x.dtype.kind == "f" else x.dtype.kind != "b" and np.iinfo(x.dtype).min
-        return over_windows(np.maximum, self.windows(x, lowest), x.ndim)
-
 
 @irdl_op_definition
-class AvgPoolOp(_PoolOp):
+class AvgPoolOp(Averages, _PoolOp):
     """The mean of each window; `count_include_pad` counts pads as zeros, else they are left out.
 
     %y = tensor.avg_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
@@ -150,30 +102,9 @@ class AvgPoolOp(_PoolOp):
     name = "tensor.avg_pool"
     traits = traits_def(ChannelsFirst(), TakesSamples(), AddsUp(), Homogeneous())
 
-    count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-
-    def __init__(
-        self,
-        operand: Value,
-        kernel: Sequence[int],
-        strides: Sequence[int] | None = None,
-        padding: Sequence[int] | None = None,
-        *,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__(operand, kernel, strides, padding)
-        self.count_include_pad = BoolAttr.from_bool(count_include_pad)
-
     def infer(self) -> Sequence[Attribute]:
         require_float(tensor_type(self.operand))
         return super().infer()
-
-    def compute(self, x: Array) -> Array:
-        counts: Any = x.dtype.type(math.prod(self.kernel.get_values()))
-        if not self.count_include_pad.value.data:
-            ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
-            counts = over_windows(np.add, self.windows(ones, 0), x.ndim)
-        return over_windows(np.add, self.windows(x, 0), x.ndim) / counts
 
 
 def require_float(type: AnyTensor) -> None:

@@ -104,7 +104,7 @@ def matmul(op: linear.MatmulOp, x: Array, weight: Array, *scale: Array) -> Array
 
 def fully_connected(op: linear.LinearOp, *operands: Array) -> Array:
     """See `ternary.linear`."""
-    values = _named(op, operands)
+    values = op.named(operands)
     x, weight = values["input"], values["weight"]
     _check_facts(op, reduction_matrix(weight, conv=False))
     return finish(op, product(x, weight), values)
@@ -112,17 +112,11 @@ def fully_connected(op: linear.LinearOp, *operands: Array) -> Array:
 
 def conv(op: linear.ConvOp, *operands: Array) -> Array:
     """See `ternary.conv`."""
-    values = _named(op, operands)
+    values = op.named(operands)
     x, weight = values["input"], values["weight"]
     _check_facts(op, reduction_matrix(weight, conv=True))
-    result = convolve(
-        x,
-        weight.astype(x.dtype) if x.dtype.kind == "f" else weight,
-        op.strides.get_values(),
-        op.padding.get_values(),
-        op.dilation.get_values(),
-        op.groups.value.data,
-    )
+    wide = weight.astype(x.dtype) if x.dtype.kind == "f" else weight
+    result = convolve(x, wide, **op.window)
     return finish(op, result.astype(sum_dtype(x.dtype)), values)
 
 
@@ -151,22 +145,6 @@ def finish(op: linear.FusedOp, product: Array, values: Mapping[str, Array]) -> A
             axis,
         )
     return result
-
-
-def _named(op: linear.FusedOp, operands: tuple[Array, ...]) -> dict[str, Array]:
-    """The operands by the names of their definitions; absent optional ones are left out."""
-    names = (
-        "input",
-        "weight",
-        "scale",
-        "bias",
-        "thresholds",
-        "multiplier",
-        "shift",
-        "zero_point",
-    )
-    present = [name for name in names if getattr(op, name) is not None]
-    return dict(zip(present, operands, strict=True))
 
 
 def _check_facts(op: linear.FusedOp, matrix: NDArray[np.int8]) -> None:

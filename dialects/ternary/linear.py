@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     Signedness,
@@ -37,18 +36,26 @@ from ..shapes import (
     bit_width,
     broadcasts_to,
     integer,
-    ints,
     is_float,
     matmul_shape,
     with_element,
 )
-from ..tensor.linear import check_vector, conv_shape, linear_shape
+from ..tensor.linear import check_vector, linear_shape
 from ..tensor.quantization import check_range, check_thresholds, threshold_element
+from ..tensor.window import Convolves, ConvWindow, conv_properties, conv_shape
 from ..traits import AddsUp, CanonicalizableOp, ChannelsFirst
 from .sparsity import SparsityAttr
 from .types import is_trit, require_trit
 
 ACTIVATIONS = ("none", "relu", "relu6")
+
+OPTIONS = ("scale", "bias", "thresholds", "multiplier", "shift", "zero_point")
+"""The operands of `FusedOp` that may be absent, in order."""
+
+OPERANDS = ("input", "weight", *OPTIONS)
+"""All of them."""
+
+ValueT = TypeVar("ValueT")
 
 
 def accumulator(input: AnyTensor) -> Attribute:
@@ -153,47 +160,52 @@ class FusedOp(InferredOp, ABC):
         "attr-dict `:` type($input) `,` type($weight) `->` type($result)"
     )
 
-    def _build(self, operands: FusedOperands, properties: dict[str, Attribute | None]) -> None:
+    def _build(
+        self,
+        input: Value,
+        weight: Value,
+        properties: Mapping[str, Attribute],
+        *,
+        scale: Value | None = None,
+        bias: Value | None = None,
+        thresholds: Value | None = None,
+        multiplier: Value | None = None,
+        shift: Value | None = None,
+        zero_point: Value | None = None,
+        activation: str = "none",
+        low: int | None = None,
+        high: int | None = None,
+        sparsity: SparsityAttr | None = None,
+    ) -> None:
         self.build_inferred(
-            [
-                operands.input,
-                operands.weight,
-                operands.scale,
-                operands.bias,
-                operands.thresholds,
-                operands.multiplier,
-                operands.shift,
-                operands.zero_point,
-            ],
+            [input, weight, scale, bias, thresholds, multiplier, shift, zero_point],
             {
-                "activation": StringAttr(operands.activation),
-                "low": None if operands.low is None else integer(operands.low),
-                "high": None if operands.high is None else integer(operands.high),
-                "sparsity": operands.sparsity,
+                "activation": StringAttr(activation),
+                "low": None if low is None else integer(low),
+                "high": None if high is None else integer(high),
+                "sparsity": sparsity,
                 **properties,
             },
         )
 
-    def fused_operands(self) -> FusedOperands:
-        """Operands and shared properties, to build a changed copy of the op from."""
-        return FusedOperands(
-            self.input,
-            self.weight,
-            scale=self.scale,
-            bias=self.bias,
-            thresholds=self.thresholds,
-            multiplier=self.multiplier,
-            shift=self.shift,
-            zero_point=self.zero_point,
-            activation=self.activation.data,
-            low=None if self.low is None else self.low.value.data,
-            high=None if self.high is None else self.high.value.data,
-            sparsity=self.sparsity,
-        )
+    def fields(self) -> dict[str, Any]:
+        """What the constructor takes to build a copy of the op."""
+        return {
+            **{name: getattr(self, name) for name in OPERANDS},
+            "activation": self.activation.data,
+            "low": None if self.low is None else self.low.value.data,
+            "high": None if self.high is None else self.high.value.data,
+            "sparsity": self.sparsity,
+        }
 
-    @abstractmethod
-    def rebuild(self, **changes: Any) -> FusedOp:
-        """A copy of the op with some fields of `FusedOperands` changed."""
+    def rebuild(self, **changes: Any) -> Self:
+        """A copy of the op, not inserted, with other arguments of its constructor."""
+        return type(self)(**{**self.fields(), **changes})
+
+    def named(self, values: Sequence[ValueT]) -> dict[str, ValueT]:
+        """Values of the operands by the names of these; those left out are not there."""
+        present = [name for name in OPERANDS if getattr(self, name) is not None]
+        return dict(zip(present, values, strict=True))
 
     @abstractmethod
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
@@ -258,38 +270,6 @@ class FusedOp(InferredOp, ABC):
         return with_element(type, zero.element_type)
 
 
-class FusedOperands:
-    """What `ternary.linear` and `ternary.conv` share: operands, and properties as Python values."""
-
-    def __init__(
-        self,
-        input: Value,
-        weight: Value,
-        *,
-        scale: Value | None = None,
-        bias: Value | None = None,
-        thresholds: Value | None = None,
-        multiplier: Value | None = None,
-        shift: Value | None = None,
-        zero_point: Value | None = None,
-        activation: str = "none",
-        low: int | None = None,
-        high: int | None = None,
-        sparsity: SparsityAttr | None = None,
-    ) -> None:
-        self.input, self.weight = input, weight
-        self.scale, self.bias = scale, bias
-        self.thresholds = thresholds
-        self.multiplier, self.shift, self.zero_point = multiplier, shift, zero_point
-        self.activation = activation
-        self.low, self.high = low, high
-        self.sparsity = sparsity
-
-    def changed(self, **changes: Any) -> FusedOperands:
-        """A copy with some fields changed."""
-        return FusedOperands(**{**self.__dict__, **changes})
-
-
 @irdl_op_definition
 class LinearOp(FusedOp):
     """y = f(s·(x · W) + b) with trits W [in, out]; the optional steps are those of `FusedOp`.
@@ -301,17 +281,14 @@ class LinearOp(FusedOp):
     name = "ternary.linear"
 
     def __init__(self, input: Value, weight: Value, **options: Any) -> None:
-        self._build(FusedOperands(input, weight, **options), {})
+        self._build(input, weight, {}, **options)
 
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         return linear_shape(input, weight)
 
-    def rebuild(self, **changes: Any) -> LinearOp:
-        return LinearOp(**self.fused_operands().changed(**changes).__dict__)
-
 
 @irdl_op_definition
-class ConvOp(FusedOp):
+class ConvOp(Convolves, FusedOp):
     """A convolution with trits W [O, C/groups, …] and the optional steps of `FusedOp`.
 
     Window properties are those of `tensor.conv`.
@@ -326,47 +303,12 @@ class ConvOp(FusedOp):
 
     CHANNEL_AXIS: ClassVar[int] = 1
 
-    strides = prop_def(DenseArrayBase[IntegerType])
-    padding = prop_def(DenseArrayBase[IntegerType])
-    dilation = prop_def(DenseArrayBase[IntegerType])
-    groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
-
-    def __init__(
-        self,
-        input: Value,
-        weight: Value,
-        *,
-        strides: Sequence[int] = (1, 1),
-        padding: Sequence[int] = (0, 0, 0, 0),
-        dilation: Sequence[int] = (1, 1),
-        groups: int = 1,
-        **options: Any,
-    ) -> None:
-        self._build(
-            FusedOperands(input, weight, **options),
-            {
-                "strides": ints(strides),
-                "padding": ints(padding),
-                "dilation": ints(dilation),
-                "groups": integer(groups),
-            },
-        )
+    def __init__(self, input: Value, weight: Value, **options: Any) -> None:
+        window = {name: options.pop(name) for name in ConvWindow.__annotations__ if name in options}
+        self._build(input, weight, conv_properties(**window), **options)
 
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
-        return conv_shape(
-            input,
-            weight,
-            self.strides.get_values(),
-            self.padding.get_values(),
-            self.dilation.get_values(),
-            self.groups.value.data,
-        )
+        return conv_shape(input, weight, **self.window)
 
-    def rebuild(self, **changes: Any) -> ConvOp:
-        return ConvOp(
-            **self.fused_operands().changed(**changes).__dict__,
-            strides=self.strides.get_values(),
-            padding=self.padding.get_values(),
-            dilation=self.dilation.get_values(),
-            groups=self.groups.value.data,
-        )
+    def fields(self) -> dict[str, Any]:
+        return {**super().fields(), **self.window}

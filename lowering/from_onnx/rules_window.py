@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
+from ...dialects.tensor.window import ConvWindow
 from ..ir_builder import padded, with_zeros_between
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Rule
@@ -17,15 +16,6 @@ from .rules_quantization import requantized
 from .rules_shape import check_size, take
 from .sizes import static
 from .windows import Window, image_of
-
-
-class Steps(TypedDict):
-    """The properties of convolutions in the IR."""
-
-    strides: list[int]
-    padding: list[int]
-    dilation: list[int]
-    groups: int
 
 
 def convolution(
@@ -39,7 +29,7 @@ def convolution(
         window.low, window.high = ([max(n, 0) for n in pads] for pads in (window.low, window.high))
     if spatial > 2:
         return _deeper(e, x, weight, bias, window, groups)
-    options = Steps(
+    options = ConvWindow(
         strides=window.strides, padding=window.pads(), dilation=window.dilation, groups=groups
     )
     known = None if e.is_known(x) else trits_of(e, weight, 0)

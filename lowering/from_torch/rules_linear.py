@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
@@ -16,6 +16,7 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.formula import Formula
+from ...dialects.tensor.window import ConvWindow
 from ...ir.trits import unpack_trits
 from ..ir_builder import with_zeros_between
 from ..problems import ProblemError
@@ -28,15 +29,6 @@ from .torch_builder import Builder, Known, Rule, Weight, array_of, keep, transpo
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.fx import Node
-
-
-class Window(TypedDict):
-    """What the convolutions of all dialects take; low pads first, then high."""
-
-    strides: Sequence[int]
-    padding: Sequence[int]
-    dilation: Sequence[int]
-    groups: int
 
 
 def _plus(e: Builder, x: SSAValue, bias: SSAValue | None) -> SSAValue:
@@ -177,7 +169,7 @@ def _convolved(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAValue:
         low, high = [n // 2 for n in total], [n - n // 2 for n in total]
     else:
         low = high = call.window("padding", spatial)
-    window: Window = {
+    window: ConvWindow = {
         "strides": call.window("stride", spatial),
         "padding": [*low, *high],
         "dilation": dilation,
@@ -189,7 +181,7 @@ def _convolved(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAValue:
 
 
 def _conv_with(
-    e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None, window: Window
+    e: Builder, x: SSAValue, weight: Weight, bias: SSAValue | None, window: ConvWindow
 ) -> SSAValue:
     train = _folded_train(x)
     if train is not None:
@@ -236,7 +228,7 @@ def _conv_transpose(e: Builder, call: Call, x: SSAValue, spatial: int) -> SSAVal
     if groups > 1 and weight.scale is not None and tensor_type(weight.scale).get_shape():
         scale = e.add(tensor.ConcatenateOp([weight.scale] * groups, 0))
         weight = replace(weight, scale=scale)
-    window: Window = {
+    window: ConvWindow = {
         "strides": [1] * spatial,
         "padding": [max(n, 0) for n in (*low, *high)],
         "dilation": dilation,
@@ -282,7 +274,7 @@ def _ternary_linear(e: Builder, call: Call) -> SSAValue:
 def _ternary_conv(e: Builder, call: Call) -> SSAValue:
     x = e.value(call["x"])
     weight, bias = _packed_weight(e, call, call.integers("shape"))
-    window: Window = {
+    window: ConvWindow = {
         "strides": call.window("stride", 2),
         "padding": call.integers("padding"),
         "dilation": call.window("dilation", 2),

@@ -330,8 +330,5 @@ def _on(synapse: Synapse, value: SSAValue, weights: SSAValue) -> Operation:
     return spike.ConvOp(
         value,
         weights,
-        strides=op.strides.get_values(),
-        padding=op.padding.get_values(),
-        dilation=op.dilation.get_values(),
-        groups=op.groups.value.data,
+        **op.window,
     )

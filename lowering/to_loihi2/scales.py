@@ -382,10 +382,7 @@ def _current(synapse: Synapse, weights: Array, spikes: Array) -> Array:
     sums = convolve(
         x.reshape(-1, *x.shape[2:]),
         w,
-        op.strides.get_values(),
-        op.padding.get_values(),
-        op.dilation.get_values(),
-        op.groups.value.data,
+        **op.window,
     )
     return sums.reshape(*x.shape[:2], *sums.shape[1:])
 

@@ -111,10 +111,7 @@ def _rewrite(module: ModuleOp, op: Product) -> None:
             tensor.ConvOp(
                 a,
                 b,
-                strides=op.strides.get_values(),
-                padding=op.padding.get_values(),
-                dilation=op.dilation.get_values(),
-                groups=op.groups.value.data,
+                **op.window,
             )
         )
     else:

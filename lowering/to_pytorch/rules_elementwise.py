@@ -267,7 +267,7 @@ def max_pool(op: tensor.MaxPoolOp, e: Forward) -> Expr:
 
 
 def _max_pooled(x: Expr, op: tensor.MaxPoolOp) -> Expr:
-    kernel, strides, padding = window_of(op)
+    kernel, strides, padding = op.window
     if is_float(tensor_type(op.operand)):
         return maximum(x, kernel, strides, padding, "-torch.inf")
     least = f"torch.iinfo({dtype_of(op.operand)}).min"
@@ -294,7 +294,7 @@ def maximum(
 
 def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
     """The mean of each window."""
-    kernel, strides, padding = window_of(op)
+    kernel, strides, padding = op.window
     x = e.value(op.operand) if symmetric(padding) else e.local(op.operand)
     name = f"F.avg_pool{len(kernel)}d"
     stride = None if strides == kernel else compact(strides)
@@ -315,17 +315,6 @@ def avg_pool(op: tensor.AvgPoolOp, e: Forward) -> Expr:
     ones = call("F.pad", call("torch.ones_like", x), pads(padding))
     sums = e.bind(op, "pooled", pooled)
     return binary("/", sums, e.bind(op, "share", call(name, ones, size, stride=stride)))
-
-
-def window_of(
-    op: tensor.MaxPoolOp | tensor.AvgPoolOp,
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Sizes, strides, and pads: low ones first, then high."""
-    return (
-        tuple(op.kernel.get_values()),
-        tuple(op.strides.get_values()),
-        tuple(op.padding.get_values()),
-    )
 
 
 def global_avg_pool(op: tensor.GlobalAvgPoolOp, e: Forward) -> Expr:

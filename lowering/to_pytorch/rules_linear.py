@@ -48,12 +48,8 @@ def _along_channels(vector: SSAValue, op: tensor.ConvOp, e: Forward) -> Expr:
 
 
 def _window(op: tensor.ConvOp | ternary.ConvOp) -> tuple[str, str, str, str]:
-    return (
-        sequence(op.strides.get_values()),
-        sequence(op.padding.get_values()),
-        sequence(op.dilation.get_values()),
-        str(op.groups.value.data),
-    )
+    steps = [sequence(p.get_values()) for p in (op.strides, op.padding, op.dilation)]
+    return steps[0], steps[1], steps[2], str(op.groups.value.data)
 
 
 def float_conv(

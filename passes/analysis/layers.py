@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.spike import rebuild
+from ...dialects.ternary.linear import OPTIONS
 
 Synapse: TypeAlias = spike.SynapseOp
 
@@ -61,8 +62,7 @@ def weight_of(op: Layer | Synapse) -> SSAValue:
 
 def options_of(op: Layer | Synapse) -> dict[str, SSAValue]:
     """The optional operands that the layer has, by name."""
-    names = ("scale", "bias", "thresholds", "multiplier", "shift", "zero_point")
-    options = {name: getattr(op, name, None) for name in names}
+    options = {name: getattr(op, name, None) for name in OPTIONS}
     return {name: value for name, value in options.items() if value is not None}
 
 
@@ -83,7 +83,7 @@ def rebuilt(op: Layer | Synapse, **changes: object) -> InferredOp:
 
     Args:
         op: the layer; a `matmul` becomes a `linear`.
-        **changes: `input`, `weight`, `bias`; for ternary layers any field of `FusedOperands`.
+        **changes: `input`, `weight`, `bias`; for ternary layers any argument of their constructor.
     """
     if isinstance(op, ternary.FusedOp):
         return op.rebuild(**changes)
@@ -103,10 +103,7 @@ def _build(op: Layer, fields: dict[str, Any]) -> InferredOp:
     if isinstance(op, tensor.ConvOp):
         return tensor.ConvOp(
             **fields,
-            strides=op.strides.get_values(),
-            padding=op.padding.get_values(),
-            dilation=op.dilation.get_values(),
-            groups=op.groups.value.data,
+            **op.window,
         )
     return tensor.LinearOp(**fields)
 
@@ -132,10 +129,7 @@ def as_ternary(
         return ternary.ConvOp(
             input,
             trits,
-            strides=op.strides.get_values(),
-            padding=op.padding.get_values(),
-            dilation=op.dilation.get_values(),
-            groups=op.groups.value.data,
+            **op.window,
             scale=scale,
             bias=bias,
         )

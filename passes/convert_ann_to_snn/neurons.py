@@ -255,12 +255,11 @@ def fire_behind(state: Conversion, op: Operation, pool: Pool) -> Signal:
 def growth(state: Conversion, pool: Pool, totals: SSAValue) -> SSAValue:
     """By how much the pool of sums over time [T, N, C, …] grows at each step."""
     images = state.add(tensor.FlattenOp(totals, 0, 1))
-    windows = (pool.kernel.get_values(), pool.strides.get_values(), pool.padding.get_values())
     if isinstance(pool, tensor.MaxPoolOp):
-        pooled = tensor.MaxPoolOp(images, *windows)
+        pooled = tensor.MaxPoolOp(images, *pool.window)
     else:
         counted = bool(pool.count_include_pad.value.data)
-        pooled = tensor.AvgPoolOp(images, *windows, count_include_pad=counted)
+        pooled = tensor.AvgPoolOp(images, *pool.window, count_include_pad=counted)
     image = [-2 - axis for axis in range(1, tensor_type(pool.operand).get_num_dims())]
     sums = state.add(tensor.ReshapeToOp(state.add(pooled), [state.timesteps, -1, *image]))
     return state.add(tensor.SubOp(sums, state.add(spike.DelayOp(sums, 1))))

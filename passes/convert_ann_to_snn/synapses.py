@@ -118,10 +118,7 @@ def _synapse(
         weight,
         scale=scale,
         bias=bias,
-        strides=op.strides.get_values(),
-        padding=op.padding.get_values(),
-        dilation=op.dilation.get_values(),
-        groups=op.groups.value.data,
+        **op.window,
     )
 
 
@@ -185,13 +182,9 @@ def average(state: Conversion, op: tensor.AvgPoolOp) -> Sequence[Signal]:
     signal = state.signals[op.operand]
     if any(size != 1 for size in signal.worth.shape[1:]):
         signal = Signal(state.dense(signal), ONE, signal.type)
-    pool = spike.AvgPoolOp(
-        state.floats(signal) if _wide(signal) else signal.steps,
-        op.kernel.get_values(),
-        op.strides.get_values(),
-        op.padding.get_values(),
-        count_include_pad=bool(op.count_include_pad.value.data),
-    )
+    steps = state.floats(signal) if _wide(signal) else signal.steps
+    counted = bool(op.count_include_pad.value.data)
+    pool = spike.AvgPoolOp(steps, *op.window, count_include_pad=counted)
     return [Signal(state.add(pool), signal.worth, tensor_type(op.result))]
 
 

@@ -41,10 +41,7 @@ def conv(builder: Builder, op: spike.ConvOp) -> Values:
     product = kind(
         builder.merged(x),
         weight,
-        strides=op.strides.get_values(),
-        padding=op.padding.get_values(),
-        dilation=op.dilation.get_values(),
-        groups=op.groups.value.data,
+        **op.window,
     )
     sums = builder.add(product)
     return [_finish(builder, op, builder.parted(sums, op.input))]
@@ -85,21 +82,15 @@ def _finish(builder: Builder, op: spike.SynapseOp, sums: SSAValue) -> SSAValue:
 def avg_pool(builder: Builder, op: spike.AvgPoolOp) -> Values:
     """`spike.avg_pool`."""
     images = builder.merged(builder.dense(op.operand, f32 if is_train(op.operand) else None))
-    pooled = tensor.AvgPoolOp(
-        images,
-        op.kernel.get_values(),
-        op.strides.get_values(),
-        op.padding.get_values(),
-        count_include_pad=bool(op.count_include_pad.value.data),
-    )
+    counted = bool(op.count_include_pad.value.data)
+    pooled = tensor.AvgPoolOp(images, *op.window, count_include_pad=counted)
     return [builder.parted(builder.add(pooled), op.operand)]
 
 
 def max_pool(builder: Builder, op: spike.MaxPoolOp) -> Values:
     """`spike.max_pool`: a spike where a window has one."""
     images = builder.merged(builder.dense(op.operand, builder.spike))
-    window = (op.kernel.get_values(), op.strides.get_values(), op.padding.get_values())
-    pooled = builder.parted(builder.add(tensor.MaxPoolOp(images, *window)), op.operand)
+    pooled = builder.parted(builder.add(tensor.MaxPoolOp(images, *op.window)), op.operand)
     return [builder.train(pooled)]
 
 

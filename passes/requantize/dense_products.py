@@ -75,21 +75,13 @@ class DenseIntegerProduct:
         weight = self.constant("integers", self.weight.integers, keep_name=True)
         if not isinstance(product, tensor.ConvOp):
             return self.add(tensor.LinearOp(wide, weight))
-        padding = product.padding.get_values()
+        window, padding = product.window, product.padding.get_values()
         if zero and any(padding):
             spatial = tensor_type(integers).get_num_dims() - 2
             low, high = padding[:spatial], padding[spatial:]
             wide = self.add(tensor.PadToOp(wide, (0, 0, *low), (0, 0, *high), float(zero)))
-            padding = [0] * len(padding)
-        bare = tensor.ConvOp(
-            wide,
-            weight,
-            strides=product.strides.get_values(),
-            padding=padding,
-            dilation=product.dilation.get_values(),
-            groups=product.groups.value.data,
-        )
-        return self.add(bare)
+            window["padding"] = [0] * len(padding)
+        return self.add(tensor.ConvOp(wide, weight, **window))
 
     def _check_size(self, most: int) -> None:
         axes = tuple(a for a in range(self.weight.integers.ndim) if a != self.channel)

@@ -52,15 +52,7 @@ class IntegerProduct:
             padding, rank = bare.padding.get_values(), tensor_type(integers).get_num_dims()
             low, high = padding[: rank - 2], padding[rank - 2 :]
             padded = tensor.PadToOp(integers, (0, 0, *low), (0, 0, *high), float(zero))
-            bare = ternary.ConvOp(
-                self.add(padded),
-                product.weight,
-                strides=bare.strides.get_values(),
-                padding=[0] * len(padding),
-                dilation=bare.dilation.get_values(),
-                groups=bare.groups.value.data,
-                sparsity=product.sparsity,
-            )
+            bare = bare.rebuild(input=self.add(padded), padding=[0] * len(padding))
         bare.attributes.update(product.attributes)
         return self.add(bare)
 

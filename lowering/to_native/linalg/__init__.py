@@ -174,7 +174,7 @@ def _lower(function: FuncOp, as_arguments: bool, keep: str, rows: int) -> dict[s
         elif keep == "rounded" and ternary.is_rounded(op):
             _replace(builder, op, _lowered(builder, op, ternary.rounded_conv))
         elif isinstance(op, ternary_dialect.FusedOp) and op in products:
-            operands = ternary.named(op, op.operands)
+            operands = op.named(op.operands)
             _replace(builder, op, [ternary.finish(builder, op, products[op], operands)])
         elif isinstance(op, ParameterOp) and as_arguments:
             _replace(builder, op, [arguments.value_of(op)])

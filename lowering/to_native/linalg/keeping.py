@@ -12,15 +12,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....dialects import ternary
+from ....dialects.ternary.linear import OPTIONS
 from ....passes.analysis.compile_time import is_literal
 from ....passes.analysis.replacement import erase, insert_before
 from .linalg_builder import LinalgBuilder
 from .signature import is_unsigned_tensor, lowered_type
 
-_BARE = (
-    *("scale", "bias", "thresholds", "multiplier", "shift", "zero_point"),
-    *("low", "high", "sparsity"),
-)
+_BARE = (*OPTIONS, "low", "high", "sparsity")
 
 
 def split_products(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import inf, nan
 
 from xdsl.dialects.arith import BitcastOp
@@ -57,13 +57,13 @@ def matmul(
 
 def linear(builder: LinalgBuilder, op: ternary.LinearOp, *operands: SSAValue) -> SSAValue:
     """`ternary.linear`."""
-    values = named(op, operands)
+    values = op.named(operands)
     return finish(builder, op, product(builder, values["input"], values["weight"]), values)
 
 
 def conv(builder: LinalgBuilder, op: ternary.ConvOp, *operands: SSAValue) -> SSAValue:
     """`ternary.conv`."""
-    values = named(op, operands)
+    values = op.named(operands)
     x = values["input"]
     type = _sum_type(builder, x)
     if x in builder.unsigned or not isinstance(element(x), IntegerType):
@@ -86,7 +86,7 @@ def rounded_conv(builder: LinalgBuilder, op: Operation, *operands: SSAValue) -> 
     Images below 2^-118 count as zero; one with an infinity or NaN gives NaN.
     """
     assert isinstance(op, ternary.ConvOp)
-    values = named(op, operands)
+    values = op.named(operands)
     x = values["input"]
     if x not in builder.rounded:
         builder.rounded[x] = _rounded(builder, x)
@@ -145,24 +145,6 @@ def finish(
         zero_point = values["zero_point"]
         return rescale(builder, op, result, multiplier, shift, zero_point, low, high, axis)
     return result
-
-
-_OPERANDS = (
-    "input",
-    "weight",
-    "scale",
-    "bias",
-    "thresholds",
-    "multiplier",
-    "shift",
-    "zero_point",
-)
-
-
-def named(op: ternary.FusedOp, operands: Sequence[SSAValue]) -> dict[str, SSAValue]:
-    """The operands by the names of their definitions; absent optional ones are left out."""
-    present = [name for name in _OPERANDS if getattr(op, name) is not None]
-    return dict(zip(present, operands, strict=True))
 
 
 def adder_graph(builder: LinalgBuilder, op: ternary.AdderGraphOp, x: SSAValue) -> SSAValue:
