@@ -12,9 +12,10 @@ from typing import NoReturn, Self, TypeAlias, cast
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, result_def, traits_def
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from .shapes import AnyTensor, ShapeError, compatible
@@ -24,11 +25,16 @@ Value: TypeAlias = SSAValue | Operation
 
 
 class InferredOp(IRDLOperation, ABC):
-    """An op that can compute its result types.
+    """An op without effects that can compute its result types.
 
     Subclasses define `infer`. A declared result type is legal when it agrees with the inferred one
-    in rank, element type and every dimension that both know.
+    in rank, element type and every dimension that both know. In text its properties stand among the
+    attributes, and unless a subclass says otherwise its operands in the order of their definition.
     """
+
+    traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "operands attr-dict `:` functional-type(operands, results)"
 
     @abstractmethod
     def infer(self) -> Sequence[Attribute]:
@@ -87,6 +93,16 @@ class InferredOp(IRDLOperation, ABC):
                 raise VerifyException(
                     f"'{self.name}' result {index} has type {result.type}, expected {expected}"
                 )
+
+
+class OneOperandOp(InferredOp, ABC):
+    """An op on one tensor, with one result."""
+
+    operand = operand_def(TensorType)
+    result = result_def(TensorType)
+
+    def __init__(self, operand: Value) -> None:
+        self.build_inferred([operand], {})
 
 
 def keep_result_types(new: Operation, old: Operation) -> None:

@@ -15,16 +15,13 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     opt_operand_def,
     opt_prop_def,
     opt_result_def,
     prop_def,
     result_def,
-    traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail
@@ -66,13 +63,6 @@ class AttentionOp(SpikeOp):
     reset = prop_def(StringAttr, default_value=StringAttr("to_value"))
     output = result_def(TrainType)
     final = opt_result_def(TensorType)
-
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$query `,` $key `,` $value (`,` $initial^)? attr-dict `:` "
-        "functional-type(operands, results)"
-    )
 
     def __init__(
         self,

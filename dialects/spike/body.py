@@ -11,7 +11,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import IsolatedFromAbove, IsTerminator, OpTrait, Pure
+from xdsl.traits import IsolatedFromAbove, IsTerminator, OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.definition import irdl_op_definition
@@ -25,7 +25,7 @@ class BodyOp(SpikeOp, ABC):
 
     body = region_def("single_block")
 
-    traits = traits_def(Pure(), IsolatedFromAbove())
+    traits = traits_def(IsolatedFromAbove())
 
 
 class _EndsBody(OpTrait):

@@ -27,7 +27,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
@@ -89,7 +88,7 @@ class EncodeOp(SpikeOp):
     seed = opt_prop_def(IntegerAttr[IntegerType])
     result = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
 
-    traits = traits_def(Pure(), BitExact())
+    traits = traits_def(BitExact())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$operand (`,` $previous^)? (`elapsed` `(` $elapsed^ `:` type($elapsed) `)`)? attr-dict "
@@ -196,10 +195,6 @@ class DecodeOp(SpikeOp, CanonicalizableOp):
     readout = opt_prop_def(StringAttr)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
-
     def __init__(self, operand: Value, scheme: str, readout: str | None = None) -> None:
         self.build_inferred(
             [operand],
@@ -241,9 +236,7 @@ class ToTensorOp(SpikeOp, CanonicalizableOp):
     operand = operand_def(TrainType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), BitExact(), TakesSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(BitExact(), TakesSteps())
 
     def __init__(self, operand: Value, element: Attribute = f32) -> None:
         shape = time_first(SSAValue.get(operand)).get_shape()
@@ -267,9 +260,7 @@ class FromTensorOp(SpikeOp, CanonicalizableOp):
     operand = operand_def(TensorType)
     result = result_def(TrainType)
 
-    traits = traits_def(Pure(), BitExact(), TakesSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(BitExact(), TakesSteps())
 
     def __init__(self, operand: Value) -> None:
         self.build_inferred([operand], {})

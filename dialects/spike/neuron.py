@@ -38,7 +38,6 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ...ir.neurons import MODELS
@@ -89,7 +88,7 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
     output = result_def(BaseAttr(TrainType) | BaseAttr(TensorType))
     final = var_result_def(TensorType)
 
-    traits = traits_def(Pure(), HasSteps())
+    traits = traits_def(HasSteps())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
 
     def __init__(

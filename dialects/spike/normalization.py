@@ -15,14 +15,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
@@ -63,12 +61,7 @@ class BatchNormOp(SpikeOp):
     threshold = opt_prop_def(FloatAttr[Float64Type])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), TakesSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    traits = traits_def(TakesSteps())
 
     def __init__(
         self,

@@ -8,13 +8,11 @@ from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, SymbolRefAttr, Tensor
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     prop_def,
-    traits_def,
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure, SymbolTable
+from xdsl.traits import SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.definition import irdl_op_definition
@@ -46,8 +44,6 @@ class SimulateOp(SpikeOp):
     network = prop_def(FlatSymbolRefAttrConstr)
     outputs = var_result_def(SIGNAL)
 
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$network `(` $inputs `)` attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, network: NetworkOp, inputs: Sequence[Value]) -> None:

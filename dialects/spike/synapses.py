@@ -26,7 +26,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import Value, fail, tensor_type
@@ -80,7 +79,7 @@ class SynapseOp(SpikeOp, CanonicalizableOp, ABC):
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp(), TakesSteps())
+    traits = traits_def(AddsUp(), TakesSteps())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? "
@@ -205,9 +204,7 @@ class _PoolOp(Pools, SpikeOp, CanonicalizableOp, ABC):
     operand = operand_def(SIGNAL)
     result = result_def(SIGNAL)
 
-    traits = traits_def(Pure(), TakesSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(TakesSteps())
 
     def keeps_every_element(self) -> bool:
         """Whether each window is one element, and each element one window."""
@@ -277,7 +274,6 @@ class DelayOp(SpikeOp, CanonicalizableOp):
     output = result_def(SIGNAL)
     final = opt_result_def(SIGNAL)
 
-    traits = traits_def(Pure())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input (`delays` `(` $delays^ `:` type($delays) `)`)? "

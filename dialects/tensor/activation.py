@@ -14,22 +14,17 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     StringAttr,
-    TensorType,
     f32,
     f64,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
-    operand_def,
     prop_def,
-    result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import OneOperandOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import axis_index, broadcasts_to, integer, is_float
 from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
@@ -414,16 +409,12 @@ class HardTanhOp(UnaryOp):
         return x.of(ClampOp, min=-1.0, max=1.0)
 
 
-class _AlongAxisOp(InferredOp, ABC):
+class _AlongAxisOp(OneOperandOp, ABC):
     """A function of all floats along one axis, with as many results."""
 
-    operand = operand_def(TensorType)
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
-    result = result_def(TensorType)
 
-    traits = traits_def(Pure(), WorksAlong("axis"), Rounds())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(WorksAlong("axis"), Rounds())
 
     def __init__(self, operand: Value, axis: int = -1) -> None:
         self.build_inferred([operand], {"axis": integer(axis)})

@@ -9,7 +9,6 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType, f64, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -17,7 +16,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -52,11 +50,7 @@ class ScaledDotProductAttentionOp(InferredOp):
     is_causal = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$query `,` $key `,` $value (`,` $mask^)? attr-dict `:` functional-type(operands, results)"
-    )
+    traits = traits_def(AddsUp())
 
     def __init__(
         self,

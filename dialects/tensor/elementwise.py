@@ -22,17 +22,16 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     opt_prop_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Commutative, Pure
+from xdsl.traits import Commutative
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, OneOperandOp, Value, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import (
     AnyTensor,
@@ -67,21 +66,13 @@ COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
 """By the predicate of `tensor.compare`."""
 
 
-class UnaryOp(InferredOp, CanonicalizableOp, ABC):
+class UnaryOp(OneOperandOp, CanonicalizableOp, ABC):
     """y = f(x) for each element; shape and element type stay."""
 
     FLOAT_ONLY: ClassVar[bool] = False
     ON_TRUTH_VALUES: ClassVar[bool] = False
 
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure(), Elementwise())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
-
-    def __init__(self, operand: Value) -> None:
-        self.build_inferred([operand], {})
+    traits = traits_def(Elementwise())
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
@@ -109,9 +100,7 @@ class BinaryOp(InferredOp, CanonicalizableOp, ABC):
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), Elementwise())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(Elementwise())
 
     def __init__(self, lhs: Value, rhs: Value) -> None:
         self.build_inferred([lhs, rhs], {})
@@ -313,10 +302,7 @@ class WhereOp(InferredOp):
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), Elementwise())
-    assembly_format = (
-        "$condition `,` $lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
-    )
+    traits = traits_def(Elementwise())
 
     def __init__(self, condition: Value, lhs: Value, rhs: Value) -> None:
         self.build_inferred([condition, lhs, rhs], {})
@@ -347,8 +333,7 @@ class ConvertOp(InferredOp):
     operand = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), Elementwise(), BitExact(), HasSteps())
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(Elementwise(), BitExact(), HasSteps())
 
     def __init__(self, operand: Value, element: Attribute) -> None:
         from xdsl.ir import SSAValue

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1
+from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute
-from xdsl.irdl import operand_def, result_def, traits_def
-from xdsl.traits import Pure
+from xdsl.irdl import traits_def
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import OneOperandOp, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import is_float, with_element
 from ..traits import BitExact, Elementwise, HasSteps, Idempotent, Increasing
@@ -182,17 +181,10 @@ class FmodOp(ArithmeticOp):
         return y.compare("eq", 0).choose(x.number(0), rest)
 
 
-class PredicateOp(InferredOp, ABC):
+class PredicateOp(OneOperandOp, ABC):
     """y = p(x) for each element, as `i1`; floating-point elements alone."""
 
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure(), Elementwise(), BitExact())
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
-
-    def __init__(self, operand: Value) -> None:
-        self.build_inferred([operand], {})
+    traits = traits_def(Elementwise(), BitExact())
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)

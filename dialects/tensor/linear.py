@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     opt_operand_def,
     prop_def,
@@ -20,7 +19,6 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -55,8 +53,7 @@ class MatmulOp(InferredOp):
     rhs = operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
-    assembly_format = "$lhs `,` $rhs attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(AddsUp())
 
     def __init__(self, lhs: Value, rhs: Value) -> None:
         self.build_inferred([lhs, rhs], {})
@@ -86,10 +83,7 @@ class LinearOp(InferredOp):
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
-    assembly_format = (
-        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
+    traits = traits_def(AddsUp())
 
     def __init__(self, input: Value, weight: Value, bias: Value | None = None) -> None:
         self.build_inferred([input, weight, bias], {})
@@ -148,11 +142,7 @@ class ConvOp(Convolves):
     bias = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp(), ChannelsFirst())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$input `,` $weight (`,` $bias^)? attr-dict `:` functional-type(operands, results)"
-    )
+    traits = traits_def(AddsUp(), ChannelsFirst())
 
     def __init__(
         self,
@@ -192,9 +182,7 @@ class EinsumOp(InferredOp):
     equation = prop_def(StringAttr)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(AddsUp())
 
     def __init__(self, inputs: Sequence[Value], equation: str) -> None:
         self.build_inferred([inputs], {"equation": StringAttr(equation)})

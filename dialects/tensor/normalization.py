@@ -17,7 +17,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -54,12 +53,7 @@ class BatchNormOp(InferredOp):
     epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp(), ChannelsFirst(), TakesSamples(), Affine())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$input `,` $scale `,` $bias `,` $mean `,` $variance attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    traits = traits_def(AddsUp(), ChannelsFirst(), TakesSamples(), Affine())
 
     def __init__(
         self,
@@ -115,7 +109,7 @@ class LayerNormOp(InferredOp):
     epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
+    traits = traits_def(AddsUp())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input `,` $scale (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict "
@@ -179,9 +173,7 @@ class RmsNormOp(InferredOp):
     epsilon = prop_def(FloatAttr[Float64Type], default_value=_EPSILON)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$input `,` $scale attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(AddsUp())
 
     def __init__(self, input: Value, scale: Value, epsilon: float = 1e-5) -> None:
         self.build_inferred([input, scale], {"epsilon": FloatAttr(epsilon, f64)})

@@ -14,13 +14,11 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, StringAttr, TensorType, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -58,9 +56,7 @@ class _AlongOp(InferredOp, ABC):
     operand = operand_def(TensorType)
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
 
-    traits = traits_def(Pure(), WorksAlong("axis"))
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(WorksAlong("axis"))
 
     @property
     def position(self) -> int:
@@ -243,10 +239,6 @@ class GatherElementsOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand `,` $indices attr-dict `:` functional-type(operands, results)"
-
     def __init__(self, operand: Value, indices: Value, axis: int) -> None:
         self.build_inferred([operand, indices], {"axis": integer(axis)})
 
@@ -311,9 +303,7 @@ class OneHotOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), BitExact())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$indices `,` $on `,` $off attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(BitExact())
 
     def __init__(self, indices: Value, on: Value, off: Value, depth: int, axis: int = -1) -> None:
         self.build_inferred([indices, on, off], {"depth": integer(depth), "axis": integer(axis)})
@@ -372,12 +362,6 @@ class ScatterElementsOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType])
     reduction = prop_def(StringAttr, default_value=StringAttr("none"))
     result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$operand `,` $indices `,` $updates attr-dict `:` functional-type(operands, results)"
-    )
 
     def __init__(
         self, operand: Value, indices: Value, updates: Value, axis: int, reduction: str = "none"

@@ -11,13 +11,11 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness, TensorType, f32, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -68,11 +66,7 @@ class QuantizeOp(InferredOp):
     high = prop_def(IntegerAttr[IntegerType], default_value=integer(127))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), WorksAlong("axis"), BitExact(), HasSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
-    )
+    traits = traits_def(WorksAlong("axis"), BitExact(), HasSteps())
 
     def __init__(
         self,
@@ -141,11 +135,7 @@ class DequantizeOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), WorksAlong("axis"), Rounds())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$input `,` $scale `,` $zero_point attr-dict `:` functional-type(operands, results)"
-    )
+    traits = traits_def(WorksAlong("axis"), Rounds())
 
     def __init__(self, input: Value, scale: Value, zero_point: Value, *, axis: int = 1) -> None:
         self.build_inferred([input, scale, zero_point], {"axis": integer(axis)})
@@ -191,12 +181,7 @@ class RequantizeOp(InferredOp):
     high = prop_def(IntegerAttr[IntegerType], default_value=integer(127))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), WorksAlong("axis"))
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$input `,` $multiplier `,` $shift `,` $zero_point attr-dict "
-        "`:` functional-type(operands, results)"
-    )
+    traits = traits_def(WorksAlong("axis"))
 
     def __init__(
         self,
@@ -267,9 +252,7 @@ class MultiThresholdOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), WorksAlong("axis"), BitExact(), HasSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$input `,` $thresholds attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(WorksAlong("axis"), BitExact(), HasSteps())
 
     def __init__(self, input: Value, thresholds: Value, *, axis: int = 1) -> None:
         self.build_inferred([input, thresholds], {"axis": integer(axis)})

@@ -15,22 +15,17 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    TensorType,
     f64,
     i64,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
-    operand_def,
     prop_def,
-    result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import OneOperandOp, Value, fail, tensor_type
 from ..meaning import Array
 from ..shapes import (
     AnyTensor,
@@ -59,16 +54,7 @@ from .window import Averages, Maxima, Pools
 _FALSE = BoolAttr.from_bool(False)
 
 
-class _OneOperandOp(InferredOp, ABC):
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
-
-
-class _PoolOp(Pools, _OneOperandOp, ABC):
+class _PoolOp(Pools, OneOperandOp, ABC):
     """A sliding window over the spatial axes of [N, C, …], 1-d or 2-d."""
 
     LEADING: ClassVar[int] = 2
@@ -114,7 +100,7 @@ def require_float(type: AnyTensor) -> None:
 
 
 @irdl_op_definition
-class GlobalAvgPoolOp(_OneOperandOp):
+class GlobalAvgPoolOp(OneOperandOp):
     """The mean over all spatial axes of [N, C, …], kept as axes of size 1.
 
     %y = tensor.global_avg_pool %x : (tensor<?x8x4x4xf32>) -> tensor<?x8x1x1xf32>
@@ -122,9 +108,6 @@ class GlobalAvgPoolOp(_OneOperandOp):
 
     name = "tensor.global_avg_pool"
     traits = traits_def(ChannelsFirst(), TakesSamples(), AddsUp(), Homogeneous())
-
-    def __init__(self, operand: Value) -> None:
-        self.build_inferred([operand], {})
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
@@ -141,7 +124,7 @@ class GlobalAvgPoolOp(_OneOperandOp):
         return x.mean(axis=tuple(range(2, x.ndim)), keepdims=True)
 
 
-class ReduceOp(_OneOperandOp, ABC):
+class ReduceOp(OneOperandOp, ABC):
     """A reduction over `axes`, which stay as size 1 with `keepdims`."""
 
     axes = prop_def(DenseArrayBase[IntegerType])
@@ -349,7 +332,7 @@ class ReduceLogSumExpOp(ReduceOp):
         return result if keepdims else result.of(SqueezeOp, axes=axes)
 
 
-class ArgOp(_OneOperandOp, ABC):
+class ArgOp(OneOperandOp, ABC):
     """The index of an element along the axis, as i64."""
 
     traits = traits_def(WorksAlong("axis"), HasSteps())

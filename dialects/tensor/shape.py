@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     prop_def,
     result_def,
@@ -29,10 +28,9 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, OneOperandOp, Value, fail, tensor_type
 from ..meaning import Array
 from ..shapes import (
     DYNAMIC,
@@ -52,15 +50,8 @@ from ..traits import CanonicalizableOp, MovesElements, WorksAlong
 from .linear import same_elements
 
 
-class ShapeOp(InferredOp, CanonicalizableOp, ABC):
+class ShapeOp(OneOperandOp, CanonicalizableOp, ABC):
     """An op with one tensor in and one out."""
-
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
@@ -183,10 +174,6 @@ class UnflattenOp(InferredOp):
     count = prop_def(IntegerAttr[IntegerType], default_value=integer(2))
     result = result_def(TensorType)
 
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand `,` $like attr-dict `:` functional-type(operands, results)"
-
     def __init__(self, operand: Value, like: Value, count: int = 2) -> None:
         self.build_inferred([operand, like], {"count": integer(count)})
 
@@ -243,9 +230,7 @@ class ConcatenateOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), MovesElements(), WorksAlong("axis"))
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$inputs attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(MovesElements(), WorksAlong("axis"))
 
     def __init__(self, inputs: Sequence[Value], axis: int) -> None:
         self.build_inferred([inputs], {"axis": integer(axis)})
@@ -287,9 +272,7 @@ class SplitOp(InferredOp):
     sizes = prop_def(DenseArrayBase[IntegerType])
     pieces = var_result_def(TensorType)
 
-    traits = traits_def(Pure(), MovesElements(), WorksAlong("axis"))
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(MovesElements(), WorksAlong("axis"))
 
     def __init__(self, operand: Value, axis: int, sizes: Sequence[int]) -> None:
         self.build_inferred(
@@ -495,9 +478,6 @@ class GatherRowsOp(InferredOp):
     table = operand_def(TensorType)
     indices = operand_def(TensorType)
     result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    assembly_format = "$table `,` $indices attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, table: Value, indices: Value) -> None:
         self.build_inferred([table, indices], {})

@@ -9,13 +9,11 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, TensorType
 from xdsl.ir import Attribute
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     operand_def,
     prop_def,
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
@@ -45,9 +43,7 @@ class AdderGraphOp(InferredOp):
     outputs = prop_def(DenseArrayBase[IntegerType])
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), TakesSamples())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(TakesSamples())
 
     def __init__(
         self,

@@ -25,7 +25,6 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import Pure
 
 from ...ir.definition import irdl_op_definition
 from ...ir.trits import accumulator_bits
@@ -93,8 +92,7 @@ class MatmulOp(InferredOp, CanonicalizableOp):
     scale = opt_operand_def(TensorType)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
-    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(AddsUp())
     assembly_format = (
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict "
         "`:` type($input) `,` type($weight) `->` type($result)"
@@ -148,7 +146,7 @@ class FusedOp(InferredOp, ABC):
     sparsity = opt_prop_def(SparsityAttr)
     result = result_def(TensorType)
 
-    traits = traits_def(Pure(), AddsUp())
+    traits = traits_def(AddsUp())
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? "

@@ -20,7 +20,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -33,7 +32,7 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, OneOperandOp, Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,
     Shape,
@@ -140,9 +139,7 @@ class TernarizeOp(InferredOp):
     trits = result_def(TensorType[TritType])
     scale = opt_result_def(TensorType)
 
-    traits = traits_def(Pure(), HasSteps())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
+    traits = traits_def(HasSteps())
 
     def __init__(
         self,
@@ -197,22 +194,13 @@ class TernarizeOp(InferredOp):
 
 
 @irdl_op_definition
-class PackOp(InferredOp):
+class PackOp(OneOperandOp):
     """Trits to bytes, four to a byte, row-major (see `ir.trits`).
 
     %b = ternary.pack %t : (tensor<784x10x!ternary.trit>) -> tensor<1960xui8>
     """
 
     name = "ternary.pack"
-
-    operand = operand_def(TensorType)
-    result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
-
-    def __init__(self, operand: Value) -> None:
-        self.build_inferred([operand], {})
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
@@ -238,9 +226,6 @@ class UnpackOp(InferredOp):
 
     operand = operand_def(TensorType)
     result = result_def(TensorType[TritType])
-
-    traits = traits_def(Pure())
-    assembly_format = "$operand attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: Value, shape: Sequence[int]) -> None:
         super().__init__(operands=[operand], result_types=[trit_tensor(*shape)])
@@ -269,10 +254,6 @@ class DequantizeOp(InferredOp):
     scale = opt_operand_def(TensorType)
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
     result = result_def(TensorType)
-
-    traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$operand (`,` $scale^)? attr-dict `:` functional-type(operands, results)"
 
     def __init__(self, operand: Value, scale: Value | None = None, *, axis: int = -1) -> None:
         self.build_inferred([operand, scale], {"axis": integer(axis)})
