@@ -14,7 +14,7 @@ from ...dialects.shapes import is_float
 from ...dialects.tensor.activation import SELU
 from ...dialects.tensor.formula import Formula
 from .onnx_builder import Builder, Call, Rule
-from .rules_elementwise import unary
+from .rules_elementwise import RULES as ELEMENTWISE
 from .rules_shape import counted
 from .sizes import product
 
@@ -91,25 +91,23 @@ def _hardmax(e: Builder, x: SSAValue, axis: int) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
+    **{
+        name: ELEMENTWISE[name]
+        for name in ("HardSwish", "Mish", "Sigmoid", "Softplus", "Softsign", "Tanh")
+    },
     "Celu": _with_alpha(tensor.CeluOp, 1.0),
     "Elu": _with_alpha(tensor.EluOp, 1.0),
     "Gelu": _gelu,
     "HardSigmoid": _with_alpha(tensor.HardSigmoidOp, 0.2, 0.5),
-    "HardSwish": unary(tensor.HardSwishOp),
     "Hardmax": along_axis(_hardmax),
     "LeakyRelu": _with_alpha(tensor.LeakyReluOp, 0.01),
     "LogSoftmax": along_axis(lambda e, x, axis: e.add(tensor.LogSoftmaxOp(x, axis))),
-    "Mish": unary(tensor.MishOp),
     "PRelu": _prelu,
-    "Relu": unary(tensor.ReluOp),
+    "Relu": lambda e, call: e.add(tensor.ReluOp(call[0])),
     "Selu": _selu,
     "Shrink": formula(_shrink),
-    "Sigmoid": unary(tensor.SigmoidOp),
     "Softmax": along_axis(lambda e, x, axis: e.add(tensor.SoftmaxOp(x, axis))),
-    "Softplus": unary(tensor.SoftplusOp),
-    "Softsign": unary(tensor.SoftsignOp),
     "Swish": formula(_swish),
-    "Tanh": unary(tensor.TanhOp),
     "ThresholdedRelu": _with_alpha(tensor.ThresholdedReluOp, 1.0),
 }
 """By the type of the operator."""

@@ -16,6 +16,7 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
+from ..operator_names import ONNX
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Results, Rule
 
@@ -189,51 +190,29 @@ def _dropout(e: Builder, call: Call) -> Results:
 
 
 RULES: dict[str, Rule] = {
-    "Abs": unary(tensor.AbsOp),
-    "Acos": unary(tensor.AcosOp),
-    "Acosh": unary(tensor.AcoshOp),
+    **{name: unary(kind) for kind, name in ONNX.items()},
     "Add": binary(tensor.AddOp),
     "And": binary(tensor.AndOp),
-    "Asin": unary(tensor.AsinOp),
-    "Asinh": unary(tensor.AsinhOp),
-    "Atan": unary(tensor.AtanOp),
-    "Atanh": unary(tensor.AtanhOp),
-    "Ceil": unary(tensor.CeilOp),
     "Clip": _clip,
-    "Cos": unary(tensor.CosOp),
-    "Cosh": unary(tensor.CoshOp),
     "Div": binary(tensor.DivOp),
     "Dropout": _dropout,
     "Equal": compare("eq"),
-    "Erf": unary(tensor.ErfOp),
-    "Exp": unary(tensor.ExpOp),
-    "Floor": unary(tensor.FloorOp),
     "Greater": compare("gt"),
     "GreaterOrEqual": compare("ge"),
     "Identity": lambda e, call: call.value(0),
     "IsInf": _is_inf,
-    "IsNaN": unary(tensor.IsNanOp),
     "Less": compare("lt"),
     "LessOrEqual": compare("le"),
-    "Log": unary(tensor.LogOp),
     "Max": variadic(tensor.MaximumOp),
     "Mean": _mean,
     "Min": variadic(tensor.MinimumOp),
     "Mod": _mod,
     "Mul": binary(tensor.MulOp, tensor.AndOp),
-    "Neg": unary(tensor.NegOp),
-    "Not": unary(tensor.NotOp),
     "Or": binary(tensor.OrOp),
     "Pow": _pow,
-    "Reciprocal": unary(tensor.ReciprocalOp),
-    "Round": unary(tensor.RoundOp),
     "Sign": unary(tensor.SignOp),
-    "Sin": unary(tensor.SinOp),
-    "Sinh": unary(tensor.SinhOp),
-    "Sqrt": unary(tensor.SqrtOp),
     "Sub": binary(tensor.SubOp),
     "Sum": variadic(tensor.AddOp),
-    "Tan": unary(tensor.TanOp),
     "Where": lambda e, call: e.add(tensor.WhereOp(call[0], call[1], call[2])),
     "Xor": binary(tensor.XorOp),
 }

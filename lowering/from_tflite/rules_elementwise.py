@@ -11,6 +11,7 @@ from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx.rules_elementwise import Binary
 from ..from_torch.rules_elementwise import whole_floor
+from ..operator_names import TFLITE
 from ..problems import ProblemError
 from . import interpolation
 from .fixed_point import (
@@ -172,43 +173,33 @@ def _same_grid(kind: Binary) -> Rule:
 
 
 RULES: dict[str, Rule] = {
+    **{name: unary(kind) for kind, name in TFLITE.items()},
     "ABS": unary(tensor.AbsOp),
     "ADD": binary(tensor.AddOp),
     "ADD_N": like("Sum"),
     "BITWISE_XOR": like("BitwiseXor"),
     "CAST": lambda e, node: e.convert(node[0], node.element),
-    "CEIL": unary(tensor.CeilOp),
-    "COS": unary(tensor.CosOp),
     "DEQUANTIZE": _dequantize,
     "DIV": binary(tensor.DivOp),
     "EQUAL": like("Equal"),
-    "EXP": unary(tensor.ExpOp),
-    "FLOOR": unary(tensor.FloorOp),
     "FLOOR_DIV": _floor_div,
     "FLOOR_MOD": lambda e, node: e.add(tensor.ModOp(node[0], node[1])),
     "GREATER": like("Greater"),
     "GREATER_EQUAL": like("GreaterOrEqual"),
     "LESS": like("Less"),
     "LESS_EQUAL": like("LessOrEqual"),
-    "LOG": unary(tensor.LogOp),
     "LOGICAL_AND": lambda e, node: e.add(tensor.AndOp(node[0], node[1])),
-    "LOGICAL_NOT": unary(tensor.NotOp),
     "LOGICAL_OR": lambda e, node: e.add(tensor.OrOp(node[0], node[1])),
     "MAXIMUM": binary(tensor.MaximumOp),
     "MINIMUM": binary(tensor.MinimumOp),
     "MUL": binary(tensor.MulOp),
-    "NEG": unary(tensor.NegOp),
     "NOT_EQUAL": lambda e, node: e.add(tensor.NotOp(standard(e, "Equal", node.inputs))),
     "POW": like("Pow"),
     "QUANTIZE": _quantize,
     "RIGHT_SHIFT": like("BitShift", direction="RIGHT"),
-    "ROUND": unary(tensor.RoundOp),
-    "RSQRT": unary(tensor.RsqrtOp),
     "SELECT": _where,
     "SELECT_V2": _where,
     "SIGN": unary(tensor.SignOp),
-    "SIN": unary(tensor.SinOp),
-    "SQRT": unary(tensor.SqrtOp),
     "SQUARE": formula(lambda x, node: x * x),
     "SQUARED_DIFFERENCE": lambda e, node: _squared(Formula(e, node[0]) - Formula(e, node[1])),
     "SUB": binary(tensor.SubOp),

@@ -10,48 +10,20 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
 from ...dialects.ternary.types import is_trit
+from ..operator_names import ONNX
 from .byte_means import byte_pool
 from .byte_weights import SHIFT
 from .graph import Element, element_type
 from .onnx_writer import Rule, Writer
 
 UNARY: dict[type[Operation], str] = {
-    tensor.AbsOp: "Abs",
-    tensor.AcosOp: "Acos",
-    tensor.AcoshOp: "Acosh",
-    tensor.AsinOp: "Asin",
-    tensor.AsinhOp: "Asinh",
-    tensor.AtanOp: "Atan",
-    tensor.AtanhOp: "Atanh",
-    tensor.CeilOp: "Ceil",
+    **ONNX,
     tensor.CeluOp: "Celu",
-    tensor.CosOp: "Cos",
-    tensor.CoshOp: "Cosh",
     tensor.EluOp: "Elu",
-    tensor.ErfOp: "Erf",
-    tensor.ExpOp: "Exp",
-    tensor.FloorOp: "Floor",
     tensor.GeluOp: "Gelu",
     tensor.HardSigmoidOp: "HardSigmoid",
-    tensor.HardSwishOp: "HardSwish",
-    tensor.IsInfOp: "IsInf",
-    tensor.IsNanOp: "IsNaN",
     tensor.LeakyReluOp: "LeakyRelu",
-    tensor.LogOp: "Log",
-    tensor.MishOp: "Mish",
-    tensor.NegOp: "Neg",
-    tensor.NotOp: "Not",
-    tensor.ReciprocalOp: "Reciprocal",
-    tensor.RoundOp: "Round",
     tensor.SeluOp: "Selu",
-    tensor.SigmoidOp: "Sigmoid",
-    tensor.SinOp: "Sin",
-    tensor.SinhOp: "Sinh",
-    tensor.SoftplusOp: "Softplus",
-    tensor.SoftsignOp: "Softsign",
-    tensor.SqrtOp: "Sqrt",
-    tensor.TanOp: "Tan",
-    tensor.TanhOp: "Tanh",
     tensor.ThresholdedReluOp: "ThresholdedRelu",
 }
 """Operators of one operand; the numbers of an op are attributes of the same names."""

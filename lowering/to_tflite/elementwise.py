@@ -12,23 +12,11 @@ from ...dialects import tensor
 from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
+from ..operator_names import TFLITE
 from .graph import Array, Element, Tensor, element_type
 from .layout import Layout, plain
 from .tflite_writer import Rule, Writer
 
-UNARY: dict[type[Operation], str] = {
-    tensor.CeilOp: "CEIL",
-    tensor.CosOp: "COS",
-    tensor.ExpOp: "EXP",
-    tensor.FloorOp: "FLOOR",
-    tensor.LogOp: "LOG",
-    tensor.NegOp: "NEG",
-    tensor.NotOp: "LOGICAL_NOT",
-    tensor.RoundOp: "ROUND",
-    tensor.RsqrtOp: "RSQRT",
-    tensor.SinOp: "SIN",
-    tensor.SqrtOp: "SQRT",
-}
 BINARY: dict[type[Operation], str] = {
     tensor.AddOp: "ADD",
     tensor.AndOp: "LOGICAL_AND",
@@ -248,7 +236,7 @@ def saturating_cast(e: Writer, x: Tensor, element: Element) -> Tensor:
 
 
 RULES: dict[type[Operation], Rule] = {
-    **dict.fromkeys(UNARY, elementwise(lambda e, x, op: e.apply(UNARY[type(op)], [x]))),
+    **dict.fromkeys(TFLITE, elementwise(lambda e, x, op: e.apply(TFLITE[type(op)], [x]))),
     **dict.fromkeys(BINARY, binary),
     tensor.CompareOp: compare,
     tensor.WhereOp: where,

@@ -8,6 +8,7 @@ between casts; float16 in float32.
 
 from __future__ import annotations
 
+from ..operator_names import camel
 from .graph import Element
 
 _B, _U8, _I8, _I16 = Element.BOOL, Element.UINT8, Element.INT8, Element.INT16
@@ -61,87 +62,30 @@ def compute_type(kind: str, element: Element) -> Element | None:
     return next((wide for wide in _WIDER.get(element, ()) if wide in supported), None)
 
 
+_OF_ITS_NAME = """
+ABS ADD ARG_MAX ARG_MIN BITWISE_XOR BROADCAST_TO CAST CONCATENATION CONV_2D CONV_3D COS CUMSUM
+DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE DIV EQUAL EXP EXPAND_DIMS FLOOR_MOD FULLY_CONNECTED
+GATHER GELU GREATER GREATER_EQUAL HARD_SWISH LEAKY_RELU LESS LESS_EQUAL
+LOCAL_RESPONSE_NORMALIZATION LOGICAL_AND LOGICAL_NOT LOGICAL_OR LOG_SOFTMAX MIRROR_PAD MUL NEG
+NOT_EQUAL ONE_HOT PACK PAD POW QUANTIZE RANGE RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR
+REVERSE_SEQUENCE RIGHT_SHIFT SELECT_V2 SHAPE SIGN SLICE SOFTMAX SPACE_TO_DEPTH SPLIT SPLIT_V
+SQUARED_DIFFERENCE SQUEEZE STRIDED_SLICE SUB TRANSPOSE TRANSPOSE_CONV UNPACK
+"""
+"""Operators whose table has their name: that of LEAKY_RELU is LeakyReluOptions."""
+
 OPTIONS: dict[str, str] = {
-    "ABS": "AbsOptions",
-    "ADD": "AddOptions",
-    "ARG_MAX": "ArgMaxOptions",
-    "ARG_MIN": "ArgMinOptions",
-    "AVERAGE_POOL_2D": "Pool2DOptions",
+    **{
+        name: f"{camel(name.lower()).replace('2d', '2D').replace('3d', '3D')}Options"
+        for name in _OF_ITS_NAME.split()
+    },
+    **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), "Pool2DOptions"),
+    **dict.fromkeys(("MAXIMUM", "MINIMUM"), "MaximumMinimumOptions"),
+    **dict.fromkeys(("MEAN", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX"), "ReducerOptions"),
+    **dict.fromkeys(("REDUCE_MIN", "REDUCE_PROD", "SUM"), "ReducerOptions"),
     "BATCH_MATMUL": "BatchMatMulOptions",
-    "BITWISE_XOR": "BitwiseXorOptions",
-    "BROADCAST_TO": "BroadcastToOptions",
-    "CAST": "CastOptions",
-    "CONCATENATION": "ConcatenationOptions",
-    "CONV_2D": "Conv2DOptions",
-    "CONV_3D": "Conv3DOptions",
-    "COS": "CosOptions",
-    "CUMSUM": "CumsumOptions",
-    "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
-    "DEPTH_TO_SPACE": "DepthToSpaceOptions",
-    "DEQUANTIZE": "DequantizeOptions",
-    "DIV": "DivOptions",
-    "EQUAL": "EqualOptions",
-    "EXP": "ExpOptions",
-    "EXPAND_DIMS": "ExpandDimsOptions",
-    "FLOOR_MOD": "FloorModOptions",
-    "FULLY_CONNECTED": "FullyConnectedOptions",
-    "GATHER": "GatherOptions",
-    "GELU": "GeluOptions",
-    "GREATER": "GreaterOptions",
-    "GREATER_EQUAL": "GreaterEqualOptions",
-    "HARD_SWISH": "HardSwishOptions",
     "L2_NORMALIZATION": "L2NormOptions",
-    "L2_POOL_2D": "Pool2DOptions",
-    "LEAKY_RELU": "LeakyReluOptions",
-    "LESS": "LessOptions",
-    "LESS_EQUAL": "LessEqualOptions",
-    "LOCAL_RESPONSE_NORMALIZATION": "LocalResponseNormalizationOptions",
-    "LOGICAL_AND": "LogicalAndOptions",
-    "LOGICAL_NOT": "LogicalNotOptions",
-    "LOGICAL_OR": "LogicalOrOptions",
-    "LOG_SOFTMAX": "LogSoftmaxOptions",
-    "MAXIMUM": "MaximumMinimumOptions",
-    "MAX_POOL_2D": "Pool2DOptions",
-    "MEAN": "ReducerOptions",
-    "MINIMUM": "MaximumMinimumOptions",
-    "MIRROR_PAD": "MirrorPadOptions",
-    "MUL": "MulOptions",
-    "NEG": "NegOptions",
-    "NOT_EQUAL": "NotEqualOptions",
-    "ONE_HOT": "OneHotOptions",
-    "PACK": "PackOptions",
-    "PAD": "PadOptions",
     "PADV2": "PadV2Options",
-    "POW": "PowOptions",
-    "QUANTIZE": "QuantizeOptions",
-    "RANGE": "RangeOptions",
-    "REDUCE_ALL": "ReducerOptions",
-    "REDUCE_ANY": "ReducerOptions",
-    "REDUCE_MAX": "ReducerOptions",
-    "REDUCE_MIN": "ReducerOptions",
-    "REDUCE_PROD": "ReducerOptions",
-    "RESHAPE": "ReshapeOptions",
-    "RESIZE_BILINEAR": "ResizeBilinearOptions",
-    "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
-    "REVERSE_SEQUENCE": "ReverseSequenceOptions",
-    "RIGHT_SHIFT": "RightShiftOptions",
-    "SELECT_V2": "SelectV2Options",
-    "SHAPE": "ShapeOptions",
-    "SIGN": "SignOptions",
-    "SLICE": "SliceOptions",
-    "SOFTMAX": "SoftmaxOptions",
-    "SPACE_TO_DEPTH": "SpaceToDepthOptions",
-    "SPLIT": "SplitOptions",
-    "SPLIT_V": "SplitVOptions",
-    "SQUARED_DIFFERENCE": "SquaredDifferenceOptions",
-    "SQUEEZE": "SqueezeOptions",
-    "STRIDED_SLICE": "StridedSliceOptions",
-    "SUB": "SubOptions",
     "SVDF": "SVDFOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
-    "SUM": "ReducerOptions",
-    "TRANSPOSE": "TransposeOptions",
-    "TRANSPOSE_CONV": "TransposeConvOptions",
-    "UNPACK": "UnpackOptions",
 }
 """The table of options that an operator has in the schema; the others have none."""

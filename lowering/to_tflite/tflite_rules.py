@@ -9,6 +9,7 @@ from ...dialects import spike
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import Elementwise
 from ...ir.errors import LoweringError
+from ..operator_names import TFLITE
 from . import (
     activation,
     elementwise,
@@ -46,7 +47,7 @@ def takes(kind: type[Operation], element: Attribute) -> bool:
         return True
     if kind not in RULES:
         return False
-    operator = elementwise.UNARY.get(kind) or elementwise.BINARY.get(kind)
+    operator = {**TFLITE, **elementwise.BINARY}.get(kind)
     try:
         return operator is None or compute_type(operator, element_type(element)) is not None
     except LoweringError:  # LiteRT has no tensors of such elements
