@@ -3,7 +3,7 @@
 This file is the public face of the package: the names that most programs need, loaded on first use.
 More stand in `triton_dsl.spiking`, `.training`, `.targets`, `.backends`, `.passes`, `.dialects` and
 `.runtime`.
-It is not the place for code; the table says in which module each name lives.
+It is not the place for code; the imports say in which module each name lives.
 """
 
 from typing import TYPE_CHECKING
@@ -87,45 +87,4 @@ if TYPE_CHECKING:
     from .tools.explorer.exploration import explore as explore
     from .tools.verify import verify_module as verify_module
 else:
-    __getattr__, __dir__, _ = lazy_names(
-        __name__,
-        {
-            "ir.errors": "BackendError CompilationError IntegrityError LoweringError OptionError "
-            "ParameterError PassError SourceError TritonError UnsupportedError VerifyError",
-            "ir.language.checker": "TypeChecker",
-            "ir.language.nodes": "LayerDef",
-            "ir.language.parser": "TritonParser",
-            "ir.version": "__version__",
-            "lowering.compile_model": "BackendBase compile_model register_backend",
-            "lowering.from_nir": "import_nir",
-            "lowering.from_onnx": "from_onnx",
-            "lowering.from_tflite": "from_tflite",
-            "lowering.from_torch": "from_torch",
-            "lowering.from_tri": "import_tri",
-            "lowering.frontends": "FrontEnd register_front_end",
-            "lowering.mobile": "MobileModel optimize_for_mobile",
-            "lowering.models": "import_model",
-            "lowering.module_file": "save_module",
-            "lowering.packages.building": "build_package",
-            "lowering.packages.package": "Package load_package",
-            "lowering.post_training": "quantize_program",
-            "lowering.publishing.github": "publish_to_github",
-            "lowering.publishing.hub": "load_from_hub push_to_hub",
-            "lowering.ternarization": "ternarize_module",
-            "lowering.to_onnx": "export_to_onnx optimize_onnx_model",
-            "lowering.to_pytorch.codegen": "PyTorchCodeGenerator",
-            "lowering.to_tflite": "TFLiteQuantizationConfig export_to_tflite",
-            "lowering.to_verilog.fpga_backend": "FPGABackend",
-            "runtime.analysis": "analyze_model_size",
-            "runtime.layers": "TernaryConv2d TernaryLinear",
-            "runtime.profiler": "profile_model",
-            "runtime.quantization": "ternarize ternarize_stochastic",
-            "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
-            "tools.commands.info": "describe_module",
-            "tools.commands.verify": "comparison_table",
-            "tools.explorer.exploration": "explore",
-            "lowering.sources.torch": "TorchSource",
-            "tools.verify": "verify_module",
-        },
-        modules=("backends", "dialects", "passes", "runtime", "spiking", "targets", "training"),
-    )
+    __getattr__, __dir__, _ = lazy_names(__name__)

@@ -1,6 +1,6 @@
 """One interface to every kind of processor that PyTorch runs on: found, described, optimised for.
 
-The public names, loaded on first use. It is not the place for code: the table says where it is.
+The public names, loaded on first use. It is not the place for code: the imports say where it is.
 """
 
 from typing import TYPE_CHECKING
@@ -34,20 +34,4 @@ if TYPE_CHECKING:
     from .runtime.backends.strategies import Strategy as Strategy
     from .runtime.devices import DeviceInfo as DeviceInfo
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "runtime.backends.base": "BaseBackend",
-            "runtime.backends.factory": "BackendFactory detect_best_backend get_all_backend_info "
-            "get_backend get_optimizer list_available_backends",
-            "runtime.backends.optimizers": "AMDOptimizer BaseOptimizer CPUOptimizer "
-            "IntelOptimizer NVIDIAOptimizer TPUOptimizer",
-            "runtime.backends.options": "BackendType KernelPyTorchConfig OptimizationLevel "
-            "OptimizationResult",
-            "runtime.backends.prepared": "PreparedModel",
-            "runtime.backends.processors": "AMDBackend CPUBackend IntelBackend NVIDIABackend "
-            "TPUBackend",
-            "runtime.backends.strategies": "Strategy",
-            "runtime.devices": "DeviceInfo",
-        },
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

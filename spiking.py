@@ -1,6 +1,6 @@
 """Spiking networks: neurons, coding, networks, their conversion, simulation and pictures.
 
-The public names, loaded on first use. It is not the place for code: the table says where it is.
+The public names, loaded on first use. It is not the place for code: the imports say where it is.
 """
 
 from typing import TYPE_CHECKING
@@ -79,49 +79,4 @@ if TYPE_CHECKING:
     from .tools.pictures.rates import rates as rates
     from .tools.pictures.traces import traces as traces
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "lowering.conversion": "convert_to_snn run_spiking",
-            "lowering.neuromorphic.analysis": "Comparison ComparisonFramework EnergyAnalyzer",
-            "lowering.neuromorphic.backend": "DeployedModel FallbackWarning NeuromorphicBackend "
-            "Results SpikingModel get_neuromorphic_backend",
-            "lowering.neuromorphic.machines": "EdgeBackend Loihi2Backend SpiNNakerBackend",
-            "lowering.neuromorphic.optimization": "OptimizationEngine",
-            "lowering.placement.drive": "drive_of",
-            "lowering.placement.energy": "EnergyMetrics",
-            "lowering.placement.run": "Drive",
-            "lowering.simulator": "simulator",
-            "lowering.tuned_conversion": "fine_tune_to_snn",
-            "passes.balance_thresholds": "ThresholdCalibrator",
-            "passes.convert_ann_to_snn": "ArchitectureValidator LayerConverter NotConvertible",
-            "runtime.power": "PowerMonitor",
-            "runtime.spiking.activity": "Activity record",
-            "runtime.spiking.anytime": "answers",
-            "runtime.spiking.attention": "SpikingAttention SpikingSelfAttention",
-            "runtime.spiking.coding": "decode encode",
-            "runtime.spiking.config": "SpikingConfig",
-            "runtime.spiking.delays": "DelayedLinear LearnableDelay",
-            "runtime.spiking.eprop": "EProp",
-            "runtime.spiking.event_data": "EventDataset SpikingSpeech to_train",
-            "runtime.spiking.event_files": "read_events read_gestures",
-            "runtime.spiking.mlp": "SpikingMLP",
-            "runtime.spiking.neurons": "AdaptiveExponentialNeuron AdaptiveLifNeuron CubaLifNeuron "
-            "IntegrateFireNeuron IzhikevichNeuron LeakyIntegrator LifNeuron RefractoryLifNeuron "
-            "SigmaDeltaNeuron",
-            "runtime.spiking.normalization": "TemporalBatchNorm",
-            "runtime.spiking.qcfs": "fine_tune replace_relus trained_thresholds",
-            "runtime.spiking.recurrent": "RecurrentLayer",
-            "runtime.spiking.spike_tensor": "SpikeTensor",
-            "runtime.spiking.spikeformer": "SpikeFormer",
-            "runtime.spiking.stdp": "Stdp StdpLayer",
-            "runtime.spiking.surrogate": "SurrogateGradient",
-            "runtime.spiking.training": "run_in_chunks",
-            "tools.pictures.accuracy": "accuracy",
-            "tools.pictures.dashboard": "dashboard",
-            "tools.pictures.machine": "core_map timeline traffic",
-            "tools.pictures.raster": "raster",
-            "tools.pictures.rates": "rates",
-            "tools.pictures.traces": "traces",
-        },
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

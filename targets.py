@@ -1,6 +1,6 @@
 """Targets: what compiles to one, what one is made of, placement, and native code for Python.
 
-The public names, loaded on first use. It is not the place for code: the table says where it is.
+The public names, loaded on first use. It is not the place for code: the imports say where it is.
 """
 
 from typing import TYPE_CHECKING
@@ -45,27 +45,4 @@ if TYPE_CHECKING:
     from .lowering.to_verilog.options import VerilogOptions as VerilogOptions
     from .runtime.language_model import LanguageModel as LanguageModel
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "lowering.artifact": "Artifact write_artifact",
-            "lowering.compile_model": "BackendBase CompiledModel register_backend",
-            "lowering.engine": "ArtifactEngine Engine run_target",
-            "lowering.generation": "open_language_model open_session",
-            "lowering.options": "TargetOptions option",
-            "lowering.placement": "Placement Workload load_device place workload_of",
-            "lowering.stages": "Stage run_stages",
-            "lowering.target": "Target",
-            "lowering.targets": "compile_to_target get_all_targets get_target register_target",
-            "lowering.to_native.callables": "native_linear native_program",
-            "lowering.to_native.matmul": "native_matmul pack_columns",
-            "lowering.to_native.target": "NativeOptions",
-            "lowering.to_onnx.target": "OnnxOptions",
-            "lowering.to_pytorch.load": "load_module",
-            "lowering.to_pytorch.target": "PyTorchOptions",
-            "lowering.to_spinnaker.target": "SpiNNakerOptions",
-            "lowering.to_tflite.target": "TFLiteOptions",
-            "lowering.to_verilog.options": "VerilogOptions",
-            "runtime.language_model": "LanguageModel",
-        },
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

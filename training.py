@@ -1,6 +1,6 @@
 """Training float, ternary and spiking modules: trainers, their settings, distillation, trackers.
 
-The public names, loaded on first use. It is not the place for code: the table says where it is.
+The public names, loaded on first use. It is not the place for code: the imports say where it is.
 """
 
 from typing import TYPE_CHECKING
@@ -41,24 +41,4 @@ if TYPE_CHECKING:
     from .runtime.training.tracking import register_model as register_model
     from .runtime.training.trainer import Trainer as Trainer
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "lowering.distribution": "Trial count_right sweep",
-            "runtime.fake_quantize": "FakeQuantize quantize_aware",
-            "runtime.pruning": "bake prune",
-            "runtime.training.adversarial": "Attack RobustnessReport robustness",
-            "runtime.training.config": "TrainingConfig",
-            "runtime.training.distillation": "Distillation DistillationLoss",
-            "runtime.training.distributed": "join_processes",
-            "runtime.training.federated": "Rounds coordinator_app owner_app",
-            "runtime.training.hybrid": "HybridReport HybridTrainer",
-            "runtime.training.objectives": "CrossEntropy LossObjective Objective",
-            "runtime.training.privacy": "Privacy",
-            "runtime.training.run": "TrainingRun",
-            "runtime.training.spiking_run": "SpikingRun",
-            "runtime.training.tracking": "History MlflowTracker PrometheusTracker "
-            "TensorBoardTracker Tracker register_model",
-            "runtime.training.trainer": "Trainer",
-        },
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

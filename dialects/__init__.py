@@ -5,7 +5,7 @@ compute. `traits` says what is true of all ops of a class, `canonicalization_pat
 identities hold for them. Rewrites that serve one purpose of the compiler are `passes`; translations
 to another dialect or to a target are `lowering`.
 
-The names that users need load on first use, from where the table says.
+The names that users need load on first use, from where the imports say.
 """
 
 from typing import TYPE_CHECKING
@@ -22,12 +22,4 @@ if TYPE_CHECKING:
     from .registry import parse_module as parse_module
     from .registry import triton_context as triton_context
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "dialects.interpret": "run_module",
-            "dialects.parameters": "attach_store store_of",
-            "dialects.registry": "parse_module triton_context",
-        },
-        modules=("spike", "tensor", "ternary"),
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

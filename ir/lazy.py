@@ -1,39 +1,29 @@
 """Names that load on first use: what the public faces of this package are made of.
 
-A face is a module that holds no code, such as `triton_dsl.spiking`: a table says in which module
-each of its names lives. Type checkers see the same names imported under `if TYPE_CHECKING`. Not
-here: the tables.
+A face is a module that holds no code, such as `triton_dsl.spiking`. What it imports for type
+checkers, under `if TYPE_CHECKING`, says in which module each of its names lives: that part of its
+source is read, and nothing of it loaded before it is asked for. Not here: the names.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from _ast import If, ImportFrom, PyCF_ONLY_AST
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 from .collection import rare_collection
 from .errors import BackendError
 
-Homes = Mapping[str, str]
-"""Names, with spaces between them, by the module that they live in: `runtime.layers`."""
 
-
-def lazy_names(
-    face: str, *tables: Homes, modules: Sequence[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """What a face assigns to `__getattr__`, `__dir__` and `__all__`.
-
-    Args:
-        face: `__name__` of the face.
-        tables: where its names live.
-        modules: modules below the face that are names of it too.
+def lazy_names(face: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """What a face, by its `__name__`, assigns to `__getattr__`, `__dir__` and `__all__`.
 
     `__getattr__` raises AttributeError for other names, and BackendError where PyTorch is missing
     that a name needs.
     """
-    root = face.partition(".")[0]
-    homes = {name: f"{root}.{home}" for t in tables for home in t for name in t[home].split()}
+    homes, modules = _imported(face)
     names = sorted({*homes, *modules})
 
     def elsewhere(name: str) -> str:
@@ -65,3 +55,22 @@ def lazy_names(
         return sorted({*vars(sys.modules[face]), *names})
 
     return load, listed, names
+
+
+def _imported(face: str) -> tuple[dict[str, str], list[str]]:
+    """What a face imports for type checkers: the module of each name, and modules below it."""
+    spec: Any = sys.modules[face].__spec__
+    # The tree of the source, without the module `ast`, which takes longer to load than this does.
+    tree: Any = compile(spec.loader.get_source(face), face, "exec", PyCF_ONLY_AST)
+    homes: dict[str, str] = {}
+    modules: list[str] = []
+    block = next(node for node in tree.body if isinstance(node, If))
+    for node in block.body:
+        assert isinstance(node, ImportFrom)
+        package = spec.parent.rsplit(".", node.level - 1)[0]
+        for alias in node.names:
+            if node.module is None:
+                modules.append(alias.name)
+            else:
+                homes[alias.name] = f"{package}.{node.module}"
+    return homes, modules

@@ -129,14 +129,4 @@ if TYPE_CHECKING:
     from .streamline.streamline import StreamlinePass as StreamlinePass
     from .ternarize.ternarize import TernarizePass as TernarizePass
 else:
-    _homes = [home.split(":") for home in PASSES.values() if home.startswith("passes.")]
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        dict(_homes),
-        {
-            "passes.adder_graph": "InputRange optimize_matrix",
-            "passes.calibration.grids": "Grid",
-            "passes.quantize_activations.calibrate": "calibrate",
-            "passes.quantize_activations.quantize_activations": "quantize recorded_ranges",
-        },
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -5,7 +5,7 @@ Also networks of PyTorch to compile: their layers (`layers`, `spiking`, `models`
 A module here takes finished artefacts and arrays. It does not compile: nothing in this folder
 imports `lowering` or `passes`, and of `ir` and `dialects` only types.
 
-The names that users need load on first use, from where the table says.
+The names that users need load on first use, from where the imports say.
 """
 
 from typing import TYPE_CHECKING
@@ -66,36 +66,4 @@ if TYPE_CHECKING:
     from .ternary_tensor import TernaryTensor as TernaryTensor
     from .ternary_tensor import ternary_matmul as ternary_matmul
 else:
-    __getattr__, __dir__, __all__ = lazy_names(
-        __name__,
-        {
-            "ir.trits": "pack_trits unpack_trits",
-            "runtime.analysis": "analyze_model_size",
-            "runtime.boards.boot": "boot_manifest boot_sources",
-            "runtime.device_choice": "configure_torch_backend resolve_amp_config "
-            "resolve_ort_providers resolve_torch_device",
-            "runtime.devices": "DeviceInfo list_devices",
-            "runtime.engines": "run_onnx run_torch",
-            "runtime.generation": "Sampling generate",
-            "runtime.layers": "TernaryConv2d TernaryLinear",
-            "runtime.models.bert": "TernaryBertTiny",
-            "runtime.models.mobilenet": "TernaryMobileNetV2",
-            "runtime.models.resnet": "TernaryResNet18 ternary_resnet18",
-            "runtime.models.small": "TernaryCIFAR10Net TernaryMNISTNet",
-            "runtime.models.vision_transformer": "VisionTransformer",
-            "runtime.native.program": "NativeProgram load_shared",
-            "runtime.operators": "get_precision set_precision ternary_conv2d ternary_linear "
-            "use_precision",
-            "runtime.packed": "PackedTernaryConv2d PackedTernaryLinear pack_model tri_state_dict",
-            "runtime.profiler": "profile_model",
-            "runtime.quantization": "ternarize ternarize_stochastic",
-            "runtime.packing": "pack unpack",
-            "runtime.perplexity": "Perplexity foretold",
-            "runtime.serving.batching": "Limits",
-            "runtime.serving.client": "Client Retries",
-            "runtime.serving.models": "Loaded Served",
-            "runtime.serving.server": "application",
-            "runtime.serving.signature": "Port Signature",
-            "runtime.ternary_tensor": "TernaryTensor ternary_matmul",
-        },
-    )
+    __getattr__, __dir__, __all__ = lazy_names(__name__)
