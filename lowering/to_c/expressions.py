@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, Operation
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import bit_width
+from ..to_native.llvm.c_library import C_NAMES
 from ..to_native.program.nests import RefusedError
 
 Words = Sequence[str]
@@ -295,6 +296,7 @@ def _called(op: CallOp, x: Words) -> str:
 
 
 RULES: Mapping[type[Operation], Rule] = {
+    **{kind: _function(name) for kind, name in C_NAMES.items()},
     arith.AddiOp: _wrapping("+"),
     arith.SubiOp: _wrapping("-"),
     arith.MuliOp: _wrapping("*"),
@@ -346,13 +348,6 @@ RULES: Mapping[type[Operation], Rule] = {
     math.TruncOp: _function("trunc"),
     math.RoundOp: _function("round"),
     math.RoundEvenOp: _function("rint"),
-    math.ExpOp: _function("exp"),
-    math.Exp2Op: _function("exp2"),
-    math.LogOp: _function("log"),
-    math.Log2Op: _function("log2"),
-    math.TanhOp: _function("tanh"),
-    math.ErfOp: _function("erf"),
-    math.PowFOp: _function("pow"),
     math.FmaOp: _function("fma"),
     math.AbsIOp: _magnitude,
     math.CountLeadingZerosOp: _counted("leading_zeros"),

@@ -11,30 +11,15 @@ from xdsl.ir import Operation, SSAValue
 from .llvm_builder import LlvmBuilder
 from .types import element, lanes
 
+_NAMED_ALIKE: tuple[type[Operation], ...] = (
+    math.AcosOp, math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.Atan2Op,
+    math.CbrtOp, math.CosOp, math.CoshOp, math.ErfOp, math.ExpOp, math.Exp2Op, math.ExpM1Op,
+    math.LogOp, math.Log10Op, math.Log1pOp, math.Log2Op, math.SinOp, math.SinhOp, math.TanOp,
+    math.TanhOp,
+)  # fmt: skip
 C_NAMES: dict[type[Operation], str] = {
-    math.AcosOp: "acos",
-    math.AcoshOp: "acosh",
-    math.AsinOp: "asin",
-    math.AsinhOp: "asinh",
-    math.AtanOp: "atan",
-    math.AtanhOp: "atanh",
-    math.Atan2Op: "atan2",
-    math.CbrtOp: "cbrt",
-    math.CosOp: "cos",
-    math.CoshOp: "cosh",
-    math.ErfOp: "erf",
-    math.ExpOp: "exp",
-    math.Exp2Op: "exp2",
-    math.ExpM1Op: "expm1",
-    math.LogOp: "log",
-    math.Log10Op: "log10",
-    math.Log1pOp: "log1p",
-    math.Log2Op: "log2",
+    **{kind: kind.name.removeprefix("math.") for kind in _NAMED_ALIKE},
     math.PowFOp: "pow",
-    math.SinOp: "sin",
-    math.SinhOp: "sinh",
-    math.TanOp: "tan",
-    math.TanhOp: "tanh",
 }
 """The function of f64 for each op; that of f32 has an f behind."""
 
