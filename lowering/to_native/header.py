@@ -133,7 +133,7 @@ def _calls(needs: Sequence[str] | None) -> list[str]:
 
 def _description(interface: Interface, prefix: str) -> list[str]:
     batch = (
-        "batch: the number of rows, at least 0."
+        f"batch: the number of rows, at least {interface.least}."
         if interface.batched
         else "batch: not looked at, all sizes are fixed; give 1."
     )

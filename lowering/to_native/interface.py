@@ -36,7 +36,8 @@ from .rows import is_row_wise, work_of_row
 
 INTERFACE_ATTRIBUTE = "native.interface"
 """Module attribute that the pass to memory writes: `inputs` and `outputs` as types, `sizes` of the
-outputs as polynomials in the batch where one is free, `recipe`."""
+outputs as polynomials in the batch where one is free, `recipe`; numbers of `Interface` that are
+not 0."""
 
 HELD_ATTRIBUTE = "native.held"
 """Another one, see `Interface.held`."""
@@ -88,14 +89,14 @@ def noted_interface(module: ModuleOp) -> Interface:
     if isinstance(note, StringAttr):
         noted = replace(Interface.from_dict(json.loads(note.data)), held=_held(module))
         outputs = _sized(noted.outputs, attribute)
-        phases, apart, kept = _phases(attribute)
         return replace(
             noted,
             outputs=outputs,
             shared=_shared(attribute),
-            phases=phases,
-            apart=apart,
-            kept=kept,
+            phases=_phases(attribute),
+            apart=_number(attribute, "apart"),
+            kept=_number(attribute, "kept"),
+            least=_number(attribute, "least"),
         )
     if not isinstance(attribute, DictionaryAttr):
         raise LoweringError(
@@ -112,6 +113,7 @@ def noted_interface(module: ModuleOp) -> Interface:
         any(DYNAMIC in type.get_shape() for type in inputs),
         False,
         0,
+        least=_number(attribute, "least"),
     )
 
 
@@ -137,18 +139,18 @@ def _shared(attribute: Attribute | None) -> tuple[tuple[int, int], ...]:
     return tuple((int(output), int(source)) for output, source in map(_numbers, known))
 
 
-def _phases(attribute: Attribute | None) -> tuple[tuple[int, ...], int, int]:
-    """Things of each phase, bytes of each thread, bytes that are kept."""
-    if not isinstance(attribute, DictionaryAttr):
-        return (), 0, 0
-    phases = attribute.data.get("phases")
-    apart, kept = (
-        found.value.data if isinstance(found, IntegerAttr) else 0
-        for found in map(attribute.data.get, ("apart", "kept"))
-    )
+def _phases(attribute: Attribute | None) -> tuple[int, ...]:
+    """Things of each phase."""
+    phases = attribute.data.get("phases") if isinstance(attribute, DictionaryAttr) else None
     if not isinstance(phases, DenseArrayBase):
-        return (), 0, kept
-    return tuple(_numbers(cast("DenseArrayBase[IntegerType]", phases))), apart, kept
+        return ()
+    return tuple(_numbers(cast("DenseArrayBase[IntegerType]", phases)))
+
+
+def _number(attribute: Attribute | None, key: str) -> int:
+    """A number that stands there where it is not 0."""
+    found = attribute.data.get(key) if isinstance(attribute, DictionaryAttr) else None
+    return found.value.data if isinstance(found, IntegerAttr) else 0
 
 
 def _numbers(pair: DenseArrayBase[IntegerType]) -> Sequence[int]:

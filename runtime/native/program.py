@@ -436,6 +436,8 @@ class NativeProgram:
     def _plan(self, inputs: Sequence[Array]) -> _Plan:
         batch = self._batch(inputs)
         interface = self.interface
+        if batch < interface.least:
+            raise BackendError(f"{self._refusal(inputs)}; batch must be at least {interface.least}")
         shapes = [tensor.sizes(batch) for tensor in interface.outputs]
         wanted = [tensor.sizes(batch) for tensor in interface.inputs]
         if [x.shape for x in inputs] != wanted:

@@ -133,8 +133,9 @@ class ConvertTernaryToLLVMPass(ModulePass):
         if compilation.phases:
             noted["phases"] = DenseArrayBase.from_list(i64, compilation.phases)
             noted["apart"] = IntegerAttr(compilation.apart, i64)
-        if compilation.kept:
-            noted["kept"] = IntegerAttr(compilation.kept, i64)
+        for key, number in (("kept", compilation.kept), ("least", compilation.least)):
+            if number:
+                noted[key] = IntegerAttr(number, i64)
         if compilation.shared:
             pairs = [DenseArrayBase.from_list(i64, pair) for pair in compilation.shared]
             noted["shared"] = ArrayAttr(pairs)

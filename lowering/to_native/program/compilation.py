@@ -40,7 +40,7 @@ from .planning import forward_of, plan_function, results
 from .program import Planner, Program
 from .schedule import schedule
 from .sharing import share_memory
-from .sizes import Size
+from .sizes import Size, least_batch
 from .structured import NestStep
 from .trace import Trace, counter, facts_of
 from .winograd import use_winograd
@@ -64,6 +64,7 @@ class Compilation:
     Attributes:
         inputs, outputs: types of the tensors that go in and come out.
         sizes: of those that come out; known once it is compiled.
+        least: the least batch, see `Interface.least`.
         held: names of arrays that are not the program's, and where in the constants the address of
             each shall stand.
         shared: outputs, and the inputs that they begin with, in the same memory.
@@ -102,7 +103,7 @@ class Compilation:
         self._winograd = winograd
         self._together = together
         self.phases: list[int] = []
-        self.apart = self.kept = 0
+        self.apart = self.kept = self.least = 0
         self._keeps, self._adds = kept, adds
 
     def compile(self) -> list[Operation]:
@@ -127,6 +128,7 @@ class Compilation:
         )
         outputs = plan_function(program, self._copy)
         self.sizes = [view.sizes for view in outputs]
+        self.least = least_batch(size for view in program.views.values() for size in view.sizes)
         if self._outside:
             self.shared = share_memory(program, outputs)
         fuse(program)

@@ -96,6 +96,12 @@ class Size:
         return " + ".join(terms) or "0"
 
 
+def least_batch(sizes: Iterable[Size]) -> int:
+    """The least batch for which no size is negative, of those that grow in proportion to it."""
+    lines = [size.coefficients for size in sizes if len(size.coefficients) == 2]
+    return max([0, *(-(a // b) for a, b in lines if b > 0)])
+
+
 ZERO, ONE, TWO, BATCH = Size.of(), Size.of(1), Size.of(2), Size.of(0, 1)
 
 

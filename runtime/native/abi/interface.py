@@ -105,6 +105,7 @@ class Interface:
             where the program has no such function.
         apart: bytes of workspace behind that of the program, of each thread but the first.
         kept: bytes of memory of the program's own, which its first call fills.
+        least: the least batch: for less a tensor in between would have less than no elements.
     """
 
     name: str
@@ -119,6 +120,7 @@ class Interface:
     phases: tuple[int, ...] = ()
     apart: int = 0
     kept: int = 0
+    least: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """JSON data."""
@@ -149,6 +151,7 @@ class Interface:
                 tuple(map(int, data.get("phases", ()))),
                 int(data.get("apart", 0)),
                 int(data.get("kept", 0)),
+                int(data.get("least", 0)),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise BackendError(f"this is no interface of a native program: {error!r}") from None

@@ -11,8 +11,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import PassError, UnsupportedError
+from triton_dsl.ir.errors import BackendError, PassError, UnsupportedError
+from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
@@ -179,6 +181,36 @@ def test_ops_without_native_code_are_listed_with_their_places() -> None:
     assert [problem[:2] for problem in raised.value.problems] == [
         ("ternary.ternarize", "net.mlir:3:7")
     ]
+
+
+NARROWED = """
+func.func @forward(%x: tensor<1x64x?xf32>) -> tensor<1x64x?xf32> {
+  %w = tensor.parameter "w" : tensor<64x64x9xf32>
+  %narrow = tensor.conv %x, %w {strides = array<i64: 1>, padding = array<i64: 0, 0>,
+            dilation = array<i64: 1>, groups = 1 : i64}
+            : (tensor<1x64x?xf32>, tensor<64x64x9xf32>) -> tensor<1x64x?xf32>
+  %y = tensor.pad_to %narrow {low = array<i64: 0, 0, 4>, high = array<i64: 0, 0, 4>,
+       value = 1.0 : f64} : (tensor<1x64x?xf32>) -> tensor<1x64x?xf32>
+  func.return %y : tensor<1x64x?xf32>
+}
+"""
+
+
+def test_images_too_small_for_a_window_are_refused() -> None:
+    weights = np.random.default_rng(0).standard_normal((64, 64, 9)).astype(np.float32)
+    module = parse_module(NARROWED)
+    attach_store(module, ParameterStore.of({"w": weights}))
+    program = native_program(module)
+    x = np.random.default_rng(1).standard_normal((1, 64, 9)).astype(np.float32)
+    expected = np.ones((1, 64, 9), np.float32)
+    expected[..., 4] = np.tensordot(weights, x[0], ((1, 2), (0, 1)))
+    np.testing.assert_allclose(program(x), expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(program(x[..., :8]), np.ones((1, 64, 8)))
+    for width in (0, 1, 7):
+        with pytest.raises(BackendError, match=r"got .*; batch must be at least 8"):
+            program(x[..., :width])
+    header = compile_to_target(module, "native", {"name": "net"}).files["net.h"].decode()
+    assert "batch: the number of rows, at least 8." in header
 
 
 def test_two_free_sizes_are_refused_with_a_way_out() -> None:

@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32, i8
 
 from triton_dsl.lowering.to_native.program.arena import Lifetime, plan
-from triton_dsl.lowering.to_native.program.sizes import BATCH, ONE, ZERO, Size, product
+from triton_dsl.lowering.to_native.program.sizes import (
+    BATCH,
+    ONE,
+    ZERO,
+    Size,
+    least_batch,
+    product,
+)
 from triton_dsl.lowering.to_native.program.views import Buffer, View, whole_view
 
 sizes = st.builds(Size.of, st.integers(-9, 9), st.integers(-9, 9), st.integers(-3, 3))
@@ -29,6 +36,13 @@ def test_arithmetic_of_sizes_is_that_of_numbers(a: Size, b: Size, batch: int) ->
 def test_quotients_round_down(a: Size, divisor: int, batch: int) -> None:
     quotient = a.over(divisor)
     assert quotient is None or quotient.at(batch) == a.at(batch) // divisor
+
+
+@given(st.lists(st.builds(Size.of, st.integers(-9, 9), st.integers(1, 9))))
+def test_no_size_is_negative_from_the_least_batch_on(found: list[Size]) -> None:
+    least = least_batch([*found, Size.of(-5), Size.of(3, -1)])
+    assert all(size.at(batch) >= 0 for size in found for batch in (least, least + 1))
+    assert least == 0 or any(size.at(least - 1) < 0 for size in found)
 
 
 def test_sizes_read_as_formulas() -> None:
