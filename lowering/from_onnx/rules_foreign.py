@@ -7,8 +7,10 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ..problems import ProblemError
+from .elimination import solution_of
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
+from .rules_decoder import DECODER
 from .rules_fused import FUSED
 from .rules_linear import linear
 from .rules_pooling import RULES as POOLING
@@ -61,7 +63,9 @@ def _fast_gelu(e: Builder, call: Call) -> SSAValue:
 MICROSOFT: dict[str, Rule] = {
     "FastGelu": _fast_gelu,
     "Gelu": ACTIVATIONS["Gelu"],
+    "Inverse": lambda e, call: solution_of(e, call[0]),
     "MatMulNBits": _matmul_bits,
+    **DECODER,
     **FUSED,
     **QOPERATORS,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from xdsl.dialects.builtin import f64, i8, i16, i32
+from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor, ternary
@@ -13,10 +13,11 @@ from ...dialects.shapes import is_float, is_integer
 from ...ir.arrays import Array
 from ..problems import ProblemError
 from ..ternary_weights import recognize
+from .elimination import determinant_of
 from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import is_unsigned
 from .rules_quantization import requantized
-from .sizes import Free, static
+from .sizes import Free
 
 EXACT_IN_FLOAT = 1 << 24
 """Up to here float32 holds every integer."""
@@ -219,46 +220,8 @@ def _qlinear_matmul(e: Builder, call: Call) -> SSAValue:
     return requantized(e, sums, scales, call[6], call[7])
 
 
-LARGEST_DETERMINANT = 64
-"""Matrices of determinants have at most this many rows."""
-
-
-def _det(e: Builder, call: Call) -> SSAValue:
-    """The determinant by elimination in f64, with the greatest of a column as the divisor."""
-    rows, columns = static(e.sizes(call[0])[-2:], "matrices")
-    if rows != columns or rows > LARGEST_DETERMINANT:
-        raise ProblemError(
-            f"it takes matrices of {rows}x{columns}; at most {LARGEST_DETERMINANT} rows are read"
-        )
-    x, rank = e.convert(call[0], f64), e.rank(call[0])
-    determinant: SSAValue | None = None
-    for size in range(rows, 0, -1):
-        column = e.cut(x, rank - 1, 0, 1)
-        place = e.add(tensor.ArgmaxOp(e.add(tensor.AbsOp(column)), rank - 2, keepdims=True))
-        places = e.along(e.indices(np.arange(size)), rank - 2, rank)
-        chosen = e.add(tensor.CompareOp(place, places, "eq"))
-        picked = e.add(tensor.WhereOp(chosen, x, e.number(0, x)))
-        row = e.add(tensor.ReduceSumOp(picked, [rank - 2], keepdims=True))
-        pivot = e.cut(row, rank - 1, 0, 1)
-        # Another row than the first one as the divisor is one exchange, which turns the sign.
-        moved = e.add(tensor.CompareOp(place, e.number(0, place), "ne"))
-        signed = e.add(tensor.WhereOp(moved, e.add(tensor.NegOp(pivot)), pivot))
-        determinant = signed if determinant is None else e.add(tensor.MulOp(determinant, signed))
-        x = e.add(tensor.WhereOp(chosen, e.cut(x, rank - 2, 0, 1), x))
-        if size > 1:
-            below, rest = e.cut(x, rank - 2, 1), e.cut(row, rank - 1, 1)
-            none = e.add(tensor.CompareOp(pivot, e.number(0, pivot), "eq"))
-            divisor = e.add(tensor.WhereOp(none, e.number(1, pivot), pivot))
-            factor = e.add(tensor.DivOp(e.cut(below, rank - 1, 0, 1), divisor))
-            multiple = e.add(tensor.MulOp(factor, rest))
-            x = e.add(tensor.SubOp(e.cut(below, rank - 1, 1), multiple))
-    if determinant is None:
-        raise ProblemError("it takes matrices without rows")
-    return e.convert(e.reshape(determinant, e.sizes(call[0])[:-2]), call[0])
-
-
 RULES: dict[str, Rule] = {
-    "Det": _det,
+    "Det": lambda e, call: determinant_of(e, call[0]),
     "Einsum": _einsum,
     "Gemm": _gemm,
     "MatMul": lambda e, call: linear(e, call[0], call[1]),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from ..problems import ProblemError
 from .calls import Call, is_composite, nodes_of, operator_name, schema_of
+from .exporting import is_statement
 from .sizes import is_of_values, sizes_of, static
 
 if TYPE_CHECKING:
@@ -104,7 +105,11 @@ def _parts(node: Node) -> list[Node]:
         if part.op == "placeholder" or any(source in given for source in part.all_input_nodes):
             given.add(part)
     schemas = [(part, schema_of(part)) for part in graph.nodes if part in given]
-    return [part for part, schema in schemas if schema is not None and not schema.is_mutable]
+    return [
+        part
+        for part, schema in schemas
+        if schema is not None and not schema.is_mutable and not is_statement(part)
+    ]
 
 
 def _example(value: object) -> object:

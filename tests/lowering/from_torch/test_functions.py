@@ -28,6 +28,10 @@ SERIES = torch.tensor([
 BLOCKS = torch.randn(2, 3, 4, 4, generator=GENERATOR)
 WHOLE = (BLOCKS * 4).round()  # sums of products are exact in any order
 
+SQUARES = torch.randn(4, 3, 3, generator=GENERATOR) + 2 * torch.eye(3)
+SQUARES[0] = SQUARES[0].roll(1, 0)  # rows must change places
+ROWS = torch.randn(4, 3, 5, generator=GENERATOR)
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X,)) for name in ("sin", "cos", "tan", "atan", "asinh")},
     **{name: (getattr(torch, name), (X,)) for name in ("sinh", "cosh", "exp2", "isinf")},
@@ -35,6 +39,16 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X.abs() + 1,)) for name in ("acosh", "log2")},
     **{name: (getattr(torch, name), (X, Y)) for name in ("hypot", "atan2", "fmod")},
     **{name: (getattr(torch, name), (HOLES, HOLES.T)) for name in ("fmax", "fmin", "copysign")},
+    **{name: (getattr(torch.linalg, name), (SQUARES,)) for name in ("det", "inv", "slogdet")},
+    "inverse": (torch.inverse, (SQUARES,)),
+    "logdet": (torch.logdet, (SQUARES @ SQUARES.mT,)),
+    "a negative power": (lambda x: torch.linalg.matrix_power(x, -2), (SQUARES,)),
+    "solve": (torch.linalg.solve, (SQUARES, ROWS)),
+    "solve vectors": (torch.linalg.solve, (SQUARES, ROWS[..., 0].clone())),
+    "solve from the right": (
+        lambda a, b: torch.linalg.solve(a, b.mT, left=False),
+        (SQUARES.double(), ROWS.double()),
+    ),
     "signbit": (torch.signbit, (HOLES,)),
     "round to decimals": (lambda x: torch.round(x * 100, decimals=1), (X,)),
     "round to tens": (lambda x: torch.round(x * 100, decimals=-1), (X,)),
