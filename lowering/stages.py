@@ -35,6 +35,15 @@ class Stage:
     pipeline: str
 
 
+UNTIL_FUSED = (
+    Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
+    Stage("simplify", "canonicalize,cse,dce"),
+    Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
+    Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
+)
+"""From spikes to fused products: what targets whose files are graphs have before emission."""
+
+
 def run_stages(
     module: ModuleOp,
     stages: Sequence[Stage],

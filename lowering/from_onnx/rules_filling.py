@@ -8,12 +8,11 @@ from xdsl.ir import SSAValue
 
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
-from ..ir_builder import padded
 from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_conversion import cast
-from .rules_shape import axes_of, check_size
+from .rules_shape import check_size
 from .sizes import Free, static
 
 
@@ -109,23 +108,7 @@ def _space_to_depth(e: Builder, call: Call) -> SSAValue:
     return e.reshape(e.permute(x, order), (n, c * b * b, high // b, wide // b))
 
 
-def _center_crop_pad(e: Builder, call: Call) -> SSAValue:
-    x, sizes = call[0], e.int_list(call[1], "shape")
-    axes = axes_of(e, call, 9, e.rank(x)) or list(range(e.rank(x)))
-    low, high = [0] * e.rank(x), [0] * e.rank(x)
-    for axis, wanted in zip(axes, sizes, strict=True):
-        (have,) = static([e.sizes(x)[axis]], "sizes")
-        check_size([wanted])
-        if wanted >= have:
-            low[axis] = (wanted - have) // 2
-        else:
-            low[axis] = -((have - wanted) // 2)
-        high[axis] = wanted - have - low[axis]
-    return padded(e, x, low, high, 0)
-
-
 RULES: dict[str, Rule] = {
-    "CenterCropPad": _center_crop_pad,
     "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "DepthToSpace": _depth_to_space,

@@ -34,7 +34,7 @@ from ..emission import (
     source_place,
 )
 from ..options import TargetOptions, option
-from ..stages import Stage
+from ..stages import UNTIL_FUSED, Stage
 from ..target import Target, source_hash
 from .byte_functions import ask
 from .calibrated import quantize_graph
@@ -131,7 +131,7 @@ class OnnxTarget(Target):
         # Neurons last, so that nothing of their arithmetic is fused.
         loops = "convert-spike-to-tensor{neurons=loop resets=product}"
         end = f"{loops},{legal},fold-constants{{keep-packed=true}},canonicalize,cse,dce"
-        stages = (Stage("decompose", legal), *STAGES, Stage("neurons", end))
+        stages = (Stage("decompose", legal), *UNTIL_FUSED, Stage("neurons", end))
         if options.precision == "float32":
             stages = tuple(_keeping_bytes(stage) for stage in stages)
         if options.precision != "int8" or options.calibration is None:
@@ -160,7 +160,7 @@ class OnnxTarget(Target):
             version("triton-dsl"),
             {
                 "source_layer": name,
-                "pipeline": ",".join(stage.pipeline for stage in STAGES),
+                "pipeline": ",".join(stage.pipeline for stage in UNTIL_FUSED),
                 "module_sha256": source_hash(module),
             },
         )
@@ -172,15 +172,6 @@ class OnnxTarget(Target):
                 self_check(data, beside, module, function, coarse=coarse, inputs=inputs)
         files = {f"{name}.onnx": data, **beside}
         return Artifact(name, files, primary=f"{name}.onnx")
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
-    Stage("simplify", "canonicalize,cse,dce"),
-    Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
-    Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
-)
-"""The pipeline before emission, behind what an opset decides."""
 
 
 def _keeping_bytes(stage: Stage) -> Stage:

@@ -31,7 +31,7 @@ from ..emission import (
     require_values,
 )
 from ..options import TargetOptions, option
-from ..stages import Stage
+from ..stages import UNTIL_FUSED, Stage
 from ..target import Target, source_hash
 from .calibrated import to_integers
 from .engine import self_check
@@ -127,7 +127,7 @@ class TFLiteTarget(Target):
         # Neurons last, so that nothing of their arithmetic is fused.
         loops = f"convert-spike-to-tensor{{neurons=loop}},{legal}"
         end = f"{loops},fold-constants{{keep-packed=true}},canonicalize,cse,dce"
-        stages = (Stage("decompose", legal), *STAGES, Stage("neurons", end))
+        stages = (Stage("decompose", legal), *UNTIL_FUSED, Stage("neurons", end))
         if options.calibration is None:
             return stages
         values = {
@@ -197,15 +197,6 @@ class TFLiteTarget(Target):
             "kernels": "reference" if reference else "any",
         }
         return Artifact(name, {f"{name}.tflite": data}, manifest=manifest, primary=f"{name}.tflite")
-
-
-STAGES: tuple[Stage, ...] = (
-    Stage("spiking", "lower-network,inline-spike-layers,lower-recurrent,convert-spike-to-tensor"),
-    Stage("simplify", "canonicalize,cse,dce"),
-    Stage("fold", "fold-constants{keep-packed=true},canonicalize,dce"),
-    Stage("fuse", "fuse-linear,fold-constants{keep-packed=true},canonicalize,cse,dce"),
-)
-"""The pipeline before emission, behind `decompose`."""
 
 
 Orders = tuple[list[tuple[int, ...]], list[tuple[int, ...]]]

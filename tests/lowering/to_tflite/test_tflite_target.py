@@ -17,10 +17,9 @@ from triton_dsl.ir.errors import LoweringError, OptionError
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.emission import entry_function
 from triton_dsl.lowering.from_tri import import_tri
-from triton_dsl.lowering.stages import Stage, run_stages
+from triton_dsl.lowering.stages import UNTIL_FUSED, Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_tflite.engine import self_check
-from triton_dsl.lowering.to_tflite.target import STAGES
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.verify import verify_module
 
@@ -325,7 +324,7 @@ def test_recorded_ranges_stand_for_samples(net: ModuleOp, tmp_path: Path, observ
     data = str(tmp_path / "samples.npz")
     at_once = file_of(net.clone(), precision="int8", calibration=data, observer=observer)
     run_stages(net, [
-        *STAGES,
+        *UNTIL_FUSED,
         Stage("look", f'calibrate{{data="{data}" observer={observer} symmetric=false}}'),
     ])  # fmt: skip
     assert file_of(net, precision="int8") == at_once
