@@ -1,7 +1,8 @@
 """A program in Loihi's fixed point as what the chip has: populations, and connections between them.
 
 The program is made of Loihi's neurons, products of bytes or floats that are whole, delays, reshapes
-of trains, and feedback of these. Not here: how it came to be so (`fixed_point`).
+of trains, and feedback of these. What neurons and results come from is followed back op by op; one
+that nobody can follow is refused where it stands. Not here: how it came to be so (`fixed_point`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import cast
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
@@ -25,7 +26,7 @@ from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
 from ...ir.value_names import argument_names, result_names
-from ...passes.analysis.compile_time import is_literal, literal_value
+from ...passes.analysis.compile_time import literal_value
 from ...passes.analysis.initial_state import state_of
 from ..emission import Inexpressible, Names, UnsupportedOps
 from .parts import (
@@ -109,12 +110,9 @@ class _Reader:
                     self._population(op)
                 except Inexpressible as reason:
                     self.refuse(op, str(reason))
+                self._currents(op)
             elif isinstance(op, spike.EncodeOp):
                 self._encoded(op)
-            elif op is end or is_literal(op):
-                continue
-            elif not isinstance(op, _BETWEEN):
-                self.refuse(op, "is no part of a network in Loihi's fixed point")
         outputs: list[Output] = []
         for name, value in zip(result_names(self.function), end.operands, strict=True):
             if value in self.sources and isinstance(value.owner, LoihiNeuronOp):
@@ -238,10 +236,17 @@ class _Reader:
                 sigma_delta,
             )
         )
-        gain = self._number(op, "gain")
+
+    def _currents(self, op: LoihiNeuronOp) -> None:
+        """Adds what brings the currents of a population."""
+        name, shape = self.sources[op.output], tensor_type(op.input).get_shape()[2:]
         for term in terms(op.input):
-            if not self._constant(name, shape, term, gain):
-                self._connection(name, term, gain)
+            try:
+                gain = self._number(op, "gain")
+                if not self._constant(name, shape, term, gain):
+                    self._connection(name, term, gain)
+            except Inexpressible as reason:
+                self.refuse(op, str(reason))
 
     def _number(self, op: LoihiNeuronOp, name: str) -> int:
         value = op.parameter(name)
@@ -292,6 +297,7 @@ class _Reader:
         if isinstance(owner, tensor.ConvertOp):
             owner = owner.operand.owner
         if not isinstance(owner, spike.SynapseOp):
+            self._refuse_between(owner)
             raise Inexpressible("expects the sum of products of spikes and weights")
         values = literal_value(owner.weight)
         if values is None or owner.scale is not None or owner.bias is not None:
@@ -308,6 +314,11 @@ class _Reader:
             wish = stored.key.data
         name = self.names.new(wish)
         self.connections.append(Connection(name, source, target, weights, delay, window, bits))
+
+    def _refuse_between(self, owner: Operation | Block) -> None:
+        """Refuse what stands where a synapse, or the way of spikes to one, was expected."""
+        if isinstance(owner, Operation) and not isinstance(owner, LoihiNeuronOp):
+            self.refuse(owner, "is no part of a network in Loihi's fixed point")
 
     def _constant(self, target: str, shape: Shape, current: SSAValue, gain: int) -> bool:
         """Adds a current that is there at some steps; whether it is one."""
@@ -377,6 +388,7 @@ class _Reader:
             elif isinstance(op, tensor.ReshapeToOp | tensor.FlattenOp) and part is None:
                 _require_steps(op)
             elif not isinstance(op, spike.ToTensorOp | spike.FromTensorOp | tensor.ConvertOp):
+                self._refuse_between(op)
                 raise Inexpressible(
                     "expects spikes of whole populations or inputs, delayed or reshaped"
                 )
@@ -470,23 +482,3 @@ def _window(op: spike.ConvOp) -> Window:
         tuple(op.dilation.get_values()),
         op.groups.value.data,
     )
-
-
-_BETWEEN = (
-    spike.DelayOp,
-    spike.FromTensorOp,
-    spike.SynapseOp,
-    spike.ToTensorOp,
-    tensor.AddOp,
-    tensor.ClampOp,
-    tensor.ConcatenateOp,
-    tensor.ConvertOp,
-    tensor.DequantizeOp,
-    tensor.FlattenOp,
-    tensor.QuantizeOp,
-    tensor.ReshapeToOp,
-    tensor.ShiftRightOp,
-    tensor.SliceOp,
-    tensor.SqueezeOp,
-)
-"""What may stand around neurons: who follows currents, states and means looks closer."""

@@ -231,6 +231,38 @@ func.func @forward(%x: tensor<?x?x4xf32>, %s: !spike.train<?x?x4>) -> tensor<?x?
         assert part in message
 
 
+@pytest.mark.parametrize("threshold", ["64.0", "65.0"])
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        ("%0 = tensor.abs %f : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>", "", "tensor.abs"),
+        ("", "%1 = tensor.abs %i : (tensor<?x?x4xi32>) -> tensor<?x?x4xi32>", "tensor.abs"),
+        ("", "%1 = tensor.sub %i, %i : TWO", "tensor.sub"),
+    ],
+)
+def test_what_stands_between_neurons_is_named(
+    before: str, after: str, named: str, threshold: str
+) -> None:
+    """Beside what is wrong with the neuron itself."""
+    module = parse_module(
+        f"""
+func.func @forward(%s: !spike.train<?x?x4>) -> !spike.train<?x?x4> {{
+  %w = tensor.constant dense<1> : tensor<4x4xi8>
+  %d = spike.delay %s {{steps = 1 : i64}} : (!spike.train<?x?x4>) -> !spike.train<?x?x4>
+  %f = spike.to_tensor %d : (!spike.train<?x?x4>) -> tensor<?x?x4xi32>
+  {before}
+  %g = tensor.convert {"%0" if before else "%f"} : (tensor<?x?x4xi32>) -> tensor<?x?x4xi8>
+  %i = spike.linear %g, %w : tensor<?x?x4xi8>, tensor<4x4xi8> -> tensor<?x?x4xi32>
+  {after.replace("TWO", "(tensor<?x?x4xi32>, tensor<?x?x4xi32>) -> tensor<?x?x4xi32>")}
+  %n = spike.loihi_lif {"%1" if after else "%i"} {{du = 0.0 : f64, dv = 0.0 : f64,
+      threshold = {threshold} : f64}} : (tensor<?x?x4xi32>) -> !spike.train<?x?x4>
+  func.return %n : !spike.train<?x?x4>
+}}"""
+    )
+    with pytest.raises(UnsupportedError, match=f"{named} at .*: is no part of a network"):
+        compile_to_target(module, "loihi2")
+
+
 @given(arrays(np.int64, (3, 4), elements=st.integers(-(2**16), 2**16)), st.integers(0, 8))
 def test_weights_are_held_exactly_or_not_at_all(values: Any, places: int) -> None:
     values = (values >> places) << places
