@@ -29,7 +29,7 @@ _RATE = {64: 1.95, 32: 3.3}
 """By the bytes of a register, instructions in a cycle on a Zen 4, which adds four of 32 bytes."""
 _STORED = 4
 """Instructions for a register of sums that is stored, and read by what follows."""
-_NEAR, _FAR = 128 << 10, 7
+_NEAR, _FAR = 128 << 10, 12
 """Bytes of code that stay in a near cache from one image to the next, and bytes a cycle that come
 from beyond it."""
 _BYTES = 7
@@ -43,7 +43,7 @@ _ASKED = 3
 """Pieces of code of which instructions are counted, for all."""
 _BYTE = 0, 255
 """What an input holds, where nothing else is known."""
-_LINE, _AHEAD = 64, 4096
+_LINE, _AHEAD = 64, 48 << 10
 """Bytes of a line of a cache, and how far ahead of it code is asked for."""
 
 
@@ -147,21 +147,35 @@ def _registers(recipe: Recipe) -> int:
     return 32 if recipe.width == 64 else 16
 
 
-def write_additions(recipe: Recipe, variant: Additions, name: str) -> llvm.FuncOp:
-    """The function of a variant."""
+def write_additions(
+    recipe: Recipe, variants: Sequence[tuple[Additions, str]]
+) -> Iterator[llvm.FuncOp]:
+    """The functions of variants, of the names beside them, that one program calls in turn."""
+    all_codes = [[*_codes(recipe, variant)] for variant, _ in variants]
+    far = code_of(sum(len(lines) for codes in all_codes for lines in codes)) > _NEAR
+    for (variant, name), codes in zip(variants, all_codes, strict=True):
+        yield _function(recipe, variant, name, [[*_fetched(c)] for c in codes] if far else codes)
+
+
+def _codes(recipe: Recipe, variant: Additions) -> Iterator[list[str]]:
+    """The instructions of each piece of code."""
+    for piece in product(range(len(variant.parts)), _groups(recipe, variant.outs)):
+        yield [*_Piece(recipe, variant, *piece).lines()]
+
+
+def _function(
+    recipe: Recipe, variant: Additions, name: str, codes: Sequence[Sequence[str]]
+) -> llvm.FuncOp:
     code = Code(name, [POINTER, POINTER, i64, i64])
     x, sums, first, end = code.arguments
-    pieces = [*product(range(len(variant.parts)), _groups(recipe, variant.outs))]
-    codes = [[*_Piece(recipe, variant, *piece).lines()] for piece in pieces]
-    far = code_of(sum(map(len, codes))) > _NEAR
     touched = [f"~{{xmm{n}}}" for n in range(_registers(recipe))]
     with code.each(first, end) as piece:
-        for number in code.cases(piece, range(len(pieces))):
-            text = "\n".join(_fetched(codes[number]) if far else codes[number])
+        for number in code.cases(piece, range(len(codes))):
             with code.each(0, variant.vectors) as vector:
                 places = code.mul(vector, recipe.width)
                 addresses = [code.at(x, places), code.at(sums, places)]
                 constraints = ",".join(["r", "r", *touched, "~{memory}"])
+                text = "\n".join(codes[number])
                 code.append(
                     llvm.InlineAsmOp(text, constraints, addresses, [], has_side_effects=True)
                 )

@@ -152,7 +152,8 @@ def _planes(program: Program, found: Summed, image: _Image) -> tuple[_Image, lis
     wide = columns + max(right for _, right in window) // step
     starts = list(dict.fromkeys((down % step, right % step) for down, right in window))
     depth = [Size.of(n) for n, _ in channels]
-    target = _words(program, image, [Size.of(len(starts)), *depth, *map(Size.of, (high, wide))])
+    sizes = [Size.of(len(starts)), *depth, *map(Size.of, (high, wide))]
+    target = _words(program, image, sizes, rows=2)
     strides = [Size.of(s) for s in (*(s for _, s in channels), step * plane.pitch, step)]
     steps: list[Step] = []
     for number, (down, right) in enumerate(starts):
@@ -160,9 +161,10 @@ def _planes(program: Program, found: Summed, image: _Image) -> tuple[_Image, lis
         each = replace(target, sizes=target.sizes[1:], strides=target.strides[1:])
         each = replace(each, offset=target.strides[0] * Size.of(number))
         steps.append(_copied(program, image, offset, strides, each))
+    apart = target.strides[len(depth)].at(1)
     taps = [
-        ((starts.index((down % step, right % step)) * len(deep) + channel) * high + down // step)
-        * wide
+        (starts.index((down % step, right % step)) * len(deep) + channel) * apart
+        + down // step * wide
         + right // step
         for channel in range(len(deep))
         for down, right in window
@@ -171,9 +173,9 @@ def _planes(program: Program, found: Summed, image: _Image) -> tuple[_Image, lis
     return _Image(target, ZERO, taps, Plane(plane.rows, plane.columns, 1, wide, places)), steps
 
 
-def _words(program: Program, image: _Image, sizes: Sequence[Size]) -> View:
+def _words(program: Program, image: _Image, sizes: Sequence[Size], rows: int = 0) -> View:
     """Memory for numbers of an image, as they stand there."""
-    target = program.new(i16, sizes)
+    target = program.new(i16, sizes, rows=rows)
     target.buffer.low = image.view.buffer.low
     target.buffer.count = target.buffer.count + Size.of(_SLACK)
     return target
@@ -227,5 +229,4 @@ def _behind(program: Program, found: Summed, sums: View, plane: Plane, turns: Tu
 
 def functions(program: Program) -> list[llvm.FuncOp]:
     """What steps of additions call."""
-    variants = program.kernels_of(Additions)
-    return [write_additions(program.recipe, variant, name) for variant, name in variants]
+    return [*write_additions(program.recipe, program.kernels_of(Additions))]

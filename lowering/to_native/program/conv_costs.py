@@ -270,18 +270,18 @@ def _is_depthwise(op: Operation, image: SSAValue) -> bool:
     )
     if op.inputs[0] is not image:
         read, other = other, read
-    if not _is_known(op.inputs[op.inputs[0] is image]):
+    if not is_known(op.inputs[op.inputs[0] is image]):
         return False
     places = {d for d, kind in enumerate(kinds) if kind == PARALLEL}
     return len(places) < len(kinds) and bool(other & read & places)
 
 
-def _is_known(value: SSAValue) -> bool:
+def is_known(value: SSAValue) -> bool:
     """Whether a value is a literal, in whatever shape and type."""
     op = value.owner
     while isinstance(op, _SHAPED | UnrealizedConversionCastOp):
         op = op.operands[0].owner
-    return isinstance(op, Operation) and (is_literal(op) or isinstance(op, arith.ConstantOp))
+    return is_literal(op) or isinstance(op, arith.ConstantOp)
 
 
 def _near(*values: SSAValue) -> dict[tuple[Operation, SSAValue], None]:

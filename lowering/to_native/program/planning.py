@@ -22,6 +22,7 @@ from ....ir.locations import location_text
 from ....passes.analysis.replacement import erase_unused
 from ....runtime.native.abi.interface import FORWARD
 from . import structured
+from .conv_costs import is_known
 from .inlining import inline_calls
 from .nests import RefusedError
 from .program import Program, sizes_of
@@ -49,6 +50,7 @@ def plan_function(program: Program, module: ModuleOp) -> list[View]:
     function = program.function
     inline_calls(module, function)
     erase_unused([op for op in function.body.block.ops if op.results])
+    _known_first(function.body.block)
     program.order = {op: position for position, op in enumerate(_ops(function.body.block))}
     problems: list[tuple[str, str, str]] = []
     _arguments(program, problems)
@@ -56,6 +58,22 @@ def plan_function(program: Program, module: ModuleOp) -> list[View]:
     if problems:
         raise UnsupportedError(program.target, problems)
     return [_returned(program, value, n) for n, value in enumerate(results(function))]
+
+
+def _known_first(block: Block) -> None:
+    """Move what is known before the program runs to the front: whoever plans what comes in may ask
+    what it meets."""
+    last: Operation | None = None
+    for op in list(block.ops):
+        if any(is_known(value) for value in op.results):
+            op.detach()
+            if last is not None:
+                block.insert_op_after(op, last)
+            elif block.first_op is not None:
+                block.insert_op_before(op, block.first_op)
+            else:
+                block.add_op(op)
+            last = op
 
 
 def _arguments(program: Program, problems: list[tuple[str, str, str]]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..kernels.recipes import Recipe
 from .nests import Nest, RefusedError
 from .schedule import Schedule
 from .sizes import Size, product
-from .views import Buffer, View, whole_view
+from .views import Buffer, View, row_major, whole_view
 from .writer import Writer
 
 _Variant = TypeVar("_Variant")
@@ -166,10 +166,30 @@ class Program:
         return known
 
     def new(
-        self, element: Attribute, sizes: Sequence[Size], order: Sequence[int] | None = None
+        self,
+        element: Attribute,
+        sizes: Sequence[Size],
+        order: Sequence[int] | None = None,
+        rows: int = 0,
     ) -> View:
-        """A new tensor in the workspace; see `whole_view`."""
-        return whole_view(Buffer(element, product(sizes)), sizes, order)
+        """A new tensor in the workspace; see `whole_view`.
+
+        What lies along the last `rows` axes of that order, if that many are given, begins where a
+        register of words would begin.
+        """
+        axes = [*range(len(sizes))] if order is None else [*order]
+        outer, inner = axes[: len(axes) - rows], axes[len(axes) - rows :]
+        row = product(sizes[axis] for axis in inner)
+        if rows == 0 or row.number is None:
+            return whole_view(Buffer(element, product(sizes)), sizes, axes)
+        words = self.recipe.width // 2
+        apart = Size.of(-(-row.number // words) * words)
+        around = self.new(element, [*(sizes[axis] for axis in outer), apart])
+        strides = dict(zip(outer, around.strides, strict=False))
+        strides |= dict(zip(inner, row_major([sizes[axis] for axis in inner]), strict=True))
+        return replace(
+            around, sizes=tuple(sizes), strides=tuple(strides[a] for a in range(len(sizes)))
+        )
 
     def constant(self, values: Array, element: Attribute) -> View:
         """A tensor among the constants; one with the same bytes is used again, unless narrowed."""

@@ -180,7 +180,8 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
             # What several ops want so is turned once.
             known = (op.parent, operands[position], tuple(last))
             if known not in program.turned:
-                program.turned[known] = _turned(program, views[position], last)
+                rows = len(last) if in_places else 0
+                program.turned[known] = _turned(program, views[position], last, rows)
             views[position] = program.turned[known]
     sizes = loop_sizes(views, maps, loops)
     if in_places:
@@ -224,10 +225,10 @@ def generic(program: Program, op: abstract_ops.LinalgStructuredOperation) -> Non
     add_nest(program, nest)
 
 
-def _turned(program: Program, view: View, last: Sequence[int]) -> View:
-    """A copy of a view in which the elements along some axes lie in a row."""
+def _turned(program: Program, view: View, last: Sequence[int], rows: int) -> View:
+    """A copy of a view in which the elements along some axes lie in a row; see `Program.new`."""
     order = [axis for axis in range(view.rank) if axis not in last]
-    target = program.new(view.element, view.sizes, [*order, *last])
+    target = program.new(view.element, view.sizes, [*order, *last], rows)
     add_copy(program, view, target)
     return target
 
@@ -348,7 +349,10 @@ def new_result(
         order = [axes[d] for d in place]
     room = _room(value) if program.blocked else None
     if room is None:
-        return program.new(start.element, start.sizes, order)
+        added = (places_of(program, use.operation, value) for use in value.uses)
+        axes = next((places.axes for places in added if places), ())
+        rows = len(axes) if order and order[len(order) - len(axes) :] == [*axes] else 0
+        return program.new(start.element, start.sizes, order, rows)
     low, high = room
     sizes = [s + Size.of(a + b) for s, a, b in zip(start.sizes, low, high, strict=True)]
     around = program.new(start.element, sizes, order)

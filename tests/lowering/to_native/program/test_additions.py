@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,12 @@ from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.from_torch import from_torch
 from triton_dsl.lowering.stages import apply_passes, run_stages
 from triton_dsl.lowering.to_native.callables import native_program, traced_program
-from triton_dsl.lowering.to_native.kernels.additions import can_add, parts_of
+from triton_dsl.lowering.to_native.kernels.additions import (
+    Additions,
+    can_add,
+    parts_of,
+    write_additions,
+)
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
 from triton_dsl.lowering.to_native.program import conv_costs
@@ -296,6 +302,47 @@ def test_two_outputs_are_additions(recipe: str) -> None:
     np.testing.assert_array_equal(native_program(module, {"recipe": recipe})(x), expected)
     run_stages(module, native_stages(f"recipe={recipe}"), verify=False)
     assert ADDS in str(module)
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_inputs_of_windows_of_one_place_are_whole_registers(
+    recipe: str, stride: int, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    first, last = nn.Conv2d(64, 64, 1), nn.Conv2d(64, 64, 1, stride=stride)
+    x = torch.randn(3, 64, 25, 5)
+    program = integers_of(nn.Sequential(first, nn.ReLU(), last, nn.ReLU()), x, tmp_path)
+    run_stages(program, native_stages(f"recipe={recipe}"), verify=False)
+    places = [int(n) for n in re.findall(r"vmovdqu(?:64)? (\d+)\(\$0\)", str(program))]
+    assert len(places) > 128
+    register = 64 if recipe.startswith("avx512") else 32
+    assert not any(place % register for place in places)
+
+
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_code_is_asked_for_where_all_of_it_leaves_the_near_cache(name: str) -> None:
+    recipe = next(r for r in RECIPES if r.name == name)
+    rng = np.random.default_rng(0)
+
+    def functions(count: int) -> list[str]:
+        variants = [
+            (
+                Additions(
+                    rng.integers(-1, 2, (32, 200)).astype(np.int8).tobytes(),
+                    32,
+                    tuple(range(200)),
+                    (200,),
+                    2,
+                ),
+                f"f{n}",
+            )
+            for n in range(count)
+        ]
+        return [str(function) for function in write_additions(recipe, variants)]
+
+    assert not any("prefetcht1" in text for text in functions(1))
+    assert all("prefetcht1" in text for text in functions(12))
 
 
 def test_a_trace_counts_additions() -> None:
