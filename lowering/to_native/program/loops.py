@@ -114,15 +114,25 @@ class LoopWriter(Sequels):
             return
         count, step = size.number, lanes * self.plan.columns
         start, stop = self._range(d, step)
-        end = self._whole(start, stop, step)
-        if count >= step:
+        rest = count % step
+        if self._joins(rest) and count >= step and isinstance(stop, int):
+            rest += step
+        end = stop - rest if isinstance(stop, int) else self._whole(start, stop, step)
+        if count - rest >= step:
             self.pieces = whole
             with self._loop(d, start, end, step):
                 inner()
-        if count % step:
-            self.pieces = pieces_of(count % step, lanes)
-            with self._loop(d, end, stop, count % step):
+        if rest:
+            self.pieces = pieces_of(rest, lanes)
+            with self._loop(d, end, stop, rest):
                 inner()
+
+    def _joins(self, rest: int) -> bool:
+        """Whether the few elements that are left over are computed beside the last whole vectors,
+        as one long formula alone would leave the processor waiting."""
+        plan = self.plan
+        few = 0 < rest <= plan.lanes * plan.columns // 2
+        return few and plan.columns > 1 and not self.nest.reductions
 
     def _dynamic_columns(self, d: int, whole: Sequence[Piece], inner: Callable[[], None]) -> None:
         lanes = self.plan.lanes

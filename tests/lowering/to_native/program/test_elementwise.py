@@ -62,6 +62,8 @@ FLOATS = {
     "mod": (tensor.ModOp, "tensor<?x5xf32>; tensor<?x5xf32>"),
     "log_softmax": (tensor.LogSoftmaxOp, "tensor<?x2x19xf32>"),
     "softmax_channels": (lambda x: tensor.SoftmaxOp(x, 1), "tensor<?x5x6xf32>"),
+    # A little more than whole groups of vectors, and half a group more.
+    **{f"softmax_{n}": (tensor.SoftmaxOp, f"tensor<?x{n}xf32>") for n in (65, 96, 197)},
     "f64": (tensor.AddOp, "tensor<?x9xf64>; tensor<9xf64>"),
     "f16": (tensor.MulOp, "tensor<?x9xf16>; tensor<9xf16>"),
     "bf16": (tensor.MulOp, "tensor<?x9xbf16>; tensor<9xbf16>"),
