@@ -7,6 +7,7 @@ compared with the reference interpreter. Nothing here compiles.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -127,11 +128,48 @@ def run_session(session: Any, inputs: Sequence[Array]) -> list[Array]:
     names = [port.name for port in session.get_inputs()]
     if len(names) != len(inputs):
         raise BackendError(f"the model takes {len(names)} inputs, got {len(inputs)}")
+    feed = dict(zip(names, inputs, strict=True))
+    kinds = {port.type for port in (*session.get_inputs(), *session.get_outputs())}
     try:
-        return list(session.run(None, dict(zip(names, inputs, strict=True))))
+        if "tensor(bfloat16)" in kinds:
+            return _run_without_numpy(session, feed)
+        return list(session.run(None, feed))
     except Exception as error:
         # onnxruntime's exceptions share no base class but Exception.
         raise BackendError(f"ONNX Runtime refuses to run: {first_line(error)}") from error
+
+
+_BFLOAT16 = 16
+"""Of `TensorProto.DataType`."""
+
+
+def _run_without_numpy(session: Any, feed: Mapping[str, Array]) -> list[Array]:
+    """`run_session` by values of the runtime: it knows no bfloat16 of NumPy."""
+    import ml_dtypes
+
+    make = require_runtime().OrtValue
+    values: dict[str, Any] = {}
+    for name, array in feed.items():
+        whole = np.ascontiguousarray(array)
+        if whole.dtype == ml_dtypes.bfloat16:
+            bits = whole.view(np.uint16)
+            values[name] = make.ortvalue_from_numpy_with_onnx_type(bits, _BFLOAT16)
+        else:
+            values[name] = make.ortvalue_from_numpy(whole)
+    return [_array_of(value) for value in session.run_with_ort_values(None, values)]
+
+
+def _array_of(value: Any) -> Array:
+    """A value of the runtime, also where NumPy has no such type."""
+    import ctypes
+
+    import ml_dtypes
+
+    if value.data_type() != "tensor(bfloat16)":
+        return value.numpy()
+    shape: list[int] = value.shape()
+    data = ctypes.string_at(value.data_ptr(), 2 * prod(shape)) if prod(shape) else b""
+    return np.frombuffer(bytearray(data), ml_dtypes.bfloat16).reshape(shape)
 
 
 def run_onnx(

@@ -28,6 +28,7 @@ from xdsl.ir import Attribute
 from triton_dsl.dialects import tensor
 from triton_dsl.dialects.elements import numpy_dtype
 from triton_dsl.dialects.shapes import DYNAMIC
+from triton_dsl.lowering.engine import run_target
 
 Array = np.ndarray[Any, Any]
 FLOATS = (f32, f64, f16)
@@ -306,6 +307,21 @@ def test_bfloat16_between_conversions(bench: Any, opset: int, kind: Callable[...
 
     module = bench.build([TensorType(f32, [4, 4])], body)
     bench.check(module, [values(f32, (4, 4))], opset, scale=800.0)
+
+
+def test_bfloat16_goes_in_and_out(bench: Any) -> None:
+    """NumPy's bfloat16 is a type that the runtime does not know."""
+    types = [TensorType(bf16, [4, 4]), TensorType(f32, [4, 4])]
+
+    def body(add: Any, x: Any, y: Any) -> Any:
+        return add(tensor.MatmulOp(x, add(tensor.ConvertOp(y, bf16))))
+
+    module = bench.build(types, body)
+    x, y = values(bf16, (4, 4)), values(f32, (4, 4))
+    _, (found,), _ = run_target(module, "onnx", [x, y])
+    assert found.dtype == x.dtype
+    wanted = x.astype(np.float32) @ y.astype(x.dtype).astype(np.float32)
+    np.testing.assert_allclose(found.astype(np.float32), wanted, rtol=1e-2, atol=1e-2)
 
 
 @settings(
