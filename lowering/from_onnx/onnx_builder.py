@@ -65,7 +65,16 @@ class Builder(Values):
         """A size as a number of the program, i64 [1]."""
         if not isinstance(size, Free):
             return self.indices([size])
-        return self.add(tensor.ReduceSumOp(self.ones(size), [0], keepdims=True))
+        if self._argument_with(size) is not None or size == Free.named(min(size.names)):
+            return self.add(tensor.ReduceSumOp(self.ones(size), [0], keepdims=True))
+        total: SSAValue | None = None
+        for names, count in size.terms:
+            term = self.indices([count])
+            for name in names:
+                term = self.add(tensor.MulOp(self._counted(Free.named(name)), term))
+            total = term if total is None else self.add(tensor.AddOp(total, term))
+        assert total is not None
+        return total
 
     def ones(self, size: Size) -> SSAValue:
         """As many ones, i64.

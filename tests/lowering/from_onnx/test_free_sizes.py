@@ -40,6 +40,19 @@ def sizes(bench: Any, nodes: list[Any], known: dict[str, Any], **more: Any) -> N
             np.testing.assert_allclose(got, want, 1e-6, 1e-6)
 
 
+def test_products_and_sums_of_sizes_are_counted(bench: Any) -> None:
+    """Of no axis: 3·N·L elements, and N·L - N + 2."""
+    nodes = [
+        helper.make_node("Size", ["x"], ["all"]),
+        helper.make_node("Mul", ["n", "l"], ["area"]),
+        helper.make_node("Sub", ["area", "n"], ["less"]),
+        helper.make_node("Add", ["less", "two"], ["more"]),
+        helper.make_node("Mul", ["all", "thousand"], ["large"]),
+        helper.make_node("Add", ["large", "more"], ["y"]),
+    ]
+    sizes(bench, nodes, {"two": np.array(2), "thousand": np.array(1000)})
+
+
 @pytest.mark.parametrize("upper", [0, 1])
 def test_causal_masks(bench: Any, upper: int) -> None:
     nodes = [
