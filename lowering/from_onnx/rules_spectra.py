@@ -13,7 +13,7 @@ from ..problems import ProblemError
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import check_size, counted, take
-from .sizes import static
+from .sizes import Free, static
 
 LONGEST = 4096
 """Fourier transforms have at most this many elements: they are products with a matrix."""
@@ -105,20 +105,22 @@ def _parts(
 
 def _stft(e: Builder, call: Call) -> SSAValue:
     """Frames of the signal [N, length, 1 or 2], weighed by a window and transformed each."""
-    x, shape = call[0], e.shape(call[0])
+    x = call[0]
+    batch, *others = e.sizes(x)
+    shape = static(others, "signals")
     step = e.int_list(call[1], "frame_step")[0]
     if call.has(3):
         length = e.int_list(call[3], "frame_length")[0]
     else:
-        length = e.shape(call[2])[0] if call.has(2) else shape[1]
-    if len(shape) != 3 or step < 1 or not 1 <= length <= shape[1]:
+        length = e.shape(call[2])[0] if call.has(2) else shape[0]
+    if len(shape) != 2 or step < 1 or not 1 <= length <= shape[0]:
         raise ProblemError(f"it cuts {shape} into frames of {length} every {step}")
-    starts = counted((shape[1] - length) // step + 1) * step
-    check_size([shape[0], len(starts), length])
+    starts = counted((shape[0] - length) // step + 1) * step
+    check_size([1 if isinstance(batch, Free) else batch, len(starts), length])
     if len(starts) * length > LARGEST_KNOWN:
         raise ProblemError(f"it cuts {shape} into {len(starts)} frames of {length}")
     places = (starts[:, None] + np.arange(length)).reshape(-1)
-    frames = e.reshape(take(e, x, 1, places), [shape[0], len(starts), length, shape[2]])
+    frames = e.reshape(take(e, x, 1, places), [batch, len(starts), length, shape[1]])
     if call.has(2):
         window = e.reshape(e.convert(call[2], x), [length, 1])
         frames = e.add(tensor.MulOp(frames, window))

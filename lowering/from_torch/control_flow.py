@@ -130,7 +130,7 @@ STAYS = {
     "cond": "its condition is about sizes that are free; fix them, as with dynamic={}",
     "map_impl": _FREE,
     "scan": _FREE,
-    "while_loop": "when it ends depends on values; loop a fixed number of times",
+    "while_loop": "when it ends depends on values; loop in Python, a fixed number of times",
 }
 """Operators with bodies that stay where they cannot be written out, and why."""
 

@@ -26,7 +26,7 @@ def test_frames_of_a_signal(bench: Any, parts: int, windowed: bool, one_sided: i
     constants = {"step": np.array(7), "length": np.array(16), "w": window}
     constants = {name: constants[name] for name in names[1:] if name}
     node = helper.make_node("STFT", names, ["y"], onesided=one_sided)
-    model = bench.model([node], {"x": (np.float64, x.shape)}, ["y"], constants)
+    model = bench.model([node], {"x": (np.float64, ("N", *x.shape[1:]))}, ["y"], constants)
     (made,) = run_module(from_onnx(model), [x])
     signal = x[..., 0] + 1j * x[..., 1] if parts == 2 else x[..., 0]
     frames = np.stack([signal[:, s : s + 16] * window for s in range(0, 50 - 15, 7)], 1)
