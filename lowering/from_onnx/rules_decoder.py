@@ -16,6 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError
 from .onnx_builder import Builder, Call, Results, Rule, Value
+from .rules_fused import apart, together
 from .sizes import Size, static
 
 _FULL = "its sequences fill their cache: seqlens_k is how many keys there are, less one"
@@ -63,20 +64,6 @@ def rotated(
     return e.add(tensor.ConcatenateOp([joined, whole.cut(3, 2 * half, width).value], 3))
 
 
-def _apart(e: Builder, x: SSAValue, heads: int) -> SSAValue:
-    """[batch, steps, width] as [batch, heads, steps, width of a head]."""
-    batch, steps, width = e.sizes(x)
-    (size,) = static([width], "width")
-    return e.permute(e.reshape(x, [batch, steps, heads, size // heads]), [0, 2, 1, 3])
-
-
-def _together(e: Builder, x: SSAValue) -> SSAValue:
-    """The inverse of `_apart`."""
-    batch, heads, steps, width = e.sizes(x)
-    whole = static([heads, width], "heads")
-    return e.reshape(e.permute(x, [0, 2, 1, 3]), [batch, steps, whole[0] * whole[1]])
-
-
 def _numbered(e: Builder, steps: Size, start: Size) -> SSAValue:
     """start, start + 1, …: places of steps, i64."""
     first = e.sizes_value(np.array(start, object))
@@ -93,12 +80,12 @@ def _rotary(e: Builder, call: Call) -> SSAValue:
     (half,) = static(e.sizes(call[2])[1:], "width of the tables")
     (width,) = static(e.sizes(x)[-1:], "width")
     heads = call.integer("num_heads", 0) or width // (2 * half)
-    x = _apart(e, x, heads) if flat else x
+    x = apart(e, x, heads) if flat else x
     if e.rank(places) == 1:  # the place of the first step
         counted = e.reshape(e.arange(e.sizes(x)[2]), [1, e.sizes(x)[2]])
         places = (Formula(e, counted) + Formula(e, e.reshape(e.convert(places, i64), [1, 1]))).value
     turned = rotated(e, x, call[2], call[3], places, call.flag("interleaved", False))
-    return _together(e, turned) if flat else turned
+    return together(e, turned) if flat else turned
 
 
 def _seen(e: Builder, steps: Size, past: Size, window: int, causal: bool) -> SSAValue | None:
@@ -147,7 +134,7 @@ def _grouped(e: Builder, call: Call) -> Results:
         widths = [heads * size, shared * size, shared * size]
         parts = e.add_all(tensor.SplitOp(call[0], 2, widths))
     query, key, value = (
-        _apart(e, x, count) for x, count in zip(parts, (heads, shared, shared), strict=True)
+        apart(e, x, count) for x, count in zip(parts, (heads, shared, shared), strict=True)
     )
     cache = [call.optional(3), call.optional(4)]
     steps = e.sizes(query)[2]
@@ -169,7 +156,7 @@ def _grouped(e: Builder, call: Call) -> Results:
     mixed = _capped(e, query, wide, seen, scale, call.number("softcap", 0.0))
     if past != 0:
         e.notes.append(_FULL)
-    results: tuple[Value, ...] = (_together(e, mixed), key, value)
+    results: tuple[Value, ...] = (together(e, mixed), key, value)
     return results[: max(call.outputs, 1)]
 
 

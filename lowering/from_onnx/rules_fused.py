@@ -106,11 +106,18 @@ def _skipped(op: str, bias: int) -> Rule:
     return rule
 
 
-def _heads(e: Builder, x: SSAValue, count: int) -> SSAValue:
+def apart(e: Builder, x: SSAValue, heads: int) -> SSAValue:
     """[batch, steps, width] as [batch, heads, steps, width of a head]."""
     batch, steps, width = e.sizes(x)
     (size,) = static([width], "width")
-    return e.permute(e.reshape(x, [batch, steps, count, size // count]), [0, 2, 1, 3])
+    return e.permute(e.reshape(x, [batch, steps, heads, size // heads]), [0, 2, 1, 3])
+
+
+def together(e: Builder, x: SSAValue) -> SSAValue:
+    """The inverse of `apart`."""
+    batch, heads, steps, width = e.sizes(x)
+    whole = static([heads, width], "heads")
+    return e.reshape(e.permute(x, [0, 2, 1, 3]), [batch, steps, whole[0] * whole[1]])
 
 
 def _mixed(
@@ -126,7 +133,7 @@ def _mixed(
         bias: what is added to sums, [batch or 1, heads or 1, steps, steps].
     """
     count = call.integer("num_heads", 1)
-    query, key, value = (_heads(e, part, count) for part in parts)
+    query, key, value = (apart(e, part, count) for part in parts)
     if mask is not None:
         batch, steps = e.sizes(parts[1])[:2]
         if tuple(e.sizes(mask)) == (batch,):
@@ -144,8 +151,7 @@ def _mixed(
     result = tensor.ScaledDotProductAttentionOp(
         query, key, value, bias, scale=scale, is_causal=call.flag("unidirectional", False)
     )
-    return e.reshape(e.permute(e.add(result), [0, 2, 1, 3]), e.sizes(parts[0])[:2] + e.sizes(
-        parts[2])[2:])  # fmt: skip
+    return together(e, e.add(result))
 
 
 def _attention(e: Builder, call: Call) -> SSAValue:
