@@ -15,6 +15,7 @@ import math
 import re
 import zipfile
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -36,7 +37,7 @@ _RECORDS = re.compile(
     r"archive_format|archive_version|byteorder|\.data/(version|serialization_id)"
 )
 _TARGETS = re.compile(
-    r"torch\.ops\.(aten|prims)\.(?!from_file)\w+\.\w+|torch\.sym_\w+|"
+    r"torch\.ops\.(aten|prims|quantized_decomposed)\.(?!from_file)\w+\.\w+|torch\.sym_\w+|"
     r"torch\.ops\.higher_order\.(cond|scan|wrap_with_set_grad_enabled)|"
     r"_operator\.(add|and_|eq|floordiv|ge|getitem|gt|le|lt|mod|mul|ne|neg|or_|pow|sub|truediv)|"
     r"math\.(ceil|floor|sqrt|trunc)"
@@ -85,6 +86,7 @@ def from_pt2(source: Path | str, *, recognize_ternary: bool = True) -> ModuleOp:
         import torch
     except ModuleNotFoundError:
         raise BackendError(f"from_pt2 needs PyTorch: {install('torch')}") from None
+    import_module("torch.ao.quantization.fx._decomposed")  # defines quantized_decomposed
     path = Path(source)
     try:
         records = _records(path)

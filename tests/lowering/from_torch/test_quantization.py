@@ -1,6 +1,7 @@
 """Quantised modules of PyTorch become integers with a scale, as models of ONNX in pairs do."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import LoweringError, UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_torch import from_torch
+from triton_dsl.lowering.from_torch.pt2_file import from_pt2
 from triton_dsl.lowering.targets import compile_to_target
 
 from .conftest import Function
@@ -192,6 +194,14 @@ def test_a_graph_of_torch_export_comes_in() -> None:
     x = randn(5, 64)
     graph = torch.export.export(net, (x,), dynamic_shapes=({0: torch.export.Dim("N")},)).module()
     module = from_torch(graph, x)
+    np.testing.assert_allclose(run_module(module, [x.numpy()])[0], net(x).numpy(), atol=1e-5)
+
+
+def test_a_file_of_torch_export_comes_in(tmp_path: Path) -> None:
+    net, x, path = Affine(pair), randn(5, 64), tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(net, (x,)), path)
+    module = from_pt2(path)
+    assert "tensor<64x8xi8>" in str(module)
     np.testing.assert_allclose(run_module(module, [x.numpy()])[0], net(x).numpy(), atol=1e-5)
 
 
