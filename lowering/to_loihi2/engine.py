@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from xdsl.dialects.builtin import i1
 
-from ...dialects.spike.types import is_train
+from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
 from ...runtime.lava import lava_python, run_script
@@ -74,7 +75,7 @@ class Loihi2Engine(Engine):
         end = function.body.block.last_op
         assert end is not None
         values = zip(end.operands, (results[key] for key in result_keys(network)), strict=True)
-        return [x.astype(np.bool_) if is_train(value) else x for value, x in values]
+        return [x.astype(np.bool_) if dense_type(v).element_type == i1 else x for v, x in values]
 
     def simulated(self, inputs: Sequence[Array]) -> list[Array]:
         """What our simulator gives."""

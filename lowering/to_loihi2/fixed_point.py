@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, i8, i32
+from xdsl.dialects.builtin import ModuleOp, TensorType, i1, i8, i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -147,10 +147,10 @@ class ConvertSpikeToLoihiPass(ModulePass):
         """The largest number among arguments that are none of spikes."""
         if records is None:
             return self.peak
-        arguments = [a for a in function.body.block.args if not is_train(a) and a in records]
+        numbers = [a for a in function.body.block.args if dense_type(a).element_type != i1]
         return (
             max(
-                (float(np.abs(x).max(initial=0)) for a in arguments for x in records[a]),
+                (float(np.abs(x).max(initial=0)) for a in numbers for x in records.get(a, ())),
                 default=self.peak,
             )
             or self.peak

@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ...dialects import spike, tensor
@@ -115,8 +115,9 @@ class _Reader:
                 self._encoded(op)
         outputs: list[Output] = []
         for name, value in zip(result_names(self.function), end.operands, strict=True):
-            if value in self.sources and isinstance(value.owner, LoihiNeuronOp):
-                outputs.append(Output(name, self.sources[value]))
+            spikes = _spikes(value)
+            if spikes in self.sources and isinstance(spikes.owner, LoihiNeuronOp):
+                outputs.append(Output(name, self.sources[spikes]))
                 continue
             mean = self._mean(name, value)
             if mean is None:
@@ -182,7 +183,8 @@ class _Reader:
         self.graded[name] = high.bit_length() + 1
 
     def _argument(self, value: BlockArgument, wish: str) -> None:
-        type, spikes = dense_type(value), is_train(value)
+        type = dense_type(value)
+        spikes = is_train(value) or type.element_type == i1
         shape = type.get_shape()
         users = {use.operation for use in value.uses}
         if (
@@ -403,6 +405,14 @@ class _Reader:
                 f"hears spikes {delay} steps later; connections of Lava take 1 to {MOST_DELAY}"
             )
         return self.sources[value], delay
+
+
+def _spikes(value: SSAValue) -> SSAValue:
+    """The train whose truth values a result is, or the result."""
+    owner = value.owner
+    if isinstance(owner, spike.ToTensorOp) and dense_type(value).element_type == i1:
+        return owner.operand
+    return value
 
 
 def _flat(function: func.FuncOp) -> tuple[func.FuncOp, dict[SSAValue, SSAValue]]:

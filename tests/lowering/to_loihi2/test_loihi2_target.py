@@ -20,13 +20,14 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.ir.interpreter import entry_function
-from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.engine import engine_of, run_target
 from triton_dsl.lowering.from_netx import import_netx
+from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target, get_target, read_options
 from triton_dsl.lowering.to_loihi2.engine import Loihi2Engine
 from triton_dsl.lowering.to_loihi2.network import RESERVED
 from triton_dsl.lowering.to_loihi2.synapses import as_held
-from triton_dsl.runtime import lava
+from triton_dsl.runtime import lava, pack_trits
 
 HERE = Path(__file__).parent
 RECORDED = Path(__file__).parents[2] / "lava_peer" / "recorded"
@@ -229,6 +230,29 @@ func.func @forward(%x: tensor<?x?x4xf32>, %s: !spike.train<?x?x4>) -> tensor<?x?
     message = str(caught.value)
     for part in ("inputs are spikes, or currents of i32", "hears spikes 0 steps later", "abs"):
         assert part in message
+
+
+def test_trains_of_the_language_are_inputs_and_results() -> None:
+    """They are tensors of truth values at the edges of a program."""
+    rng = np.random.default_rng(0)
+    w = np.array([[1, -1, 0], [1, 1, 1], [0, 1, -1], [-1, 0, 1]])
+    source = """layer Net {
+    param w: TernaryTensor[4, 3]
+    fn forward(s: SpikeTensor[T, N, 4]) -> SpikeTensor[T, N, 3] {
+        return integrate_fire(s @ w, threshold=1.5, reset="subtract")
+    }
+}"""
+    module = import_tri(source, weights={"w": pack_trits(w)})
+    x = rng.random((40, 2, 4)) < 0.5
+    v, expected = np.zeros((2, 3)), np.zeros((40, 2, 3), np.bool_)
+    for step, before in enumerate(x[:-1], 1):  # what arrives came a step before
+        v = v + before @ w
+        expected[step] = v >= 1.5
+        v -= 1.5 * expected[step]
+    engine = engine_of(module, "loihi2")
+    (spikes,) = engine.run([x])
+    assert spikes.dtype == np.bool_ and 5 < spikes.sum() < spikes.size / 2
+    np.testing.assert_array_equal(spikes, expected)
 
 
 @pytest.mark.parametrize("threshold", ["64.0", "65.0"])
