@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Literal
 
 from xdsl.dialects import hw
@@ -192,17 +193,27 @@ class _Count:
 
     def _tables(self) -> None:
         groups, copies = self.netlist.groups, self._copies()
+        # Of more levels than one abc makes small tables of most functions with constants.
+        whole = self.family.keeps_constants and self._longest == 1
         for node, cut in self.tables.items():
             if node in self.netlist.second or node in self.needless:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
-            luts = tables_of(self.netlist, node, cut, self.family) * max(copies[node], 1)
+            most = self.family.tables[max(len(cut), 1) - 1]
+            luts = most if whole else tables_of(self.netlist, node, cut, self.family)
+            luts *= max(copies[node], 1)
             self.counts[groups[node]]["luts"] += luts
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.
             inverted = literal & 1
             if inverted and (literal ^ 1 in self.roots or self._is_given(literal >> 1)):
                 self.counts[groups[literal >> 1]]["luts"] += 1
+
+    @cached_property
+    def _longest(self) -> int:
+        """The levels of the longest path, as abc finds it."""
+        ends = {literal >> 1 for literal in self.roots}
+        return least_levels(self.netlist, ends, len(self.family.tables))
 
     def _copies(self) -> Counter[int]:
         """Of tables at the end of longest paths how many abc makes: one for each register alone."""
@@ -213,12 +224,12 @@ class _Count:
         )
         if not joined:
             return joined
-        ends = {literal >> 1 for literal in self.roots}
-        longest = least_levels(self.netlist, ends, len(self.family.tables))
         levels: dict[int, int] = {}
         for node in sorted(self.tables):
             levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
-        return Counter({n: count for n, count in joined.items() if levels.get(n, 0) >= longest})
+        return Counter(
+            {n: count for n, count in joined.items() if levels.get(n, 0) >= self._longest}
+        )
 
     def _is_given(self, node: int) -> bool:
         return self.netlist.kinds[node] == LEAF

@@ -120,10 +120,11 @@ class Gates:
     def at_least(self, a: Word, b: Word, signed: bool, strictly: bool) -> int:
         """a >= b, or a > b."""
         constant = all(x <= TRUE for x in a) or all(x <= TRUE for x in b)
-        if (constant and len(a) <= self.family.inputs) or self.family.chained_compare:
+        narrow = len(a) < self.family.least_adder or (constant and len(a) <= self.family.inputs)
+        if narrow or self.family.chained_compare:
             if signed:
                 a, b = [*a[:-1], b[-1]], [*b[:-1], a[-1]]
-            if constant and len(a) <= self.family.inputs:
+            if narrow:
                 return self._ripple(a, b, strictly)
             return self._grouped(a, b, strictly)
         # Yosys' `alumacc` takes a constant first.

@@ -217,6 +217,19 @@ def test_comparisons_with_constants_take_what_yosys_leaves_of_a_chain(
     assert (size.luts, size.carries) == (luts, carries)
 
 
+def test_ecp5_takes_what_yosys_gives_it() -> None:
+    # As many as `synth_ecp5` of Yosys 0.23 takes: enables do not hold back resets,
+    # a function of seven inputs is eight tables, and narrow comparisons have no carry chain.
+    masked = MASKED + register("y0", "%masked", 8)
+    size = estimate(circuit(masked, "in %a: i8, in %s: i1", "i8"), "ecp5").total
+    assert (size.luts, size.flip_flops) == (8, 8)
+    names = [f"%x{i}" for i in range(7)]
+    body, ports = f"%y0 = comb.and {', '.join(names)} : i1", [f"in {name}: i1" for name in names]
+    assert estimate(circuit(body, ", ".join(ports), "i1"), "ecp5").total == Resources(luts=8)
+    body = "%y0 = comb.icmp uge %a, %b : i4"
+    assert estimate(circuit(body, "in %a: i4, in %b: i4", "i1"), "ecp5").total.carries == 0
+
+
 def test_equal_parts_and_dead_ones_cost_nothing() -> None:
     body = """%s = comb.and %a, %b : i8
 %t = comb.and %b, %a : i8
