@@ -102,11 +102,12 @@ class _Builder:
         block = self.function.body.block
         for argument in block.args:
             try:
-                self.parts.enter(argument, is_timed(argument))
+                self.parts.enter(_entry(argument), is_timed(argument))
             except Unfit as reason:
                 self.parts.reasons[argument] = (self.function, f"{argument.type} {reason}")
         for op in block.ops:
-            self.parts.visit(op)
+            if not (op.results and op.results[0] in self.parts.signals):
+                self.parts.visit(op)
         end = block.last_op
         assert isinstance(end, ReturnOp)
         recorded = self._recorded(end)
@@ -157,6 +158,8 @@ class _Builder:
         for node in sources:
             if isinstance(node.origin, SSAValue) and isinstance(node.origin.owner, Operation):
                 origin = node.origin.owner
+                if isinstance(origin, spike.FromTensorOp):
+                    continue  # truth values of an argument
                 op, reason = self.parts.reasons.get(origin.operands[0], (origin, "encodes"))
                 problems[op] = f"{reason}, and nothing may come before it"
         if problems:
@@ -216,6 +219,14 @@ class _Builder:
         others = cast("tuple[Attribute, ...]", noted.data) if isinstance(noted, ArrayAttr) else ()
         if told:
             function.attributes[REMARK] = ArrayAttr([*others, *map(StringAttr, told)])
+
+
+def _entry(argument: BlockArgument) -> SSAValue:
+    """The train that an argument of truth values becomes, if it is nothing else, or itself."""
+    users = [use.operation for use in argument.uses]
+    if len(users) == 1 and isinstance(users[0], spike.FromTensorOp):
+        return users[0].result
+    return argument
 
 
 def _named(

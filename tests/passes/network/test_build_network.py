@@ -25,9 +25,12 @@ from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.dialects.spike.types import TrainType
 from triton_dsl.ir.errors import PassError, UnsupportedError
+from triton_dsl.lowering.from_tri import import_tri
+from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.convert_ann_to_snn import ConvertAnnToSnnPass
 from triton_dsl.passes.network.build_network import BuildNetworkPass
 from triton_dsl.passes.network.lower_network import LowerNetworkPass
+from triton_dsl.runtime import pack_trits
 
 Array = NDArray[Any]
 Body = Callable[..., SSAValue]
@@ -223,3 +226,28 @@ def test_ops_before_a_network_alone_are_refused() -> None:
     check(module, np.zeros((2, 4), np.float32))
     with pytest.raises(UnsupportedError, match=r"tensor\.sigmoid at .*nothing may come before"):
         built(module, expose=True)
+
+
+@pytest.mark.parametrize("expose", [False, True])
+def test_trains_of_the_language_enter_and_leave(expose: bool) -> None:
+    """They are tensors of truth values at the edges of a program; exposed they are trains."""
+    w = np.array([[1, -1, 0], [1, 1, 1], [0, 1, -1], [-1, 0, 1]])
+    source = """layer Net {
+    param w: TernaryTensor[4, 3]
+    fn forward(s: SpikeTensor[T, N, 4]) -> SpikeTensor[T, N, 3] {
+        return integrate_fire(s @ w, threshold=1.5, reset="to_value", compare=">")
+    }
+}"""
+    module = import_tri(source, weights={"w": pack_trits(w)})
+    BuildNetworkPass(expose=expose).apply(triton_context(), module)
+    verify_module(module)
+    x = np.random.default_rng(0).random((40, 2, 4)) < 0.5
+    v, expected = np.zeros((2, 3)), list[Any]()
+    for spikes in x:
+        v = v + spikes @ w
+        expected.append(v > 1.5)
+        v[expected[-1]] = 0
+    np.testing.assert_array_equal(run_module(module, [x])[0], np.stack(expected))
+    if expose:
+        (data,) = compile_to_target(module, "nir").files.values()
+        assert data
