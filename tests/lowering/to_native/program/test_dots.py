@@ -202,6 +202,33 @@ def test_few_outputs_of_places_near_each_other_are_plain_loops(name: str) -> Non
     assert "vpdp" not in str(module)
 
 
+@pytest.mark.parametrize("recipe", ["avx512vnni", "avx2"])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_one_output_a_group_of_bytes_without_a_sign(groups: int, recipe: str) -> None:
+    if recipe not in RUNNABLE:
+        pytest.skip(f"this processor cannot run {recipe}")
+    rng = np.random.default_rng(groups)
+    each = 32 // groups
+    weights = rng.integers(-1, 2, (groups, each, 1)).astype(np.int32)
+    x, y, w = "tensor<?x32x13x", f"tensor<?x{groups}x7xi32>", f"tensor<{groups}x{each}x1xi32>"
+    module = parse_module(f"""
+func.func @forward(%x: {x}i8>) -> {y} {{
+  %low = tensor.constant dense<83> : tensor<i8>
+  %kept = tensor.maximum %x, %low : ({x}i8>, tensor<i8>) -> {x}i8>
+  %wide = tensor.convert %kept : ({x}i8>) -> {x}i32>
+  %w = tensor.parameter "w" : {w}
+  %y = tensor.conv %wide, %w {{strides = array<i64: 2>, padding = array<i64: 0, 0>,
+       dilation = array<i64: 1>, groups = {groups} : i64}} : ({x}i32>, {w}) -> {y}
+  func.return %y : {y}
+}}
+""")
+    attach_store(module, ParameterStore.of({"w": weights}))
+    given = rng.integers(-128, 128, (2, 32, 13)).astype(np.int8)
+    image = np.maximum(given, 83).astype(np.int64)[:, :, ::2].reshape(2, groups, each, 7)
+    expected = np.einsum("bgcw,gc->bgw", image, weights[:, :, 0].astype(np.int64))
+    np.testing.assert_array_equal(native_program(module, {"recipe": recipe})(given), expected)
+
+
 @pytest.mark.parametrize("size", [1, 3])
 def test_channels_of_images_that_come_in_are_turned(size: int) -> None:
     shape, outs = (12, 6, 7), 20
