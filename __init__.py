@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from . import training as training
     from .ir.errors import BackendError as BackendError
     from .ir.errors import CompilationError as CompilationError
+    from .ir.errors import InputError as InputError
     from .ir.errors import IntegrityError as IntegrityError
     from .ir.errors import LoweringError as LoweringError
     from .ir.errors import OptionError as OptionError

@@ -11,9 +11,13 @@
     │   └── UnsupportedError   names every unsupported op at once
     ├── BackendError       an engine or library that is missing or refuses
     └── OptionError        a wrong option or argument value
+        └── InputError         a file or an array that was given, and what stands in it
 
-A message says what is wrong, where, and what to do. Command lines print `str(error)` and exit
-with 1 (2 for `OptionError`); no traceback reaches a user.
+A message says what is wrong, where, and what to do. Command lines print `str(error)`; no traceback
+reaches a user. They exit with 2 where they are used wrongly, which other words on the same line
+would mend: an unknown option, a value that no option takes, an argument that is missing. All else
+that goes wrong, with what files hold, with places that cannot be written and with this machine, is
+1. `exit_code` of a class is where that is held.
 """
 
 from __future__ import annotations
@@ -123,10 +127,16 @@ class OptionError(TritonError, ValueError):
     exit_code = 2
 
 
-def refuse(wrong: object, reason: str) -> None:
-    """Raise an `OptionError` for that reason where something is wrong."""
+class InputError(OptionError):
+    """A file or an array that was given and cannot be used: missing, broken, of wrong content."""
+
+    exit_code = 1
+
+
+def refuse(wrong: object, reason: str, kind: type[TritonError] = OptionError) -> None:
+    """Raise an error of a kind for that reason where something is wrong."""
     if wrong:
-        raise OptionError(reason)
+        raise kind(reason)
 
 
 def check_choice(what: str, value: object, allowed: Collection[str]) -> None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .errors import OptionError
+from .errors import InputError
 
 _COMMENT = re.compile(
     r"expected-(?P<kind>error|warning|note|remark)(?P<regex>-re)?[ ]*"
@@ -70,7 +70,7 @@ def expectations(text: str, *, first_line: int = 1) -> list[Expectation]:
         while started := _STARTED.search(content, position):
             match = _COMMENT.match(content, started.start())
             if match is None:
-                raise OptionError(
+                raise InputError(
                     f"line {number}: cannot read '{started[0].strip()}'; "
                     "write expected-error@+1 {{text}}"
                 )
@@ -122,7 +122,7 @@ def _expectation(
     try:
         pattern = re.compile(source)
     except re.error as error:
-        raise OptionError(f"line {number}: bad regular expression '{shown}': {error}") from None
+        raise InputError(f"line {number}: bad regular expression '{shown}': {error}") from None
     count = match["count"]
     least = 0 if count == "*" else int(count or 1)
     most = None if count == "*" else least

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 
-from .errors import OptionError, TritonError
+from .errors import InputError, TritonError
 
 
 @contextmanager
-def accessing(what: str, kind: type[TritonError] = OptionError) -> Generator[None]:
+def accessing(what: str, kind: type[TritonError] = InputError) -> Generator[None]:
     """A block in which what the system refuses, or what is no UTF-8, is an error about `what`."""
     try:
         yield

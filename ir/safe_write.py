@@ -10,9 +10,12 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
+
+from .errors import refuse
 
 
 class PendingFiles:
@@ -29,6 +32,7 @@ class PendingFiles:
         self._staged: list[tuple[str, str]] = []
         self._unplaced: list[str] = []
         self._direct: list[tuple[Path, bytes]] = []
+        self._folders: list[Path] = []
 
     def __enter__(self) -> PendingFiles:
         return self
@@ -42,9 +46,23 @@ class PendingFiles:
         try:
             if error is None:
                 self._commit()
+                self._folders.clear()
         finally:
             for temporary in [*self._unplaced, *(temporary for temporary, _ in self._staged)]:
                 Path(temporary).unlink(missing_ok=True)
+            for folder in reversed(self._folders):
+                with suppress(OSError):  # others put something there
+                    folder.rmdir()
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder with those around it; those that were made go again where the block fails.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+        self._folders += missing[::-1]
+        folder.mkdir(parents=True, exist_ok=True)
 
     def add(self, path: Path, content: bytes) -> None:
         """Put a file of `content` at `path`.
@@ -186,6 +204,18 @@ def _synchronize(path: str) -> None:
 def _about(error: OSError, path: Path) -> OSError:
     """The same error, of the file that the user named."""
     return OSError(error.errno, error.strerror, str(path))
+
+
+def keep_sources(output: Path | None, sources: Iterable[Path | None]) -> None:
+    """Refuse an output that is one of the files that are read for it.
+
+    Raises:
+        OptionError: it is.
+    """
+    if output is not None:
+        place = os.path.realpath(output)
+        read = any(each is not None and os.path.realpath(each) == place for each in sources)
+        refuse(read, f"'{output}' is read by this command; choose another output with -o")
 
 
 def check_writable(path: Path) -> None:

@@ -12,6 +12,7 @@ import errno
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
@@ -167,8 +168,13 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
-    """Write `arrays` as one safetensors file, sorted by name, whole or not at all; its SHA-256."""
+def save_arrays(
+    path: Path, arrays: Mapping[str, Array], pending: PendingFiles | None = None
+) -> str:
+    """Write `arrays` as one safetensors file, sorted by name, whole or not at all; its SHA-256.
+
+    The file takes its place with those of `pending`, if these are given.
+    """
     import safetensors.numpy
 
     save_file = cast(
@@ -183,8 +189,8 @@ def save_arrays(path: Path, arrays: Mapping[str, Array]) -> str:
         written_by(lambda: save_file(contiguous, temporary))
         digest = file_sha256(temporary)
 
-    with PendingFiles() as pending:
-        pending.add_written(path, write)
+    with PendingFiles() if pending is None else nullcontext(pending) as files:
+        files.add_written(path, write)
     return digest
 
 

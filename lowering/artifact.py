@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from ..ir.errors import LoweringError, OptionError
+from ..ir.errors import InputError, LoweringError, OptionError
 from ..ir.safe_write import PendingFiles
 from ..ir.seal import sealed
 
@@ -119,7 +119,7 @@ def write_artifact(
     try:
         return _place(folder, {name: contents[name] for name in order}, stem, force)
     except OSError as error:
-        raise OptionError(f"cannot write '{path}': {error.strerror or error}") from None
+        raise InputError(f"cannot write '{path}': {error.strerror or error}") from None
 
 
 def manifest_bytes(manifest: Mapping[str, object]) -> bytes:
@@ -159,18 +159,18 @@ def _place(folder: Path, contents: Mapping[str, bytes], stem: str, force: bool) 
     if not force:
         for target in targets:
             if target.exists():
-                raise OptionError(f"'{target}' exists already")
+                raise InputError(f"'{target}' exists already")
     for target in targets:
         if target.is_dir():
-            raise OptionError(f"cannot write '{target}': it is a folder")
-    folder.mkdir(parents=True, exist_ok=True)
+            raise InputError(f"cannot write '{target}': it is a folder")
     stale = _listed(folder / f"{stem}.manifest.json") - contents.keys()
     with PendingFiles() as pending:
+        pending.make_folder(folder)
         # What names other files comes after them: the main file, and last of all the manifest.
         main, manifest = next(iter(contents)), f"{stem}.manifest.json"
         for name in sorted(contents, key=lambda name: (name == manifest, name == main)):
             target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
+            pending.make_folder(target.parent)
             pending.add(target, contents[name])
     for name in stale:
         (folder / name).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 
 from ..ir.arrays import Array
-from ..ir.errors import OptionError
+from ..ir.errors import InputError
 from ..ir.value_names import argument_names
 from ..passes.calibration.observation import Batch, loaded
 
@@ -41,7 +41,7 @@ def save_calibration(function: FuncOp, loader: Iterable[Batch], folder: Path) ->
         if count >= SAMPLES:
             break
     if not count:
-        raise OptionError("there are no samples to calibrate with: the data set is empty")
+        raise InputError("there are no samples to calibrate with: the data set is empty")
     path = folder / "samples.npz"
     arrays = {n: np.concatenate(c)[:SAMPLES] for n, c in zip(names, columns, strict=True)}
     np.savez(path, allow_pickle=False, **arrays)

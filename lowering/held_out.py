@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.interpret import run_module
 from ..dialects.parameters import Array
-from ..ir.errors import OptionError
+from ..ir.errors import InputError
 from ..ir.interpreter import entry_function
+from ..ir.samples import check_labels
 from ..passes.calibration.observation import bind_samples
 from ..passes.convert_ann_to_snn.search import divergence
 
@@ -41,7 +42,7 @@ class HeldOut:
         right: the right class of each sample that judges.
 
     Raises:
-        OptionError: samples or labels that do not fit, fewer than 8 samples, or a result that is
+        InputError: samples or labels that do not fit, fewer than 8 samples, or a result that is
             not [samples, classes].
     """
 
@@ -53,9 +54,9 @@ class HeldOut:
         function: str = "forward",
     ) -> None:
         self.function = function
-        count = min((len(array) for array in samples.values()), default=0)
+        count = min((len(array) if array.ndim else 0 for array in samples.values()), default=0)
         if count < 2 * HELD_OUT:
-            raise OptionError(f"expected {2 * HELD_OUT} samples or more to measure on, got {count}")
+            raise InputError(f"expected {2 * HELD_OUT} samples or more to measure on, got {count}")
         cut = count - min(count // HELD_OUT, MOST_MEASURED)
         self.entry = entry_function(program, function)
         parts = [
@@ -65,17 +66,13 @@ class HeldOut:
         self.batches = bind_samples(self.entry, parts[1], size=BATCH)
         self.results = [run_module(program, batch, function)[0] for batch in self.batches]
         if self.results[0].ndim != 2:
-            raise OptionError(
+            raise InputError(
                 "accuracy is measured on a result [samples, classes], "
                 f"got one of {self.results[0].ndim} axes"
             )
         self.right = np.concatenate(self.results).argmax(axis=1)
         if labels is not None:
-            if labels.dtype.kind not in "iu" or labels.shape != (count,):
-                raise OptionError(
-                    f"expected {count} labels as whole numbers, "
-                    f"got {labels.dtype}{list(labels.shape)}"
-                )
+            check_labels(labels, count, self.results[0].shape[1])
             self.right = labels[cut : cut + len(self.right)]
 
     def judged(

@@ -23,7 +23,8 @@ from ..ir.pipeline import parse_pipeline
 from ..ir.printing import PrintOptions, module_text
 from ..ir.progress import tracked
 from ..ir.safe_read import accessing
-from ..ir.store import ParameterStore, StoreReference
+from ..ir.safe_write import PendingFiles
+from ..ir.store import ParameterStore, StoreReference, save_arrays
 from ..passes.universe import everything
 
 
@@ -111,16 +112,18 @@ def located_text(module: ModuleOp) -> str:
 
 
 def _write_snapshots(folder: Path, snapshots: Sequence[tuple[str, ModuleOp]]) -> None:
-    with accessing(f"cannot write '{folder}'"):
-        folder.mkdir(parents=True, exist_ok=True)
-        reference = save_parameters(folder, [module for _, module in snapshots])
+    with accessing(f"cannot write '{folder}'"), PendingFiles() as pending:
+        pending.make_folder(folder)
+        reference = save_parameters(folder, [module for _, module in snapshots], pending)
         for index, (name, module) in enumerate(snapshots):
             if reference is not None:
                 attach_store(module, ParameterStore(reference))
-            (folder / f"{index:02}-{name}.mlir").write_text(located_text(module), encoding="utf-8")
+            pending.add(folder / f"{index:02}-{name}.mlir", located_text(module).encode())
 
 
-def save_parameters(folder: Path, modules: Sequence[ModuleOp]) -> StoreReference | None:
+def save_parameters(
+    folder: Path, modules: Sequence[ModuleOp], pending: PendingFiles | None = None
+) -> StoreReference | None:
     """Save every entry that some module names to `folder`; `None` when there are no values."""
     names: dict[str, ParameterStore] = {}
     for module in modules:
@@ -131,5 +134,5 @@ def save_parameters(folder: Path, modules: Sequence[ModuleOp]) -> StoreReference
         return None
     path = folder / "parameters.safetensors"
     arrays = {name: store.read(name) for name, store in names.items()}
-    digest = ParameterStore.of(arrays).save(path, arrays)
+    digest = save_arrays(path, arrays, pending)
     return StoreReference(path.name, digest, path)

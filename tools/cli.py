@@ -136,7 +136,9 @@ def _run(arguments: list[str]) -> int:
     application = _application([first] if first in COMMANDS else COMMANDS)
     try:
         application(arguments, prog_name="triton", default_map=_settings())
-    except SystemExit as done:  # how typer ends: help, usage errors, typer.Exit
+    except SystemExit as done:  # how typer ends: help, usage errors, typer.Exit, Ctrl-C
+        if isinstance(done.__context__, typer.Exit) and done.code == 130:
+            raise KeyboardInterrupt from None
         return done.code if isinstance(done.code, int) else int(done.code is not None)
     return 0
 

@@ -13,7 +13,7 @@ from ..dialects.elements import numpy_dtype
 from ..dialects.shapes import DYNAMIC, is_float
 from ..dialects.spike.types import dense_type
 from ..ir.arrays import Array
-from ..ir.errors import BackendError, OptionError
+from ..ir.errors import BackendError, InputError, OptionError
 from ..ir.extras import install
 from ..ir.interpreter import entry_function
 from ..ir.pipeline import parse_pipeline
@@ -48,7 +48,7 @@ def bind_inputs(module: ModuleOp, arrays: Mapping[str, Array]) -> list[Array]:
     if set(arrays) == {""} or (len(arrays) == len(names) == 1 and set(arrays) != set(names)):
         arrays = {names[0]: next(iter(arrays.values()))} if len(names) == 1 else arrays
     if set(arrays) != set(names):
-        raise OptionError(
+        raise InputError(
             f"the model takes the inputs {', '.join(names) or 'none'}; "
             f"the file has {', '.join(n or 'one without a name' for n in sorted(arrays)) or 'none'}"
         )
@@ -61,14 +61,14 @@ def bind_inputs(module: ModuleOp, arrays: Mapping[str, Array]) -> list[Array]:
             want in (DYNAMIC, have) for want, have in zip(shape, array.shape, strict=True)
         )
         if not fits:
-            raise OptionError(
+            raise InputError(
                 f"input '{name}': expected {argument.type}, got {array.dtype}{list(array.shape)}"
             )
         with np.errstate(all="ignore"):
             converted = array.astype(dtype)
         both_floats = array.dtype.kind == "f" and is_float(type)
         if not both_floats and not np.array_equal(converted, array):
-            raise OptionError(
+            raise InputError(
                 f"input '{name}': expected {argument.type}, got {array.dtype}{list(array.shape)} "
                 f"with values that {dtype} cannot hold"
             )
@@ -117,7 +117,7 @@ def _recorded_spikes(module: ModuleOp, path: Path) -> dict[str, Array] | None:
     """The train of a file of `SpikeTensor.save`, of the rank that the program's only input has.
 
     Raises:
-        OptionError: an axis that the input lacks has another size than 1.
+        InputError: an axis that the input lacks has another size than 1.
         BackendError: PyTorch is missing.
     """
     if path.suffix != ".safetensors":
@@ -138,4 +138,8 @@ def _recorded_spikes(module: ModuleOp, path: Path) -> dict[str, Array] | None:
     except ImportError:
         raise BackendError(f"reading '{path}' needs PyTorch: {install('torch')}") from None
     rank = dense_type(arguments[0]).get_num_dims()
-    return {"": SpikeTensor.load(path).to_train(rank).numpy()}
+    train = SpikeTensor.load(path)
+    try:
+        return {"": train.to_train(rank).numpy()}
+    except OptionError as error:
+        raise InputError(f"'{path}': {error}") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from xdsl.passes import ModulePass
 
-from ..ir.errors import OptionError, PassError, first_line
+from ..ir.errors import InputError, PassError, first_line
 
 
 def loaded_files(arguments: Sequence[str]) -> list[Path]:
@@ -36,7 +36,7 @@ def passes_of(path: Path, taken: Collection[str]) -> dict[str, Callable[[], type
     name = f"triton_opt_load_{path.stem}"
     spec = spec_from_file_location(name, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise OptionError(f"--load {path}: expected a file of Python, such as passes.py")
+        raise InputError(f"--load {path}: expected a file of Python, such as passes.py")
     module = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -52,8 +52,8 @@ def passes_of(path: Path, taken: Collection[str]) -> dict[str, Callable[[], type
     ]
     if not found:
         wanted = "a class derived from xdsl.passes.ModulePass, with a 'name'"
-        raise OptionError(f"--load {path}: the file defines no pass: {wanted}")
+        raise InputError(f"--load {path}: the file defines no pass: {wanted}")
     for cls in found:
         if cls.name in taken:
-            raise OptionError(f"--load {path}: there is a pass '{cls.name}' already")
+            raise InputError(f"--load {path}: there is a pass '{cls.name}' already")
     return {cls.name: lambda cls=cls: cls for cls in found}

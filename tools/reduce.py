@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from ..ir.errors import OptionError
+    from ..ir.errors import InputError, OptionError
     from ..ir.pipeline import parse_pipeline, pipeline_text
     from ..ir.printing import module_text
     from ..lowering.models import import_model
@@ -113,7 +113,7 @@ def _run(arguments: argparse.Namespace) -> int:
     told = _teller(arguments.test, arguments.verify_semantics, arguments.seed)
     failure = told(whole)
     if failure is None:
-        raise OptionError("nothing fails: there is nothing to reduce")
+        raise InputError("nothing fails: there is nothing to reduce")
     left = reduced(whole, lambda case: told(case) == failure, arguments.seconds)
     text = pipeline_text(left.passes, anchor=False)
     count = _ops(left.program.module)
@@ -189,7 +189,7 @@ def _command_fails(test: str, module: ModuleOp) -> bool:
 def _bisect(module: ModuleOp, passes: Sequence[ModulePass], test: str) -> int:
     """Name the first pass after which the command fails; it must not before all of them."""
     from ..dialects.registry import triton_context
-    from ..ir.errors import OptionError, TritonError
+    from ..ir.errors import InputError, TritonError
     from ..ir.instrument import run_passes
     from .bisection import first_wrong
 
@@ -201,9 +201,9 @@ def _bisect(module: ModuleOp, passes: Sequence[ModulePass], test: str) -> int:
         return None
 
     if fails(0):
-        raise OptionError("the command fails before the first pass: reduce the program instead")
+        raise InputError("the command fails before the first pass: reduce the program instead")
     if not fails(len(passes)):
-        raise OptionError("the command does not fail after all passes")
+        raise InputError("the command does not fail after all passes")
     count = first_wrong(len(passes), fails)
     print(f"pass {count} of {len(passes)}: {passes[count - 1].name}")
     return 0

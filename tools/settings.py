@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, cast, get_type_hints
 
-from ..ir.errors import OptionError, did_you_mean
+from ..ir.errors import InputError, did_you_mean
 from .commands.options import COMMANDS, options_of
 
 
@@ -45,26 +45,26 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise OptionError(f"{path}: cannot be read: {error}") from None
+        raise InputError(f"{path}: cannot be read: {error}") from None
 
 
 def _checked(path: Path, table: object) -> dict[str, dict[str, Any]]:
     if not isinstance(table, dict):
-        raise OptionError(f"{path}: expected a table for each command, such as [compile]")
+        raise InputError(f"{path}: expected a table for each command, such as [compile]")
     checked: dict[str, dict[str, Any]] = {}
     for command, options in cast("dict[str, Any]", table).items():
         if command not in COMMANDS or not isinstance(options, dict):
             hint = did_you_mean(command, COMMANDS)
-            raise OptionError(f"{path}: there is no command '{command}' to set options of{hint}")
+            raise InputError(f"{path}: there is no command '{command}' to set options of{hint}")
         checked[command], known = {}, _free(options_of(command))
         for option, value in cast("dict[str, Any]", options).items():
             name = option.replace("-", "_")
             if name not in known:
                 hint = did_you_mean(option, [n.replace("_", "-") for n in known])
-                raise OptionError(
+                raise InputError(
                     f"{path}: '{command}' has no option '{option}' that a project may set{hint}"
                 )
             if not isinstance(value, bool | int | float | str | list):
-                raise OptionError(f"{path}: '{option}' of '{command}' is a number, text or list")
+                raise InputError(f"{path}: '{option}' of '{command}' is a number, text or list")
             checked[command][name] = value
     return checked

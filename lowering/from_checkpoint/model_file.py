@@ -5,6 +5,7 @@ Not here: the two forms (`folder`, `gguf_file`), and what becomes of them (`chec
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -37,7 +38,7 @@ class ModelFile(ABC):
 
     def __init__(self, path: Path) -> None:
         self.path, self.what = path, f"'{path}'"
-        self.name = path.stem if path.is_file() else path.resolve().name
+        self.name = path.stem if path.is_file() else os.path.basename(os.path.realpath(path))
         self._read = set[str]()
 
     @cached_property

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import refuse
+from ...ir.errors import InputError, refuse
+from ...ir.samples import check_labels
 from ...ir.store import file_sha256
 from ..artifact import Artifact
 from ..engine import run_artifact
@@ -111,8 +112,9 @@ def _name(model: Model, file: Path | None) -> str:
 
 def _accuracy(target: str, artifact: Artifact, inputs: Sequence[Array], labels: Array) -> float:
     scores = run_artifact(target, artifact, inputs)[1][0]
-    is_wrong = scores.ndim != 2 or labels.shape != scores.shape[:1]
-    refuse(is_wrong, f"labels {list(labels.shape)} do not fit results {list(scores.shape)}")
+    said = f"accuracy needs results [samples, classes], got {list(scores.shape)}"
+    refuse(scores.ndim != 2, said, InputError)
+    check_labels(labels, *scores.shape)
     return float(np.count_nonzero(scores.argmax(axis=1) == labels) / len(labels))
 
 

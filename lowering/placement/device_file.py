@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError, did_you_mean
+from ...ir.errors import InputError, OptionError, did_you_mean
 from ...ir.pipeline import split_pipeline
 from .costs import read_costs
 from .device import LAYOUT, LEAST_ONE, NUMBERS, Device, check_chips, whole
@@ -47,7 +47,8 @@ def load_device(device: str | Path | Device) -> Device:
             if need be; see `Device.with_constraints`.
 
     Raises:
-        OptionError: no such machine or number, or no description of one.
+        OptionError: no such machine or number.
+        InputError: a file that describes none.
     """
     if isinstance(device, Device):
         return device
@@ -63,15 +64,17 @@ def load_device(device: str | Path | Device) -> Device:
         return load_device(name).with_constraints(numbers)
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
     if name.endswith(".toml") and not path.is_file():
-        raise OptionError(f"there is no file '{name}'")
+        raise InputError(f"there is no file '{name}'")
     if not path.is_file():
         names = device_names()
         known = f"; there are {', '.join(names)}, or give the path of a .toml file"
         raise OptionError(f"unknown device '{name}'{did_you_mean(name, names) or known}")
     try:
         return _device(path.stem, name, _described(path.stem, path))
+    except OptionError as error:
+        raise InputError(str(error)) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise OptionError(f"device '{path}': {error}") from None
+        raise InputError(f"device '{path}': {error}") from None
 
 
 def _described(name: str, path: Path) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ import numpy as np
 from ...dialects.shapes import DYNAMIC
 from ...dialects.spike.types import dense_type
 from ...ir.arrays import Array
+from ...ir.errors import InputError, refuse
 from ...ir.interpreter import entry_function
 from ..options import parse_options
 from . import roofs
@@ -107,9 +108,11 @@ def profile_program(
         OptionError: a wrong option, or steps cannot be timed on this machine.
         PassError, UnsupportedError: the program cannot be compiled.
         BackendError: llvmlite is missing, or inputs of a wrong number, shape or dtype.
+        InputError: the inputs have no sample.
     """
     chosen = parse_options(NativeOptions, NativeTarget.name, options or {})
     batch = _batch(module, inputs)
+    refuse(not batch, "steps are timed of a sample at least; the inputs have none", InputError)
     program, trace = traced_program(module, chosen, batch)
     bound = program.bind(*(np.ascontiguousarray(x) for x in inputs))
     times = program.constants[trace.offset :][: 8 * (len(trace.steps) + 1)].view(np.int64)

@@ -21,7 +21,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.interpret import run_module
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.types import dense_type
-from ...ir.errors import OptionError, PassError
+from ...ir.errors import InputError, OptionError, PassError
 from ...ir.locations import location_text
 from ...ir.progress import tracked
 from ...ir.samples import Array, batches, read_samples
@@ -199,7 +199,7 @@ def bind_samples(
         arrays = {names[0]: next(iter(arrays.values()))}
     missing = [name for name in names if name not in arrays]
     if missing or not names:
-        raise OptionError(
+        raise InputError(
             f"calibration data has no array '{missing[0] if missing else ''}': the model takes "
             f"{', '.join(names) or 'no input'}, the file has {', '.join(sorted(arrays)) or 'none'}"
         )
@@ -212,14 +212,14 @@ def bind_samples(
         )
         if not fits:
             shown = "x".join(["N", *("?" if d == DYNAMIC else str(d) for d in shape[1:])])
-            raise OptionError(
+            raise InputError(
                 f"calibration data '{name}': expected samples of shape {shown}, "
                 f"got {list(array.shape)}"
             )
         bound.append(array.astype(numpy_dtype(type.element_type))[:limit])
         size = size if shape[0] == DYNAMIC else shape[0]
     if len({len(array) for array in bound}) != 1:
-        raise OptionError("calibration data: the inputs have different numbers of samples")
+        raise InputError("calibration data: the inputs have different numbers of samples")
     static = any(_samples_first(argument)[0] != DYNAMIC for argument in arguments)
     candidates = [
         tuple(np.swapaxes(a, 0, _batch_axis(v)) for a, v in zip(b, arguments, strict=True))
@@ -228,7 +228,7 @@ def bind_samples(
     ]
     if not candidates:
         needed = f"{size} or more" if static else "at least one"
-        raise OptionError(f"calibration data holds {len(bound[0])} samples, expected {needed}")
+        raise InputError(f"calibration data holds {len(bound[0])} samples, expected {needed}")
     return candidates
 
 
@@ -278,7 +278,7 @@ def _named(names: Sequence[str], batch: Batch) -> dict[str, Array]:
         return {names[0] if names else "": _array(batch)}
     parts = cast("Sequence[Any]", batch)
     if len(parts) < len(names):
-        raise OptionError(
+        raise InputError(
             f"calibration data: the model takes {len(names)} inputs ({', '.join(names)}), "
             f"a batch of the loader holds {len(parts)}"
         )

@@ -11,7 +11,7 @@ import hashlib
 import struct
 from importlib.resources import files
 
-from ...ir.errors import OptionError
+from ...ir.errors import InputError
 
 MAGIC = b"TRITBOO1"
 
@@ -25,7 +25,7 @@ def boot_manifest(image: bytes, block: int = 4096) -> tuple[bytes, bytes]:
         OptionError: an image that is empty or of 4 GiB, or no such size of blocks.
     """
     if not 0 < len(image) < 1 << 32 or not 0 < block < 1 << 32:
-        raise OptionError(f"no boot manifest: {len(image)} bytes in blocks of {block}")
+        raise InputError(f"no boot manifest: {len(image)} bytes in blocks of {block}")
     head = MAGIC + struct.pack("<II", len(image), block)
     value, values = hashlib.sha256(head).digest(), list[bytes]()
     for start in range(0, len(image), block):

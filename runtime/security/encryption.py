@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ...ir.errors import IntegrityError, OptionError, refuse
+from ...ir.errors import InputError, IntegrityError, refuse
 from ...ir.extras import needed
 from ...ir.safe_read import accessing
 
@@ -51,11 +51,11 @@ def key_from(file: Path | None, passphrase: str | None = None) -> Key:
     with accessing(f"key file '{file}'"):
         content, mode = file.read_bytes(), file.stat().st_mode
     is_open = os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO)
-    refuse(is_open, f"key file '{file}' is open to others: chmod 600 it")
+    refuse(is_open, f"key file '{file}' is open to others: chmod 600 it", InputError)
     with suppress(ValueError):
         content = content if len(content) == 32 else bytes.fromhex(content.decode("ascii"))
     said = f"key file '{file}' holds no key of 32 bytes; openssl rand -out FILE 32 makes one"
-    refuse(len(content) != 32, said)
+    refuse(len(content) != 32, said, InputError)
     return Key(content)
 
 
@@ -126,7 +126,7 @@ def _header(lines: bytes, what: str) -> tuple[dict[str, Any], int]:
 
 def _wrapping_key(key: Key, how: dict[str, Any]) -> bytes:
     if (how["method"] == "scrypt") is not key.is_passphrase:
-        raise OptionError("a key file opens no file of a passphrase, nor the other way round")
+        raise InputError("a key file opens no file of a passphrase, nor the other way round")
     if not key.is_passphrase:
         return key.secret
     import hashlib  # it loads OpenSSL

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...ir.errors import IntegrityError, OptionError, first_line
+from ...ir.errors import InputError, IntegrityError, OptionError, first_line
 from ...ir.extras import needed
 
 
@@ -32,7 +32,7 @@ def sign(
         chain: certificates between it and the authority.
 
     Raises:
-        OptionError: the key or the certificate cannot be used.
+        InputError: the key or the certificate cannot be used.
         BackendError: the package `model-signing` is missing.
     """
     signing = needed("model_signing.signing", "model-signing", "secure")
@@ -47,8 +47,14 @@ def sign(
             by = {"private_key": private_key, "signing_certificate": certificate}
             config.use_certificate_signer(**by, certificate_chain=chain or [certificate])
         config.sign(path, signature)
-    except Exception as error:  # of files, of keys, of libraries below
-        raise OptionError(f"'{path}' cannot be signed: {first_line(error)}") from None
+    except OSError as error:
+        raise InputError(f"'{error.filename or private_key}': {error.strerror or error}") from None
+    except Exception as error:  # of keys, of libraries below
+        wanted = "a private key of an elliptic curve in PEM"
+        wanted += "" if certificate is None else f", with '{certificate}' as its own certificate"
+        wanted += "" if isinstance(error, AttributeError) else f" ({first_line(error)})"
+        said = f"'{private_key}' cannot sign '{path.name}': expected {wanted}"
+        raise InputError(said) from None
 
 
 def verify_signature(

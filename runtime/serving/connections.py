@@ -11,7 +11,7 @@ from asyncio import BaseTransport, TimerHandle
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import InputError
 from .access import PEER
 from .server import MOST_BYTES
 
@@ -42,7 +42,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     except (OSError, ValueError) as error:  # SSLError is an OSError
         files = ", ".join(f"'{path}'" for path in (certificate, key, client_ca) if path)
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise OptionError(f"certificates {files} cannot be used: {reason}") from None
+        raise InputError(f"certificates {files} cannot be used: {reason}") from None
     return context
 
 

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import InputError
 from ...ir.extras import needed
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -134,6 +134,6 @@ def read_policy(path: Path) -> Policy:
         where = ".".join(map(str, first["loc"]))
         said = first["msg"].replace("Unexpected keyword argument", "there is no such setting")
         told = (f"policy '{path}'", where, said.removeprefix("Value error, "))
-        raise OptionError(": ".join(filter(None, told))) from None
+        raise InputError(": ".join(filter(None, told))) from None
     except (OSError, ValueError) as error:
-        raise OptionError(f"policy '{path}' cannot be read: {error}") from None
+        raise InputError(f"policy '{path}' cannot be read: {error}") from None

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError, refuse
+from ...ir.errors import InputError, OptionError, refuse
 from ...ir.extras import needed
 from .objectives import evaluating
 from .random_state import seeded
@@ -52,12 +52,12 @@ class Attack:
         To train on them (Madry et al. 2018), ask with the network in evaluation.
 
         Raises:
-            OptionError: inputs that are not from 0 to 1.
+            InputError: inputs that are not from 0 to 1.
         """
         if not len(x):
             return x
         is_right = bool(((x >= 0) & (x <= 1)).all())
-        refuse(not is_right, "attacks change inputs from 0 to 1; scale the data first")
+        refuse(not is_right, "attacks change inputs from 0 to 1; scale the data first", InputError)
         library = needed("torchattacks", "torchattacks", "privacy")
         # torchattacks asks for a module, of which a parameter tells the device; its modes are no
         # matter, those of the network are the caller's.
@@ -108,8 +108,12 @@ def robustness(
         spiking: how a spiking network is run.
         batch_size: rows at once.
         seed: of the attacks, and of rate coding.
+
+    Raises:
+        InputError: no rows, inputs that are not from 0 to 1, or classes that are none.
     """
     x, y = data
+    refuse(not len(x), "an attack needs a row at least", InputError)
 
     def forward(rows: Tensor) -> Tensor:
         return module(rows) if spiking is None else spiking(module, rows, seed)
@@ -121,7 +125,11 @@ def robustness(
             with torch.no_grad():
                 if change is not None:
                     rows = change.examples(forward, rows, classes)
-                count += int((forward(rows).argmax(1) == classes).sum())
+                logits = forward(rows)
+                is_class = (classes >= 0) & (classes < logits.shape[1])
+                said = f"expected classes from 0 to {logits.shape[1] - 1}"
+                refuse(not bool(is_class.all()), said, InputError)
+                count += int((logits.argmax(1) == classes).sum())
         return count / len(x)
 
     with evaluating(module), seeded(seed, 0, x.device):

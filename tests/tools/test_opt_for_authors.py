@@ -82,11 +82,11 @@ def test_a_pass_from_a_file(files: Path, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("content", "code", "message"),
     [
-        (None, 2, "expected a file of Python"),
-        ("x = 1\n", 2, "the file defines no pass"),
+        (None, 1, "expected a file of Python"),
+        ("x = 1\n", 1, "the file defines no pass"),
         ("def f(:\n", 1, "SyntaxError"),
         ("raise ValueError('boom')\n", 1, "ValueError: boom"),
-        (PASSES.replace('"mark"', '"cse"'), 2, "there is a pass 'cse' already"),
+        (PASSES.replace('"mark"', '"cse"'), 1, "there is a pass 'cse' already"),
     ],
 )
 def test_a_file_that_cannot_be_loaded(

@@ -71,7 +71,7 @@ def test_tables_name_each_layer(capsys: pytest.CaptureFixture[str]) -> None:
         (("--bits", "int3"), 2, "expected bits one of int8, int4, ternary, got 'int3'"),
         (("--keep", "fc.weights"), 2, "no layer has the weight 'fc.weights'; did you mean"),
         (("-o", "out.onnx"), 2, "a program of integers is IR; name it .mlir"),
-        (("--labels", "x.npy"), 2, "labels"),
+        (("--labels", "x.npy"), 1, "labels"),
         (("--budget", "3"), 2, "expected a budget of 8 bits or more a weight, got 3.0"),
     ],
 )

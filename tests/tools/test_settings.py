@@ -70,7 +70,7 @@ def test_a_wrong_setting_is_one_message(
     project: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
 ) -> None:
     (project / "triton.toml").write_text(text, encoding="utf-8")
-    assert main(["check", "../net.tri"]) == 2
+    assert main(["check", "../net.tri"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("triton: error: ") and "triton.toml" in error and said in error
 

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from ... import training
-from ...ir.errors import OptionError, refuse
+from ...ir.errors import InputError, OptionError, refuse
 from ...ir.extras import needed
-from ...ir.samples import read_samples
+from ...ir.samples import check_labels, read_labels, read_samples
 from ...lowering.models import import_model
 from ...lowering.options import parse_target_spec
 from ...lowering.targets import compile_to_target
@@ -17,7 +17,6 @@ from ...lowering.to_pytorch.load import load_module
 from ..console import print_json, progress, show, table
 from ..inputs import bind_inputs
 from .options.runs import Attack
-from .spiking import read_labels
 
 _USUAL = "GN{std=0.1},FGSM{eps=0.1},PGD{eps=0.1 alpha=0.03 steps=7},Square{eps=0.1 n_queries=100}"
 
@@ -37,8 +36,9 @@ def attack(options: Attack) -> None:
         program = import_model(options.file, weights=options.weights, layer=options.layer)
         inputs = bind_inputs(program, read_samples(options.inputs))
         labels = read_labels(options.labels)
-        is_wrong = len(inputs) != 1 or labels.shape != inputs[0].shape[:1]
-        refuse(is_wrong, "an attack needs one input [N, …] and as many labels [N]")
+        is_wrong = len(inputs) != 1 or not inputs[0].ndim
+        refuse(is_wrong, "an attack needs one input [N, …]", InputError)
+        check_labels(labels, len(inputs[0]))
         x = torch.from_numpy(inputs[0][: options.limit])
         y = torch.from_numpy(labels[: options.limit]).long()
         module = load_module(compile_to_target(program, "pytorch"))

@@ -24,7 +24,7 @@ def boot(options: Boot) -> None:
     with PendingFiles() as pending:
         pending.add(output, manifest)
         if options.sources is not None:
-            options.sources.mkdir(parents=True, exist_ok=True)
+            pending.make_folder(options.sources)
             for name, content in boot_sources().items():
                 pending.add(options.sources / name, content)
     if options.json:

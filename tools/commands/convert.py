@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles, check_writable
-from ...ir.samples import read_samples
+from ...ir.samples import read_labels, read_samples
 from ...lowering.conversion import prepared
 from ...lowering.conversion_front import PRICES, Front
 from ...lowering.models import import_model
@@ -16,7 +16,6 @@ from ..console import note, print_json, progress, show, table
 from ..pictures.figure import check_suffix, picture_bytes
 from ..pictures.front import front as drawn
 from .options.conversions import Convert
-from .spiking import read_labels
 
 
 def convert(options: Convert) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ def energy(options: Energy) -> None:
     for path in given:
         check_suffix(path)
         check_writable(path)
-    if len({path.resolve() for path in given}) != len(given):
+    if len(set(map(os.path.realpath, given))) != len(given):
         raise OptionError("each picture needs a file of its own")
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Running {options.file}", total=None)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError, SourceError
+from ...ir.errors import InputError, OptionError, SourceError
 from ...ir.safe_read import accessing
 from ...lowering.generation import open_session, open_tokenizer
 from ...runtime.generation import choices
@@ -120,7 +120,7 @@ def _tokens(options: Evaluate) -> tuple[list[int], int]:
         text = options.text.read_text(encoding="utf-8")
     tokens, ends = tokenizer.measured(text)
     if len(tokens) < 2:
-        raise OptionError(f"'{options.text}' has {len(tokens)} tokens; at least 2 are needed")
+        raise InputError(f"'{options.text}' has {len(tokens)} tokens; at least 2 are needed")
     end = len(text)
     if options.tokens is not None and options.tokens < len(tokens):
         tokens = tokens[: options.tokens]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import typer
 
-from ...ir.errors import OptionError
-from ...ir.safe_write import PendingFiles, check_writable
+from ...ir.safe_write import PendingFiles, check_writable, keep_sources
 from ...lowering.sources.choice import source_of
 from ..console import note, progress
 from ..explorer.exploration import explore as explored
@@ -20,9 +19,7 @@ def explore(options: Explore) -> None:
     """Write the page; exits with 1 where something differs."""
     suffix = SUFFIXES.get(options.format, ".html")
     output = options.output or Path(f"{options.file.stem}{suffix}")
-    read = (options.file, options.weights, options.inputs)
-    if any(path is not None and path.resolve() == output.resolve() for path in read):
-        raise OptionError(f"'{output}' is read by this command; choose another output with -o")
+    keep_sources(output, (options.file, options.weights, options.inputs))
     check_writable(output)
     with progress() as bar, PendingFiles() as pending:
         bar.add_task(f"Exploring {options.file}", total=None)

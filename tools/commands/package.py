@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from ...ir.errors import refuse
 from ...ir.safe_read import accessing
 from ...ir.safe_write import PendingFiles
-from ...ir.samples import read_samples
+from ...ir.samples import read_labels, read_samples
 from ...lowering.models import import_model
 from ...lowering.packages.archive import to_archive
 from ...lowering.packages.building import build_package
@@ -19,7 +20,6 @@ from ...runtime.security.signing import sign
 from ..console import print_json, progress, show, table
 from ..inputs import bind_inputs
 from .options.packages import Package
-from .spiking import read_labels
 
 KEY_PASSWORD = "TRITON_KEY_PASSWORD"
 """The variable of the environment with the password of a signing key."""
@@ -52,13 +52,17 @@ def package(options: Package) -> None:
         if options.key is not None or options.passphrase:
             secret = os.environ.get(PASSPHRASE) if options.passphrase else None
             content = encrypt(content, key_from(options.key, secret))
-        output.parent.mkdir(parents=True, exist_ok=True)
-        with PendingFiles() as pending:
+        with PendingFiles() as pending, TemporaryDirectory() as folder:
+            pending.make_folder(output.parent)
             pending.add(output, content)
-        if options.sign is not None:
-            password, by = os.environ.get(KEY_PASSWORD), options.certificate
-            signature, chain = Path(f"{output}.sig"), options.chain or ()
-            sign(output, signature, options.sign, password=password, certificate=by, chain=chain)
+            if options.sign is not None:
+                draft = Path(folder, output.name)  # a signature holds the name
+                signature = Path(f"{draft}.sig")
+                draft.write_bytes(content)
+                password, by = os.environ.get(KEY_PASSWORD), options.certificate
+                given: dict[str, Any] = {"password": password, "certificate": by}
+                sign(draft, signature, options.sign, **given, chain=options.chain or ())
+                pending.add(Path(f"{output}.sig"), signature.read_bytes())
     rows = [(name, len(data)) for name, data in sorted(made.files.items())]
     if options.json:
         files = [{"path": name, "bytes": size} for name, size in rows]

@@ -6,13 +6,12 @@ from dataclasses import asdict
 
 from ...ir.errors import OptionError
 from ...ir.safe_write import check_writable
-from ...ir.samples import read_samples
+from ...ir.samples import read_labels, read_samples
 from ...lowering.models import import_model
 from ...lowering.module_file import save_module
 from ...lowering.post_training import quantize_program
 from ..console import print_json, progress, show, table
 from .options.conversions import Quantize
-from .spiking import read_labels
 
 
 def quantize(options: Quantize) -> None:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from ...ir.errors import OptionError
-from ...ir.safe_write import PendingFiles
+from ...ir.safe_write import PendingFiles, keep_sources
 from ...lowering.engine import run_target
 from ...runtime.device_choice import use_device
 from ...runtime.spiking.activity import Activity, record
@@ -25,7 +24,7 @@ def run(options: Run) -> None:
     """Run a program, write its outputs and pictures, and tell what it gave."""
     output = options.output
     check_pictures(options)
-    _keep_sources(output, options.file, options.inputs, options.weights, options.labels)
+    keep_sources(output, (options.file, options.inputs, options.weights, options.labels))
     device = use_device(options.device, options.provider)
     with progress() as bar, PendingFiles() as pending, device:
         bar.add_task(f"Running {options.file}", total=None)
@@ -85,12 +84,5 @@ def _save(pending: PendingFiles, path: Path, outputs: Sequence[Any]) -> None:
     names = ["output"] if len(outputs) == 1 else [f"output{i}" for i in range(len(outputs))]
     buffer = io.BytesIO()
     np.savez(buffer, **dict(zip(names, outputs, strict=True)))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    pending.make_folder(path.parent)
     pending.add(path, buffer.getvalue())
-
-
-def _keep_sources(output: Path | None, *sources: Path | None) -> None:
-    if output is not None and any(
-        s is not None and s.resolve() == output.resolve() for s in sources
-    ):
-        raise OptionError(f"'{output}' is read by this run; choose another output with -o")

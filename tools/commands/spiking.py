@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...dialects.spike import SimulateOp
 from ...ir.errors import OptionError
 from ...ir.safe_write import PendingFiles, check_writable
-from ...ir.samples import read_samples
+from ...ir.samples import read_labels
 from ...lowering.stages import apply_passes
 from ...runtime.spiking.activity import Activity
 from ...runtime.spiking.anytime import answers
@@ -48,7 +49,7 @@ def check_pictures(options: Run) -> None:
         raise OptionError("--accuracy and --labels go together")
     for path in paths:
         check_suffix(path)
-    places = [path.resolve() for path in (*paths, options.output) if path is not None]
+    places = [os.path.realpath(path) for path in (*paths, options.output) if path is not None]
     if len(set(places)) != len(places):
         raise OptionError("each picture needs a file of its own, and so do the outputs")
     for path in paths:
@@ -96,18 +97,6 @@ def _figures(options: Run, activity: Activity) -> list[tuple[Path, Callable[[], 
         (options.rates, lambda: rates(activity)),
     ]
     return [(path, figure) for path, figure in wanted if path is not None]
-
-
-def read_labels(path: Path) -> Any:
-    """The one array of a file of labels.
-
-    Raises:
-        OptionError: it holds another number of arrays.
-    """
-    arrays = read_samples(path)
-    if len(arrays) != 1:
-        raise OptionError(f"labels '{path}': expected one array, got {len(arrays)}")
-    return next(iter(arrays.values()))
 
 
 def facts(activity: Activity) -> dict[str, Any]:

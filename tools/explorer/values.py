@@ -57,9 +57,11 @@ def statistics(array: Array) -> dict[str, Any]:
     if not finite.size:
         return facts
     low, high = float(finite.min()), float(finite.max())
-    width = high - low
-    if np.isfinite(width):
-        bars = np.histogram(finite, BINS, (low, high) if width > 0 else (low - 0.5, low + 0.5))[0]
+    # Floats are this far apart there, and no two bounds of a histogram may be one.
+    apart = 2 * BINS * float(np.spacing(max(abs(low), abs(high))))
+    ends = (low, high) if high - low > apart else (low - max(0.5, apart), low + max(0.5, apart))
+    if np.isfinite(ends[1] - ends[0]):
+        bars = np.histogram(finite, BINS, ends)[0]
         facts["histogram"] = [int(bar) for bar in bars]
     return facts | {
         "min": _digits(low),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import InputError
+from ...ir.samples import check_labels
 from .figure import panels, plain_style
 
 if TYPE_CHECKING:
@@ -22,22 +23,13 @@ def accuracy_by_step(answers: Array, labels: Array) -> Array:
         labels: [N], the classes as whole numbers from 0.
 
     Raises:
-        OptionError: shapes that do not fit, or labels that are no classes.
+        InputError: shapes that do not fit, or labels that are no classes.
     """
     if answers.ndim != 3:
-        raise OptionError(
+        raise InputError(
             f"accuracy needs an output [samples, classes], got one of {answers.ndim - 1} axes"
         )
-    if labels.dtype.kind not in "iu" or labels.shape != answers.shape[1:2]:
-        raise OptionError(
-            f"expected {answers.shape[1]} labels as whole numbers, "
-            f"got {labels.dtype}{list(labels.shape)}"
-        )
-    if labels.size and not 0 <= labels.min() <= labels.max() < answers.shape[2]:
-        raise OptionError(
-            f"expected labels from 0 to {answers.shape[2] - 1}, "
-            f"got {labels.min()} to {labels.max()}"
-        )
+    check_labels(labels, *answers.shape[1:])
     return (answers.argmax(axis=2) == labels).mean(axis=1)
 
 

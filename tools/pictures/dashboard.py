@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...ir.errors import OptionError, refuse
+from ...ir.errors import InputError, refuse
 from ...ir.extras import needed
 from ...ir.safe_write import PendingFiles
 from ...lowering.placement.energy import EnergyMetrics
@@ -89,7 +89,7 @@ def _served(text: str) -> str:
     try:
         families: list[Any] = [*parser.text_string_to_metric_families(text)]
     except ValueError as error:
-        raise OptionError(f"no figures of Prometheus: {error}") from None
+        raise InputError(f"no figures of Prometheus: {error}") from None
     rows, pictures = "", ""
     for family in families:
         if family.type == "histogram" and family.samples:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import InputError, OptionError
 from ...runtime.spiking.activity import Activity, LayerActivity
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def layers_of(source: Source, potentials: bool = False) -> list[LayerActivity]:
     for name, spikes in named.items():
         array = _array(spikes)
         if array.ndim < 2 or array.dtype.kind not in "biuf":
-            raise OptionError(
+            raise InputError(
                 f"'{name}': expected numbers [T, N, …], got {array.dtype}{list(array.shape)}"
             )
         output = array if potentials else array != 0

@@ -154,5 +154,5 @@ def test_the_command_writes_what_the_check_takes(
     assert cli.main(["boot", str(tmp_path / "fw.bin"), "--json"]) == 0
     told = {"anchor": anchor.hex(), "manifest": str(tmp_path / "fw.bin.boot")}
     assert json.loads(capsys.readouterr().out) == told
-    assert cli.main(["boot", str(tmp_path / "none")]) == 2
+    assert cli.main(["boot", str(tmp_path / "none")]) == 1
     assert "No such file" in capsys.readouterr().err
