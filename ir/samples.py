@@ -28,7 +28,9 @@ def read_samples(path: Path) -> dict[str, Array]:
     try:
         arrays = read_arrays(path) if path.suffix == ".safetensors" else read_numpy(path, what)
     except ParameterError as error:
-        raise InputError(str(error).replace("parameter", "sample", 1)) from None
+        text = str(error)
+        said = text.replace("parameter", "sample", 1) if text.startswith("parameter") else text
+        raise InputError(said) from None
     for name, array in arrays.items():
         if not hasattr(array, "dtype") or array.dtype.kind not in "biufV" or array.dtype.names:
             entry = f": entry '{name}'" if name else ""

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -245,7 +246,9 @@ def parse_arrays(data: bytes) -> dict[str, Array]:
 def _numpy_type(kind: str) -> np.dtype[Any]:
     """The type that safetensors calls `F32`, `BF16` or `U8`."""
     if kind in ("BOOL", "BF16"):
-        return np.dtype({"BOOL": "bool", "BF16": "bfloat16"}[kind])
+        import ml_dtypes
+
+        return np.dtype({"BOOL": np.bool_, "BF16": ml_dtypes.bfloat16}[kind])
     return np.dtype({"F": "float", "I": "int", "U": "uint"}[kind[0]] + kind[1:])
 
 
@@ -267,6 +270,7 @@ def open_tensors(path: Path) -> Any:
     """
     from safetensors import SafetensorError, safe_open
 
+    import_module("ml_dtypes")  # NumPy knows bfloat16 from then on
     if path.is_dir():  # its own error names a device that is missing
         raise ParameterError(f"parameter file '{path}': Is a directory")
     try:

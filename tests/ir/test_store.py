@@ -3,13 +3,17 @@
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import save_file as save_tensors
 
 from triton_dsl.ir.errors import ParameterError
 from triton_dsl.ir.store import ParameterStore, file_sha256, read_arrays, save_arrays
@@ -214,3 +218,22 @@ def test_the_names_of_a_file_are_listed_once(weights: Path) -> None:
         assert name in store and store.read(name).shape == WEIGHTS[name].shape
     store.add("new", np.zeros(1))
     assert listed == 0
+
+
+BFLOAT16 = """import sys
+from pathlib import Path
+from triton_dsl.ir.store import parse_arrays, read_arrays
+path = Path(sys.argv[1])
+for arrays in (read_arrays, lambda path: parse_arrays(path.read_bytes())):
+    print(arrays(path)["w"].astype("float32").tolist())
+"""
+
+
+def test_bfloat16_is_read_by_a_process_that_reads_nothing_else(tmp_path: Path) -> None:
+    """The type is NumPy's only once `ml_dtypes` is imported."""
+    path = tmp_path / "w.safetensors"
+    save_tensors({"w": torch.tensor([1.5, -2.25]).bfloat16()}, path)
+    done = subprocess.run(
+        [sys.executable, "-c", BFLOAT16, path], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "[1.5, -2.25]\n" * 2, done.stderr
