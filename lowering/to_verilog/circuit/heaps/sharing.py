@@ -10,10 +10,10 @@ a number would cost more. Not here: adders (`passes.adder_graph`), what a row do
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import combinations, zip_longest
+from itertools import combinations_with_replacement, zip_longest
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,11 +34,12 @@ _POWER = 0.6
 """How much a group of many terms in many outputs has to save more than a small one: it stands in
 the way of many others."""
 
-_CANDIDATES = 60_000
-"""Groups that are looked at together, about: those that most outputs have in common."""
+_GROUPS = 937
+"""Groups of each source that are looked at: those that most outputs have. Measured on matrices of
+27 to 784 rows: fewer save less, more take longer for little."""
 
-_PLACES = 30_000_000
-"""Places of triples in columns that are looked at, about."""
+_BESIDE = 256
+"""Terms that are looked at beside each source: those that most outputs have with it."""
 
 _ROUNDS = 3
 """How often groups are looked for."""
@@ -98,36 +99,30 @@ class Sharing:
         self.levels = [0] * len(heights)
         self.nodes: list[Terms] = []
         self.most_levels = most_levels
-        self.sums = [
-            {int(k): int(column[k]) for k in np.flatnonzero(column)} for column in matrix.T
-        ]
+        self._signs = matrix.copy()
         self._where = [[0, 0] for _ in heights]
-        for output, terms in enumerate(self.sums):
-            for source, sign in terms.items():
-                self._where[source][sign < 0] |= 1 << output
+        for source, output in np.argwhere(matrix).tolist():
+            self._where[source][int(matrix[source, output] < 0)] |= 1 << output
+        self._first: dict[tuple[Heights, int], int] = {}
+        self._alike = [self._first.setdefault((h, 0), k) for k, h in enumerate(heights)]
         self._queue: list[tuple[float, int, Terms]] = []
         if most_levels:
-            self._run(matrix)
+            self._run()
+        self.sums = [
+            {int(k): int(column[k]) for k in np.flatnonzero(column)} for column in self._signs.T
+        ]
 
-    def _run(self, matrix: NDArray[np.int8]) -> None:
+    def _run(self) -> None:
         """Groups of inputs that many outputs have first, then those that are left."""
+        inputs = np.arange(len(self.heights))
         for _ in range(_ROUNDS):
             before = len(self.nodes)
-            for terms in common_groups(self._signs(len(matrix))):
-                self._push(terms)
+            for first in inputs.tolist():
+                self._look(inputs[first:])
             while self._queue:
                 self._step()
             if len(self.nodes) == before:
                 break
-
-    def _signs(self, count: int) -> NDArray[np.int8]:
-        """What is left of the first sources, as a matrix."""
-        signs = np.zeros((count, len(self.sums)), np.int8)
-        for output, terms in enumerate(self.sums):
-            for source, sign in terms.items():
-                if source < count:
-                    signs[source, output] = sign
-        return signs
 
     def _places(self, terms: Terms) -> tuple[int, int]:
         """Bit masks of the outputs that have the terms, and that have them negated."""
@@ -138,19 +133,24 @@ class Sharing:
             opposite &= minus if sign > 0 else plus
         return same, opposite
 
-    def _gain(self, terms: Terms, count: int) -> float:
-        """The sites that a shared sum saves."""
-        parts = tuple(sorted([self.heights[source] for source, _ in terms]))
-        sites, _, levels, away = shared_size(parts)
-        if not sites or max([self.levels[s] for s, _ in terms]) + levels > self.most_levels:
-            return 0.0
-        return SITES_OF_A_BIT * count * away - sites
+    def _saving(self, sources: Sequence[int]) -> tuple[float, int]:
+        """What a sum of sources saves for each output that has it, and its sites."""
+        sites, _, levels, away = shared_size(tuple(sorted([self.heights[s] for s in sources])))
+        if max([self.levels[source] for source in sources]) + levels > self.most_levels:
+            away = 0
+        return SITES_OF_A_BIT * away, sites
+
+    def _fewest(self, *sources: int) -> float:
+        """The outputs that have to have a sum of sources so that it saves something."""
+        saved, sites = self._saving(sources)
+        return max(2, sites // saved + 1) if saved else inf
 
     def _push(self, terms: Terms) -> None:
         same, opposite = self._places(terms)
         count = same.bit_count() + opposite.bit_count()
-        gain = self._gain(terms, count) if count > 1 else 0.0
-        if gain > 0:
+        saved, sites = self._saving([source for source, _ in terms])
+        gain = count * saved - sites
+        if count > 1 and gain > 0:
             worth = gain / (len(terms) * count) ** _POWER
             heapq.heappush(self._queue, (-worth, count, terms))
 
@@ -162,8 +162,8 @@ class Sharing:
             return
         new = self._share(terms, same, opposite)
         if self.levels[new] < self.most_levels:
-            for rest in self._companions(new):
-                self._push(rest)
+            beside = np.flatnonzero(self._signs[:, self._signs[new] != 0].any(axis=1))
+            self._look(np.array([new, *beside[beside != new]]))
 
     def _share(self, terms: Terms, same: int, opposite: int) -> int:
         """Put a new source in the place of terms."""
@@ -171,91 +171,71 @@ class Sharing:
         new = len(self.heights)
         self.heights.append(left)
         self.levels.append(max(self.levels[source] for source, _ in terms) + levels)
+        self._alike.append(self._first.setdefault((left, self.levels[new]), new))
         self._where.append([same, opposite])
         self.nodes.append(terms)
+        row = np.zeros_like(self._signs[:1])
         for mask, sign in ((same, 1), (opposite, -1)):
+            outputs = list(_ones(mask))
+            row[0, outputs] = sign
             for source, own in terms:
                 self._where[source][own * sign < 0] &= ~mask
-            for output in _ones(mask):
-                for source, _ in terms:
-                    del self.sums[output][source]
-                self.sums[output][new] = sign
+                self._signs[source, outputs] = 0
+        self._signs = np.concatenate([self._signs, row])
         return new
 
-    def _companions(self, new: int) -> Iterator[Terms]:
-        """Groups of the new source with one or two others that enough outputs have."""
-        beside: list[list[tuple[int, int]]] = []
-        for output in _ones(self._where[new][0] | self._where[new][1]):
-            terms = self.sums[output]
-            own = terms[new]
-            beside.append([(source, g * own) for source, g in terms.items() if source != new])
-        common = Counter(term for others in beside for term in others)
-        pairs = Counter(
-            pair
-            for others in beside
-            for pair in combinations(sorted(term for term in others if common[term] > 1), 2)
-        )
-        for term, count in common.items():
-            if count > 1:
-                yield tuple(sorted(((new, 1), term)))
-        for pair, count in pairs.items():
-            if count > 1:
-                yield tuple(sorted(((new, 1), *pair)))
+    def _look(self, sources: NDArray[np.int64]) -> None:
+        """Queue groups of the first source with one or two others, which most outputs have.
+
+        So many at most, and beside so many terms, that a matrix of twice the rows takes about twice
+        the work.
+        """
+        first, others = int(sources[0]), sources[1:]
+        columns = np.flatnonzero(self._signs[first])
+        if len(columns) < 2 or not len(others):
+            return
+        relations = self._signs[np.ix_(others, columns)] * self._signs[first, columns]
+        # Each other twice: where it has the sign of the first one, and where it has the opposite.
+        beside = np.stack([relations > 0, relations < 0], axis=1).reshape(-1, len(columns))
+        often = beside.sum(axis=1)
+        near = np.flatnonzero(often > 1)
+        near = np.sort(near[np.argsort(-often[near], kind="stable")[:_BESIDE]])
+        terms = tuple((int(others[place >> 1]), 1 - 2 * (place & 1)) for place in map(int, near))
+        a, b, counts = self._meetings(first, terms, beside[near])
+        for place in np.lexsort((b, a, -counts))[:_GROUPS].tolist():
+            rest = dict.fromkeys((terms[a[place]], terms[b[place]]))
+            self._push(tuple(sorted(((first, 1), *rest))))
+
+    def _meetings(
+        self, first: int, terms: Terms, beside: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], ...]:
+        """The groups of a source that can save something: the places of two terms, the same one
+        twice in a pair, and how many outputs have them.
+
+        Args:
+            first: the source.
+            terms: that it may be with.
+            beside: the outputs that each term is beside the source in.
+        """
+        alike = np.array([self._alike[source] for source, _ in terms], np.int64)
+        often = beside.sum(axis=1)
+        # Counts, which floats hold exactly.
+        has = beside.astype(np.float32)
+        found = [(np.zeros(0, np.int64),) * 3]
+        kinds: list[int] = np.unique(alike).tolist()
+        for x in kinds:
+            a = np.flatnonzero((alike == x) & (often >= self._fewest(first, x)))
+            found.append((a, a, often[a]))
+        for x, y in combinations_with_replacement(kinds, 2):
+            fewest = self._fewest(first, x, y)
+            a, b = (np.flatnonzero((alike == kind) & (often >= fewest)) for kind in (x, y))
+            meet = has[a] @ has[b].T
+            i, j = np.nonzero(np.triu(meet >= fewest, 1) if x == y else meet >= fewest)
+            found.append((a[i], b[j], meet[i, j].astype(np.int64)))
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
 
 
 def _ones(mask: int) -> Iterator[int]:
     while mask:
         yield (mask & -mask).bit_length() - 1
         mask &= mask - 1
-
-
-def common_groups(signs: NDArray[np.int8]) -> list[Terms]:
-    """Pairs and triples of rows that two columns or more have with the same relation of signs.
-
-    Only so many: those that most columns have; and of large matrices only groups within blocks of
-    rows that follow each other.
-
-    Args:
-        signs: of K rows and N columns, trits.
-    """
-    density = float((signs != 0).mean()) if signs.size else 0.0
-    if not density:
-        return []
-    rows = max(8, int((6 * _PLACES / (signs.size * density**3)) ** 0.5))
-    blocks = range(0, len(signs), rows)
-    most = _CANDIDATES // (len(blocks) * min(rows, len(signs)))
-    groups: list[Terms] = []
-    for start in blocks:
-        block = signs[start : start + rows]
-        for first in range(len(block) - 1):
-            codes, counts = _meetings(block[first:])
-            if len(codes) > most:
-                codes = codes[np.argsort(-counts, kind="stable")[:most]]
-            groups += [_terms(start + first, code, len(block) - first) for code in codes.tolist()]
-    return groups
-
-
-def _meetings(rows: NDArray[np.int8]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The groups that the first row is in, coded as `_terms` reads them, and how often each is.
-
-    Those that are met once are left out; codes rise.
-    """
-    columns = np.flatnonzero(rows[0])
-    relations = rows[1:, columns] * rows[0, columns]
-    # Each row twice: where it has the sign of the first one, and where it has the other.
-    signed = np.zeros((2 * len(rows), len(columns)), np.float32)
-    signed[2::2] = relations > 0
-    signed[3::2] = relations < 0
-    often = np.flatnonzero(signed.sum(axis=1) > 1)
-    # Counts, which floats hold exactly.
-    meet = signed[often] @ signed[often].T
-    a, b = np.nonzero(meet > 1)
-    a, b = a[a <= b], b[a <= b]
-    return often[a] * len(signed) + often[b], meet[a, b].astype(np.int64)
-
-
-def _terms(first: int, code: int, size: int) -> Terms:
-    """Three rows with their signs beside the first one's; two where the others are the same."""
-    a, b = divmod(code, 2 * size)
-    others = dict.fromkeys((a, b))
-    return ((first, 1), *((first + (other >> 1), 1 - 2 * (other & 1)) for other in others))

@@ -1,5 +1,8 @@
 """Planned rows compute the product, by NumPy's integers, in fewer sites than adders take."""
 
+import cProfile
+from pstats import Stats
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +11,7 @@ from hypothesis import strategies as st
 from triton_dsl.dialects.fabric import row_values
 from triton_dsl.lowering.to_verilog.circuit.heaps.plan import HeapPlan, Input, Word, heap_plan
 from triton_dsl.lowering.to_verilog.circuit.heaps.rows import FALSE_NET, TRUE_NET
+from triton_dsl.lowering.to_verilog.circuit.heaps.sharing import Sharing
 
 
 def inputs_of(rng: np.random.Generator, count: int) -> list[Input]:
@@ -113,3 +117,18 @@ def test_the_same_matrix_gives_the_same_plan() -> None:
     matrix = np.random.default_rng(1).integers(-1, 2, (20, 9)).astype(np.int8)
     first, second = (heap_plan(matrix, [Input(-4, 3)] * 20) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize(("bits", "count", "columns"), [(2, 160, 32), (4, 96, 16)])
+def test_work_of_sharing_grows_with_the_rows(bits: int, count: int, columns: int) -> None:
+    matrix = np.random.default_rng(3).integers(-1, 2, (2 * count, columns)).astype(np.int8)
+    calls: list[int] = []
+    for rows in (count, 2 * count):
+        profile = cProfile.Profile()
+        found = profile.runcall(Sharing, matrix[:rows], [(1,) * bits] * rows, 2)
+        calls.append(vars(Stats(profile))["total_calls"])
+        sources = list(np.eye(rows, dtype=int))
+        for terms in [*found.nodes, *(each.items() for each in found.sums)]:
+            sources.append(np.array([sign * sources[source] for source, sign in terms]).sum(axis=0))
+        np.testing.assert_array_equal(np.array(sources[-columns:]).T, matrix[:rows])
+    assert calls[1] < 3.5 * calls[0]
