@@ -6,7 +6,7 @@ signal and become *nodes*. Nothing is written here: `build_network` writes what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -367,16 +367,22 @@ RULES: dict[type[Operation], Rule] = {
 """How ops join what arrives; products with weights but those of `spike` are found by `is_layer`."""
 
 
-def is_timed(value: SSAValue, seen: Sequence[SSAValue] = ()) -> bool:
+def is_timed(value: SSAValue) -> bool:
     """Whether time is the first axis of an argument, by who takes it."""
-    if is_train(value):
-        return True
-    for use in value.uses:
-        op = use.operation
-        if isinstance(op, spike.EncodeOp) or value in seen:
+    waiting, seen = [value], set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
             continue
-        if op.name.startswith("spike.") and use.index == 0:
+        seen.add(value)
+        if is_train(value):
             return True
-        if op.name.startswith("tensor.") and any(is_timed(v, (*seen, value)) for v in op.results):
-            return True
+        for use in value.uses:
+            op = use.operation
+            if isinstance(op, spike.EncodeOp):
+                continue
+            if op.name.startswith("spike.") and use.index == 0:
+                return True
+            if op.name.startswith("tensor."):
+                waiting += op.results
     return False

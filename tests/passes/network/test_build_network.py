@@ -25,11 +25,13 @@ from triton_dsl.dialects.registry import triton_context, verify_module
 from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.dialects.spike.types import TrainType
 from triton_dsl.ir.errors import PassError, UnsupportedError
+from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.convert_ann_to_snn import ConvertAnnToSnnPass
 from triton_dsl.passes.network.build_network import BuildNetworkPass
 from triton_dsl.passes.network.lower_network import LowerNetworkPass
+from triton_dsl.passes.network.network_parts import is_timed
 from triton_dsl.runtime import pack_trits
 
 Array = NDArray[Any]
@@ -251,3 +253,13 @@ def test_trains_of_the_language_enter_and_leave(expose: bool) -> None:
     if expose:
         (data,) = compile_to_target(module, "nir").files.values()
         assert data
+
+
+def test_many_branches_are_walked_once() -> None:
+    """Residual blocks double the ways to the end with each block."""
+    blocks = "".join(f"        let x{n + 1} = relu(x{n}) + x{n}\n" for n in range(60))
+    source = (
+        f"layer Net {{\n    fn forward(x0: Tensor[N, 3]) {{\n{blocks}        return x60\n    }}\n}}"
+    )
+    module = import_tri(source)
+    assert not is_timed(entry_function(module, "forward").args[0])
