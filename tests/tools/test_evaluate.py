@@ -160,7 +160,7 @@ def test_what_is_missing(
     for options, code, words in (
         (["--text", text, "--against", "transformers"], 1, "pip install transformers accelerate"),
         (["--text", text, "--against", "native"], 2, "is the engine itself"),
-        (["--text", short], 2, "has 1 tokens"),
+        (["--text", short], 1, "has 1 tokens"),
         (["--text", binary], 1, "not UTF-8 text at byte 0"),
         (["--text", tmp_path / "none.txt"], 1, "none.txt': No such file"),
     ):
