@@ -29,7 +29,7 @@ _RATE = {64: 1.95, 32: 3.3}
 """By the bytes of a register, instructions in a cycle on a Zen 4, which adds four of 32 bytes."""
 _STORED = 4
 """Instructions for a register of sums that is stored, and read by what follows."""
-_NEAR, _FAR = 128 << 10, 12
+_NEAR, _FAR = 128 << 10, 7
 """Bytes of code that stay in a near cache from one image to the next, and bytes a cycle that come
 from beyond it."""
 _BYTES = 7
@@ -43,7 +43,7 @@ _ASKED = 3
 """Pieces of code of which instructions are counted, for all."""
 _BYTE = 0, 255
 """What an input holds, where nothing else is known."""
-_LINE, _AHEAD = 64, 48 << 10
+_LINE, _AHEAD = 64, 4096
 """Bytes of a line of a cache, and how far ahead of it code is asked for."""
 
 

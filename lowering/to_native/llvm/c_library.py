@@ -11,14 +11,16 @@ from xdsl.ir import Operation, SSAValue
 from .llvm_builder import LlvmBuilder
 from .types import element, lanes
 
-_NAMED_ALIKE: tuple[type[Operation], ...] = (
-    math.AcosOp, math.AcoshOp, math.AsinOp, math.AsinhOp, math.AtanOp, math.AtanhOp, math.Atan2Op,
-    math.CbrtOp, math.CosOp, math.CoshOp, math.ErfOp, math.ExpOp, math.Exp2Op, math.ExpM1Op,
-    math.LogOp, math.Log10Op, math.Log1pOp, math.Log2Op, math.SinOp, math.SinhOp, math.TanOp,
-    math.TanhOp,
-)  # fmt: skip
+_FUNCTIONS = {
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cbrt", "cos", "cosh", "erf"),
+    *("exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh"),
+}
 C_NAMES: dict[type[Operation], str] = {
-    **{kind: kind.name.removeprefix("math.") for kind in _NAMED_ALIKE},
+    **{
+        kind: name
+        for kind in math.Math.operations
+        if (name := kind.name.removeprefix("math.")) in _FUNCTIONS
+    },
     math.PowFOp: "pow",
 }
 """The function of f64 for each op; that of f32 has an f behind."""
