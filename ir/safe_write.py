@@ -119,9 +119,9 @@ class PendingFiles:
             folders = {os.path.dirname(place) for _, place in self._staged}
             while self._staged:
                 temporary, place = self._staged[0]
+                earlier.placed.append(place)  # first: whatever fails then, the way back is known
                 os.replace(temporary, place)
                 self._staged.pop(0)
-                earlier.placed.append(place)
             for folder in sorted({*folders, *map(os.path.dirname, folders)}):
                 _synchronize(folder)
         except BaseException as error:
@@ -138,7 +138,7 @@ class _Earlier:
 
     Attributes:
         kept: for each place the name that its file has meanwhile; `None` where there was no file.
-        placed: the places that have their new file.
+        placed: the places that have their new file, and that which is about to.
     """
 
     def __init__(self) -> None:
@@ -163,9 +163,11 @@ class _Earlier:
                 continue
             second = self.kept.pop(place)
             if second is None:
-                os.unlink(place)
+                Path(place).unlink(missing_ok=True)
             else:
                 os.replace(second, place)
+                # Where both are one file, that does nothing.
+                Path(second).unlink(missing_ok=True)
 
     def forget(self) -> None:
         """Remove the second names that are left."""

@@ -248,7 +248,7 @@ def rewrite(path: Path, change: Callable[[np.ndarray], np.ndarray]) -> bool:
 
 
 def tree(folder: Path) -> set[Path]:
-    return set(folder.rglob("*"))
+    return {path for path in folder.rglob("*") if "__pycache__" not in path.parts}
 
 
 def refused(

@@ -115,7 +115,8 @@ class LoopWriter(Sequels):
         count, step = size.number, lanes * self.plan.columns
         start, stop = self._range(d, step)
         rest = count % step
-        if self._joins(rest) and count >= step and isinstance(stop, int):
+        few = 0 < rest <= step // 2 and count >= step
+        if self.plan.joins and few and isinstance(stop, int):
             rest += step
         end = stop - rest if isinstance(stop, int) else self._whole(start, stop, step)
         if count - rest >= step:
@@ -126,13 +127,6 @@ class LoopWriter(Sequels):
             self.pieces = pieces_of(rest, lanes)
             with self._loop(d, end, stop, rest):
                 inner()
-
-    def _joins(self, rest: int) -> bool:
-        """Whether the few elements that are left over are computed beside the last whole vectors,
-        as one long formula alone would leave the processor waiting."""
-        plan = self.plan
-        few = 0 < rest <= plan.lanes * plan.columns // 2
-        return few and plan.columns > 1 and not self.nest.reductions
 
     def _dynamic_columns(self, d: int, whole: Sequence[Piece], inner: Callable[[], None]) -> None:
         lanes = self.plan.lanes
