@@ -75,10 +75,15 @@ class ModuleFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._pending:
-            if error is not None:
-                raise error
-            self._pending.add(self.path, SEPARATOR.join(self._texts).encode())
+        # No `with`: that takes memory before it begins, and what is staged must go without any.
+        try:
+            if error is None:
+                self._pending.add(self.path, SEPARATOR.join(self._texts).encode())
+        except BaseException as failed:
+            error = failed
+            raise
+        finally:
+            self._pending.__exit__(kind, error, trace)
 
     def add(self, module: ModuleOp, to_text: Callable[[ModuleOp], str] = module_text) -> None:
         """Append a module, unchanged afterwards; modules are separated by `// -----`.
