@@ -63,17 +63,11 @@ def plan_function(program: Program, module: ModuleOp) -> list[View]:
 def _known_first(block: Block) -> None:
     """Move what is known before the program runs to the front: whoever plans what comes in may ask
     what it meets."""
-    last: Operation | None = None
-    for op in list(block.ops):
-        if any(is_known(value) for value in op.results):
-            op.detach()
-            if last is not None:
-                block.insert_op_after(op, last)
-            elif block.first_op is not None:
-                block.insert_op_before(op, block.first_op)
-            else:
-                block.add_op(op)
-            last = op
+    known = [op for op in block.ops if any(is_known(value) for value in op.results)]
+    for op in known:
+        op.detach()
+    assert block.first_op is not None  # what returns results
+    block.insert_ops_before(known, block.first_op)
 
 
 def _arguments(program: Program, problems: list[tuple[str, str, str]]) -> None:

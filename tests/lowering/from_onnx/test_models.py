@@ -89,9 +89,10 @@ def test_two_free_sizes_and_a_broadcast(bench: Any) -> None:
 def test_sizes_that_are_computed_as_numbers(bench: Any) -> None:
     nodes = [make("Size", ["x"], ["n"]), make("Cast", ["n"], ["y"], to=TensorProto.FLOAT)]
     model = bench.model(nodes, {"x": (np.float32, ["N", 4])}, ["y"])
-    for module in (from_onnx(model), from_onnx(model, shapes={"x": (3, 4)})):
-        (y,) = run_module(module, [np.zeros((3, 4), np.float32)])
-        assert y == 12
+    free, fixed = from_onnx(model), from_onnx(model, shapes={"x": (3, 4)})
+    for module, rows in ((free, 3), (free, 5), (fixed, 3)):
+        (y,) = run_module(module, [np.zeros((rows, 4), np.float32)])
+        assert y == 4 * rows
 
 
 def test_shapes_and_constants_of_a_caller(bench: Any) -> None:
