@@ -2,15 +2,15 @@
 
 A face is a module that holds no code, such as `triton_dsl.spiking`. What it imports for type
 checkers, under `if TYPE_CHECKING`, says in which module each of its names lives: that part of its
-source is read, and nothing of it loaded before it is asked for. Not here: the names.
+code is read, and nothing of it loaded before it is asked for. Not here: the names.
 """
 
 from __future__ import annotations
 
 import sys
-from _ast import If, ImportFrom, PyCF_ONLY_AST
 from collections.abc import Callable
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 from .collection import rare_collection
@@ -60,17 +60,19 @@ def lazy_names(face: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]
 def _imported(face: str) -> tuple[dict[str, str], list[str]]:
     """What a face imports for type checkers: the module of each name, and modules below it."""
     spec: Any = sys.modules[face].__spec__
-    # The tree of the source, without the module `ast`, which takes longer to load than this does.
-    tree: Any = compile(spec.loader.get_source(face), face, "exec", PyCF_ONLY_AST)
     homes: dict[str, str] = {}
     modules: list[str] = []
-    block = next(node for node in tree.body if isinstance(node, If))
-    for node in block.body:
-        assert isinstance(node, ImportFrom)
-        package = spec.parent.rsplit(".", node.level - 1)[0]
-        for alias in node.names:
-            if node.module is None:
-                modules.append(alias.name)
+
+    def noted(module: str, _: object, __: object, names: tuple[str, ...], level: int) -> object:
+        """Stands for `__import__`: notes what is imported from this package, and loads nothing."""
+        if level and names != (lazy_names.__name__,):
+            package = spec.parent.rsplit(".", level - 1)[0]
+            if module:
+                homes.update(dict.fromkeys(names, f"{package}.{module}"))
             else:
-                homes[alias.name] = f"{package}.{node.module}"
+                modules.extend(names)
+        return SimpleNamespace(**dict.fromkeys(names, True))  # `TYPE_CHECKING` among them
+
+    # The code that Python loaded: also packages without their source have it.
+    exec(spec.loader.get_code(face), {"__builtins__": {"__import__": noted}})
     return homes, modules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import compileall
 import json
 import subprocess
 import sys
@@ -140,6 +141,31 @@ def test_missing_pytorch_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     load, _, _ = lazy_names("triton_dsl.runtime")
     with pytest.raises(BackendError, match="TernaryLinear needs PyTorch: pip install"):
         load("TernaryLinear")
+
+
+def test_a_face_needs_no_source(tmp_path: Path) -> None:
+    """As where an application is packed with the code of its modules alone."""
+    (tmp_path / "market").mkdir()
+    (tmp_path / "market" / "goods.py").write_text("apple = 'an apple'\n", encoding="utf-8")
+    face = "from .goods import apple as apple\n    from . import goods as goods\n"
+    (tmp_path / "market" / "__init__.py").write_text(
+        "from typing import TYPE_CHECKING\n"
+        "from triton_dsl.ir.lazy import lazy_names\n"
+        f"if TYPE_CHECKING:\n    {face}"
+        "else:\n    __getattr__, __dir__, __all__ = lazy_names(__name__)\n",
+        encoding="utf-8",
+    )
+    assert compileall.compile_dir(tmp_path, quiet=1, legacy=True)
+    for source in (tmp_path / "market").glob("*.py"):
+        source.unlink()
+    program = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
+        "import market\n"
+        "print(*market.__all__, 'market.goods' in sys.modules, market.apple, market.__file__)"
+    )
+    assert run(program).split() == [
+        *("apple", "goods", "False", "an", "apple", str(tmp_path / "market" / "__init__.pyc"))
+    ]
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
