@@ -57,7 +57,7 @@ class Prepared:
         """
         values = self._named(inputs)
         imported = self._imported(values)
-        names = _argument_names(imported)
+        names = argument_names(entry_function(imported.module, "forward"))
         arrays = [_stored(np.asarray(values[name])) for name in names]
         results = _restored(imported.module, run_module(imported.module, arrays))
         outputs: list[Output] = []
@@ -94,10 +94,6 @@ class Prepared:
             if not more:
                 raise UnsupportedError("IR", imported.problems)
             constants.update(more)
-
-
-def _argument_names(imported: Imported) -> list[str]:
-    return argument_names(entry_function(imported.module, "forward"))
 
 
 def _stored(array: Array) -> Array:

@@ -102,10 +102,6 @@ def _seen(e: Builder, steps: Size, past: Size, window: int, causal: bool) -> SSA
     return e.reshape(seen.value, [1, 1, steps, total])
 
 
-def _joined(e: Builder, past: SSAValue | None, new: SSAValue) -> SSAValue:
-    return new if past is None else e.add(tensor.ConcatenateOp([past, new], 2))
-
-
 def _repeated(e: Builder, x: SSAValue, times: int) -> SSAValue:
     """Each head of keys or values for as many heads of queries in a row."""
     if times == 1:
@@ -145,7 +141,10 @@ def _grouped(e: Builder, call: Call) -> Results:
             places = e.reshape(_numbered(e, steps, past), [1, steps])
         turn = call.flag("rotary_interleaved", False)
         query, key = (rotated(e, x, call[7], call[8], places, turn) for x in (query, key))
-    key, value = (_joined(e, old, new) for old, new in zip(cache, (key, value), strict=True))
+    key, value = (
+        new if old is None else e.add(tensor.ConcatenateOp([old, new], 2))
+        for old, new in zip(cache, (key, value), strict=True)
+    )
     mask = _seen(e, steps, past, call.integer("local_window_size", -1), call.flag("causal", True))
     bias = call.optional(10)
     if bias is not None and mask is not None:

@@ -69,10 +69,6 @@ def _mean(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.DivOp(total, e.number(len(call.inputs), total)))
 
 
-def _mod(e: Builder, call: Call) -> SSAValue:
-    return e.add((tensor.FmodOp if call.flag("fmod", False) else tensor.ModOp)(call[0], call[1]))
-
-
 def _pow(e: Builder, call: Call) -> SSAValue:
     base, exponent = aligned(e, call)
     known = e.arrays.get(exponent)
@@ -206,7 +202,9 @@ RULES: dict[str, Rule] = {
     "Max": variadic(tensor.MaximumOp),
     "Mean": _mean,
     "Min": variadic(tensor.MinimumOp),
-    "Mod": _mod,
+    "Mod": lambda e, call: e.add(
+        (tensor.FmodOp if call.flag("fmod", False) else tensor.ModOp)(call[0], call[1])
+    ),
     "Mul": binary(tensor.MulOp, tensor.AndOp),
     "Or": binary(tensor.OrOp),
     "Pow": _pow,

@@ -81,10 +81,6 @@ def _fused_matmul(e: Builder, call: Call) -> SSAValue:
     return product if alpha == 1.0 else (Formula(e, product) * alpha).value
 
 
-def _bias_gelu(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.GeluOp(e.add(tensor.AddOp(call[0], call[1]))))
-
-
 def _quick_gelu(e: Builder, call: Call) -> SSAValue:
     x = Formula(e, call[0])
     return (x * (x * call.number("alpha", 1.702)).of(tensor.SigmoidOp)).value
@@ -240,7 +236,7 @@ def _dynamic_matmul(e: Builder, call: Call) -> SSAValue:
 
 FUSED: dict[str, Rule] = {
     "Attention": _attention,
-    "BiasGelu": _bias_gelu,
+    "BiasGelu": lambda e, call: e.add(tensor.GeluOp(e.add(tensor.AddOp(call[0], call[1])))),
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "EmbedLayerNormalization": _embedded,
     "FusedConv": _activated("Conv"),

@@ -25,10 +25,6 @@ def _compress(e: Builder, call: Call) -> SSAValue:
     return take(e, e.reshape(call[0], [prod(e.shape(call[0]))]), 0, places)
 
 
-def _non_zero(e: Builder, call: Call) -> SSAValue:
-    return e.indices(np.array(np.nonzero(e.array(call[0], _DECIDING.format("values")))))
-
-
 def _unique(e: Builder, call: Call) -> Results:
     values = e.array(call[0], _DECIDING.format("values"))
     axis = call.integer("axis", None)
@@ -86,7 +82,9 @@ def _overlap(low: Array, high: Array, lows: Array, highs: Array) -> Array:
 RULES: dict[str, Rule] = {
     "Compress": _compress,
     "NonMaxSuppression": _non_max_suppression,
-    "NonZero": _non_zero,
+    "NonZero": lambda e, call: e.indices(
+        np.array(np.nonzero(e.array(call[0], _DECIDING.format("values"))))
+    ),
     "Unique": _unique,
 }
 """By the type of the operator."""

@@ -18,13 +18,14 @@ def _formula(e: Builder, call: Call) -> Formula:
     return Formula(e, e.value(call["self"]))
 
 
+def _with_number(kind: type[tensor.AlphaOp], name: str, default: float | None = None) -> Rule:
+    """A rule for an op of one operand and a number."""
+    return lambda e, call: e.add(kind(e.value(call["self"]), call.number(name, default)))
+
+
 def _gelu(e: Builder, call: Call) -> SSAValue:
     kind = "tanh" if call.word("approximate") == "tanh" else "exact"
     return e.add(tensor.GeluOp(e.value(call["self"]), kind))
-
-
-def _leaky_relu(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.LeakyReluOp(e.value(call["self"]), call.number("negative_slope")))
 
 
 def _rrelu(e: Builder, call: Call) -> SSAValue:
@@ -62,10 +63,6 @@ def _elu(e: Builder, call: Call) -> SSAValue:
     return (x > 0).choose(x * scale, (x * inner).of(tensor.Expm1Op) * (alpha * scale)).value
 
 
-def _celu(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.CeluOp(e.value(call["self"]), call.number("alpha", 1.0)))
-
-
 def _softplus(e: Builder, call: Call) -> SSAValue:
     beta, threshold = call.number("beta", 1), call.number("threshold", 20)
     x = _formula(e, call)
@@ -73,14 +70,6 @@ def _softplus(e: Builder, call: Call) -> SSAValue:
         return x.of(tensor.SoftplusOp).value
     scaled = x * beta
     return (scaled > threshold).choose(x, scaled.of(tensor.SoftplusOp) * (1 / beta)).value
-
-
-def _log_sigmoid(e: Builder, x: SSAValue) -> SSAValue:
-    return (-(-Formula(e, x)).of(tensor.SoftplusOp)).value
-
-
-def _tanh_shrink(e: Builder, x: SSAValue) -> SSAValue:
-    return e.add(tensor.SubOp(x, e.add(tensor.TanhOp(x))))
 
 
 def _hard_shrink(e: Builder, call: Call) -> SSAValue:
@@ -129,15 +118,15 @@ def _logit(e: Builder, call: Call) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
-    "celu": _celu,
+    "celu": _with_number(tensor.CeluOp, "alpha", 1.0),
     "elu": _elu,
     "gelu": _gelu,
     "glu": _glu,
     "hardshrink": _hard_shrink,
     "hardsigmoid": composed(lambda e, x: e.add(tensor.HardSigmoidOp(x, 1 / 6))),
     "hardtanh": _hard_tanh,
-    "leaky_relu": _leaky_relu,
-    "log_sigmoid": composed(_log_sigmoid),
+    "leaky_relu": _with_number(tensor.LeakyReluOp, "negative_slope"),
+    "log_sigmoid": composed(lambda e, x: (-(-Formula(e, x)).of(tensor.SoftplusOp)).value),
     "log_softmax": _soft_max(tensor.LogSoftmaxOp),
     "_log_softmax": _soft_max(tensor.LogSoftmaxOp),
     "logit": _logit,
@@ -153,7 +142,7 @@ RULES: dict[str, Rule] = {
     "softmin": _soft_max(tensor.SoftmaxOp, -1),
     "softplus": _softplus,
     "softshrink": _soft_shrink,
-    "tanhshrink": composed(_tanh_shrink),
+    "tanhshrink": composed(lambda e, x: e.add(tensor.SubOp(x, e.add(tensor.TanhOp(x))))),
     "threshold": _threshold,
 }
 """By the name of the operator in the namespace `aten`."""

@@ -116,22 +116,6 @@ def _absolute(e: Builder, call: Call) -> SSAValue:
     return (real * real + imaginary * imaginary).of(tensor.SqrtOp).value
 
 
-def _real(e: Builder, call: Call) -> SSAValue:
-    return _both(e, call["self"])[0].value
-
-
-def _imaginary(e: Builder, call: Call) -> SSAValue:
-    return _both(e, call["self"])[1].value
-
-
-def _from_last_axis(e: Builder, call: Call) -> list[SSAValue]:
-    return _apart(e, e.value(call["self"]))
-
-
-def _to_last_axis(e: Builder, call: Call) -> SSAValue:
-    return _stacked(e, call["self"])
-
-
 def _moved(rule: Rule) -> Rule:
     """A rule that moves elements, for both parts."""
 
@@ -174,35 +158,29 @@ def _fourier(e: Builder, call: Call) -> SSAValue | list[SSAValue]:
     return _apart(e, x)
 
 
-def _polar(size: Formula, angle: Formula) -> tuple[Formula, Formula]:
-    return size * angle.of(tensor.CosOp), size * angle.of(tensor.SinOp)
-
-
 _MOVING = (
     "expand", "flatten", "permute", "reshape", "select", "slice", "squeeze", "transpose",
     "unflatten", "_unsafe_view", "unsqueeze", "view",
 )  # fmt: skip
 
-COMPLEX: dict[str, Rule] = {
-    f"aten::{name}": rule
-    for name, rule in {
-        **{name: _moved(SHAPE[name]) for name in _MOVING},
-        "abs": _absolute,
-        "add": _sum(1),
-        **dict.fromkeys(("alias", "clone", "contiguous", "to", "_to_copy"), _converted),
-        "complex": _made(lambda a, b: (a, b), "real", "imag"),
-        "_conj": _conjugate,
-        "_conj_physical": _conjugate,
-        "_fft_c2c": _fourier,
-        "_fft_c2r": _fourier,
-        "_fft_r2c": _fourier,
-        "imag": _imaginary,
-        "mul": _product,
-        "polar": _made(_polar, "abs", "angle"),
-        "real": _real,
-        "sub": _sum(-1),
-        "view_as_complex": _from_last_axis,
-        "view_as_real": _to_last_axis,
-    }.items()
+_RULES: dict[str, Rule] = {
+    **{name: _moved(SHAPE[name]) for name in _MOVING},
+    "abs": _absolute,
+    "add": _sum(1),
+    **dict.fromkeys(("alias", "clone", "contiguous", "to", "_to_copy"), _converted),
+    "complex": _made(lambda a, b: (a, b), "real", "imag"),
+    **dict.fromkeys(("_conj", "_conj_physical"), _conjugate),
+    **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _fourier),
+    "imag": lambda e, call: _both(e, call["self"])[1].value,
+    "mul": _product,
+    "polar": _made(
+        lambda r, phi: (r * phi.of(tensor.CosOp), r * phi.of(tensor.SinOp)), "abs", "angle"
+    ),
+    "real": lambda e, call: _both(e, call["self"])[0].value,
+    "sub": _sum(-1),
+    "view_as_complex": lambda e, call: _apart(e, e.value(call["self"])),
+    "view_as_real": lambda e, call: _stacked(e, call["self"]),
 }
+
+COMPLEX: dict[str, Rule] = {f"aten::{name}": rule for name, rule in _RULES.items()}
 """By the name of an operator that takes or gives complex numbers."""

@@ -106,10 +106,6 @@ def whole_floor(e: Writer, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return e.add(tensor.SubOp(quotient, e.convert(beyond, tensor_type(quotient).element_type)))
 
 
-def _floor_divide(e: Builder, call: Call) -> SSAValue:
-    return _div(e, call.using(rounding_mode="floor"))
-
-
 def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
     """A rule for rounding, which leaves integers."""
 
@@ -124,10 +120,6 @@ def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
         return ((Formula(e, x) * tens).of(kind) / tens).value if decimals else e.add(kind(x))
 
     return rule
-
-
-def _square(e: Builder, x: SSAValue) -> SSAValue:
-    return e.add(tensor.MulOp(x, x))
 
 
 def _pow(e: Builder, call: Call) -> SSAValue:
@@ -208,10 +200,6 @@ def _clamp(e: Builder, call: Call) -> SSAValue:
     return x
 
 
-def _convert(e: Builder, call: Call) -> SSAValue:
-    return e.convert(e.value(call["self"]), element_type(call.value.dtype))
-
-
 def same(e: Builder, call: Call) -> SSAValue:
     """The operand itself."""
     return e.value(call["self"])
@@ -265,61 +253,44 @@ RULES: dict[str, Rule] = {
         for kind, function in FUNCTIONS.items()
         if issubclass(kind, tensor.FloatUnaryOp) and not issubclass(kind, tensor.AlphaOp)
     },
-    "__and__": arithmetic(tensor.AndOp, tensor.AndOp),
-    "__lshift__": arithmetic(tensor.ShiftLeftOp),
-    "__or__": arithmetic(tensor.OrOp, tensor.OrOp),
-    "__rshift__": arithmetic(tensor.ShiftRightOp),
-    "__xor__": arithmetic(tensor.XorOp, tensor.XorOp),
+    **dict.fromkeys(("__and__", "bitwise_and"), arithmetic(tensor.AndOp, tensor.AndOp)),
+    **dict.fromkeys(("__lshift__", "bitwise_left_shift"), arithmetic(tensor.ShiftLeftOp)),
+    **dict.fromkeys(("__or__", "bitwise_or"), arithmetic(tensor.OrOp, tensor.OrOp)),
+    **dict.fromkeys(("__rshift__", "bitwise_right_shift"), arithmetic(tensor.ShiftRightOp)),
+    **dict.fromkeys(("__xor__", "bitwise_xor"), arithmetic(tensor.XorOp, tensor.XorOp)),
     "abs": unary(tensor.AbsOp),
     "atan2": arithmetic(tensor.Atan2Op),
     "fmod": arithmetic(tensor.FmodOp),
     "hypot": arithmetic(tensor.HypotOp),
     "add": arithmetic(tensor.AddOp, tensor.OrOp),
-    "bitwise_and": arithmetic(tensor.AndOp, tensor.AndOp),
-    "bitwise_left_shift": arithmetic(tensor.ShiftLeftOp),
     "bitwise_not": unary(tensor.NotOp),
-    "bitwise_or": arithmetic(tensor.OrOp, tensor.OrOp),
-    "bitwise_right_shift": arithmetic(tensor.ShiftRightOp),
-    "bitwise_xor": arithmetic(tensor.XorOp, tensor.XorOp),
     "ceil": _rounded(tensor.CeilOp),
     "copysign": _formula(lambda x, y: is_negative(y).choose(-abs(x), abs(x))),
-    "clamp": _clamp,
-    "clip": _clamp,
-    "clamp_max": _clamp,
-    "clamp_min": _clamp,
-    "alias": same,
-    "clone": same,
-    "contiguous": same,
-    "detach": same,
-    "detach_": same,
-    "lift_fresh_copy": same,
-    "to": _convert,
-    "_to_copy": _convert,
-    "type_as": _convert,
+    **dict.fromkeys(("clamp", "clip", "clamp_max", "clamp_min"), _clamp),
+    **dict.fromkeys(("alias", "clone", "contiguous", "detach", "detach_", "lift_fresh_copy"), same),
+    **dict.fromkeys(
+        ("to", "_to_copy", "type_as"),
+        lambda e, call: e.convert(e.value(call["self"]), element_type(call.value.dtype)),
+    ),
     "div": _div,
     "dropout": _dropout,
-    "eq": compare("eq"),
+    **{predicate: compare(predicate) for predicate in ("eq", "ge", "gt", "le", "lt", "ne")},
     "floor": _rounded(tensor.FloorOp),
-    "floor_divide": _floor_divide,
+    "floor_divide": lambda e, call: _div(e, call.using(rounding_mode="floor")),
     "fmax": _number_of(tensor.MaximumOp),
     "fmin": _number_of(tensor.MinimumOp),
-    "ge": compare("ge"),
-    "gt": compare("gt"),
     "isinf": _test(tensor.IsInfOp),
     "ldexp": _formula(lambda x, y: x * y.of(tensor.Exp2Op)),
     "isnan": _test(tensor.IsNanOp),
-    "le": compare("le"),
     "log10": composed(_log10),
     "logical_and": logical(tensor.AndOp),
     "logical_not": logical(tensor.NotOp),
     "logical_or": logical(tensor.OrOp),
     "logical_xor": logical(tensor.XorOp),
-    "lt": compare("lt"),
     "masked_fill": _masked_fill,
     "maximum": arithmetic(tensor.MaximumOp, tensor.OrOp),
     "minimum": arithmetic(tensor.MinimumOp, tensor.AndOp),
     "mul": arithmetic(tensor.MulOp, tensor.AndOp),
-    "ne": compare("ne"),
     "neg": unary(tensor.NegOp),
     "pow": _pow,
     "remainder": arithmetic(tensor.ModOp),
@@ -327,7 +298,7 @@ RULES: dict[str, Rule] = {
     "rsub": _rsub,
     "sign": unary(tensor.SignOp),
     "signbit": _sign_bit,
-    "square": composed(_square),
+    "square": composed(lambda e, x: e.add(tensor.MulOp(x, x))),
     "sub": arithmetic(tensor.SubOp),
     "trunc": _rounded(tensor.TruncOp),
     "where": _where,

@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
 
-def _embedding(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
-
-
-def _index_select(e: Builder, call: Call) -> SSAValue:
-    return e.gather(e.value(call["self"]), call.axis(call.rank), e.value(call["index"]))
-
-
 def _index(e: Builder, call: Call) -> SSAValue:
     indices = cast("Sequence[Node | None]", call.arguments["indices"])
     picked = [(axis, node) for axis, node in enumerate(indices) if node is not None]
@@ -448,13 +440,17 @@ RULES: dict[str, Rule] = {
     "bucketize": _between,
     "diagonal": _diagonal,
     "diagonal_scatter": _diagonal,
-    "embedding": _embedding,
+    "embedding": lambda e, call: e.add(
+        tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"]))
+    ),
     "_embedding_bag": _embedding_bag,
     "_embedding_bag_forward_only": _embedding_bag,
     "gather": _gather,
     "index": _index,
     "index_put": _index_put,
-    "index_select": _index_select,
+    "index_select": lambda e, call: e.gather(
+        e.value(call["self"]), call.axis(call.rank), e.value(call["index"])
+    ),
     "masked_scatter": _masked_scatter,
     "max_unpool2d": _max_unpool,
     "max_unpool3d": _max_unpool,

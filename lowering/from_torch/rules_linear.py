@@ -115,16 +115,8 @@ def _matmul(e: Builder, call: Call) -> SSAValue:
     return _matmul_of(e, call["self"], call["other" if "other" in call else "mat2"])
 
 
-def _integer_product(e: Builder, call: Call) -> SSAValue:
-    return same(e, "MatMulInteger", [call["self"], call["mat2"]], {})[0]
-
-
 def _determinant(e: Builder, call: Call) -> SSAValue:
     return same(e, "Det", [call["self" if "self" in call else "A"]], {})[0]
-
-
-def _log_determinant(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.LogOp(_determinant(e, call)))
 
 
 def _signed_determinant(e: Builder, call: Call) -> list[SSAValue | None]:
@@ -324,7 +316,7 @@ def _ternary_conv(e: Builder, call: Call) -> SSAValue:
 
 
 RULES: dict[str, Rule] = {
-    "aten::_int_mm": _integer_product,
+    "aten::_int_mm": lambda e, call: same(e, "MatMulInteger", [call["self"], call["mat2"]], {})[0],
     "aten::addmm": _addmm,
     "aten::addmv": _addmm,
     "aten::baddbmm": _addmm,
@@ -344,7 +336,7 @@ RULES: dict[str, Rule] = {
     "aten::linalg_slogdet": _signed_determinant,
     "aten::linalg_solve": _solve,
     "aten::linear": _linear,
-    "aten::logdet": _log_determinant,
+    "aten::logdet": lambda e, call: e.add(tensor.LogOp(_determinant(e, call))),
     "aten::matmul": _matmul,
     "aten::mm": _matmul,
     "aten::mv": _dot,

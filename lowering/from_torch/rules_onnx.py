@@ -106,10 +106,6 @@ def _size(size: Expr) -> onnx_sizes.Size:
     return total
 
 
-def _image(call: Call) -> str:
-    return "self" if "self" in call else "input"
-
-
 def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) -> Rule:
     """A rule for new sizes of images.
 
@@ -117,7 +113,7 @@ def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) 
     """
 
     def rule(e: Builder, call: Call) -> Result:
-        x, new = call[_image(call)], static(call.sizes[2:], "image")
+        x, new = call["self" if "self" in call else "input"], static(call.sizes[2:], "image")
         place = "align_corners" if call.flag("align_corners") else "half_pixel"
         if mode == "nearest" and nearest == "floor":
             place = "asymmetric"
@@ -249,26 +245,20 @@ def _stacked(
 _AREA: Attributes = {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
 """Antialiased, as in the library PIL: only elements inside the image count."""
 
-_NEAREST = _resize("nearest")
-_EXACT = _resize("nearest", "round_prefer_ceil")
 
 RULES: dict[str, Rule] = {
     "grid_sampler_2d": _grid_sample,
-    "gru": _recurrent,
-    "lstm": _recurrent,
-    "rnn_relu": _recurrent,
-    "rnn_tanh": _recurrent,
+    **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), _recurrent),
     "upsample_bicubic2d": _resize("cubic"),
     "_upsample_bicubic2d_aa": _resize("cubic", given=_AREA),
     "upsample_bilinear2d": _resize("linear"),
     "_upsample_bilinear2d_aa": _resize("linear", given=_AREA),
     "upsample_linear1d": _resize("linear"),
-    "upsample_nearest1d": _NEAREST,
-    "upsample_nearest2d": _NEAREST,
-    "upsample_nearest3d": _NEAREST,
-    "_upsample_nearest_exact1d": _EXACT,
-    "_upsample_nearest_exact2d": _EXACT,
-    "_upsample_nearest_exact3d": _EXACT,
+    **{f"upsample_nearest{axes}d": _resize("nearest") for axes in (1, 2, 3)},
+    **{
+        f"_upsample_nearest_exact{axes}d": _resize("nearest", "round_prefer_ceil")
+        for axes in (1, 2, 3)
+    },
     "upsample_trilinear3d": _resize("linear"),
 }
 """By the name of the operator in the namespace `aten`."""

@@ -86,10 +86,6 @@ def _var(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.ReduceVarianceOp(x, axes, keepdims=keepdims, correction=correction))
 
 
-def _std(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.SqrtOp(_var(e, call)))
-
-
 def _var_mean(e: Builder, call: Call) -> list[SSAValue]:
     # With its axes: the mean from which a decomposed variance counts.
     x, axes = e.value(call["self"]), _axes(e, call)
@@ -143,10 +139,6 @@ def _sorted(e: Builder, call: Call) -> list[SSAValue]:
     op = tensor.TopKOp(x, k, axis, largest=call.flag("largest", is_top) or call.flag("descending"))
     e.add(op)
     return list(op.results)
-
-
-def _arg_sort(e: Builder, call: Call) -> SSAValue:
-    return _sorted(e, call)[1]
 
 
 def _median(e: Builder, call: Call) -> Result:
@@ -266,14 +258,13 @@ RULES: dict[str, Rule] = {
     "_native_batch_norm_legit_no_training": _first_of(_batch_norm),
     "_native_batch_norm_legit": _first_of(_batch_norm),
     "native_batch_norm": _first_of(_batch_norm),
-    "argsort": _arg_sort,
+    "argsort": lambda e, call: _sorted(e, call)[1],
     "cdist": _distances,
     "_fused_rms_norm": _first_of(_rms_norm),
     "group_norm": _group_norm,
     "instance_norm": _instance_norm,
     "kthvalue": _kth_value,
     "layer_norm": _layer_norm,
-    "linalg_vector_norm": _norm,
     "logsumexp": reduction(tensor.ReduceLogSumExpOp),
     "max": _extreme(tensor.ReduceMaxOp, tensor.ArgmaxOp, tensor.MaximumOp),
     "mean": reduction(tensor.ReduceMeanOp),
@@ -281,11 +272,11 @@ RULES: dict[str, Rule] = {
     "min": _extreme(tensor.ReduceMinOp, tensor.ArgminOp, tensor.MinimumOp),
     "native_group_norm": _first_of(_group_norm),
     "native_layer_norm": _first_of(_layer_norm),
-    "norm": _norm,
+    **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),
     "prod": reduction(tensor.ReduceProdOp),
     "rms_norm": _rms_norm,
     "sort": _sorted,
-    "std": _std,
+    "std": lambda e, call: e.add(tensor.SqrtOp(_var(e, call))),
     "sum": reduction(tensor.ReduceSumOp),
     "topk": _sorted,
     "var": _var,

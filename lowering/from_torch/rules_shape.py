@@ -32,10 +32,6 @@ def _view(e: Builder, call: Call) -> SSAValue:
     return e.reshape(e.value(node), e.sizes(node), call.sizes)
 
 
-def _permute(e: Builder, call: Call) -> SSAValue:
-    return e.permute(e.value(call["self"]), [axis % call.rank for axis in call.integers("dims")])
-
-
 def _transpose(e: Builder, call: Call) -> SSAValue:
     a, b = call.axis(call.rank, "dim0"), call.axis(call.rank, "dim1")
     perm = [{a: b, b: a}.get(axis, axis) for axis in range(call.rank)]
@@ -52,10 +48,6 @@ def _move(e: Builder, call: Call) -> SSAValue:
     return e.permute(e.value(call["self"]), perm)
 
 
-def _t(e: Builder, call: Call) -> SSAValue:
-    return e.permute(e.value(call["self"]), list(range(call.rank))[::-1])
-
-
 def _squeeze(e: Builder, call: Call) -> SSAValue:
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
     axes = [axis % max(len(sizes), 1) for axis in call.integers("dim")]
@@ -66,10 +58,6 @@ def _squeeze(e: Builder, call: Call) -> SSAValue:
         if size == 1 and (axis in axes or "dim" not in call)
     ]  # fmt: skip
     return e.add(tensor.SqueezeOp(x, single)) if single else x
-
-
-def _unsqueeze(e: Builder, call: Call) -> SSAValue:
-    return e.add(tensor.UnsqueezeOp(e.value(call["self"]), [call.axis(call.rank)]))
 
 
 def _expand(e: Builder, call: Call) -> SSAValue:
@@ -387,69 +375,51 @@ def _spread_expand(e: Builder, call: Call) -> Known | None:
 
 
 SPREADING: dict[str, SpreadRule] = {
-    "empty": _filled(0),
-    "empty_like": _filled(0),
     "expand": _spread_expand,
-    "full": _filled("fill_value"),
-    "full_like": _filled("fill_value"),
-    "new_empty": _filled(0),
-    "new_full": _filled("fill_value"),
-    "new_ones": _filled(1),
-    "new_zeros": _filled(0),
-    "ones": _filled(1),
-    "ones_like": _filled(1),
-    "zero": _filled(0),
-    "zeros": _filled(0),
-    "zeros_like": _filled(0),
+    **dict.fromkeys(("full", "full_like", "new_full"), _filled("fill_value")),
+    **dict.fromkeys(("new_ones", "ones", "ones_like"), _filled(1)),
+    **dict.fromkeys(
+        ("empty", "empty_like", "new_empty", "new_zeros", "zero", "zeros", "zeros_like"), _filled(0)
+    ),
 }
 """Operators whose values are known although sizes may be free; a function from builder and call."""
 
 RULES: dict[str, Rule] = {
     "arange": _arange,
-    "broadcast_to": _expand,
-    "cat": _concatenate,
-    "chunk": _split,
-    "concat": _concatenate,
-    "constant_pad_nd": _pad,
+    **dict.fromkeys(("broadcast_to", "expand", "expand_as"), _expand),
+    **dict.fromkeys(("cat", "concat"), _concatenate),
+    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _split),
     "copy": _copy,
     "diff": _difference,
-    "expand": _expand,
-    "expand_as": _expand,
     "fill": _fill,
-    "flatten": _view,
     "flip": _flip,
-    "moveaxis": _move,
-    "movedim": _move,
+    **dict.fromkeys(("moveaxis", "movedim"), _move),
     "narrow": _narrow,
-    "pad": _pad,
-    "permute": _permute,
+    **dict.fromkeys(
+        ("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d",
+         "replication_pad2d"), _pad),
+    "permute": lambda e, call: e.permute(
+        e.value(call["self"]), [axis % call.rank for axis in call.integers("dims")]
+    ),
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
-    "reflection_pad1d": _pad,
-    "reflection_pad2d": _pad,
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
-    "replication_pad1d": _pad,
-    "replication_pad2d": _pad,
-    "reshape": _view,
-    "reshape_as": _view,
     "roll": _roll,
     "select": _select,
     "slice": _slice,
-    "split": _split,
-    "split_with_sizes": _split,
     "squeeze": _squeeze,
     "stack": _stack,
-    "swapdims": _transpose,
-    "t": _t,
-    "transpose": _transpose,
+    "t": lambda e, call: e.permute(e.value(call["self"]), list(range(call.rank))[::-1]),
+    **dict.fromkeys(("swapdims", "transpose"), _transpose),
     "tril": _triangle("le"),
     "triu": _triangle("ge"),
     "unbind": _unbind,
-    "unflatten": _view,
-    "_unsafe_view": _view,
-    "unsqueeze": _unsqueeze,
-    "view": _view,
-    "view_as": _view,
-}
+    "unsqueeze": lambda e, call: e.add(
+        tensor.UnsqueezeOp(e.value(call["self"]), [call.axis(call.rank)])
+    ),
+    **dict.fromkeys(
+        ("flatten", "reshape", "reshape_as", "unflatten", "_unsafe_view", "view", "view_as"), _view
+    ),
+}  # fmt: skip
 """By the name of the operator in the namespace `aten`."""
