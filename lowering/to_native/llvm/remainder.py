@@ -6,130 +6,55 @@ powers of two at a time as an i64 holds beside the digits. `frem` would call the
 
 from __future__ import annotations
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import Builtin, ModuleOp, i64
-from xdsl.dialects.llvm import LLVM, FuncOp
-from xdsl.ir import Attribute
-from xdsl.parser import Parser
+from xdsl.dialects.builtin import i64
+from xdsl.dialects.llvm import FuncOp, URemOp
+from xdsl.ir import Attribute, SSAValue
 
+from ..kernels.code import Code
 from .floating import format_of
+from .types import integers, width
 
 PREFIX = "triton_"
 """In front of the library's name."""
 
-_TEXT = """
-llvm.func internal @{name}(%x: {f}, %y: {f}) -> {f} {{
-  %zero = llvm.mlir.constant(0) : i64
-  %one = llvm.mlir.constant(1) : i64
-  %digits = llvm.mlir.constant({digits}) : i64
-  %implicit = llvm.mlir.constant({implicit}) : i64
-  %mask = llvm.mlir.constant({mask}) : i64
-  %magnitude = llvm.mlir.constant({magnitude}) : i64
-  %infinity = llvm.mlir.constant({infinity}) : i64
-  %step = llvm.mlir.constant({step}) : i64
-  %bias = llvm.mlir.constant({bias}) : i64
-  %top = llvm.mlir.constant({top}) : i64
-  %xi = llvm.bitcast %x : {f} to i{bits}
-  %yi = llvm.bitcast %y : {f} to i{bits}
-  {widen_x}
-  {widen_y}
-  %xa = llvm.and %xw, %magnitude : i64
-  %ya = llvm.and %yw, %magnitude : i64
-  %xbad = llvm.icmp "uge" %xa, %infinity : i64
-  %ybad = llvm.icmp "ugt" %ya, %infinity : i64
-  %ynull = llvm.icmp "eq" %ya, %zero : i64
-  %bad0 = llvm.or %xbad, %ybad : i1
-  %bad = llvm.or %bad0, %ynull : i1
-  llvm.cond_br %bad, ^invalid, ^numbers
-^invalid:
-  %product = llvm.fmul %x, %y : {f}
-  %nan = llvm.fdiv %product, %product : {f}
-  llvm.return %nan : {f}
-^numbers:
-  %less = llvm.icmp "ult" %xa, %ya : i64
-  llvm.cond_br %less, ^same, ^divide
-^same:
-  llvm.return %x : {f}
-^divide:
-  %xe0 = llvm.lshr %xa, %digits : i64
-  %ye0 = llvm.lshr %ya, %digits : i64
-  %xnormal = llvm.icmp "ne" %xe0, %zero : i64
-  %ynormal = llvm.icmp "ne" %ye0, %zero : i64
-  %xe = llvm.select %xnormal, %xe0, %one : i1, i64
-  %ye = llvm.select %ynormal, %ye0, %one : i1, i64
-  %xf = llvm.and %xa, %mask : i64
-  %yf = llvm.and %ya, %mask : i64
-  %xg = llvm.or %xf, %implicit : i64
-  %yg = llvm.or %yf, %implicit : i64
-  %m = llvm.select %xnormal, %xg, %xf : i1, i64
-  %n = llvm.select %ynormal, %yg, %yf : i1, i64
-  %distance = llvm.sub %xe, %ye : i64
-  %start = llvm.urem %m, %n : i64
-  %far = llvm.icmp "ne" %distance, %zero : i64
-  llvm.cond_br %far, ^loop(%start, %distance : i64, i64), ^end(%start : i64)
-^loop(%rest: i64, %left: i64):
-  %most = llvm.call_intrinsic "llvm.umin.i64"(%left, %step) : (i64, i64) -> i64
-  %shifted = llvm.shl %rest, %most : i64
-  %next = llvm.urem %shifted, %n : i64
-  %remaining = llvm.sub %left, %most : i64
-  %again = llvm.icmp "ne" %remaining, %zero : i64
-  llvm.cond_br %again, ^loop(%next, %remaining : i64, i64), ^end(%next : i64)
-^end(%result: i64):
-  %whole = llvm.sitofp %result : i64 to {f}
-  %exponent = llvm.sub %ye, %top : i64
-  %first = llvm.ashr %exponent, %one : i64
-  %second = llvm.sub %exponent, %first : i64
-  %e1 = llvm.add %first, %bias : i64
-  %e2 = llvm.add %second, %bias : i64
-  %s1 = llvm.shl %e1, %digits : i64
-  %s2 = llvm.shl %e2, %digits : i64
-  {narrow_1}
-  {narrow_2}
-  %f1 = llvm.bitcast %n1 : i{bits} to {f}
-  %f2 = llvm.bitcast %n2 : i{bits} to {f}
-  %scaled1 = llvm.fmul %whole, %f1 : {f}
-  %scaled2 = llvm.fmul %scaled1, %f2 : {f}
-  %signed = llvm.call_intrinsic "llvm.copysign.{f}"(%scaled2, %x) : ({f}, {f}) -> {f}
-  llvm.return %signed : {f}
-}}
-"""
-
 
 def fmod_function(type: Attribute) -> FuncOp:
     """`triton_fmod` of f64 or `triton_fmodf` of f32: x - trunc(x / y)·y, with the sign of x."""
-    form = format_of(type)
-    bits = 64 if str(type) == "f64" else 32
-    wide = bits == 64
-    text = _TEXT.format(
-        name=f"{PREFIX}fmod{'' if wide else 'f'}",
-        f=type,
-        bits=bits,
-        digits=form.digits,
-        implicit=1 << form.digits,
-        mask=(1 << form.digits) - 1,
-        magnitude=(1 << (bits - 1)) - 1,
-        infinity=(2 * form.bias + 1) << form.digits,
-        step=63 - form.digits,
-        bias=form.bias,
-        top=form.bias + form.digits,
-        widen_x=_cast("xw", "xi", "zext", bits),
-        widen_y=_cast("yw", "yi", "zext", bits),
-        narrow_1=_cast("n1", "s1", "trunc", bits),
-        narrow_2=_cast("n2", "s2", "trunc", bits),
-    )
-    context = Context()
-    context.load_dialect(Builtin)
-    context.load_dialect(LLVM)
-    module = Parser(context, text).parse_module()
-    (function,) = module.ops
-    assert isinstance(module, ModuleOp) and isinstance(function, FuncOp)
-    function.detach()
-    return function
+    form, bits, kind = format_of(type), width(type), integers(type)
+    code = Code(f"{PREFIX}fmod{'f' if bits == 32 else ''}", [type, type])
+    x, y = code.arguments
+    step, infinity = 63 - form.digits, (2 * form.bias + 1) << form.digits
 
+    def magnitude(value: SSAValue) -> SSAValue:
+        """The bits without the sign."""
+        return code.and_(
+            code.resize(code.bits(value, kind), i64, unsigned=True), (1 << bits - 1) - 1
+        )
 
-def _cast(result: str, source: str, op: str, bits: int) -> str:
-    """Between the bits of a float and i64; the same value for f64."""
-    if bits == 64:
-        return f"%{result} = llvm.bitcast %{source} : {i64} to {i64}"
-    kinds = f"i{bits} to i64" if op == "zext" else f"i64 to i{bits}"
-    return f"%{result} = llvm.{op} %{source} : {kinds}"
+    def parts(size: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The integer, and its exponent, which is that of the least normal number or more."""
+        exponent, fraction = code.lshr(size, form.digits), code.and_(size, (1 << form.digits) - 1)
+        normal = code.icmp("ne", exponent, 0)
+        whole = code.select(normal, code.or_(fraction, 1 << form.digits), fraction)
+        return whole, code.select(normal, exponent, 1)
+
+    a, b = magnitude(x), magnitude(y)
+    bad = code.or_(code.icmp("uge", a, infinity), code.icmp("ugt", b, infinity))
+    bad = code.or_(bad, code.icmp("eq", b, 0))
+    divides = code.and_(code.icmp("uge", a, b), code.not_(bad))
+    # A loop of one turn at most is a branch that gives a value.
+    with code.loop(0, code.resize(divides, i64, unsigned=True), 1, [x]) as once:
+        (m, p), (n, q) = parts(a), parts(b)
+        far = code.sub(p, q)
+        with code.loop(0, far, step, [code.insert(URemOp(m, n))]) as turn:
+            more = code.minimum(code.sub(far, turn.index), step)
+            turn.values = [code.insert(URemOp(code.shl(turn.values[0], more), n))]
+        result, exponent = code.to_float(turn.values[0], type), code.sub(q, form.bias + form.digits)
+        half = code.ashr(exponent, 1)
+        for power in half, code.sub(exponent, half):
+            factor = code.shl(code.add(power, form.bias), form.digits)
+            result = code.fmul(result, code.bits(code.resize(factor, kind), type))
+        once.values = [code.copysign(result, x)]
+    product = code.fmul(x, y)
+    nan = code.fdiv(product, product)
+    return code.finish(code.select(bad, nan, once.values[0]), linkage="internal")
