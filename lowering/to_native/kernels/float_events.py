@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import reduce
-from itertools import islice
 
 import numpy as np
 from xdsl.dialects import llvm
@@ -23,10 +22,10 @@ from xdsl.ir import Attribute, SSAValue
 from ....ir.arrays import Array
 from ....runtime.native.abi.linear import round_up
 from ..llvm.types import vector
-from .code import POINTER, Code, Index
+from .code import Index
 from .events import FIRST, EventRows
 from .neuron_steps import NeuronStep
-from .spiking_layers import Finish, Synapse, finish_of, store_output
+from .spiking_layers import LayerArguments, Synapse, finish_of, store_output
 
 _PANEL_BYTES = 26 << 10
 _ROW_BYTES = _LINE = 64
@@ -141,62 +140,39 @@ def write_float_layer(
     initial: bool = False,
     final: bool = False,
 ) -> llvm.FuncOp:
-    """See `spiking_layers.write_layer`, and `write_synapse` for one without neurons."""
-    before, after = (
-        neuron.states if neuron is not None and flag else 0 for flag in (initial, final)
-    )
-    each = 0 if neuron is None else len(neuron.each)
-    sizes = 1 if neuron is None else 2
-    code = Code(name, [POINTER] * (6 + before + each + after) + [i64] * sizes)
-    arguments = iter(code.arguments)
-    given = list(islice(arguments, 4))
-    starts, tables = list(islice(arguments, before)), list(islice(arguments, each))
-    y, ends, scratch = next(arguments), list(islice(arguments, after)), next(arguments)
-    steps, batch = next(arguments), next(arguments, None)
-    writer = _Writer(code, synapse, neuron, given, tables, y, scratch)
-    writer.write(starts, ends, steps, code.constant(1) if batch is None else batch)
-    return code.finish()
+    """See `spiking_layers.LayerArguments`."""
+    of = LayerArguments(name, neuron, initial=initial, final=final)
+    _Writer(of, synapse, neuron).write(of)
+    return of.code.finish()
 
 
 class _Writer:
     """Writes the parts of a layer."""
 
-    def __init__(
-        self,
-        code: Code,
-        synapse: Synapse,
-        neuron: NeuronStep | None,
-        given: list[SSAValue],
-        tables: list[SSAValue],
-        y: SSAValue,
-        scratch: SSAValue,
-    ) -> None:
+    def __init__(self, of: LayerArguments, synapse: Synapse, neuron: NeuronStep | None) -> None:
         assert isinstance(synapse.rows, FloatRows)
-        self._code = code
+        self._code = code = of.code
         self._synapse, self._rows = synapse, synapse.rows
         self._neuron = neuron
-        self._x, self._weights, scale, bias = given
-        self._finish: Finish = finish_of(code, synapse, scale, bias)
-        self._tables, self._y, self._lists = tables, y, scratch
+        self._x, self._weights, self._batch = of.x, of.weights, of.batch
+        self._finish = finish_of(code, synapse, of.scale, of.bias)
+        self._tables, self._y, self._lists = of.tables, of.y, of.scratch
         self._events = synapse.rows.events(code)
         self._memory = _memory(synapse, neuron)
-        self._sums = code.at(scratch, self._memory.sums)
-        self._output = code.at(scratch, self._memory.output)
+        self._sums = code.at(of.scratch, self._memory.sums)
+        self._output = code.at(of.scratch, self._memory.output)
         count = 0 if neuron is None else neuron.states
         self._states = [
-            code.at(scratch, self._memory.states + n * self._memory.state) for n in range(count)
+            code.at(of.scratch, self._memory.states + n * self._memory.state) for n in range(count)
         ]
         self._register = vector(synapse.rows.element, synapse.rows.lanes)
 
-    def write(
-        self, starts: list[SSAValue], ends: list[SSAValue], steps: SSAValue, batch: SSAValue
-    ) -> None:
+    def write(self, of: LayerArguments) -> None:
         """The layer: some samples, some of their steps, panel by panel."""
         code, rows, memory = self._code, self._rows, self._memory
-        size = rows.outs * rows.sum_bytes
+        size, steps, batch = rows.outs * rows.sum_bytes, of.steps, of.batch
         with code.each(0, batch, _SAMPLES) as self._first:
             self._samples = code.minimum(code.sub(batch, self._first), _SAMPLES)
-            self._batch = batch
 
             def places(outside: SSAValue, state: SSAValue) -> Generator[tuple[SSAValue, SSAValue]]:
                 with code.each(0, self._samples) as n:
@@ -208,7 +184,7 @@ class _Writer:
 
             for state in self._states:
                 code.clear(state, code.mul(self._samples, memory.sample))
-            for start, state in zip(starts, self._states, strict=False):
+            for start, state in zip(of.starts, self._states, strict=False):
                 for source, target in places(start, state):
                     code.copy(target, source, size)
             together = code.udiv(code.constant(_ROWS), self._samples)
@@ -223,7 +199,7 @@ class _Writer:
                 with code.each(0, last) as p:
                     self._panel(p, rows.column)
                 self._panel(code.constant(last), rows.outs - last * rows.column)
-            for end, state in zip(ends, self._states, strict=False):
+            for end, state in zip(of.ends, self._states, strict=False):
                 for target, source in places(end, state):
                     code.copy(target, source, size)
 

@@ -1,9 +1,9 @@
 """Functions of spiking layers: event-driven sums, neurons over time, and both in one loop.
 
-- `write_synapse`: sums of each row of spikes, scaled and biased.
 - `write_neurons`: neurons over all steps of their currents, states in registers.
 - `write_layer`: per sample the events of some steps, then for each block of columns, whose weights
-  stay in the cache, the sums and the neurons of these steps: no current reaches memory beyond it.
+  stay in the cache, the sums, scaled and biased, and the neurons of these steps: no current reaches
+  memory beyond it. A synapse alone gives the sums.
 
 Sizes of time and batch are told at run time, layers have sizes of their own in the code. Not here:
 the sums (`events`), the models (`neuron_steps`).
@@ -142,79 +142,68 @@ class Finish:
         return self._code.load(self._code.at(table, j, self._synapse.result), self._kind)
 
 
-def synapse_scratch(synapse: Synapse) -> int:
-    """Bytes of scratch memory of `write_synapse`."""
-    return _Memory(synapse, output_bytes=synapse.bytes).size
-
-
-def write_synapse(name: str, synapse: Synapse) -> llvm.FuncOp:
-    """`name(x, weights, scale, bias, y, scratch, rows)`: `rows` rows of spikes, bytes 0 and 1."""
-    memory = _Memory(synapse, output_bytes=synapse.bytes)
-    rows = synapse.rows
-    code = Code(name, [POINTER] * 6 + [i64])
-    x, weights, scale, bias, y, scratch, count = code.arguments
-    events = rows.events(code)
-    finish = finish_of(code, synapse, scale, bias)
-    sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
-    with code.each(0, count) as n:
-        fired = events.list_events(code.at(x, code.mul(n, rows.ins)), scratch, rows.ins)
-        for b in range(rows.blocks):
-            columns = rows.block if b < rows.blocks - 1 else rows.last
-            place = code.at(sums, b * rows.block * rows.column, rows.element)
-            events.add_rows(weights, scratch, fired, place, b, columns)
-        size = rows.outs * synapse.bytes
-        target = code.at(y, code.mul(n, size))
-        place = target if synapse.finished == rows.outs else results
-        with code.each(0, synapse.finished, synapse.lanes) as j:
-            code.store(finish.result(sums, j), code.at(place, j, synapse.result))
-        if place is not target:
-            code.copy(target, place, size)
-    return code.finish()
-
-
 def finish_of(code: Code, synapse: Synapse, scale: SSAValue, bias: SSAValue) -> Finish:
     tables = (scale if synapse.scale else None, bias if synapse.bias else None)
     return Finish(code, synapse, *tables)
 
 
-def layer_scratch(synapse: Synapse, neuron: NeuronStep) -> int:
+class LayerArguments:
+    """A function of a layer, and its arguments; without neurons the batch is 1.
+
+    It is `name(x, weights, scale, bias, initial…, each…, y, final…, scratch, steps, batch)` for
+    tensors [steps, batch, …] and states [batch, outs], where each of `each` is a table of the
+    synapse; of a synapse alone `name(x, weights, scale, bias, y, scratch, rows)`.
+    """
+
+    def __init__(self, name: str, neuron: NeuronStep | None, *, initial: bool, final: bool) -> None:
+        states, each, sizes = (0, 0, 1) if neuron is None else (neuron.states, len(neuron.each), 2)
+        before, after = (states if flag else 0 for flag in (initial, final))
+        self.code = Code(name, [POINTER] * (6 + before + each + after) + [i64] * sizes)
+        arguments = iter(self.code.arguments)
+        self.x, self.weights, self.scale, self.bias = islice(arguments, 4)
+        self.starts, self.tables = [*islice(arguments, before)], [*islice(arguments, each)]
+        self.y, self.ends = next(arguments), [*islice(arguments, after)]
+        self.scratch, self.steps = islice(arguments, 2)
+        self.batch = next(arguments, None) or self.code.constant(1)
+
+
+def layer_scratch(synapse: Synapse, neuron: NeuronStep | None) -> int:
     """Bytes of scratch memory of `write_layer`."""
     return _layer_memory(synapse, neuron).size
 
 
-def _layer_memory(synapse: Synapse, neuron: NeuronStep) -> _Memory:
+def _layer_memory(synapse: Synapse, neuron: NeuronStep | None) -> _Memory:
+    rows = synapse.rows
+    if neuron is None:
+        # Rows of weights that stay in the cache anyway need no lists of several steps.
+        lists = rows.lists if rows.blocks > 1 else 1
+        return _Memory(synapse, output_bytes=synapse.bytes, lists=lists)
     output = 1 if neuron.spikes else neuron.bytes
-    return _Memory(synapse, neuron.states, neuron.bytes, output, synapse.rows.lists)
+    return _Memory(synapse, neuron.states, neuron.bytes, output, rows.lists)
 
 
 def write_layer(
-    name: str, synapse: Synapse, neuron: NeuronStep, *, initial: bool, final: bool
+    name: str,
+    synapse: Synapse,
+    neuron: NeuronStep | None = None,
+    *,
+    initial: bool = False,
+    final: bool = False,
 ) -> llvm.FuncOp:
-    """`name(x, weights, scale, bias, initial…, each…, y, final…, scratch, steps, batch)`.
-
-    Tensors are [steps, batch, …], states [batch, outs]; each of `each` is a table of the synapse.
-    """
+    """The function of a layer, or of a synapse alone; see `LayerArguments`."""
     memory = _layer_memory(synapse, neuron)
     rows, outs = synapse.rows, synapse.rows.outs
-    kind = vector(neuron.element, synapse.lanes)
-    before, after = (neuron.states if flag else 0 for flag in (initial, final))
-    output_bytes = 1 if neuron.spikes else neuron.bytes
-    state_bytes = outs * neuron.bytes
-    assert synapse.result == neuron.element
-    pointers = 4 + before + len(neuron.each) + 1 + after + 1
-    code = Code(name, [POINTER] * pointers + [i64] * 2)
-    arguments = iter(code.arguments)
-    x, weights, scale, bias = islice(arguments, 4)
-    starts = list(islice(arguments, before))
-    tables = list(islice(arguments, len(neuron.each)))
-    y, ends = next(arguments), list(islice(arguments, after))
-    scratch, steps, batch = arguments
+    of = LayerArguments(name, neuron, initial=initial, final=final)
+    code, x, weights, y, scratch = of.code, of.x, of.weights, of.y, of.scratch
+    steps, batch = of.steps, of.batch
+    output_bytes, state_bytes = memory.output_bytes, outs * memory.state_bytes
+    assert neuron is None or synapse.result == neuron.element
+    element, kind = synapse.result, vector(synapse.result, synapse.lanes)
     events = rows.events(code)
-    finish = finish_of(code, synapse, scale, bias)
+    finish = finish_of(code, synapse, of.scale, of.bias)
     sums, results = code.at(scratch, memory.sums), code.at(scratch, memory.results)
-    states = [code.at(scratch, memory.state(n)) for n in range(neuron.states)]
+    states = [code.at(scratch, memory.state(n)) for n in range(memory.states)]
     width = rows.block * rows.column
-    direct = synapse.finished == outs
 
     def block(b: Index, columns: int, count: int, row: SSAValue, listed: SSAValue) -> None:
         """The sums and neurons of a block of `count` outputs for a row of spikes."""
@@ -226,15 +215,18 @@ def write_layer(
         here = code.at(sums, code.sub(0, first), rows.element)
         end = code.add(first, round_up(count, synapse.lanes))
         with code.each(first, end, synapse.lanes) as j:
-            places = [code.at(state, j, neuron.element) for state in states]
-            each = {
-                which: code.load(code.at(table, j, neuron.element), kind)
-                for which, table in zip(neuron.each, tables, strict=True)
-            }
-            old = [code.load(at, kind) for at in places]
-            result, new = neuron.step(code, each, finish.result(here, j), old)
-            for value, at in zip(new, places, strict=True):
-                code.store(value, at)
+            if neuron is None:
+                result = finish.result(here, j)
+            else:
+                places = [code.at(state, j, element) for state in states]
+                each = {
+                    which: code.load(code.at(table, j, element), kind)
+                    for which, table in zip(neuron.each, of.tables, strict=True)
+                }
+                old = [code.load(at, kind) for at in places]
+                result, new = neuron.step(code, each, finish.result(here, j), old)
+                for value, at in zip(new, places, strict=True):
+                    code.store(value, at)
             store_output(code, neuron, result, output, j)
         if not whole:
             place = code.mul(first, output_bytes)
@@ -242,12 +234,12 @@ def write_layer(
 
     with code.each(0, batch) as n:
         place = code.mul(n, state_bytes)
-        if not direct or not before:
-            code.clear(states[0], memory.state_size * neuron.states)
-        for start, state in zip(starts, states, strict=False):
+        if states and (synapse.finished != outs or not of.starts):
+            code.clear(states[0], memory.state_size * memory.states)
+        for start, state in zip(of.starts, states, strict=False):
             code.copy(state, code.at(start, place), state_bytes)
-        with code.each(0, steps, rows.lists) as begin:
-            end = code.minimum(code.add(begin, rows.lists), steps)
+        with code.each(0, steps, memory.lists) as begin:
+            end = code.minimum(code.add(begin, memory.lists), steps)
 
             @contextmanager
             def turn() -> Generator[tuple[SSAValue, SSAValue]]:
@@ -263,7 +255,7 @@ def write_layer(
                 block(b, rows.block, width, row, listed)
             with turn() as (row, listed):
                 block(done, rows.last, outs - done * width, row, listed)
-        for end, state in zip(ends, states, strict=False):
+        for end, state in zip(of.ends, states, strict=False):
             code.copy(code.at(end, place), state, state_bytes)
     return code.finish()
 

@@ -32,10 +32,8 @@ from ..kernels.sparse_events import SparseRows
 from ..kernels.spiking_layers import (
     Synapse,
     layer_scratch,
-    synapse_scratch,
     write_layer,
     write_neurons,
-    write_synapse,
 )
 from .nests import RefusedError
 from .program import KernelStep, Planner, Program
@@ -63,10 +61,8 @@ class _Variant:
         flags = {"initial": self.initial, "final": self.final}
         if self.synapse is not None and isinstance(self.synapse.rows, FloatRows):
             return write_float_layer(name, self.synapse, self.neuron, **flags)
-        if self.neuron is None:
-            assert self.synapse is not None
-            return write_synapse(name, self.synapse)
         if self.synapse is None:
+            assert self.neuron is not None
             return write_neurons(name, program.recipe, self.neuron, **flags)
         return write_layer(name, self.synapse, self.neuron, **flags)
 
@@ -77,8 +73,6 @@ class _Variant:
             return 0
         if isinstance(self.synapse.rows, FloatRows):
             return float_scratch(self.synapse, self.neuron)
-        if self.neuron is None:
-            return synapse_scratch(self.synapse)
         return layer_scratch(self.synapse, self.neuron)
 
 

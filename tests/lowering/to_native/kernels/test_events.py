@@ -21,8 +21,8 @@ from triton_dsl.lowering.to_native.kernels.float_events import (
 from triton_dsl.lowering.to_native.kernels.recipes import Recipe, recipe_named
 from triton_dsl.lowering.to_native.kernels.spiking_layers import (
     Synapse,
-    synapse_scratch,
-    write_synapse,
+    layer_scratch,
+    write_layer,
 )
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.passes.analysis.event_products import RowKind
@@ -106,11 +106,11 @@ def rows_for(recipe: Recipe, kind: RowKind, ins: int, outs: int) -> EventRows:
 def _scratch(synapse: Synapse) -> int:
     if isinstance(synapse.rows, FloatRows):
         return float_scratch(synapse, None)
-    return synapse_scratch(synapse)
+    return layer_scratch(synapse, None)
 
 
 def _write(name: str, synapse: Synapse) -> llvm.FuncOp:
-    write = write_float_layer if isinstance(synapse.rows, FloatRows) else write_synapse
+    write = write_float_layer if isinstance(synapse.rows, FloatRows) else write_layer
     return write(name, synapse)
 
 
