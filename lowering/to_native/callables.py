@@ -44,8 +44,7 @@ from .kernels.parallel import call_functions
 from .kernels.recipes import Recipe, recipe_for
 from .kernels.row_products import row_products_module
 from .object_code import compile_object, compiled_library, compiled_object
-from .program import TRACE_ATTRIBUTE
-from .program.trace import Trace
+from .program.trace import TRACE_ATTRIBUTE, Trace
 from .source_digest import PROGRAM, source_digest
 from .target import NativeOptions, NativeTarget
 
@@ -96,12 +95,8 @@ def program_content(
     """
     if not options.machine().host:
         raise OptionError("a program runs on this processor: leave cpu and triple away")
-    recipe = options.kernels().name
-    parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), recipe]
-    parts += [options.precision, options.spikes, *(["outside"] if options.outside else [])]
-    parts += [] if options.winograd else ["direct"]
-    parts += [] if options.additions else ["without additions"]
-    parts += [] if options.kept else ["anew"]
+    chosen = replace(options, recipe=options.kernels().name, form=None, name=None)
+    parts = [source_digest(*PROGRAM).hex(), version("xdsl"), source_hash(module), str(chosen)]
     parts += ["together"] if together else []
     return kept(
         " ".join(parts),

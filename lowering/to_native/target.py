@@ -134,16 +134,12 @@ class NativeTarget(Target[NativeOptions]):
         words = [f"precision={options.precision}"]
         if options != NativeOptions(precision=options.precision, spikes=options.spikes):
             words.insert(0, f"recipe={options.kernels().name}")
-        if options.outside:
-            words.append("outside=true")
-        if not options.winograd:
-            words.append("winograd=false")
-        if not options.additions or not options.machine().assembles:
-            words.append("additions=false")
-        if not options.kept:
-            words.append("kept=false")
+        own = replace(options, additions=options.additions and options.machine().assembles)
+        for name in ("outside", "winograd", "additions", "kept"):
+            if getattr(own, name) != getattr(NativeOptions, name):
+                words.append(f"{name}={str(getattr(own, name)).lower()}")
         keep = "ternary" if options.precision == "float32" else "rounded"
-        if "additions=false" not in words and can_add(options.kernels()) and not options.outside:
+        if own.additions and can_add(options.kernels()) and not options.outside:
             keep += f" rows={_LONG}"
         return native_stages(" ".join(words), options.spikes, keep)
 

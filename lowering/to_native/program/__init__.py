@@ -10,36 +10,18 @@ about functions, `inlining` about calls. Not here: kernels (`to_native.kernels`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DenseArrayBase,
-    DictionaryAttr,
-    IntegerAttr,
-    ModuleOp,
-    StringAttr,
-    i64,
-)
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ....ir.errors import BackendError, OptionError
-from ....runtime.native.abi.linear import PRECISIONS, Precision
+from ....runtime.native.abi.linear import PRECISIONS
 from ....runtime.native.processor import host_features
+from ..interface import INTERFACE_ATTRIBUTE
 from ..kernels.recipes import RECIPES, Recipe, best_recipe, recipe_named
-from .compilation import Compilation
-from .sizes import Size
-
-INTERFACE_ATTRIBUTE = "native.interface"
-HELD_ATTRIBUTE = "native.held"
-"""Arrays that are not the program's, and where in the constants their addresses shall stand."""
-
-TRACE_ATTRIBUTE = "native.trace"
-"""What the steps of a traced program do: `trace.Trace` as JSON."""
+from .compilation import compiled
 
 
 @dataclass(frozen=True)
@@ -105,51 +87,10 @@ class ConvertTernaryToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if INTERFACE_ATTRIBUTE in op.attributes:
             return
-        recipe = _recipe(self.recipe)
-        batch = self.trace or None
-        precision = cast("Precision", self.precision)
-        compilation = Compilation(
-            op,
-            recipe,
-            precision,
-            batch,
-            outside=self.outside,
-            winograd=self.winograd,
-            adds=self.additions,
-            together=self.together,
-            kept=self.kept,
-        )
-        functions = compilation.compile()
+        functions = compiled(op, _recipe(self.recipe), self)
         for old in list(op.ops):
             op.body.block.erase_op(old)
         op.body.block.add_ops(functions)
-        noted: dict[str, Attribute] = {
-            "inputs": ArrayAttr(compilation.inputs),
-            "outputs": ArrayAttr(compilation.outputs),
-            "recipe": StringAttr(recipe.name),
-        }
-        if any(size.number is None for sizes in compilation.sizes for size in sizes):
-            noted["sizes"] = ArrayAttr(map(_polynomials, compilation.sizes))
-        if compilation.phases:
-            noted["phases"] = DenseArrayBase.from_list(i64, compilation.phases)
-            noted["apart"] = IntegerAttr(compilation.apart, i64)
-        for key, number in (("kept", compilation.kept), ("least", compilation.least)):
-            if number:
-                noted[key] = IntegerAttr(number, i64)
-        if compilation.shared:
-            pairs = [DenseArrayBase.from_list(i64, pair) for pair in compilation.shared]
-            noted["shared"] = ArrayAttr(pairs)
-        op.attributes[INTERFACE_ATTRIBUTE] = DictionaryAttr(noted)
-        if compilation.trace is not None:
-            op.attributes[TRACE_ATTRIBUTE] = StringAttr(compilation.trace.to_json())
-        if compilation.held:
-            held = {name: IntegerAttr(offset, i64) for name, offset in compilation.held}
-            op.attributes[HELD_ATTRIBUTE] = DictionaryAttr(held)
-
-
-def _polynomials(sizes: Iterable[Size]) -> Attribute:
-    """The factors of each size, the constant first."""
-    return ArrayAttr(DenseArrayBase.from_list(i64, size.coefficients or (0,)) for size in sizes)
 
 
 def _recipe(name: str | None) -> Recipe:

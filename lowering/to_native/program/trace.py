@@ -32,6 +32,9 @@ from .sizes import Size, product
 from .structured import NestStep
 from .views import Buffer, View, element_bytes, holder, whole_view
 
+TRACE_ATTRIBUTE = "native.trace"
+"""Module attribute that says what the steps of a traced program do: `Trace` as JSON."""
+
 Unit = Literal["bytes", "i16", "f32", "f64", "i32", "i64"]
 
 _DOTS: dict[int, Unit] = {4: "bytes", 2: "i16"}

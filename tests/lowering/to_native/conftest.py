@@ -16,23 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
     ModuleOp,
     StringAttr,
-    TensorType,
     f32,
     i64,
 )
 from xdsl.dialects.llvm import FuncOp
 
 from triton_dsl.dialects.parameters import attach_store
-from triton_dsl.dialects.shapes import DYNAMIC
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_native.header import macro_prefix
 from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
-from triton_dsl.runtime.native.abi.interface import Interface
+from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
 
 pytest.importorskip("llvmlite")
 
@@ -65,12 +61,9 @@ def scaling_program(excess: int = 0) -> ModuleOp:
         value = code.load(code.at(workspace, index, f32), f32)
         code.store(code.fmul(value, factor), code.at(y, index, f32))
     module = ModuleOp([code.finish(), _workspace_bytes()], sym_name=StringAttr("Scaling"))
-    type = TensorType(f32, [DYNAMIC, 4])
-    module.attributes["native.interface"] = DictionaryAttr({
-        "inputs": ArrayAttr([type]),
-        "outputs": ArrayAttr([type]),
-        "recipe": StringAttr("generic"),
-    })  # fmt: skip
+    x, y = (TensorInterface(name, "float32", ((0, 1), (4,))) for name in "xy")
+    interface = Interface("Scaling", (x,), (y,), "generic", True, False, 0)
+    module.attributes["native.interface"] = StringAttr(interface.to_json())
     attach_store(module, ParameterStore.of({"forward.constants": SCALE.view(np.uint8)}))
     return module
 

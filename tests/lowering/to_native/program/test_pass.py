@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.llvm import FuncOp
 
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module, triton_context, verify_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.ir.store import ParameterStore
+from triton_dsl.lowering.to_native.interface import noted_interface
 from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
 from triton_dsl.lowering.to_native.program import ConvertTernaryToLLVMPass
 
@@ -45,11 +46,10 @@ func.func @forward(%x: tensor<?x4xf32>, %y: tensor<4xf32>) -> tensor<?x4xf32> {
 
 def test_interface_is_noted() -> None:
     module = converted(ADD)
-    noted = module.attributes["native.interface"]
-    assert isinstance(noted, DictionaryAttr)
-    assert str(noted.data["inputs"]) == "[tensor<?x4xf32>, tensor<4xf32>]"
-    assert str(noted.data["outputs"]) == "[tensor<?x4xf32>]"
-    assert str(noted.data["recipe"]) == '"generic"'
+    noted = noted_interface(module)
+    assert [x.shown() for x in noted.inputs] == ["[batch, 4]", "[4]"]
+    assert [y.shown() for y in noted.outputs] == ["[batch, 4]"]
+    assert noted.recipe == "generic"
     names = [op.sym_name.data for op in module.ops if isinstance(op, FuncOp)]
     assert names == ["loops_0", "forward", "forward_workspace_bytes"]
 
