@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import Literal, TypeAlias
 
 import numpy as np
 from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
-from ...ir.arrays import Array, Dtype
+from ...ir.arrays import Array
+from ..stored_elements import StoredElement
 
 AttributeValue: TypeAlias = int | float | str | Sequence[int]
 Attributes: TypeAlias = dict[str, AttributeValue]
@@ -30,7 +30,7 @@ FOREIGN_DOMAIN = "com.microsoft"
 """The domain of ONNX Runtime's own operators, used by the form `fast` alone."""
 
 
-class Element(IntEnum):
+class Element(StoredElement):
     """Element types by their number in `TensorProto.DataType`."""
 
     FLOAT = 1
@@ -47,36 +47,8 @@ class Element(IntEnum):
     UINT64 = 13
     BFLOAT16 = 16
 
-    @property
-    def dtype(self) -> Dtype:
-        """The NumPy dtype."""
-        if self is Element.BFLOAT16:
-            import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
-        return np.dtype(_DTYPES[self])
-
-    @property
-    def is_float(self) -> bool:
-        """Whether this is a floating-point type."""
-        return self in (Element.FLOAT, Element.FLOAT16, Element.DOUBLE, Element.BFLOAT16)
-
-
-_DTYPES: dict[Element, str] = {
-    Element.FLOAT: "float32",
-    Element.UINT8: "uint8",
-    Element.INT8: "int8",
-    Element.UINT16: "uint16",
-    Element.INT16: "int16",
-    Element.INT32: "int32",
-    Element.INT64: "int64",
-    Element.BOOL: "bool",
-    Element.FLOAT16: "float16",
-    Element.DOUBLE: "float64",
-    Element.UINT32: "uint32",
-    Element.UINT64: "uint64",
-}
-_BY_DTYPE = {**{name: e for e, name in _DTYPES.items()}, "bfloat16": Element.BFLOAT16}
+_BY_DTYPE = {element.dtype_name: element for element in Element}
 
 
 def element_type(element: Attribute) -> Element:

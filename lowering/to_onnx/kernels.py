@@ -12,6 +12,7 @@ to float64 and saturates; `reduction.sum_integers` works around it.
 
 from __future__ import annotations
 
+from ..stored_elements import nearest_type
 from .graph import Element
 
 _B, _U8, _U16 = Element.BOOL, Element.UINT8, Element.UINT16
@@ -75,7 +76,4 @@ _WIDER: dict[Element, tuple[Element, ...]] = {
 
 def compute_type(op_type: str, element: Element) -> Element | None:
     """The type to compute in: `element` itself, else the best wider one; `None` without any."""
-    supported = KERNELS[op_type]
-    if element in supported:
-        return element
-    return next((wide for wide in _WIDER.get(element, ()) if wide in supported), None)
+    return nearest_type(element, KERNELS[op_type], _WIDER)

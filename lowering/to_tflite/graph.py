@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TypeAlias
 
-import numpy as np
 from xdsl.ir import Attribute
 
 from ...dialects.elements import numpy_dtype
 from ...dialects.shapes import Shape
-from ...ir.arrays import Array, Dtype
+from ...ir.arrays import Array
 from ...ir.errors import LoweringError
+from ..stored_elements import StoredElement
 
 OptionValue: TypeAlias = bool | int | float | Sequence[int]
 
 
-class Element(IntEnum):
+class Element(StoredElement):
     """Element types by their number in the schema's `TensorType`."""
 
     FLOAT32 = 0
@@ -40,45 +39,14 @@ class Element(IntEnum):
     INT2 = 19
 
     @property
-    def dtype(self) -> Dtype:
-        """The NumPy dtype of the values; those of less than a byte are held as int8."""
-        if self is Element.BFLOAT16:
-            import ml_dtypes
-
-            return np.dtype(ml_dtypes.bfloat16)
-        return np.dtype(_DTYPES[self])
-
-    @property
-    def is_float(self) -> bool:
-        """Whether this is a floating-point type."""
-        floats = (Element.FLOAT32, Element.FLOAT16, Element.FLOAT64, Element.BFLOAT16)
-        return self in floats
-
-    @property
     def bits(self) -> int:
         """The size of one stored element."""
         return {Element.INT2: 2, Element.INT4: 4}.get(self, 8 * self.dtype.itemsize)
 
 
-_DTYPES: dict[Element, str] = {
-    Element.FLOAT32: "float32",
-    Element.FLOAT16: "float16",
-    Element.INT32: "int32",
-    Element.UINT8: "uint8",
-    Element.UINT32: "uint32",
-    Element.INT64: "int64",
-    Element.BOOL: "bool",
-    Element.INT16: "int16",
-    Element.INT8: "int8",
-    Element.FLOAT64: "float64",
-    Element.INT4: "int8",
-    Element.INT2: "int8",
-}
 _BY_DTYPE = {
-    name: element
-    for element, name in _DTYPES.items()
-    if element not in (Element.INT4, Element.INT2)
-} | {"bfloat16": Element.BFLOAT16}
+    element.dtype_name: element for element in Element if element.name.lower() == element.dtype_name
+}
 
 
 def element_type(element: Attribute) -> Element:

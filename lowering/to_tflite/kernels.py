@@ -9,6 +9,7 @@ between casts; float16 in float32.
 from __future__ import annotations
 
 from ..operator_names import camel
+from ..stored_elements import nearest_type
 from .graph import Element
 
 _B, _U8, _I8, _I16 = Element.BOOL, Element.UINT8, Element.INT8, Element.INT16
@@ -56,10 +57,7 @@ _WIDER: dict[Element, tuple[Element, ...]] = {
 
 def compute_type(kind: str, element: Element) -> Element | None:
     """The type to compute in: `element` itself, else the best wider one; `None` without any."""
-    supported = KERNELS[kind]
-    if element in supported:
-        return element
-    return next((wide for wide in _WIDER.get(element, ()) if wide in supported), None)
+    return nearest_type(element, KERNELS[kind], _WIDER)
 
 
 _OF_ITS_NAME = """
