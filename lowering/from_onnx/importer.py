@@ -16,7 +16,7 @@ from ...ir.errors import OptionError, SourceError, UnsupportedError, VerifyError
 from ...ir.locations import file_location
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .assembly import assembled
 from .calls import AttributeValue
 from .formats import FORMAT_ATTRIBUTE
@@ -228,8 +228,7 @@ class _Importer:
             return
         try:
             kind = info.type.WhichOneof("value")
-            if kind != "tensor_type":
-                raise ProblemError("it is no tensor; give its value with 'constants'")
+            refuse(kind != "tensor_type", "it is no tensor; give its value with 'constants'")
             type = info.type.tensor_type
             sizes = sizes_of(name, type, shapes.get(name), self.where)
             value = self.builder.argument(sizes, *type_of_proto(type.elem_type))

@@ -12,7 +12,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array, Dtype
 from ...ir.errors import OptionError
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import Value, element_type
 from .formats import Format, format_of
 from .onnx_builder import Builder
@@ -79,8 +79,7 @@ def sizes_of(
     """
     if shape is not None:
         return _checked(name, type, shape, where)
-    if not type.HasField("shape"):
-        raise ProblemError("the model does not state its shape; give it with 'shapes'")
+    refuse(not type.HasField("shape"), "the model does not state its shape; give it with 'shapes'")
     sizes: list[Size] = []
     for axis, dim in enumerate(type.shape.dim):
         require_text(where, dim.dim_param)

@@ -13,7 +13,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...ir.arrays import Array, Dtype
-from ..problems import ProblemError
+from ..problems import refuse
 from .formats import UI8, Format
 from .inputs import dtype_of_value, type_of_proto
 from .onnx_builder import Builder, Call, Rule
@@ -133,8 +133,7 @@ def _bit_cast(e: Builder, call: Call) -> SSAValue:
     source = e.formats.get(x)
     target = numpy_dtype(element) if format is None else format.dtype
     have, wanted = _width(dtype_of_value(e, x), source), _width(target, format)
-    if have != wanted:
-        raise ProblemError(f"it reads elements of {have} bits as those of {wanted}")
+    refuse(have != wanted, f"it reads elements of {have} bits as those of {wanted}")
     if e.is_known(x) and source is None and format is None:
         return e.known(e.array(x).view(target))
     bits = _as_bits(e, x, source, have)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule, Value
 from .rules_shape import axis_of
@@ -70,8 +70,7 @@ def _loop(e: Builder, call: Call) -> Results:
 
 
 def _stacked(e: Builder, values: list[SSAValue], axis: int) -> SSAValue:
-    if not values:
-        raise ProblemError("it gathers the results of no turn")
+    refuse(not values, "it gathers the results of no turn")
     rows = [e.add(tensor.UnsqueezeOp(value, [axis])) for value in values]
     return rows[0] if len(rows) == 1 else e.add(tensor.ConcatenateOp(rows, axis))
 
@@ -120,8 +119,7 @@ def _scanned(
 def _batched_scan(e: Builder, call: Call, inputs: list[SSAValue]) -> Results:
     """`Scan` of opset 8, which has a batch in front of the steps."""
     (batch,) = static([e.sizes(inputs[0])[0]], "batch")
-    if call.has(0):
-        raise ProblemError("its sequences have lengths of their own")
+    refuse(call.has(0), "its sequences have lengths of their own")
     runs: list[list[SSAValue]] = []
     for row in range(batch):
         parts = [e.add(tensor.SqueezeOp(e.cut(v, 0, row, row + 1), [0])) for v in inputs]
@@ -137,16 +135,14 @@ def _place(e: Builder, call: Call, index: int, count: int, default: int) -> int:
     if not call.has(index):
         return default
     place = int(e.array(call[index], "position").reshape(-1)[0])
-    if not -count <= place <= count:
-        raise ProblemError(f"its position {place} is outside a sequence of {count}")
+    refuse(not -count <= place <= count, f"its position {place} is outside a sequence of {count}")
     return place + count if place < 0 else place
 
 
 def _at(e: Builder, call: Call) -> SSAValue:
     values = call.sequence()
     place = _place(e, call, 1, len(values), 0)
-    if place >= len(values):
-        raise ProblemError(f"its position {place} is outside a sequence of {len(values)}")
+    refuse(place >= len(values), f"its position {place} is outside a sequence of {len(values)}")
     return values[place]
 
 
@@ -177,8 +173,7 @@ def _split_sequence(e: Builder, call: Call) -> list[SSAValue]:
         parts = [1] * size
     elif e.rank(call[1]) == 0:
         each = int(e.array(call[1], "split"))
-        if each < 1:
-            raise ProblemError(f"it splits into pieces of {each}")
+        refuse(each < 1, f"it splits into pieces of {each}")
         parts = [min(each, size - start) for start in range(0, size, each)]
     else:
         parts = e.int_list(call[1], "split")

@@ -10,7 +10,7 @@ from ...dialects import tensor
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import bit_width, is_float
-from ..problems import ProblemError
+from ..problems import refuse
 from .formats import ROUND_MODES, UI8, Format, rounding
 from .inputs import type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Rule
@@ -27,8 +27,7 @@ def _cast(e: Builder, call: Call) -> SSAValue:
 
 def _converted(e: Builder, call: Call, element: Attribute, format: Format | None) -> SSAValue:
     mode = call.text("round_mode", "up")
-    if mode not in ROUND_MODES:
-        raise ProblemError(f"its round_mode '{mode}' is unknown")
+    refuse(mode not in ROUND_MODES, f"its round_mode '{mode}' is unknown")
     saturate = call.flag("saturate", True)
     return cast(e, call[0], element, format, saturate=saturate, mode=mode)
 

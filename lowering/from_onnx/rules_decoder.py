@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call, Results, Rule, Value
 from .rules_fused import apart, together
 from .sizes import Size, static
@@ -116,8 +116,7 @@ def _repeated(e: Builder, x: SSAValue, times: int) -> SSAValue:
 def _grouped(e: Builder, call: Call) -> Results:
     """Attention of heads that share keys and values, behind those of a cache."""
     for index, what in _PLAIN.items():
-        if call.has(index):
-            raise ProblemError(f"it takes {what}; export the model without")
+        refuse(call.has(index), f"it takes {what}; export the model without")
     for name in ("smooth_softmax", "kv_cache_bit_width", "qk_output"):
         if call.integer(name, 0) > 0:
             raise ProblemError(f"its attribute '{name}' is not read; export the model without")

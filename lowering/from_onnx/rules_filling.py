@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .inputs import type_of_proto
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_conversion import cast
@@ -61,8 +61,7 @@ def _free_range(e: Builder, call: Call) -> SSAValue:
 def _eye_like(e: Builder, call: Call) -> SSAValue:
     rows, columns = e.shape(call[0])
     check_size([rows, columns])
-    if rows * columns > LARGEST_KNOWN:
-        raise ProblemError(f"its result has the sizes [{rows}, {columns}]")
+    refuse(rows * columns > LARGEST_KNOWN, f"its result has the sizes [{rows}, {columns}]")
     eye = e.known(np.eye(rows, columns, call.integer("k", 0), np.float32))
     if "dtype" not in call.attributes:
         return e.convert(eye, call[0])
@@ -74,8 +73,7 @@ def _trilu(e: Builder, call: Call) -> SSAValue:
     k = e.int_list(call[1], "k")[0] if call.has(1) else 0
     rows, columns = e.sizes(x)[-2:]
     if not isinstance(rows, Free) and not isinstance(columns, Free):
-        if rows * columns > LARGEST_KNOWN:
-            raise ProblemError(f"its matrices have the sizes [{rows}, {columns}]")
+        refuse(rows * columns > LARGEST_KNOWN, f"its matrices have the sizes [{rows}, {columns}]")
         k = max(min(k, columns + 1), -rows - 1)
     down = Formula(e, e.reshape(e.arange(rows), [rows, 1]))
     across = Formula(e, e.reshape(e.arange(columns), [1, columns]))
@@ -87,8 +85,7 @@ def _depth_to_space(e: Builder, call: Call) -> SSAValue:
     n, c, h, w = e.sizes(call[0])
     (channels,) = static([c], "channels")
     b = call.integer("blocksize", 1)
-    if b < 1 or channels % (b * b):
-        raise ProblemError(f"{channels} channels are no multiple of {b}*{b}")
+    refuse(b < 1 or channels % (b * b), f"{channels} channels are no multiple of {b}*{b}")
     c = channels // (b * b)
     if call.text("mode", "DCR") == "DCR":
         x = e.permute(e.reshape(call[0], (n, b, b, c, h, w)), [0, 3, 4, 1, 5, 2])
@@ -101,8 +98,7 @@ def _space_to_depth(e: Builder, call: Call) -> SSAValue:
     n, c, h, w = e.sizes(call[0])
     b = call.integer("blocksize", 1)
     high, wide = static([h, w], "image")
-    if b < 1 or high % b or wide % b:
-        raise ProblemError(f"an image of {high}x{wide} has no blocks of {b}")
+    refuse(b < 1 or high % b or wide % b, f"an image of {high}x{wide} has no blocks of {b}")
     x = e.reshape(call[0], (n, c, high // b, b, wide // b, b))
     order = [0, 3, 5, 1, 2, 4] if call.text("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
     return e.reshape(e.permute(x, order), (n, c * b * b, high // b, wide // b))

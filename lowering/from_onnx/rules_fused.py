@@ -14,7 +14,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import AttributeValue, Results, Value, tensor_of
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
@@ -61,8 +61,7 @@ def _activated(op: str) -> Rule:
         numbers |= dict(zip(names, given, strict=False))
         if name == "Clip":
             return Formula(e, result).maximum(given[0]).minimum(given[1]).value
-        if name and name not in ACTIVATIONS:
-            raise ProblemError(f"its activation '{name}' is not known")
+        refuse(name and name not in ACTIVATIONS, f"its activation '{name}' is not known")
         told = {n: value for n, value in numbers.items() if value is not None}
         return _of(e, name, [result], told) if name else result
 
@@ -137,8 +136,7 @@ def _mixed(
             places = Formula(e, e.numbers(np.arange(count_of_keys, dtype=np.int32), i32))
             lengths = e.reshape(e.convert(mask, i32), [batch, 1])
             mask = places.compare("lt", Formula(e, lengths)).value
-        if e.rank(mask) != 2:
-            raise ProblemError("its mask has neither the form [batch, steps] nor [batch]")
+        refuse(e.rank(mask) != 2, "its mask has neither the form [batch, steps] nor [batch]")
         low = call.number("mask_filter_value", -10000.0)
         off = (1 - Formula(e, e.convert(mask, query))) * low
         hidden = e.reshape(off.value, [batch, 1, 1, steps])
@@ -208,13 +206,10 @@ def _multi_head(e: Builder, call: Call) -> SSAValue:
 
 def _refuse(call: Call, inputs: Mapping[int, str], attributes: tuple[str, ...]) -> None:
     for index, what in inputs.items():
-        if call.has(index):
-            raise ProblemError(f"it takes {what}; export the model without")
+        refuse(call.has(index), f"it takes {what}; export the model without")
     for name in attributes:
-        if call.attributes.get(name):
-            raise ProblemError(f"its attribute '{name}' is not known")
-    if call.outputs > 1:
-        raise ProblemError("it gives keys and values too; export the model without its cache")
+        refuse(call.attributes.get(name), f"its attribute '{name}' is not known")
+    refuse(call.outputs > 1, "it gives keys and values too; export the model without its cache")
 
 
 def _integers_to_float(e: Builder, call: Call) -> SSAValue:

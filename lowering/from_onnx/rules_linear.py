@@ -11,7 +11,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float, is_integer
 from ...ir.arrays import Array
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from ..ternary_weights import recognize
 from .elimination import determinant_of
 from .onnx_builder import Builder, Call, Rule
@@ -111,8 +111,7 @@ def _einsum(e: Builder, call: Call) -> SSAValue:
     equation = call.text("equation", "").replace(" ", "")
     terms, arrow, output = equation.partition("->")
     parts, operands = terms.split(","), call.tensors()
-    if len(parts) != len(operands):
-        raise ProblemError(f"its equation '{equation}' is for {len(parts)} operands")
+    refuse(len(parts) != len(operands), f"its equation '{equation}' is for {len(parts)} operands")
     named = [part.replace("...", "") for part in parts]
     spare = [
         e.rank(value) - len(letters)

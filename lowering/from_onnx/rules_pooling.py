@@ -12,7 +12,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...ir.arrays import Array
 from ..ir_builder import padded
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import tensor_of
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .rules_elementwise import Binary
@@ -33,8 +33,7 @@ def _counts(e: Builder, x: SSAValue, window: Window) -> list[int]:
         (size - span) // stride + 1
         for size, span, stride in zip(sizes, window.spans, window.strides, strict=True)
     ]
-    if min(counts, default=1) < 1:
-        raise ProblemError(f"its window {window.kernel} does not fit {sizes}")
+    refuse(min(counts, default=1) < 1, f"its window {window.kernel} does not fit {sizes}")
     return counts
 
 
@@ -47,8 +46,7 @@ def _part(e: Builder, x: SSAValue, window: Window, axis: int, offset: int, count
 def combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
     """All elements of each window of the padded x joined by an op, axis by axis."""
     counts = _counts(e, x, window)
-    if sum(window.kernel) > MOST_OFFSETS:
-        raise ProblemError(f"its window {window.kernel} is too large")
+    refuse(sum(window.kernel) > MOST_OFFSETS, f"its window {window.kernel} is too large")
     for axis, (length, count) in enumerate(zip(window.kernel, counts, strict=True)):
         joined = _part(e, x, window, axis, 0, count)
         for offset in range(1, length):
@@ -59,8 +57,7 @@ def combined(e: Builder, x: SSAValue, window: Window, kind: Binary) -> SSAValue:
 
 def _parts(e: Builder, x: SSAValue, window: Window) -> list[SSAValue]:
     """For each place in the window the elements of the padded x that are there."""
-    if math.prod(window.kernel) > MOST_OFFSETS:
-        raise ProblemError(f"its window {window.kernel} is too large")
+    refuse(math.prod(window.kernel) > MOST_OFFSETS, f"its window {window.kernel} is too large")
     counts, parts = _counts(e, x, window), list[SSAValue]()
     for offsets in cross(*(range(k) for k in window.kernel)):
         part = x

@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call, Rule
 
 MOST_BITS = 64
@@ -41,8 +41,7 @@ def _number(e: Builder, call: Call, index: int) -> Formula:
 def _one_number(e: Builder, call: Call, index: int, what: str) -> float:
     """A known input that is one number, whatever its shape."""
     values = np.unique(e.array(call[index], what).astype(np.float64))
-    if values.size != 1:
-        raise ProblemError(f"its {what} is {values.size} different numbers, not one")
+    refuse(values.size != 1, f"its {what} is {values.size} different numbers, not one")
     return float(values[0])
 
 
@@ -96,11 +95,9 @@ def _trunc(e: Builder, call: Call) -> SSAValue:
         bits, left = (_bits(_one_number(e, call, index, "bit width")) for index in (3, 4))
         levels = _rounded(e, (steps / 2.0 ** (bits - left)).value, mode)
         return ((Formula(e, levels) - zero) * scale).value
-    if len(call.inputs) != 6:
-        raise ProblemError("only the forms with five and six inputs are known")
+    refuse(len(call.inputs) != 6, "only the forms with five and six inputs are known")
     ratio = _one_number(e, call, 4, "output scale") / _one_number(e, call, 1, "scale")
-    if not ratio > 0:
-        raise ProblemError("its output scale is no positive multiple of its scale")
+    refuse(not ratio > 0, "its output scale is no positive multiple of its scale")
     by = 2.0 ** round(np.log2(ratio))
     bits = _bits(_one_number(e, call, 5, "bit width"))
     low, high = _range(call, bits, signed=True, narrow=False)

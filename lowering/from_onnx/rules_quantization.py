@@ -13,7 +13,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import refuse
 from .formats import UI8
 from .inputs import type_of_proto, type_of_value
 from .onnx_builder import Builder, Call, Results, Rule
@@ -134,8 +134,7 @@ def _quantize(e: Builder, call: Call) -> SSAValue:
             shift = e.convert(numbers(e, zero), steps.value)
             steps = steps + Formula(e, spread(e, shift, x, axis, block))
         return encoded(e, steps.value, format, saturate=call.flag("saturate", True))
-    if numpy_dtype(element).kind not in "iu":
-        raise ProblemError("it quantizes to floats")
+    refuse(numpy_dtype(element).kind not in "iu", "it quantizes to floats")
     if zero is None:
         zero = e.number(0, element)
         if format is not None:
@@ -145,8 +144,7 @@ def _quantize(e: Builder, call: Call) -> SSAValue:
 
 def _dequantize(e: Builder, call: Call) -> SSAValue:
     x, scale, zero = call[0], numbers(e, call[1]), call.optional(2)
-    if is_float(tensor_type(x)):
-        raise ProblemError("its input is no integer")
+    refuse(is_float(tensor_type(x)), "its input is no integer")
     axis, block = call.integer("axis", 1), call.integer("block_size", 0)
     wanted = call.integer("output_dtype", 0)
     result = type_of_proto(wanted)[0] if wanted else tensor_type(scale).element_type

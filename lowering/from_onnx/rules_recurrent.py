@@ -17,7 +17,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.ordering import turned
 from ...passes.analysis.loop_body import scan_over
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import tensor_of
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_activation import RULES as ACTIVATIONS
@@ -67,8 +67,7 @@ class _Cell:
         self.direction = direction
         names, first = call.words("activations"), direction * len(kinds)
         chosen = _activations(call)[first : first + len(kinds)] or [(name, {}) for name in kinds]
-        if len(chosen) != len(kinds):
-            raise ProblemError(f"its activations {names} are not as many as it has")
+        refuse(len(chosen) != len(kinds), f"its activations {names} are not as many as it has")
         self.activations = chosen
 
     def _row(self, value: SSAValue, direction: int) -> SSAValue:
@@ -166,8 +165,7 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
         lives = _lives(e, call, x)
         direction = call.text("direction", "forward")
         ways = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
-        if direction not in ways:
-            raise ProblemError(f"its direction '{direction}' is unknown")
+        refuse(direction not in ways, f"its direction '{direction}' is unknown")
         runs = [
             _run(
                 e, _Cell(e, call, index, gates, kinds), x, lives, back, step, states, is_batch_first
@@ -260,8 +258,7 @@ def all_steps(
     steps = e.sizes(x)[0]
     if isinstance(steps, Free):
         return _looped(e, x, state, step, back)
-    if not 1 <= steps <= LONGEST:
-        raise ProblemError(f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
+    refuse(not 1 <= steps <= LONGEST, f"it makes {steps} steps; cells are unrolled up to {LONGEST}")
     rows: list[SSAValue] = []
     for turn in reversed(range(steps)) if back else range(steps):
         part = e.add(tensor.SqueezeOp(e.cut(x, 0, turn, turn + 1), [0]))

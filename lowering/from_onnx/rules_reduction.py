@@ -13,7 +13,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call, Results, Rule
 from .rules_index import lowest_of
 from .rules_shape import axes_of
@@ -158,8 +158,7 @@ def _group_norm(e: Builder, call: Call) -> SSAValue:
     x, sizes = call[0], e.sizes(call[0])
     groups, rank = call.integer("num_groups", 1), len(sizes)
     (channels,) = static([sizes[1]], "channels")
-    if groups < 1 or channels % groups:
-        raise ProblemError(f"{channels} channels do not fall into {groups} groups")
+    refuse(groups < 1 or channels % groups, f"{channels} channels do not fall into {groups} groups")
     apart = (sizes[0], groups, channels // groups, *sizes[2:])
     wide = e.reshape(x, apart)
     wide = e.convert(wide, f32) if call.integer("stash_type", 1) == 1 else wide
@@ -222,8 +221,7 @@ def _mean_variance(e: Builder, call: Call) -> SSAValue:
 def _local_response(e: Builder, call: Call) -> SSAValue:
     x, size = call[0], call.integer("size", 1)
     (channels,) = static([e.sizes(x)[1]], "channels")
-    if not 1 <= size <= 4096:
-        raise ProblemError(f"it sums over {size} channels")
+    refuse(not 1 <= size <= 4096, f"it sums over {size} channels")
     low, high = [0] * e.rank(x), [0] * e.rank(x)
     low[1], high[1] = (size - 1) // 2, size // 2
     squares = e.add(tensor.PadToOp(e.add(tensor.MulOp(x, x)), low, high))

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axes_of, check_size, take
 from .sizes import Free, Size, static
@@ -56,8 +56,7 @@ def _nearest(x: Array, mode: str) -> NDArray[np.int64]:
         "floor": np.floor,
         "ceil": np.ceil,
     }
-    if mode not in rounding:
-        raise ProblemError(f"its nearest_mode '{mode}' is unknown")
+    refuse(mode not in rounding, f"its nearest_mode '{mode}' is unknown")
     return rounding[mode](np.round(x, 9)).astype(np.int64)
 
 
@@ -173,8 +172,7 @@ def _along(
         rounding = call.text("nearest_mode", "round_prefer_floor")
         result = _picked(e, x, axis, size, np.clip(_nearest(places, rounding), 0, size - 1))
     elif mode in ("linear", "cubic", "bilinear"):
-        if not is_float(tensor_type(x)):
-            raise ProblemError("it interpolates integers; convert them to floats")
+        refuse(not is_float(tensor_type(x)), "it interpolates integers; convert them to floats")
         matrix = _matrix(places, size, scale, call, mode)
         last = e.move_axis(x, axis, e.rank(x) - 1)
         weight = e.known(matrix, tensor_type(x).element_type)

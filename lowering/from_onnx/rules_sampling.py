@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call, Rule
 from .rules_shape import check_size
 from .sizes import static
@@ -71,8 +71,7 @@ def _grid_sample(e: Builder, call: Call) -> SSAValue:
         raise ProblemError(f"its image has rank {e.rank(x)}; only images [N, C, H, W] are read")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(name := call.text("mode", "linear"), name)
     padding, corners = call.text("padding_mode", "zeros"), call.flag("align_corners", False)
-    if mode not in ("linear", "nearest", "cubic"):
-        raise ProblemError(f"its mode '{mode}' is unknown")
+    refuse(mode not in ("linear", "nearest", "cubic"), f"its mode '{mode}' is unknown")
     if padding not in ("zeros", "border", "reflection"):
         raise ProblemError(f"its padding_mode '{padding}' is unknown")
     batch, channels, *image = e.sizes(x)
@@ -112,8 +111,7 @@ def _affine_grid(e: Builder, call: Call) -> SSAValue:
     if sides != [len(image), len(image) + 1] or min(image, default=0) < 1:
         raise ProblemError(f"its matrices of {sides} do not fit an image of {image}")
     corners = call.flag("align_corners", False)
-    if corners and 1 in image:
-        raise ProblemError(f"an image of {image} has an axis with one corner")
+    refuse(corners and 1 in image, f"an image of {image} has an axis with one corner")
     check_size(image)
     places = [
         np.linspace(-1, 1, size) if corners else (2 * np.arange(size) + 1) / size - 1

@@ -15,7 +15,7 @@ from ...dialects import tensor
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
 from ..ir_builder import padded
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import tensor_of
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Results, Rule
 from .reading import LARGEST
@@ -47,8 +47,7 @@ def axis_in(axis: int, rank: int) -> int:
     Raises:
         ProblemError: it is outside.
     """
-    if not -rank <= axis < rank:
-        raise ProblemError(f"its axis {axis} is outside a tensor of rank {rank}")
+    refuse(not -rank <= axis < rank, f"its axis {axis} is outside a tensor of rank {rank}")
     return axis % rank
 
 
@@ -79,8 +78,7 @@ def _reshape(e: Builder, call: Call) -> SSAValue:
         place = wanted.index(-1)
         rest, whole = product([*wanted[:place], *wanted[place + 1 :]]), product(sizes)
         if isinstance(rest, int) and isinstance(whole, int):
-            if rest == 0 or whole % rest:
-                raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
+            refuse(rest == 0 or whole % rest, f"{show(sizes)} cannot take the shape {show(wanted)}")
             wanted[place] = whole // rest
         else:
             wanted[place] = _quotient(e, whole, rest)
@@ -168,8 +166,7 @@ def _cut(e: Builder, x: SSAValue, axis: int, start: Size, end: Size, step: int) 
     if end == size:
         end = SLICE_END
     start, end = static([start, end], "bounds")
-    if step == 0:
-        raise ProblemError("it has a step of 0")
+    refuse(step == 0, "it has a step of 0")
     if step > 0:
         start, end = max(start, -SLICE_END), min(max(end, -SLICE_END), SLICE_END)
         if (start, step) == (0, 1) and end >= SLICE_END // 4:
@@ -185,8 +182,7 @@ def counted(size: int) -> Array:
     Raises:
         ProblemError: too many.
     """
-    if size > LARGEST_KNOWN:
-        raise ProblemError(f"it takes {size} elements one by one along an axis")
+    refuse(size > LARGEST_KNOWN, f"it takes {size} elements one by one along an axis")
     return np.arange(size)
 
 
@@ -213,8 +209,7 @@ def expanded(e: Builder, x: SSAValue, shape: list[Size]) -> SSAValue:
     wanted = [old if new == 1 else new for old, new in zip(sizes, shape, strict=True)]
     check_size(wanted)
     for old, new in zip(sizes, wanted, strict=True):
-        if old not in (1, new):
-            raise ProblemError(f"{show(sizes)} does not broadcast with {show(shape)}")
+        refuse(old not in (1, new), f"{show(sizes)} does not broadcast with {show(shape)}")
     return e.stretch(e.reshape(x, sizes), wanted)
 
 
@@ -254,8 +249,7 @@ def _pad(e: Builder, call: Call) -> SSAValue:
         fill = e.array(call[2], "fill").reshape(-1)[0] if call.has(2) else 0
     axes = axes_of(e, call, 3, rank) if call.has(3) else list(range(rank))
     assert axes is not None
-    if len(pads) != 2 * len(axes):
-        raise ProblemError(f"it has {len(pads)} pads for {len(axes)} axes")
+    refuse(len(pads) != 2 * len(axes), f"it has {len(pads)} pads for {len(axes)} axes")
     check_size([*_fixed(e.sizes(x)), *[abs(n) + 1 for n in pads]])
     low, high = [0] * rank, [0] * rank
     for index, axis in enumerate(axes):

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor, ternary
 from ...dialects.tensor.window import ConvWindow
 from ..ir_builder import padded, with_zeros_between
-from ..problems import ProblemError
+from ..problems import refuse
 from .onnx_builder import Builder, Call, Rule
 from .rules_linear import centred, exact_integers, scale_of, trits_of
 from .rules_quantization import requantized
@@ -61,8 +61,7 @@ def _deeper(
     depth, kernel = static([e.sizes(x)[1], e.sizes(weight)[2]], "depth")
     stride, dilation = window.strides[0], window.dilation[0]
     count = (depth - dilation * (kernel - 1) - 1) // stride + 1
-    if count < 1:
-        raise ProblemError(f"its window of {kernel} does not fit {depth} elements")
+    refuse(count < 1, f"its window of {kernel} does not fit {depth} elements")
     inner = Window(Call("", "", 1, [], {}), window.kernel[1:], window.image[1:])
     inner.strides, inner.dilation = window.strides[1:], window.dilation[1:]
     inner.low, inner.high = pads[1:spatial], pads[spatial + 1 :]
@@ -139,8 +138,7 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
     check_size([*static(image, "image"), *window.strides])
     spaced = with_zeros_between(e, x, window.strides)
     inputs, outputs = static(e.sizes(weight)[:2], "channels")
-    if groups < 1 or inputs % groups:
-        raise ProblemError(f"{inputs} channels do not fall into {groups} groups")
+    refuse(groups < 1 or inputs % groups, f"{inputs} channels do not fall into {groups} groups")
     turned = weight
     for axis in range(2, 2 + spatial):
         turned = take(e, turned, axis, np.arange(kernel[axis - 2])[::-1])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import AttributeValue, Value
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class Scope:
 
     def check_depth(self) -> None:
         """Refuse functions that call themselves."""
-        if self.depth > DEEPEST:
-            raise ProblemError(f"functions or graphs are nested more than {DEEPEST} deep")
+        refuse(self.depth > DEEPEST, f"functions or graphs are nested more than {DEEPEST} deep")
 
 
 class Failed:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...dialects.shapes import DYNAMIC
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 
 Monomial = tuple[str, ...]
 """Names of free sizes that are multiplied, sorted."""
@@ -64,8 +64,7 @@ class Free:
         def place(term: tuple[Monomial, int]) -> tuple[int, ...]:
             return tuple(term[0].count(name) for name in names)
 
-        if other == 0:
-            raise ProblemError(f"it divides the size {self} by 0")
+        refuse(other == 0, f"it divides the size {self} by 0")
         lead, factor = max(_terms(other), key=place)
         rest: Size = self
         quotient: list[tuple[Monomial, int]] = []
@@ -116,8 +115,7 @@ def _collected(terms: Sequence[tuple[Monomial, int]]) -> Size:
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, 0) + coefficient
     left = tuple(sorted((m, n) for m, n in sums.items() if n))
-    if len(left) > MOST_TERMS:
-        raise ProblemError(f"its sizes have more than {MOST_TERMS} terms; fix some of them")
+    refuse(len(left) > MOST_TERMS, f"its sizes have more than {MOST_TERMS} terms; fix some of them")
     if not left:
         return 0
     if len(left) == 1 and left[0][0] == ():

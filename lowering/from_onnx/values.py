@@ -38,7 +38,7 @@ from ...ir.errors import TritonError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import UnknownValueError, element_type
 from .formats import Format, format_of, moved
 from .sizes import Free, Size, Sizes, fitted, ir_shape, probes, static
@@ -138,8 +138,7 @@ class Values:
         for index, value in enumerate(operands):
             op.operands[index] = self.integers(value) if between else self.real(value)
         self._count += 1
-        if self._count > MOST_OPS:
-            raise ProblemError(f"the model becomes more than {MOST_OPS} operations")
+        refuse(self._count > MOST_OPS, f"the model becomes more than {MOST_OPS} operations")
         op.location = self.location
         self.block.add_op(op)
         self._note_sizes(op)
@@ -274,8 +273,7 @@ class Values:
         uniform = array.size > 0 and bool((array == array.reshape(-1)[0]).all())
         if not is_parameter and (array.size <= INLINE_LIMIT or uniform):
             return self._placed(dense_constant(array, element), None)
-        if holds_nan(array):
-            raise ProblemError(f"its constant '{key}' holds NaN")
+        refuse(holds_nan(array), f"its constant '{key}' holds NaN")
         name = self.store.add(key, array)
         type = TensorType(element, array.shape)
         is_buffer = not is_parameter or value in self.buffers

@@ -15,7 +15,7 @@ from ...dialects import tensor
 from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
-from ..problems import ProblemError
+from ..problems import refuse
 from ..to_tflite.multipliers import multiplier_of
 from .gemmlowp import exp_of_negatives
 
@@ -72,8 +72,7 @@ def softmax_table(scale: float, beta: float) -> Array:
     fraction = _UNIT - _DISTANCE_BITS
     real = min(beta * scale * (1 << fraction), 2.0**_UNIT - 1)
     multiplier, exponent = multiplier_of(np.asarray(real))
-    if exponent < 0:
-        raise ProblemError("the scale of its operand is too small for LiteRT")
+    refuse(exponent < 0, "the scale of its operand is too small for LiteRT")
     farthest = (((1 << _DISTANCE_BITS) - 1) << fraction) >> int(exponent)
     distances = np.arange(256)
     held = np.minimum(distances, farthest)

@@ -20,7 +20,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.fixed_point import fixed_points
 from ...ir.arrays import Array
 from ...ir.errors import TritonError
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from ..to_tflite.multipliers import multiplier_of
 from .model import Quantization
 from .tflite_builder import Builder, Node
@@ -196,8 +196,7 @@ def multiplied(
     i32 where a rescaling cannot be of `element`.
     """
     left, right = np.maximum(exponents, 0), np.maximum(-exponents, 0)
-    if (left > 30).any():
-        raise ProblemError("its scales differ by more than 2^30")
+    refuse((left > 30).any(), "its scales differ by more than 2^30")
     if not right.any():
         return _requantized(e, x, multipliers, 31 - left, zero, element, bounds, axis)
     part = _requantized(e, x, multipliers, 31 - left, 0, i32, RANGES[i32], axis)
@@ -234,8 +233,7 @@ def shifted(
     e: Builder, x: SSAValue, shift: int, zero: int, element: Attribute, bounds: tuple[int, int]
 ) -> SSAValue:
     """clamp(⌊x/2^shift + 1/2⌋ + zero)."""
-    if not 0 < shift < 31:
-        raise ProblemError("its scales differ by more than 2^9")
+    refuse(not 0 < shift < 31, "its scales differ by more than 2^9")
     result = _requantized(e, x, np.array(1), np.array(shift), zero, element, bounds, 1)
     return e.convert(result, element)
 
@@ -266,8 +264,7 @@ def rescaled_wide(
     if bits == 16:
         full = np.where(full < 0x7FFF0000, (full + (1 << 15)) >> 16, 0x7FFF)
     shifts = bits - 1 - exponents
-    if (shifts < bits - 15).any() or (shifts > 62).any():
-        raise ProblemError("its scales differ by more than 2^15")
+    refuse((shifts < bits - 15).any() or (shifts > 62).any(), "its scales differ by more than 2^15")
 
     def along(values: Array) -> SSAValue:
         vector = e.known(values.astype(np.int64), i64)
@@ -317,8 +314,7 @@ def real_values(e: Builder, x: SSAValue, scales: Quantization) -> SSAValue:
 def quantized(e: Builder, x: SSAValue, scales: Quantization, element: Attribute) -> SSAValue:
     """clamp(round(x/scale) + zero point)."""
     low, high = grid_range(element)
-    if scales.is_per_axis or (scales.scale == 0).any():
-        raise ProblemError("activations have one scale")
+    refuse(scales.is_per_axis or (scales.scale == 0).any(), "activations have one scale")
     return _stepped(e, e.convert(x, f32), scales.scale[0], scales.zero, element, (low, high))
 
 

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from ...ir.arrays import Array
-from ..problems import ProblemError
+from ..problems import refuse
 from ..to_tflite.multipliers import multiplier_of
 
 _BITS = 16
@@ -58,8 +58,7 @@ def hard_swish_table(x: Array, scale: np.floating, result_scale: np.floating) ->
     fine = scale * np.float32(1 / 128)
     wide = x.astype(np.int64) << 7
     factor, exponent = _short(fine / result_scale)
-    if exponent > 0:
-        raise ProblemError("the scale of its result is too small for LiteRT")
+    refuse(exponent > 0, "the scale of its result is too small for LiteRT")
     given = _product(wide, factor)
     factor, power = _short(fine / np.float32(3 / 32768))
     share = _times_power(wide, power - 1) if power > 0 else wide

@@ -26,7 +26,7 @@ from ..from_onnx.assembly import assembled
 from ..from_onnx.calls import element_type, tensor_of
 from ..from_onnx.importer import MALFORMED
 from ..from_onnx.sizes import Free, Size
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .model import Model, StoredOperator, StoredTensor, read_model
 from .tflite_builder import Builder, Node, Results
 from .tflite_operators import ELEMENTWISE, REFUSED, rule_for
@@ -165,8 +165,7 @@ class _Importer:
     ) -> tuple[str, SSAValue]:
         stored = self.model.tensors[index]
         try:
-            if index in self.values:
-                raise ProblemError("it is an input twice")
+            refuse(index in self.values, "it is an input twice")
             element = element_type(stored.element.dtype)
             if stored.element.bits < 8:
                 raise ProblemError(f"inputs of {stored.element.bits} bits have no type in the IR")
@@ -252,8 +251,7 @@ class _Importer:
         rule = rule_for(node.kind, integers=integers)
         if rule is None:
             raise ProblemError(REFUSED.get(node.kind) or f"{node.kind} is not known")
-        if not node.outputs:
-            raise ProblemError("it has no result")
+        refuse(not node.outputs, "it has no result")
         node = node.with_inputs(self._sizes_alike(node.inputs))
         if node.kind not in ELEMENTWISE:
             return rule(self.builder, node)

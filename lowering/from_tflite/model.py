@@ -16,7 +16,7 @@ import numpy as np
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
 from ...ir.safe_read import opened
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from ..to_tflite.flatbuffer import unpack_bits
 from ..to_tflite.graph import Element
 from .flatbuffer import Buffer, Table
@@ -168,8 +168,7 @@ class Model:
         if raw is None:
             # Nothing is stored of what has no elements.
             return np.empty(tensor.shape, tensor.element.dtype) if 0 in tensor.shape else None
-        if tensor.sparse:
-            raise ProblemError("its values are stored sparsely; store them densely")
+        refuse(tensor.sparse, "its values are stored sparsely; store them densely")
         element = tensor.element
         if -1 in tensor.shape:
             raise SourceError(f"{self.where}: stored tensor '{tensor.name}' has a free size")

@@ -14,7 +14,7 @@ from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx.calls import element_type, tensor_of
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from . import interpolation
 from .fixed_point import (
     activation_range,
@@ -208,8 +208,7 @@ def between(function: Callable[[Node], interpolation.Function]) -> Callable[[Nod
 
     def table(node: Node) -> Array:
         scales, result = node.scales(0), node.result_scales()
-        if result.zero:
-            raise ProblemError("its 16-bit result has a zero point")
+        refuse(result.zero, "its 16-bit result has a zero point")
         return interpolation.interpolated(function(node), _step(node), scales.zero, result.scale[0])
 
     return table

@@ -20,7 +20,7 @@ from ..from_onnx.calls import AttributeValue, Call
 from ..from_onnx.rules_linear import integer_matmul, linear
 from ..from_onnx.rules_window import Window, convolution
 from ..from_onnx.sizes import Free, Size, product
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .dynamic_range import rounded_activations
 from .fixed_point import (
     LARGEST_SUM,
@@ -111,8 +111,7 @@ class Product:
         scales, weights, result = node.scales(place), node.scales(index), node.result_scales()
         if weights.is_per_axis and weights.zero_point.any():
             raise ProblemError("its weights have a zero point for each channel")
-        if is_real(self.weight):
-            raise ProblemError("it multiplies integers by floats")
+        refuse(is_real(self.weight), "it multiplies integers by floats")
         x, weight = centred(e, self.x, scales), centred(e, self.weight, weights)
         bias = node.optional(last)
         largest = self._largest(e, scales, weight, bias)
@@ -167,8 +166,7 @@ class Product:
 
 def _fully_connected(e: Builder, node: Node) -> SSAValue:
     x, stored = node[0], node[1]
-    if node.flag("weightsFormat"):
-        raise ProblemError("its weights are shuffled")
+    refuse(node.flag("weightsFormat"), "its weights are shuffled")
     if e.rank(stored) != 2:
         raise ProblemError(f"its weight has rank {e.rank(stored)}")
     width = e.sizes(stored)[1]
@@ -279,8 +277,7 @@ def _transpose_conv(e: Builder, node: Node) -> SSAValue:
     x, weight = e.first(node[2]), e.permute(node[1], [3, 0, 1, 2])
     strides = [node.integer("strideH"), node.integer("strideW")]
     sizes = [size for size in shape[1:3] if not isinstance(size, Free)]
-    if len(shape) != 4 or len(sizes) != 2:
-        raise ProblemError("the sizes of its result must be fixed")
+    refuse(len(shape) != 4 or len(sizes) != 2, "the sizes of its result must be fixed")
 
     def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
         return standard(

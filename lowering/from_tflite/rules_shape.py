@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ..from_onnx.rules_shape import axis_in, check_size, counted, expanded, take
 from ..from_onnx.sizes import Free, Size, product, show, static
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .rules_activation import activated, regridded
 from .tflite_builder import Builder, Node, Results, Rule, like, standard
 
@@ -34,16 +34,14 @@ def _reshape(e: Builder, node: Node) -> SSAValue:
             wanted[0] = sizes[0]
     if -1 in wanted or any(isinstance(size, Free) for size in (*sizes, *wanted)):
         return _with_rest(e, x, wanted)
-    if product(wanted) != product(sizes):
-        raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
+    refuse(product(wanted) != product(sizes), f"{show(sizes)} cannot take the shape {show(wanted)}")
     return e.reshape(x, wanted)
 
 
 def _with_rest(e: Builder, x: SSAValue, wanted: list[Size]) -> SSAValue:
     """A reshape where sizes are free, or one is what is left over."""
     sizes = e.sizes(x)
-    if wanted.count(-1) > 1:
-        raise ProblemError(f"its shape is {show(wanted)}")
+    refuse(wanted.count(-1) > 1, f"its shape is {show(wanted)}")
     if -1 in wanted:
         place = wanted.index(-1)
         whole, rest = product(sizes), product([n for n in wanted if n != -1])
@@ -53,8 +51,7 @@ def _with_rest(e: Builder, x: SSAValue, wanted: list[Size]) -> SSAValue:
             raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
         else:
             wanted[place] = whole // rest
-    if product(wanted) != product(sizes):
-        raise ProblemError(f"{show(sizes)} cannot take the shape {show(wanted)}")
+    refuse(product(wanted) != product(sizes), f"{show(sizes)} cannot take the shape {show(wanted)}")
     return e.reshape(x, wanted)
 
 
@@ -79,8 +76,7 @@ def _with_axis(e: Builder, x: SSAValue, axis: int) -> SSAValue:
 
 def _transpose(e: Builder, node: Node) -> SSAValue:
     perm = [axis_in(axis, e.rank(node[0])) for axis in e.int_list(node[1], "permutation")]
-    if sorted(perm) != list(range(e.rank(node[0]))):
-        raise ProblemError(f"its permutation is {perm}")
+    refuse(sorted(perm) != list(range(e.rank(node[0]))), f"its permutation is {perm}")
     return e.permute(node[0], perm)
 
 
@@ -121,8 +117,7 @@ def _strided_slice(e: Builder, node: Node) -> SSAValue:
     x = node[0]
     begins, ends = e.size_list(node[1], "begin"), e.size_list(node[2], "end")
     steps = e.int_list(node[3], "strides")
-    if not len(begins) == len(ends) == len(steps):
-        raise ProblemError("its bounds and strides differ in number")
+    refuse(not len(begins) == len(ends) == len(steps), "its bounds and strides differ in number")
     if node.flag("offset"):
         ends = [begin + end for begin, end in zip(begins, ends, strict=True)]
     masks = {
@@ -146,8 +141,7 @@ def _strided_slice(e: Builder, node: Node) -> SSAValue:
             stays.append(True)
             axis += 1
             continue
-        if axis >= e.rank(x):
-            raise ProblemError("it has more bounds than its input has axes")
+        refuse(axis >= e.rank(x), "it has more bounds than its input has axes")
         named -= 1
         if has("shrinkAxis", place):
             x = _one(e, x, axis, static([begins[place]], "bounds")[0])
@@ -181,8 +175,7 @@ def _steps(
     end = None if end == size and step > 0 else end
     (low,) = static([0 if begin is None else begin], "bounds")
     high = None if end is None else static([end], "bounds")[0]
-    if step == 0:
-        raise ProblemError("it has a step of 0")
+    refuse(step == 0, "it has a step of 0")
     if step > 0:
         last = tensor.shape.SLICE_END if high is None else high
         return x if (low, last, step) == (0, tensor.shape.SLICE_END, 1) else e.cut(
@@ -209,8 +202,7 @@ def _reverse_sequence(e: Builder, node: Node) -> SSAValue:
 
 
 def _gather(e: Builder, node: Node) -> SSAValue:
-    if node.flag("batchDims"):
-        raise ProblemError("it picks other places for each batch")
+    refuse(node.flag("batchDims"), "it picks other places for each batch")
     x, places = node[0], node[1]
     axis = axis_in(node.integer("axis"), e.rank(x))
     known, size = e.arrays.get(places), e.sizes(x)[axis]

@@ -19,7 +19,7 @@ from ...dialects.tensor import shape as shapes
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ...passes.calibration.integer_softmax import record_softmax
-from ..problems import ProblemError
+from ..problems import refuse
 from ..to_tflite.multipliers import multiplier_of
 from .byte_softmax import (
     SHARE_BITS,
@@ -43,8 +43,7 @@ _WIDEST = 30
 def _fine_softmax(e: Builder, node: Node) -> SSAValue:
     """SOFTMAX along the last axis, i16; the result has 15 bits behind the point, as in LiteRT."""
     x, step = node[0], np.float32(node.scales(0).scale[0])
-    if node.result_scales().zero:
-        raise ProblemError("its 16-bit result has a zero point")
+    refuse(node.result_scales().zero, "its 16-bit result has a zero point")
     axes = e.indices([e.rank(x) - 1])
 
     def reduced(op: str, value: SSAValue) -> SSAValue:

@@ -17,7 +17,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..from_onnx.rules_recurrent import all_steps
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .fixed_point import RANGES, centred, clamped, real_values, rescaled
 from .lstm_inputs import (
     BIASES,
@@ -108,8 +108,7 @@ def _clipped(x: Formula, most: float) -> Formula:
 
 def _sequence_lstm(e: Builder, node: Node) -> Results:
     x = node[0]
-    if node.flag("diagonalRecurrentTensors"):
-        raise ProblemError("its recurrent weights are diagonals")
+    refuse(node.flag("diagonalRecurrentTensors"), "its recurrent weights are diagonals")
     if e.rank(x) != 3:
         raise ProblemError(f"its input has rank {e.rank(x)}")
     first = node.flag("timeMajor")
@@ -131,8 +130,7 @@ def _svdf(e: Builder, node: Node) -> Results:
     x, state, rank = node[0], node[4], node.integer("rank")
     filters, length = e.shape(node[2], "filters over time")
     batch = e.sizes(x)[0]
-    if rank < 1 or filters % rank:
-        raise ProblemError(f"its {filters} filters have rank {rank}")
+    refuse(rank < 1 or filters % rank, f"its {filters} filters have rank {rank}")
     rests = e.reshape(state, (batch, filters, length))
     if is_real(x):
         weight = e.permute(node[1], [1, 0])

@@ -18,7 +18,7 @@ from ..from_onnx.rules_shape import counted, take
 from ..from_onnx.rules_window import Window
 from ..from_onnx.sizes import static
 from ..ir_builder import padded
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .fixed_point import (
     activation_range,
     clamped,
@@ -72,8 +72,7 @@ def _max_pool(e: Builder, node: Node) -> SSAValue:
         e, "MaxPool", [x], kernel_shape=place.kernel, strides=place.strides, pads=place.pads()
     )
     scales = node.scales(0)
-    if not scales.is_same(node.result_scales()):
-        raise ProblemError("its input and result are on different grids")
+    refuse(not scales.is_same(node.result_scales()), "its input and result are on different grids")
     return e.last(regridded(e, result, scales, scales, node, activation_range(node)))
 
 
@@ -107,8 +106,7 @@ def _divided(e: Builder, x: SSAValue, count: int, largest: int) -> SSAValue:
         return x
     shift = 30 + (count - 1).bit_length() - 1
     multiplier = -(-(1 << shift) // count)
-    if largest >= (1 << (shift - 1)) // count:
-        raise ProblemError(f"its window of {count} elements is too large")
+    refuse(largest >= (1 << (shift - 1)) // count, f"its window of {count} elements is too large")
     sign = e.add(tensor.SignOp(x)) if count % 2 == 0 else None
     size = x if sign is None else e.add(tensor.AbsOp(x))
     m, s = (e.known(np.asarray(value, np.int32), i32) for value in (multiplier, shift))
@@ -125,8 +123,7 @@ def _sums(e: Builder, x: SSAValue, place: Window) -> tuple[SSAValue, int | Array
     count = prod(place.kernel)
     if place.kernel == image and not any(pads):
         return e.add(tensor.ReduceSumOp(x, [2, 3], keepdims=True)), count
-    if count > MOST_PLACES:
-        raise ProblemError(f"its window {place.kernel} is too large")
+    refuse(count > MOST_PLACES, f"its window {place.kernel} is too large")
     filled = padded(e, x, [0, 0, *pads[:2]], [0, 0, *pads[2:]], 0)
     counted(prod(static(image, "image")))
     counts = elements(place, counted=False).astype(np.int32)
@@ -141,8 +138,7 @@ def _resize(mode: str) -> Rule:
     def rule(e: Builder, node: Node) -> SSAValue:
         x = _image(e, node)
         sizes = e.int_list(node[1], "sizes")
-        if len(sizes) != 2 or min(sizes) < 1:
-            raise ProblemError(f"its new sizes are {sizes}")
+        refuse(len(sizes) != 2 or min(sizes) < 1, f"its new sizes are {sizes}")
         how = "asymmetric"
         if node.flag("halfPixelCenters"):
             how = "half_pixel" if mode == "linear" else "tf_half_pixel_for_nn"

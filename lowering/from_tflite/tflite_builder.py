@@ -22,7 +22,7 @@ from ..from_onnx import onnx_builder as onnx
 from ..from_onnx.calls import AttributeValue, Call, element_type, tensor_of
 from ..from_onnx.onnx_operators import RULES as STANDARD
 from ..from_onnx.sizes import Size
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .model import Model, Quantization, StoredTensor
 from .schema import OptionValue
 
@@ -170,8 +170,7 @@ class Node:
     def result_scales(self) -> Quantization:
         """How the integers of the first result stand for real numbers."""
         scales = _scales(self.outputs[0], "its result")
-        if (scales.scale < 0).any():
-            raise ProblemError("its result has a scale below 0")
+        refuse((scales.scale < 0).any(), "its result has a scale below 0")
         return scales
 
     def with_inputs(self, inputs: Sequence[SSAValue | None]) -> Node:
@@ -194,8 +193,7 @@ class Node:
 def _scales(stored: StoredTensor | None, what: str) -> Quantization:
     if stored is None or stored.quantization is None:
         raise ProblemError(f"{what} has no scale")
-    if (stored.quantization.scale == 0).any():
-        raise ProblemError(f"{what} has a scale of 0")
+    refuse((stored.quantization.scale == 0).any(), f"{what} has a scale of 0")
     return stored.quantization
 
 

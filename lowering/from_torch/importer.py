@@ -25,7 +25,7 @@ from ...ir.extras import install
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...passes.analysis.replacement import erase_unused
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import (
     Call,
     fake_tensor,
@@ -381,8 +381,7 @@ class _Importer:
             return None
         self.builder.location = location(node)
         try:
-            if fake_tensor(node).is_complex():
-                raise ProblemError("it is complex; return torch.view_as_real of it")
+            refuse(fake_tensor(node).is_complex(), "it is complex; return torch.view_as_real of it")
             return self.builder.value(node)
         except ProblemError as problem:
             self._fail(node, "output", str(problem))

@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 from ...dialects import tensor
 from ...dialects.tensor.activation import SELU
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import refuse
 from .calls import Call
 from .rules_elementwise import composed, first, unary
 from .sizes import static
@@ -29,8 +29,7 @@ def _gelu(e: Builder, call: Call) -> SSAValue:
 
 
 def _rrelu(e: Builder, call: Call) -> SSAValue:
-    if call.flag("training"):
-        raise ProblemError("it draws slopes at random in training; call eval()")
+    refuse(call.flag("training"), "it draws slopes at random in training; call eval()")
     slope = (call.number("lower") + call.number("upper")) / 2
     return e.add(tensor.LeakyReluOp(e.value(call["self"]), slope))
 

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ..problems import refuse
 from .calls import Call, fake_tensor
 from .rules_linear import linear_with
 from .rules_shape import interleaved, split
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 
 def _attention(e: Builder, call: Call) -> SSAValue:
-    if call.number("dropout_p"):
-        raise ProblemError("it drops weights at random; set dropout_p to 0")
+    refuse(call.number("dropout_p"), "it drops weights at random; set dropout_p to 0")
     mask, bias = call.optional("attn_mask"), None
     if mask is not None:
         import torch

@@ -15,7 +15,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..from_onnx.rules_spectra import transformed
-from ..problems import ProblemError
+from ..problems import refuse
 from .calls import Call, fake_tensor, is_tensor
 from .rules_onnx import companion, sized
 from .rules_shape import RULES as SHAPE
@@ -88,8 +88,7 @@ def _converted(e: Builder, call: Call) -> SSAValue | list[SSAValue]:
 
 def _sum(sign: int) -> Rule:
     def rule(e: Builder, call: Call) -> list[SSAValue]:
-        if call.number("alpha", 1) != 1:
-            raise ProblemError("it has a factor alpha; multiply before")
+        refuse(call.number("alpha", 1) != 1, "it has a factor alpha; multiply before")
         pairs = zip(_both(e, call["self"]), _both(e, call["other"]), strict=True)
         return [(a + b if sign > 0 else a - b).value for a, b in pairs]
 

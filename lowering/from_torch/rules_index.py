@@ -17,7 +17,7 @@ from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
 from .sizes import Size, product, static
@@ -203,8 +203,7 @@ def _as_strided(e: Builder, call: Call) -> SSAValue:
     places = np.full(sizes, call.integer("storage_offset", 0))
     for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
         places += (np.arange(size) * step).reshape(-1, *[1] * (len(sizes) - axis - 1))
-    if places.size and places.max() >= count:
-        raise ProblemError("it reads beyond the tensor")
+    refuse(places.size and places.max() >= count, "it reads beyond the tensor")
     flat = e.add(tensor.ReshapeToOp(x, [-1]))
     if "src" not in call:
         return e.gather(flat, 0, e.numbers(places, i64))
@@ -416,8 +415,7 @@ def _between(e: Builder, call: Call) -> SSAValue:
     """`bucketize` and `searchsorted`: how many bounds lie below a number, or not above it."""
     import torch
 
-    if "sorter" in call:
-        raise ProblemError("its bounds are not in order; sort them")
+    refuse("sorter" in call, "its bounds are not in order; sort them")
     of = call["boundaries" if "boundaries" in call else "sorted_sequence"]
     numbers, rank = call.operand("self"), call.rank
     dtype = fake_tensor(of).dtype

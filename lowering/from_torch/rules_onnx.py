@@ -19,7 +19,7 @@ from ..from_onnx.calls import AttributeValue, tensor_of
 from ..from_onnx.calls import Call as OnnxCall
 from ..from_onnx.onnx_builder import Builder as OnnxBuilder
 from ..from_onnx.onnx_operators import RULES as ONNX
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import Call
 from .sizes import Sizes, is_free, static
 from .torch_builder import Builder, Known, Result, Rule, array_of
@@ -181,8 +181,7 @@ _GATES = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
 
 def _recurrent(e: Builder, call: Call) -> Result:
     """Layers of recurrent cells, unrolled over their steps."""
-    if "input" not in call:
-        raise ProblemError("sequences of different lengths are not supported; pad them")
+    refuse("input" not in call, "sequences of different lengths are not supported; pad them")
     name = call.name.removeprefix("aten::")
     op, order = _GATES.get(name, ("RNN", [0]))
     layers, ways = call.integer("num_layers"), 1 + call.flag("bidirectional")

@@ -13,7 +13,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import Call
 from .rules_elementwise import first, pair
 from .rules_shape import cut
@@ -120,8 +120,7 @@ def _of_order(
 ) -> SSAValue:
     """The norm of any order but 0 of what is not negative."""
     kind = {math.inf: tensor.ReduceMaxOp, -math.inf: tensor.ReduceMinOp}.get(order)
-    if order == 0:
-        raise ProblemError("norms of order 0 are not supported; count what is not 0")
+    refuse(order == 0, "norms of order 0 are not supported; count what is not 0")
     if kind is None and order != 1:
         powers = Formula(e, x).of(tensor.PowOp, order)
         total = powers.of(tensor.ReduceSumOp, axes=axes, keepdims=keepdims)

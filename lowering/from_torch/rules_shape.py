@@ -16,7 +16,7 @@ from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.ordering import turned
 from ...dialects.tensor.shape import SLICE_END
 from ..ir_builder import padded
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import Call, fake_tensor, is_tensor
 from .sizes import Size, Sizes, is_free, is_node, product, sizes_of, static
 from .torch_builder import Builder, Known, Rule, element_type
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 def _view(e: Builder, call: Call) -> SSAValue:
     node = call["self"]
-    if call.value.dtype != fake_tensor(node).dtype:
-        raise ProblemError("it reads the bits of one type as another")
+    refuse(call.value.dtype != fake_tensor(node).dtype, "it reads the bits of one type as another")
     return e.reshape(e.value(node), e.sizes(node), call.sizes)
 
 
@@ -236,8 +235,7 @@ def _pad_axis(
 ) -> SSAValue:
     """Pads that repeat the tensor: rows of it, joined."""
     low, high = amounts
-    if low < 0 or high < 0:
-        raise ProblemError("it pads by less than nothing; slice it")
+    refuse(low < 0 or high < 0, "it pads by less than nothing; slice it")
     places: list[int] = np.pad(np.arange(size), (low, high), _REPEATING[mode]).tolist()
     rows = {place: cut(e, x, axis, place, place + 1) for place in
             dict.fromkeys([*places[:low], *places[low + size :]])}  # fmt: skip

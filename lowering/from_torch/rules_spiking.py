@@ -13,7 +13,7 @@ from xdsl.ir import Block, SSAValue
 
 from ...dialects import spike, tensor
 from ...dialects.inference import tensor_type
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from .calls import Call
 from .library_neurons import RUN
 from .torch_builder import Builder, Known, Rule, element_type
@@ -121,8 +121,7 @@ def _initial(e: Builder, call: Call, dtype: dtype, is_delayed: bool) -> list[SSA
     values = [e.values[node] for node in nodes]
     if all(isinstance(value, Known) and not value.tensor.any() for value in values):
         return []
-    if is_delayed:
-        raise ProblemError("a potential before the first step may be a spike that resets; zeros do")
+    refuse(is_delayed, "a potential before the first step may be a spike that resets; zeros do")
     return [e.operand(node, dtype) for node in nodes]
 
 

@@ -27,7 +27,7 @@ from ...ir.store import ParameterStore
 from ...ir.trits import pack_trits
 from .. import ir_builder
 from ..from_onnx.sizes import reshape_target
-from ..problems import ProblemError
+from ..problems import ProblemError, refuse
 from ..ternary_weights import recognize
 from ..weights import as_arrays
 from .calls import Call, Operand, fake_tensor, is_tensor
@@ -236,8 +236,7 @@ class Builder(ir_builder.Builder):
 
     def parameter(self, key: str, array: Array) -> SSAValue:
         """A parameter op for `array`; a taken key gets a number."""
-        if array.dtype.kind not in "biu" and np.isnan(array).any():
-            raise ProblemError(f"'{key}' holds NaN")
+        refuse(array.dtype.kind not in "biu" and np.isnan(array).any(), f"'{key}' holds NaN")
         name = self.store.add(key, np.asarray(array, order="C"))
         type = TensorType(element_of(array.dtype), array.shape)
         value = self.add(tensor.ParameterOp(name, type, buffer=key in self.buffers))
