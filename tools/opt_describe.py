@@ -10,7 +10,6 @@ from dataclasses import MISSING, fields
 from itertools import pairwise
 from typing import Any
 
-from xdsl.ir import Dialect, Operation
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
@@ -82,7 +81,9 @@ def describe_dialect(universe: Universe, name: str, *, json: bool) -> None:
     entry: dict[str, Any] = {
         "name": name,
         "package": getter.__module__.split(".")[0],
-        "operations": [_entry(op.name, op) for op in _operations(dialect)],
+        "operations": [
+            _entry(op.name, op) for op in sorted(dialect.operations, key=lambda op: op.name)
+        ],
         "attributes": [_entry(a.name, a) for a in sorted(dialect.attributes, key=lambda a: a.name)],
     }
     if json:
@@ -92,10 +93,6 @@ def describe_dialect(universe: Universe, name: str, *, json: bool) -> None:
         if rows:
             shown = [(row["name"], row["summary"]) for row in rows]
             show(table(f"{title} of '{name}'", ["name", "meaning"], shown))
-
-
-def _operations(dialect: Dialect) -> list[type[Operation]]:
-    return sorted(dialect.operations, key=lambda op: op.name)
 
 
 def _entry(name: str, cls: type) -> dict[str, str]:

@@ -237,7 +237,7 @@ def _with_plain_properties(whole: Runnable) -> Iterator[Runnable]:
                     continue
                 yield Runnable(module, whole.inputs, whole.function)
         for number, operand in enumerate(op.operands):
-            if _is_optional(op, operand):
+            if "operandSegmentSizes" in op.properties and op.operands[0] is not operand:
                 module, function, copies, _ = _copy(whole)
                 if _drop_operand(copies[index], number):
                     yield _tidy(whole, module, function, whole.inputs)
@@ -249,10 +249,6 @@ def _plain_attributes(attribute: Attribute) -> Iterator[Attribute]:
         for value in (0, 1):
             if any(v > value for v in values) and value not in values[:1]:
                 yield ints([value] * len(values))
-
-
-def _is_optional(op: Operation, operand: SSAValue) -> bool:
-    return "operandSegmentSizes" in op.properties and op.operands[0] is not operand
 
 
 def _drop_operand(op: Operation, number: int) -> bool:

@@ -237,10 +237,6 @@ def window(e: Builder, node: Node, x: SSAValue, kernel: list[int]) -> Window:
     return Window(Call("", "", 21, [], attributes), kernel, image)
 
 
-def _kernel(e: Builder, weight: SSAValue) -> list[int]:
-    return e.shape(weight, "kernel")[2:]
-
-
 def _check_images(e: Builder, *values: SSAValue, rank: int = 4) -> None:
     if any(e.rank(value) != rank for value in values):
         raise ProblemError(f"it takes images and weights of rank {rank}")
@@ -265,7 +261,7 @@ def _conv(e: Builder, node: Node) -> SSAValue:
 
     def multiply(x: SSAValue, weight: SSAValue, bias: SSAValue | None) -> SSAValue:
         # A window is used up by a convolution.
-        place = window(e, node, x, _kernel(e, weight))
+        place = window(e, node, x, e.shape(weight, "kernel")[2:])
         return convolution(e, x, weight, bias, place, groups)
 
     return e.last(Product(x, weight, (0, 1, 2), 0, 1, multiply).result(e, node))

@@ -180,7 +180,7 @@ def written_constants(program: ExportedProgram) -> set[Node]:
         name = operator_name(node) if node.op == "call_function" else ""
         sources = node.all_input_nodes
         is_copy = name == "aten::clone" and known.issuperset(sources)
-        if is_copy or (name in _MADE and not _is_free(node)):
+        if is_copy or (name in _MADE and not any(map(is_free, sizes_of(fake_tensor(node).shape)))):
             known.add(node)
             base[node] = node
         elif node.op == "placeholder" and node.name not in inputs:
@@ -205,10 +205,6 @@ def written_constants(program: ExportedProgram) -> set[Node]:
     for made in set(writers.values()) - early:
         made.meta[_MARK] = True
     return {node for node, made in writers.items() if made not in early}
-
-
-def _is_free(node: Node) -> bool:
-    return any(map(is_free, sizes_of(fake_tensor(node).shape)))
 
 
 def is_written(node: Node) -> bool:

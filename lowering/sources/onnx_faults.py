@@ -88,28 +88,23 @@ def _nodes(model: ModelProto) -> Iterator[NodeProto]:
                 waiting += graph.node
 
 
-def _attribute(node: NodeProto, name: str) -> bytes:
-    return next((a.s for a in node.attribute if a.name == name), b"")
-
-
 def _attention(node: NodeProto) -> str | None:
     tells = len(node.output) > 3 and node.output[3]
     return "about the products that it tells" if tells else None
 
 
-def _max_unpool(node: NodeProto) -> str | None:
-    return "with a given shape" if len(node.input) > 2 and node.input[2] else None
-
-
 def _resize(node: NodeProto) -> str | None:
-    aligned = _attribute(node, "coordinate_transformation_mode") == b"align_corners"
+    how = "coordinate_transformation_mode"
+    aligned = any(a.name == how and a.s == b"align_corners" for a in node.attribute)
     scaled = len(node.input) > 2 and node.input[2]
     return "with aligned corners and scales" if aligned and scaled else None
 
 
 _FAULTS: dict[str, Callable[[NodeProto], str | None]] = {
     "Attention": _attention,
-    "MaxUnpool": _max_unpool,
+    "MaxUnpool": lambda node: (
+        "with a given shape" if len(node.input) > 2 and node.input[2] else None
+    ),
     "Resize": _resize,
 }
 """By operator what is wrong with a node; `None` for nothing."""

@@ -109,11 +109,8 @@ class _Pairs:
         x, weight = node.inputs[:2]
         maker = self.makers.get(weight)
         trits = maker is not None and maker.op_type == "DequantizeLinear"
-        stored = weight in self.graph.initializers and self._has_channels(weight)
-        return self._has_range(x) and (trits or stored) and self._fits(node)
-
-    def _has_channels(self, weight: str) -> bool:
-        return self.graph.initializers[weight].ndim >= 2
+        stored = weight in self.graph.initializers and self.graph.initializers[weight].ndim >= 2
+        return (x in self.grids or x in self.ranges) and (trits or stored) and self._fits(node)
 
     def _fits(self, node: Node) -> bool:
         """Whether a convolution's result has a range, and its bias is stored."""
@@ -142,9 +139,6 @@ class _Pairs:
                 return False
             self.ranges[out] = self.ranges[node.inputs[0]]
         return self._clamp(node) is not None
-
-    def _has_range(self, name: str) -> bool:
-        return name in self.grids or name in self.ranges
 
     def _clamp(self, node: Node) -> str | None:
         """What is quantised behind a node: its result, or that of the clamp that reads it alone."""

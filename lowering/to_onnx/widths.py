@@ -9,7 +9,6 @@ same. Not here: layouts, which the runtime chooses.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -116,7 +115,7 @@ def _reached(graph: Graph, name: str, convs: dict[str, _Conv]) -> list[_Conv] | 
     found: list[_Conv] = []
     if any(port.name == name for port in graph.outputs):
         return None
-    for node in _readers(graph, name):
+    for node in (node for node in graph.nodes if name in node.reads()):
         if node.op_type == "Clip":
             behind = _reached(graph, node.outputs[0], convs)
         elif (conv := convs.get(node.outputs[0])) is None or name in node.inputs[1:]:
@@ -133,10 +132,6 @@ def _reached(graph: Graph, name: str, convs: dict[str, _Conv]) -> list[_Conv] | 
             return None
         found += behind
     return found
-
-
-def _readers(graph: Graph, name: str) -> Iterator[Node]:
-    return (node for node in graph.nodes if name in node.reads())
 
 
 def _comes_so(graph: Graph, name: str) -> bool:

@@ -164,12 +164,10 @@ def _spread(e: Writer, drawn: Tensor, x: Tensor, steps: int) -> Tensor:
     shape = (steps, *x.shape)
     if shape.count(DYNAMIC) <= 1:
         return e.reshape(drawn, shape)
-    sizes = e.sizes([steps, *(e.dimension(x, a) if s == DYNAMIC else s for a, s in _axes(x))])
+    sizes = e.sizes(
+        [steps, *(e.dimension(x, a) if s == DYNAMIC else s for a, s in enumerate(x.shape))]
+    )
     return e.node("RESHAPE", [drawn, sizes], drawn.element, shape)
-
-
-def _axes(x: Tensor) -> list[tuple[int, int]]:
-    return list(enumerate(x.shape))
 
 
 def convert_train(e: Writer, op: spike.ToTensorOp | spike.FromTensorOp) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import indent
 
 from ...ir.errors import OptionError, did_you_mean
-from ...ir.language.codes import Explanation, explanations
+from ...ir.language.codes import explanations
 from ..console import print_json, show, table
 from .options.programs import Explain
 
@@ -19,7 +19,8 @@ def explain(options: Explain) -> None:
         raise OptionError(f"there is no code '{options.code}'{near}")
     if options.json:
         chosen = rows.values() if code is None else [rows[code]]
-        print_json([_as_dict(row) for row in chosen])
+        names = ("code", "title", "why", "wrong", "right")
+        print_json([{name: getattr(row, name) for name in names} for row in chosen])
     elif code is None:
         show(table("messages", ["code", "what"], [(r.code, r.title) for r in rows.values()]))
     else:
@@ -28,7 +29,3 @@ def explain(options: Explain) -> None:
         print(
             f"Wrong:\n\n{indent(row.wrong, '    ')}\nRight:\n\n{indent(row.right, '    ')}", end=""
         )
-
-
-def _as_dict(row: Explanation) -> dict[str, str]:
-    return {name: getattr(row, name) for name in ("code", "title", "why", "wrong", "right")}

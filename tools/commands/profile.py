@@ -41,7 +41,11 @@ def profile(options: Profile) -> None:
     steps.append((*whole, 100 * total / measured.seconds, size, None))
     show(table(title, _COLUMNS, steps))
     if peers:
-        rows = [_peer(name, found, measured.seconds) for name, found in peers.items()]
+        ours = measured.seconds
+        rows = [
+            (name, found, None) if isinstance(found, str) else (name, found * 1e6, found / ours)
+            for name, found in peers.items()
+        ]
         show(table("Other engines, one thread", ("engine", "µs", "x ours"), rows))
 
 
@@ -55,10 +59,6 @@ def _row(step: StepProfile, whole: float) -> tuple[object, ...]:
         *(facts.where, facts.what, seconds * 1e6, 100 * seconds / whole),
         *(step.bound * 1e6, step.limit, share, facts.bytes, rate),
     )
-
-
-def _peer(name: str, found: float | str, ours: float) -> tuple[object, ...]:
-    return (name, found, None) if isinstance(found, str) else (name, found * 1e6, found / ours)
 
 
 def _report(measured: Measured, peers: dict[str, float | str]) -> dict[str, Any]:

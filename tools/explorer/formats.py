@@ -120,11 +120,8 @@ class Dot(Target):
 
 def model_explorer(data: dict[str, Any]) -> list[dict[str, Any]]:
     """Every stage as a graph in Model Explorer's JSON (`graph_builder.Graph`)."""
-    return [{"id": _graph_id(n, s), "nodes": _nodes(s)} for n, s in enumerate(data["stages"])]
-
-
-def _graph_id(number: int, stage: dict[str, Any]) -> str:
-    return f"{number:02}-{_title(stage)}"
+    stages: list[dict[str, Any]] = data["stages"]
+    return [{"id": f"{n:02}-{_title(s)}", "nodes": _nodes(s)} for n, s in enumerate(stages)]
 
 
 def _nodes(stage: dict[str, Any]) -> list[dict[str, Any]]:

@@ -60,7 +60,11 @@ def fixes(
     every: list[Edit] = []
     first, last = params.range.start.line + 1, params.range.end.line + 1
     for found in program.diagnostics:
-        if found.span is None or not found.fix or not _all_in(program, found):
+        if (
+            found.span is None
+            or not found.fix
+            or any(edit.span.file != program.file for edit in found.fix)
+        ):
             continue
         if not any(_overlap(edit.span, other.span) for edit in found.fix for other in every):
             every += found.fix
@@ -84,10 +88,6 @@ def fixes(
 
 def _title(found: Diagnostic) -> str:
     return (found.suggestion or found.message).replace("did you mean ", "Write ").rstrip("?")
-
-
-def _all_in(program: TriProgram, found: Diagnostic) -> bool:
-    return all(edit.span.file == program.file for edit in found.fix)
 
 
 def _overlap(a: Span, b: Span) -> bool:
