@@ -27,26 +27,13 @@ from .rules_foreign import FOREIGN
 
 __all__ = ["FOREIGN", "REFUSED", "RULES"]
 
-RULES: dict[str, Rule] = {
-    **rules_activation.RULES,
-    **rules_bits.RULES,
-    **rules_control.RULES,
-    **rules_conversion.RULES,
-    **rules_elementwise.RULES,
-    **rules_filling.RULES,
-    **rules_index.RULES,
-    **rules_linear.RULES,
-    **rules_pooling.RULES,
-    **rules_quantization.RULES,
-    **rules_recurrent.RULES,
-    **rules_reduction.RULES,
-    **rules_resize.RULES,
-    **rules_sampling.RULES,
-    **rules_selection.RULES,
-    **rules_shape.RULES,
-    **rules_spectra.RULES,
-    **rules_window.RULES,
-}
+_FILES = (
+    rules_activation, rules_bits, rules_control, rules_conversion, rules_elementwise, rules_filling,
+    rules_index, rules_linear, rules_pooling, rules_quantization, rules_recurrent, rules_reduction,
+    rules_resize, rules_sampling, rules_selection, rules_shape, rules_spectra, rules_window,
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {name: rule for file in _FILES for name, rule in file.RULES.items()}
 """Operators of the standard by their type."""
 
 _RANDOM = "it draws random numbers; pass them as an input"

@@ -16,16 +16,12 @@ from . import (
 from .rules_activation import through_floats
 from .tflite_builder import Rule
 
-RULES: dict[str, Rule] = {
-    **rules_activation.RULES,
-    **rules_elementwise.RULES,
-    **rules_pads.RULES,
-    **rules_products.RULES,
-    **rules_reduction.RULES,
-    **rules_shape.RULES,
-    **rules_state.RULES,
-    **rules_window.RULES,
-}
+_FILES = (
+    rules_activation, rules_elementwise, rules_pads, rules_products, rules_reduction, rules_shape,
+    rules_state, rules_window,
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {name: rule for file in _FILES for name, rule in file.RULES.items()}
 """Operators on numbers as they are, by name."""
 
 _AS_THEY_ARE = ("CAST", "ZEROS_LIKE")

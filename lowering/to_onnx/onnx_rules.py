@@ -22,16 +22,13 @@ from .graph import Element, element_type
 from .kernels import compute_type
 from .onnx_writer import Inexpressible, Rule, Writer
 
+_FILES = (
+    elementwise, activation, linear, shape, reduction, normalization, quantization, ternary,
+    spiking,
+)  # fmt: skip
+
 RULES: dict[type[Operation], Rule] = {
-    **elementwise.RULES,
-    **activation.RULES,
-    **linear.RULES,
-    **shape.RULES,
-    **reduction.RULES,
-    **normalization.RULES,
-    **quantization.RULES,
-    **ternary.RULES,
-    **spiking.RULES,
+    kind: rule for file in _FILES for kind, rule in file.RULES.items()
 }
 
 
