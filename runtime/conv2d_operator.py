@@ -19,7 +19,7 @@ from torch.nn import functional, grad
 from ..ir.errors import OptionError
 from .native import torch_conv
 from .native.torch_linear import is_unseen
-from .operator_library import LIBRARY, autocast, register_flops
+from .operator_library import LIBRARY, autocast, check_vectors, on_processor, register_flops
 from .packing import unpack_unchecked
 
 Ints = Sequence[int]
@@ -50,20 +50,8 @@ def _formula(
     return result
 
 
-def _on_processor(
-    x: Tensor, weight: Tensor, shape: Ints, scale: Tensor | None, bias: Tensor | None, *window: Any
-) -> Tensor:
-    result = None
-    if x.dtype in (torch.float32, torch.int8):
-        result = torch_conv.convolve(x, weight, shape, scale, bias, *window)
-    elif x.dtype in (torch.float16, torch.bfloat16):
-        wide = torch_conv.convolve(x.float(), weight, shape, scale, bias, *window)
-        result = None if wide is None else wide.to(x.dtype)
-    return _formula(x, weight, shape, scale, bias, *window) if result is None else result
-
-
 LIBRARY.impl("ternary_conv2d", _formula, "CompositeExplicitAutograd")
-LIBRARY.impl("ternary_conv2d", _on_processor, "CPU")
+LIBRARY.impl("ternary_conv2d", on_processor(torch_conv.convolve, _formula), "CPU")
 _OP: Any = torch.ops.triton_dsl.ternary_conv2d.default
 _is_compiling = torch.compiler.is_compiling
 _QUICK = (torch.float32, torch.int8)
@@ -235,21 +223,13 @@ def _check(
             f"dilation for rows and columns, got {list(shape)}, {list(stride)}, {list(padding)} "
             f"and {list(dilation)} with {groups} groups"
         )
-    is_float, channels = x.is_floating_point(), groups * shape[1]
+    channels = groups * shape[1]
     size = -(-math.prod(shape) // 4)
     is_image = x.dim() in (3, 4) and x.shape[-3] == channels
-    is_right = is_image and (is_float or x.dtype == torch.int8)
+    is_right = is_image and (x.is_floating_point() or x.dtype == torch.int8)
     if not is_right or weight.dtype != torch.uint8 or weight.shape != (size,):
         raise OptionError(
             f"ternary_conv2d: expected floats or int8 [N, {channels}, H, W] and uint8[{size}], "
             f"got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}"
         )
-    for name, vector in (("scale", scale), ("bias", bias)):
-        if vector is None:
-            continue
-        if not is_float:
-            raise OptionError(f"ternary_conv2d: expected no {name} with int8 images")
-        if vector.shape != (shape[0],):
-            raise OptionError(
-                f"ternary_conv2d: expected {name} of shape [{shape[0]}], got {list(vector.shape)}"
-            )
+    check_vectors("ternary_conv2d", "images", x, shape[0], scale, bias)

@@ -22,7 +22,7 @@ from ..ir.errors import OptionError
 from .conv2d_operator import ternary_conv2d
 from .native import torch_linear
 from .native.abi.linear import Precision
-from .operator_library import LIBRARY, autocast, register_flops
+from .operator_library import LIBRARY, autocast, check_vectors, on_processor, register_flops
 from .packing import unpack_unchecked
 
 __all__ = [
@@ -87,18 +87,6 @@ def _formula(
     return result
 
 
-def _on_processor(
-    x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
-) -> Tensor:
-    result = None
-    if x.dtype in (torch.float32, torch.int8):
-        result = torch_linear.product(x, weight, out_features, scale, bias)
-    elif x.dtype in (torch.float16, torch.bfloat16):
-        wide = torch_linear.product(x.float(), weight, out_features, scale, bias)
-        result = None if wide is None else wide.to(x.dtype)
-    return _formula(x, weight, out_features, scale, bias) if result is None else result
-
-
 def _on_cuda(
     x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
 ) -> Tensor:
@@ -109,7 +97,7 @@ def _on_cuda(
 
 
 LIBRARY.impl("ternary_linear", _formula, "CompositeExplicitAutograd")
-LIBRARY.impl("ternary_linear", _on_processor, "CPU")
+LIBRARY.impl("ternary_linear", on_processor(torch_linear.product, _formula), "CPU")
 LIBRARY.impl("ternary_linear", _on_cuda, "CUDA")
 _is_compiling = torch.compiler.is_compiling
 _OP: Any = torch.ops.triton_dsl.ternary_linear.default
@@ -199,22 +187,12 @@ def ternary_linear(
 def _check(
     x: Tensor, weight: Tensor, out_features: int, scale: Tensor | None, bias: Tensor | None
 ) -> None:
-    is_float = x.is_floating_point()
     size = -(-x.shape[-1] * out_features // 4) if x.dim() else -1
-    is_right = is_float or x.dtype == torch.int8
+    is_right = x.is_floating_point() or x.dtype == torch.int8
     if not is_right or weight.dtype != torch.uint8 or weight.shape != (size,):
         raise OptionError(
             f"ternary_linear: expected floats or int8 [..., in] and "
             f"uint8[ceil(in * {out_features} / 4)], "
             f"got {x.dtype}{list(x.shape)} and {weight.dtype}{list(weight.shape)}"
         )
-    for name, vector in (("scale", scale), ("bias", bias)):
-        if vector is None:
-            continue
-        if not is_float:
-            raise OptionError(f"ternary_linear: expected no {name} with int8 activations")
-        if vector.shape != (out_features,):
-            raise OptionError(
-                f"ternary_linear: expected {name} of shape [{out_features}], "
-                f"got {list(vector.shape)}"
-            )
+    check_vectors("ternary_linear", "activations", x, out_features, scale, bias)
