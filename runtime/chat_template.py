@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 from ..ir.extras import needed
 
 MOST = 1 << 24
@@ -38,8 +38,7 @@ def chat_text(template: str, special: Mapping[str, str], messages: Sequence[Mess
         BackendError: the package jinja2 is missing.
     """
     refusals = needed("jinja2", "jinja2", "language").TemplateError
-    if len(template) > MOST:
-        raise OptionError(f"the chat template is longer than {MOST} characters")
+    refuse(len(template) > MOST, f"the chat template is longer than {MOST} characters")
     parts: list[str] = []
     left = MOST
     given = {"messages": messages, "add_generation_prompt": True, "tools": None, **special}
@@ -47,8 +46,7 @@ def chat_text(template: str, special: Mapping[str, str], messages: Sequence[Mess
         for part in _compiled(template).generate(given, range=_counting()):
             parts.append(part)
             left -= len(part)
-            if left < 0:
-                raise OptionError(f"the chat is longer than {MOST} characters")
+            refuse(left < 0, f"the chat is longer than {MOST} characters")
     except refusals as error:
         raise OptionError(f"the model's chat template refuses this chat: {error}") from None
     except OptionError:
@@ -119,8 +117,7 @@ def _counting() -> Any:
         nonlocal left
         numbers = range(*arguments)
         left -= len(numbers)
-        if left < 0:
-            raise OptionError(f"the chat template counts further than {_TURNS}")
+        refuse(left < 0, f"the chat template counts further than {_TURNS}")
         return numbers
 
     return bounded

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..ir.errors import OptionError, check_choice
+from ..ir.errors import OptionError, check_choice, refuse
 
 METHODS = ("magnitude", "sensitivity")
 _MOST = 64
@@ -56,8 +56,7 @@ def final_sparsity(sparsity: Any, pattern: Any, method: Any) -> float:
     groups = parse_pattern(pattern)
     if groups is None:
         return float(sparsity)
-    if sparsity:
-        raise OptionError("pruning_pattern says how many weights are kept; leave out sparsity")
+    refuse(sparsity, "pruning_pattern says how many weights are kept; leave out sparsity")
     return 1 - groups[0] / groups[1]
 
 

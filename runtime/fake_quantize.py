@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 from .compression import check_bits
 from .layers import TernaryLayer
 
@@ -209,8 +209,7 @@ def quantize_aware(
         if bits is not None:
             check_bits(name, bits)
     layers = list(layers_of(module))
-    if not layers:
-        raise OptionError("the network has no linear layer and no convolution to quantise")
+    refuse(not layers, "the network has no linear layer and no convolution to quantise")
     for layer in layers:
         device = next(layer.parameters()).device
         if weight_bits and not isinstance(layer, TernaryLayer) and weight_step(layer) is None:

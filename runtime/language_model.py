@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 from .chat_template import Message, chat_text
 from .generation import Sampling, Tokenizer, generate
 from .session import Session
@@ -60,8 +60,7 @@ class LanguageModel:
         else:
             chat = chat_text(self.facts.template, self.facts.special, text)
             tokens = self.tokenizer.encode(chat, special=False)
-        if not tokens:
-            raise OptionError("the prompt is empty: give at least one token")
+        refuse(not tokens, "the prompt is empty: give at least one token")
         return tokens
 
     def tokens_after(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 from .native.held import digest_of
 from .packed import PackedTernaryConv2d, PackedTernaryLinear
 from .packing import pack_unchecked
@@ -54,8 +54,7 @@ class TernaryLayer(nn.Module):
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
-        if scale not in SCALES:
-            raise OptionError(f"unknown scale '{scale}'; expected one of {', '.join(SCALES)}")
+        refuse(scale not in SCALES, f"unknown scale '{scale}'; expected one of {', '.join(SCALES)}")
         self.rule = check_rule(rule, threshold)
         inputs = math.prod(shape[1:])
         if fan_in is not None and (rule is not None or threshold is not None):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 from .session import Session
 
 _PIECE = 64
@@ -45,8 +45,7 @@ def foretold(
     """
     if not 1 <= stride < window:
         raise OptionError(f"stride {stride} is to be from 1 to {window - 1}, below the window")
-    if len(tokens) < 2:
-        raise OptionError(f"a text of {len(tokens)} tokens foretells none; at least 2 are needed")
+    refuse(len(tokens) < 2, f"a text of {len(tokens)} tokens foretells none; at least 2 are needed")
     scored = 1
     for begin in range(0, len(tokens), stride):
         end = min(begin + window, len(tokens))

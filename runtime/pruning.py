@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrize
 
-from ..ir.errors import OptionError
+from ..ir.errors import refuse
 from .compression import final_sparsity, parse_pattern
 from .fake_quantize import layers_of, parametrizations_of
 
@@ -50,8 +50,7 @@ class Mask(nn.Module):
 def add_masks(module: nn.Module, *, method: str = "magnitude") -> None:
     """Give each layer a mask that keeps all of its weights yet; those that have one keep it."""
     layers = list(layers_of(module))
-    if not layers:
-        raise OptionError("the network has no linear layer and no convolution to prune")
+    refuse(not layers, "the network has no linear layer and no convolution to prune")
     for layer in layers:
         if mask_of(layer) is None:
             weight: Any = layer.weight
@@ -181,8 +180,7 @@ def _measure(
                 total.addcmul_(gradient, gradient)
     finally:
         module.train(was_training)
-    if not count:
-        raise OptionError("sensitivity needs data: batches of inputs and targets")
+    refuse(not count, "sensitivity needs data: batches of inputs and targets")
     for (mask, _), total in zip(masked, totals, strict=True):
         mask.squared.copy_(total / count)
 

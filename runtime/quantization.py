@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 
 RULES = ("fixed", "twn", "absmean")
 
@@ -23,8 +23,7 @@ def check_rule(rule: str | None, threshold: float | None) -> str:
         OptionError: an unknown rule, or a threshold that is missing, superfluous or negative.
     """
     chosen = rule or ("twn" if threshold is None else "fixed")
-    if chosen not in RULES:
-        raise OptionError(f"unknown rule '{chosen}'; expected one of {', '.join(RULES)}")
+    refuse(chosen not in RULES, f"unknown rule '{chosen}'; expected one of {', '.join(RULES)}")
     if (chosen == "fixed") != (threshold is not None):
         raise OptionError("a threshold belongs to the rule 'fixed', and only there")
     if threshold is not None and not 0 <= threshold < math.inf:

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 
 from ..ir.arrays import Array
-from ..ir.errors import OptionError
+from ..ir.errors import OptionError, refuse
 
 
 class Session(ABC):
@@ -68,8 +68,7 @@ class Session(ABC):
         Raises:
             OptionError: no tokens, or one that is not in the vocabulary.
         """
-        if not len(tokens):
-            raise OptionError("a session is told at least one token")
+        refuse(not len(tokens), "a session is told at least one token")
         wrong = next((token for token in tokens if not 0 <= token < self.vocabulary), None)
         if wrong is not None:
             raise OptionError(f"token {wrong} is not in the vocabulary of {self.vocabulary}")
@@ -84,8 +83,7 @@ class Session(ABC):
         Raises:
             OptionError: it was told fewer.
         """
-        if not 0 <= length <= self.length:
-            raise OptionError(f"{self.length} tokens were told; not {length}")
+        refuse(not 0 <= length <= self.length, f"{self.length} tokens were told; not {length}")
         self._tokens = self._tokens[:length]
 
     def shared(self, tokens: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ...dialects.spike.models import INTEGRATIONS
-from ...ir.errors import OptionError, SourceError, VerifyError
+from ...ir.errors import OptionError, SourceError, VerifyError, refuse
 from ...ir.neurons.arithmetic import RESETS
 from ..hdf5_file import read_hdf5
 from .graph import RESET, Graph, NirData, close_ends, flat_graph
@@ -68,8 +68,7 @@ def import_nir(
         raise OptionError(f"dt expects seconds above 0, got {dt}")
     words = (("integration", integration, INTEGRATIONS), ("reset", reset, RESETS))
     for name, word, known in words:
-        if word not in (None, *known):
-            raise OptionError(f"{name} expects {' or '.join(known)}, got '{word}'")
+        refuse(word not in (None, *known), f"{name} expects {' or '.join(known)}, got '{word}'")
     file = isinstance(source, Path | str)
     where = str(source) if file else "NIR graph"
     data: object = read_hdf5(Path(source), "node", "NIR graph") if file else source.to_dict()

@@ -16,7 +16,7 @@ from pathlib import Path
 from re import sub
 from typing import Any
 
-from ...ir.errors import OptionError, UnsupportedError
+from ...ir.errors import UnsupportedError, refuse
 from . import rules_selection
 from .onnx_backend import Prepared, reference_backend
 
@@ -211,8 +211,7 @@ def written(document: str, text: str) -> str:
     """
     before, begin, rest = document.partition(BEGIN)
     _, end, behind = rest.partition(END)
-    if not begin or not end:
-        raise OptionError(f"the document has no '{BEGIN}' and '{END}'")
+    refuse(not begin or not end, f"the document has no '{BEGIN}' and '{END}'")
     return f"{before}{BEGIN}\n\n{text}\n\n{END}{behind}"
 
 

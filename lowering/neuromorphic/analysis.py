@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import LoweringError, OptionError, PassError, UnsupportedError, first_line
+from ...ir.errors import LoweringError, PassError, UnsupportedError, first_line, refuse
 from ...ir.interpreter import entry_function
 from ...passes.analysis.time_axis import has_time_first
 from ..placement import Device, load_device, place
@@ -136,8 +136,7 @@ class ComparisonFramework:
 
         A machine that the program does not fit on is left out, with the reason.
         """
-        if not self.devices:
-            raise OptionError("a comparison needs a machine at least")
+        refuse(not self.devices, "a comparison needs a machine at least")
 
         @cache
         def given() -> Drive:

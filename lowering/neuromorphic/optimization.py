@@ -13,7 +13,7 @@ import numpy as np
 
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
-from ...ir.errors import LoweringError, OptionError, first_line
+from ...ir.errors import LoweringError, OptionError, first_line, refuse
 from ..conversion import convert_to_snn
 from ..models import Model, import_for
 from ..placement import Device, load_device, place
@@ -98,8 +98,7 @@ class OptimizationEngine:
             LoweringError: it does not fit on the machine.
         """
         for name, tried_of in (("timesteps", self.timesteps), ("prices", self.prices)):
-            if not tried_of:
-                raise OptionError(f"OptimizationEngine: {name} needs one at least")
+            refuse(not tried_of, f"OptimizationEngine: {name} needs one at least")
         if not self.shares or not all(0 < share <= 1 for share in self.shares):
             raise OptionError(
                 f"OptimizationEngine: shares expects parts above 0 up to 1, got {self.shares}"

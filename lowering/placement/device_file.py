@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import InputError, OptionError, did_you_mean
+from ...ir.errors import InputError, OptionError, did_you_mean, refuse
 from ...ir.pipeline import split_pipeline
 from .costs import read_costs
 from .device import LAYOUT, LEAST_ONE, NUMBERS, Device, check_chips, whole
@@ -128,8 +128,7 @@ def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
         numbers[key] = whole(f"{where}: {key}", table.get("value"), int(key in LEAST_ONE))
         sources[key] = _source(table)
     grid: str = machine.get("grid", "rectangular")
-    if grid not in GRIDS:
-        raise OptionError(f"{where}: grid expects one of {', '.join(GRIDS)}, got '{grid}'")
+    refuse(grid not in GRIDS, f"{where}: grid expects one of {', '.join(GRIDS)}, got '{grid}'")
     positions, cores = _layout(where, machine)
     title, shared, target = (
         machine.get(key, default)
@@ -138,8 +137,7 @@ def _device(name: str, text: str, data: Mapping[str, Any]) -> Device:
     columns = whole(f"{where}: core_columns", machine.get("core_columns", 0))
     named = (name, text, title, target, grid, shared, positions, cores, columns)
     device = Device(*named, numbers, sources, costs)
-    if device["neurons_per_core"] < 1:
-        raise OptionError(f"{where}: expects neurons_per_core of at least 1")
+    refuse(device["neurons_per_core"] < 1, f"{where}: expects neurons_per_core of at least 1")
     return device
 
 

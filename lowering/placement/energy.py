@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import refuse
 from .device import Device
 from .device_file import load_device
 from .placement import Placement
@@ -159,8 +159,7 @@ def energy_of(drive: Drive, placement: Placement) -> EnergyMetrics:
     Raises:
         OptionError: the run is of no sample.
     """
-    if not drive.samples:
-        raise OptionError("joules of a sample need a sample at least; the inputs have none")
+    refuse(not drive.samples, "joules of a sample need a sample at least; the inputs have none")
     device, runs = placement.device, drive.samples
     counted = _Events(drive, placement)
     events = {name: count / runs for name, count in counted.events.items()}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
+from ...ir.errors import BackendError, LoweringError, OptionError, UnsupportedError, refuse
 from ...ir.safe_write import PendingFiles
 from ...runtime.engines import open_session, require_runtime, run_session
 from ..artifact import write_artifact
@@ -70,8 +70,7 @@ def optimize_onnx_model(
             f"expected optimization_level one of {', '.join(LEVELS)}, got '{optimization_level}'"
         )
     source, target = Path(input_path), Path(output_path)
-    if not source.is_file():
-        raise OptionError(f"cannot read '{source}': no such file")
+    refuse(not source.is_file(), f"cannot read '{source}': no such file")
     with TemporaryDirectory() as folder:
         optimized = None
         if optimization_level == "basic":

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ..artifact import write_artifact
 from ..calibration_file import SAMPLES, save_calibration
 from ..emission import entry_function
@@ -116,6 +116,5 @@ def _batches(config: TFLiteQuantizationConfig | None) -> list[tuple[Any, ...]]:
         count += len(batches[-1][0])
         if count >= SAMPLES:
             break
-    if not batches:
-        raise OptionError("the representative data set is empty")
+    refuse(not batches, "the representative data set is empty")
     return batches

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ..layers import TernaryLinear
 
 
@@ -15,8 +15,7 @@ class SelfAttention(nn.Module):
 
     def __init__(self, hidden: int, heads: int, dropout: float) -> None:
         super().__init__()
-        if hidden % heads:
-            raise OptionError(f"{heads} heads do not divide a hidden size of {hidden}")
+        refuse(hidden % heads, f"{heads} heads do not divide a hidden size of {hidden}")
         self.heads, self.dropout = heads, dropout
         self.query = TernaryLinear(hidden, hidden)
         self.key = TernaryLinear(hidden, hidden)

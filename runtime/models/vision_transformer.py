@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 
 
 def token_count(size: tuple[int, int], patch: int) -> int:
@@ -31,8 +31,7 @@ def check_counts(**counts: int) -> None:
         OptionError: a number below 1.
     """
     for name, number in counts.items():
-        if number < 1:
-            raise OptionError(f"{name}: expected at least 1, got {number}")
+        refuse(number < 1, f"{name}: expected at least 1, got {number}")
 
 
 class SelfAttention(nn.Module):

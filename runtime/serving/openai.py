@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import Any, cast
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.settings import Settings
 from ..generation import Sampling, Tokenizer
 from ..language_model import LanguageModel
@@ -102,8 +102,7 @@ def _prompts(fields: Mapping[str, Any], model: LanguageModel) -> list[list[int]]
 def _prompt(given: Any, model: LanguageModel) -> list[int]:
     if isinstance(given, str):
         return model.prompt(given)
-    if not given or not _are_tokens(given):
-        raise OptionError("'prompt' is a text, tokens, or a list of such")
+    refuse(not given or not _are_tokens(given), "'prompt' is a text, tokens, or a list of such")
     model.session.check(given)
     return given
 

@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...ir.settings import Settings
 from .batching import Busy
 from .signature import Signature
@@ -62,8 +62,7 @@ class Request:
             OptionError: it is no request, or does not fit the model.
         """
         end = len(body) if header_length is None else header_length
-        if not 0 <= end <= len(body):
-            raise OptionError(f"{HEADER} is {end}, but the body has {len(body)} bytes")
+        refuse(not 0 <= end <= len(body), f"{HEADER} is {end}, but the body has {len(body)} bytes")
         fields = Settings.of_json(body[:end], "the request", OptionError).values
         self.id = str(fields["id"]) if "id" in fields else None
         parameters = _object(fields.get("parameters", {}), "'parameters'")
@@ -73,11 +72,9 @@ class Request:
         rest = body[end:]
         for entry in _list(fields.get("inputs"), "inputs"):
             name, array, rest = read_tensor(_object(entry, "an input"), rest)
-            if name in given:
-                raise OptionError(f"input '{name}' is given twice")
+            refuse(name in given, f"input '{name}' is given twice")
             given[name] = array
-        if rest:
-            raise OptionError(f"{len(rest)} bytes follow the last binary input")
+        refuse(rest, f"{len(rest)} bytes follow the last binary input")
         wanted = [port.name for port in signature.inputs]
         if sorted(given) != sorted(wanted):
             raise OptionError(f"expected the inputs {wanted}, got {sorted(given)}")
@@ -108,8 +105,7 @@ def _outputs(listed: Any, binary: bool, signature: Signature) -> dict[str, bool]
     for value in _list(listed, "outputs"):
         entry = _object(value, "an output")
         name = entry.get("name")
-        if name not in names:
-            raise OptionError(f"there is no output {name!r}; there are {names}")
+        refuse(name not in names, f"there is no output {name!r}; there are {names}")
         parameters = _object(entry.get("parameters", {}), "'parameters'")
         asked[str(name)] = parameters.get("binary_data", binary) is True
     return asked or dict.fromkeys(names, binary)

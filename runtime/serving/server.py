@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from ...ir.errors import OptionError, TritonError
+from ...ir.errors import TritonError, refuse
 from ...ir.extras import needed
 from ...ir.version import __version__
 from .batching import Limits
@@ -242,6 +242,5 @@ def application(
 
 
 def _length(text: str) -> int:
-    if not text.isdecimal():
-        raise OptionError(f"{HEADER} is no length: {text!r}")
+    refuse(not text.isdecimal(), f"{HEADER} is no length: {text!r}")
     return int(text)

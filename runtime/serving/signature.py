@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 
 FREE = -1
 """A size that a request may choose."""
@@ -70,6 +70,5 @@ class Signature:
             array.shape[port.batch_axis or 0]
             for port, array in zip(self.inputs, inputs, strict=True)
         }
-        if len(counts) != 1:
-            raise OptionError(f"inputs hold different numbers of samples: {sorted(counts)}")
+        refuse(len(counts) != 1, f"inputs hold different numbers of samples: {sorted(counts)}")
         return counts.pop()

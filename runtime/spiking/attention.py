@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError, check_choice
+from ...ir.errors import OptionError, check_choice, refuse
 from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from .config import SpikingConfig
 from .neurons import make_neuron
@@ -66,10 +66,8 @@ class SpikingAttention(nn.Module):
             ("reset", reset, RESETS),
         ):
             check_choice(what, value, allowed)
-        if heads < 1:
-            raise OptionError(f"heads: expected at least 1, got {heads}")
-        if not 1 <= tau < math.inf:
-            raise OptionError(f"tau: expected at least 1 step, got {tau}")
+        refuse(heads < 1, f"heads: expected at least 1, got {heads}")
+        refuse(not 1 <= tau < math.inf, f"tau: expected at least 1 step, got {tau}")
         self.kind, self.heads = kind, heads
         self.scale = (0.125 if kind == "ssa" else 1.0) if scale is None else scale
         if not (math.isfinite(self.scale) and math.isfinite(threshold)):
@@ -183,8 +181,7 @@ class SpikingSelfAttention(nn.Module):
         config = SpikingConfig() if config is None else config
         surrogate = SurrogateGradient(config.surrogate_gradient)
         self.attention = SpikingAttention(kind, heads, surrogate=surrogate)
-        if channels < 1 or channels % heads:
-            raise OptionError(f"{heads} heads do not divide {channels} channels")
+        refuse(channels < 1 or channels % heads, f"{heads} heads do not divide {channels} channels")
         names = ("query", "key", "value", "output")
         self.projections = nn.ModuleDict(
             {name: nn.Linear(channels, channels, bias=False) for name in names}
@@ -213,8 +210,7 @@ class SpikingSelfAttention(nn.Module):
             OptionError: a shape or type that does not fit.
         """
         states = (None,) * 5 if state is None else state
-        if len(states) != 5:
-            raise OptionError(f"expected the states of 5 layers, got {len(states)}")
+        refuse(len(states) != 5, f"expected the states of 5 layers, got {len(states)}")
         query, after_query = self._project("query", x, states[0])
         key, after_key = self._project("key", x, states[1])
         value, after_value = self._project("value", x, states[2])

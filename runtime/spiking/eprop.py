@@ -22,7 +22,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from .recurrent import RecurrentLayer
 
 
@@ -54,8 +54,7 @@ class EProp:
             if weight is not None and weight.shape != wanted:
                 shown = f"expected weights {list(wanted)}, got {list(weight.shape)}"
                 raise OptionError(f"{name}: {shown}")
-        if not 0 <= kappa <= 1:
-            raise OptionError(f"kappa: expected a number from 0 to 1, got {kappa}")
+        refuse(not 0 <= kappa <= 1, f"kappa: expected a number from 0 to 1, got {kappa}")
         self.layer, self.readout, self.kappa, self.feedback = layer, readout, kappa, feedback
         self.reset()
 

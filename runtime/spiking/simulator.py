@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import BackendError, OptionError, ParameterError
+from ...ir.errors import BackendError, OptionError, ParameterError, refuse
 from ...ir.store import ParameterStore, save_arrays
 from ..native.program import NativeProgram
 from ..native.threads import share, split
@@ -119,10 +119,8 @@ class Simulator:
         Raises:
             OptionError: an unknown engine, or a wrong number of threads.
         """
-        if engine not in ENGINES:
-            raise OptionError(f"expected engine {', '.join(ENGINES)}, got '{engine}'")
-        if threads < 1:
-            raise OptionError(f"threads must be at least 1, not {threads}")
+        refuse(engine not in ENGINES, f"expected engine {', '.join(ENGINES)}, got '{engine}'")
+        refuse(threads < 1, f"threads must be at least 1, not {threads}")
         self.signature = signature
         self.engine: Engine = engine
         self.used = ""

@@ -10,7 +10,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ...ir.errors import OptionError, ParameterError
+from ...ir.errors import OptionError, ParameterError, refuse
 
 AXES = ("batch", "time", "channels", "height", "width")
 
@@ -26,8 +26,7 @@ def check_shape(shape: Any) -> torch.Size:
 def check_dt(dt: Any) -> float:
     """`dt` as seconds above 0; `OptionError` if it is none."""
     is_number = isinstance(dt, int | float) and not isinstance(dt, bool)
-    if not is_number or not 0 < dt < math.inf:
-        raise OptionError(f"dt: expected seconds above 0, got {dt!r}")
+    refuse(not is_number or not 0 < dt < math.inf, f"dt: expected seconds above 0, got {dt!r}")
     return float(dt)
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import checkpoint as checkpointing
 
-from ...ir.errors import OptionError, check_choice
+from ...ir.errors import OptionError, check_choice, refuse
 from .normalization import TemporalBatchNorm
 
 REDUCTIONS = ("stack", "sum", "mean", "last")
@@ -66,8 +66,7 @@ def run_in_chunks(
     """
     total = _timesteps(inputs, timesteps)
     size = math.isqrt(total - 1) + 1 if chunk is None else chunk
-    if size < 1:
-        raise OptionError(f"chunk: expected at least 1 step, got {size}")
+    refuse(size < 1, f"chunk: expected at least 1 step, got {size}")
     check_choice("reduce", reduce, REDUCTIONS)
     _check_network(network)
 

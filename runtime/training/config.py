@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...ir.errors import OptionError, check_choice, check_fields
+from ...ir.errors import OptionError, check_choice, check_fields, refuse
 from ..compression import check_bits, final_sparsity
 from ..device_choice import BACKENDS
 
@@ -113,8 +113,7 @@ class TrainingConfig:
             if getattr(self, name) is not None:
                 check_bits(name, getattr(self, name))
         final_sparsity(self.sparsity, self.pruning_pattern, self.pruning)
-        if self.seed >= 2**63:
-            raise OptionError(f"seed: expected a number below 2^63, got {self.seed}")
+        refuse(self.seed >= 2**63, f"seed: expected a number below 2^63, got {self.seed}")
         for name, low, high, is_open in (
             ("learning_rate", 0.0, math.inf, True),
             ("weight_decay", 0.0, math.inf, False),

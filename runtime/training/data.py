@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, DistributedSampler, IterableDataset
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 
 Data = Any
 """A pair of arrays or tensors (inputs, targets), a `Dataset` of such pairs, or a `DataLoader`."""
@@ -93,8 +93,7 @@ class Batches:
         else:
             self._arrays = _pair_of_arrays(data)
         self.rows = len(cast(Any, self._dataset) if self._arrays is None else self._arrays[0])
-        if len(self) == 0:
-            raise OptionError(f"the data has no batch: {self.rows} rows")
+        refuse(len(self) == 0, f"the data has no batch: {self.rows} rows")
 
     def __len__(self) -> int:
         """The batches of an epoch."""

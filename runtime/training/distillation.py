@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from .objectives import CrossEntropy, Objective, as_classes, evaluating
 
 FeaturePairs = Sequence[tuple[Tensor, Tensor]]
@@ -49,8 +49,7 @@ class DistillationLoss(nn.Module):
         super().__init__()
         if not 0 < temperature < math.inf:
             raise OptionError(f"temperature: expected a number above 0, got {temperature}")
-        if not 0 <= alpha <= 1:
-            raise OptionError(f"alpha: expected a number from 0 to 1, got {alpha}")
+        refuse(not 0 <= alpha <= 1, f"alpha: expected a number from 0 to 1, got {alpha}")
         if not 0 <= feature_weight < math.inf or not 0 <= smoothing < 1:
             raise OptionError(
                 "expected a feature_weight from 0 and a smoothing from 0 below 1, got "
@@ -151,8 +150,7 @@ class Distillation(Objective):
         # What runs backward may compute layers again; their outputs are known already.
         self._is_watching = False
         missing = [name for name in self.features if name not in self._seen]
-        if missing:
-            raise OptionError(f"layers of the student did not run: {', '.join(missing)}")
+        refuse(missing, f"layers of the student did not run: {', '.join(missing)}")
         with torch.no_grad(), _recording(self.teacher, self.features.values()) as activity:
             teacher: Any = self.teacher(inputs)
         pairs = [

@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 import torch
 from torch import Tensor, nn
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, refuse
 from .config import TrainingConfig
 from .data import Batches, Data
 from .distillation import Distillation, DistillationLoss
@@ -85,8 +85,7 @@ class HybridTrainer:
         calibration: int = 256,
         timesteps: int = 4,
     ) -> None:
-        if calibration < 1:
-            raise OptionError(f"calibration: expected at least 1 row, got {calibration}")
+        refuse(calibration < 1, f"calibration: expected at least 1 row, got {calibration}")
         if features and distillation is None:
             raise OptionError("features belong to a distillation with a feature_weight")
         self.ann, self.convert = ann, convert or partial(_compiled, timesteps=timesteps)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 Metric = Callable[[Tensor, Tensor], Tensor]
@@ -104,8 +104,7 @@ def make_objective(objective: Objective | Loss | None, smoothing: float) -> Obje
     """
     if objective is None:
         return CrossEntropy(smoothing)
-    if smoothing:
-        raise OptionError("label_smoothing belongs to the trainer's own loss, cross-entropy")
+    refuse(smoothing, "label_smoothing belongs to the trainer's own loss, cross-entropy")
     return objective if isinstance(objective, Objective) else LossObjective(objective)
 
 

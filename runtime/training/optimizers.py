@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ...ir.errors import OptionError, check_choice
+from ...ir.errors import check_choice, refuse
 from .config import SCHEDULES, TrainingConfig
 
 
@@ -23,8 +23,7 @@ def make_optimizer(config: TrainingConfig, module: nn.Module) -> torch.optim.Opt
         OptionError: nothing of `module` is trained.
     """
     trained = [p for p in module.parameters() if p.requires_grad]
-    if not trained:
-        raise OptionError("the module has no parameters that require gradients")
+    refuse(not trained, "the module has no parameters that require gradients")
     groups: list[dict[str, Any]] = [
         {"params": [p for p in trained if p.dim() > 1], "weight_decay": config.weight_decay},
         {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
@@ -59,8 +58,7 @@ def rate_factor(schedule: str, step: int, total: int, warmup: float = 0.0) -> fl
     """
     check_choice("schedule", schedule, SCHEDULES)
     if schedule == "one_cycle":
-        if warmup:
-            raise OptionError("warmup: the schedule 'one_cycle' has its own")
+        refuse(warmup, "warmup: the schedule 'one_cycle' has its own")
         return _one_cycle(step, total)
     rising = math.floor(warmup * total)
     if step < rising:

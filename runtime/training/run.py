@@ -13,7 +13,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from ...ir.errors import OptionError, ParameterError
+from ...ir.errors import OptionError, ParameterError, refuse
 from ..compression import sparsity_at
 from ..pruning import count_gradients, set_masks
 from .adversarial import Attack
@@ -202,8 +202,7 @@ class TrainingRun:
 
     def _note_best(self, record: Record, default: str) -> None:
         name = self.config.monitor or default
-        if name not in record:
-            raise OptionError(f"monitor: no {name!r}; there is {', '.join(record)}")
+        refuse(name not in record, f"monitor: no {name!r}; there is {', '.join(record)}")
         if self.position.total < self._pruning_steps:
             return  # its weights are not as few as they are to be
         if self._private is not None and default == name == "loss":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.errors import OptionError
+from ...ir.errors import refuse
 from ...lowering.options import parse_target_spec
 from ...lowering.peers import peer_times
 from ...lowering.to_native.profiling import Profile as Measured
@@ -19,8 +19,7 @@ _COLUMNS = ("op", "step", "µs", "% of time", "bound µs", "by", "% of bound", "
 def profile(options: Profile) -> None:
     """Time the steps of a program, and whole calls of other engines."""
     spec = parse_target_spec(options.target)
-    if spec.name != "native":
-        raise OptionError(f"steps of 'native' are timed, and not those of '{spec.name}'")
+    refuse(spec.name != "native", f"steps of 'native' are timed, and not those of '{spec.name}'")
     with progress() as bar:
         bar.add_task(f"Profiling {options.file}", total=None)
         module, arrays = prepare(imported(options), options, timesteps=options.timesteps)

@@ -186,8 +186,7 @@ def served_texts(options: Serve) -> list[ServedText]:
     """
     files = [file for file in options.files if _writes(file)]
     engine, *others = options.target or ["native"]
-    if files and others:
-        raise OptionError("a language model is served on one target")
+    refuse(files and others, "a language model is served on one target")
     for file in files:
         open_tokenizer(file, options.tokenizer)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ...ir.errors import BackendError, OptionError
+from ...ir.errors import BackendError, OptionError, refuse
 from ...ir.extras import install
 from ...lowering.options import parse_target_spec
 from ...lowering.sources.choice import source_of
@@ -118,8 +118,7 @@ def _verify_layers(options: Verify) -> None:
     from ..layer_verification import LayerChecks, verify_layers, verilog_options
 
     targets, file = options.target or ["verilog"], options.file
-    if len(targets) > 1:
-        raise OptionError("--layers takes one target with its options, by default verilog")
+    refuse(len(targets) > 1, "--layers takes one target with its options, by default verilog")
     if parse_target_spec(targets[0]).name != "verilog":
         _verify_neurons(options, targets[0])
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, refuse
 from ...lowering.placement import Placement
 from ...lowering.placement.run import Drive
 from .figure import WIDTH, panels, plain_style
@@ -74,8 +74,7 @@ def timeline(drive: Drive) -> Figure:
         OptionError: nothing fires.
     """
     fired = {name: x.sum(1) / max(1, drive.samples) for name, x in drive.spikes.items() if x.any()}
-    if not fired:
-        raise OptionError("there are no spikes to draw")
+    refuse(not fired, "there are no spikes to draw")
     figure, axes = panels(len(fired), 1.1)
     with plain_style():
         for axis, (name, counts) in zip(axes, fired.items(), strict=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...ir.arrays import Array
-from ...ir.errors import InputError, OptionError
+from ...ir.errors import InputError, OptionError, refuse
 from ...runtime.spiking.activity import Activity, LayerActivity
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def of_sample(array: Array, sample: int) -> Array:
 
 def chosen(count: int, most: int) -> list[int]:
     """Indices of at most `most` of `count` neurons, evenly apart."""
-    if most < 1:
-        raise OptionError(f"expected at least 1 neuron to draw, got {most}")
+    refuse(most < 1, f"expected at least 1 neuron to draw, got {most}")
     return list(range(count)) if count <= most else [i * count // most for i in range(most)]
 
 
@@ -86,6 +85,5 @@ def with_spikes(layers: Sequence[LayerActivity], what: str) -> Sequence[LayerAct
     Raises:
         OptionError: there are none.
     """
-    if not layers:
-        raise OptionError(f"the program has no {what} to draw")
+    refuse(not layers, f"the program has no {what} to draw")
     return layers
