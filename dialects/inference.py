@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import NoReturn, Self, TypeAlias, cast
+from typing import Any, NoReturn, Self, cast
 
 from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -18,10 +18,9 @@ from xdsl.rewriter import Rewriter
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from .fields import Value as Value
+from .fields import parts
 from .shapes import AnyTensor, ShapeError, compatible
-
-Value: TypeAlias = SSAValue | Operation
-"""What a builder accepts as an operand: a value, or an op with a single result."""
 
 
 class InferredOp(IRDLOperation, ABC):
@@ -51,6 +50,15 @@ class InferredOp(IRDLOperation, ABC):
             Rewriter.replace_value_with_new_type(result, type)
         return copy
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        """The op of its operands and properties, as `fields.parts` takes them.
+
+        Raises:
+            TypeError: a field is missing, given twice or not there.
+            VerifyException: the result types cannot be inferred.
+        """
+        self.build_inferred(*parts(self, given, named))
+
     def build_inferred(
         self,
         operands: Sequence[Value | Sequence[Value] | None],
@@ -68,7 +76,8 @@ class InferredOp(IRDLOperation, ABC):
         """
         absent: list[SSAValue | Operation] = []
         placeholder = TensorType(f32, [])
-        super().__init__(
+        IRDLOperation.__init__(
+            self,
             operands=[absent if operand is None else operand for operand in operands],
             result_types=[[placeholder] * n for n in results] if results else [placeholder],
             properties=properties,
@@ -100,9 +109,6 @@ class OneOperandOp(InferredOp, ABC):
 
     operand = operand_def(TensorType)
     result = result_def(TensorType)
-
-    def __init__(self, operand: Value) -> None:
-        self.build_inferred([operand], {})
 
 
 def keep_result_types(new: Operation, old: Operation) -> None:

@@ -24,10 +24,10 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import Value, fail
+from ..inference import fail
 from ..shapes import DYNAMIC, Shape, compatible, integer, merge_dim
 from .neuron import check_choice
-from .types import SpikeOp, TrainType, number, time_first
+from .types import SpikeOp, TrainType, time_first
 
 KINDS = ("ssa", "sdsa")
 
@@ -63,36 +63,6 @@ class AttentionOp(SpikeOp):
     reset = prop_def(StringAttr, default_value=StringAttr("to_value"))
     output = result_def(TrainType)
     final = opt_result_def(TensorType)
-
-    def __init__(
-        self,
-        query: Value,
-        key: Value,
-        value: Value,
-        *,
-        kind: str = "ssa",
-        heads: int = 1,
-        scale: float | None = None,
-        tau: float | None = None,
-        threshold: float | None = None,
-        compare: str = "ge",
-        reset: str = "to_value",
-        initial: Value | None = None,
-        final: bool = False,
-    ) -> None:
-        self.build_inferred(
-            [query, key, value, initial],
-            {
-                "kind": StringAttr(kind),
-                "heads": integer(heads),
-                "scale": number(scale),
-                "tau": number(tau),
-                "threshold": number(threshold),
-                "compare": StringAttr(compare),
-                "reset": StringAttr(reset),
-            },
-            results=[1, int(final)],
-        )
 
     def infer(self) -> Sequence[Attribute]:
         kind, heads = self.kind.data, self.heads.value.data

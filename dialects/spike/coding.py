@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
+    IRDLOperation,
     ParsePropInAttrDict,
     operand_def,
     opt_operand_def,
@@ -40,7 +41,7 @@ from ..shapes import (
     with_shape,
 )
 from ..traits import BitExact, CanonicalizableOp, TakesSteps
-from .types import SpikeOp, TrainType, number, time_first
+from .types import SpikeOp, TrainType, time_first
 
 ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
 DECODINGS = ("rate", "first_spike", "membrane")
@@ -94,31 +95,6 @@ class EncodeOp(SpikeOp):
         "$operand (`,` $previous^)? (`elapsed` `(` $elapsed^ `:` type($elapsed) `)`)? attr-dict "
         "`:` `(` type($operand) (`,` type($previous)^)? `)` `->` type($result)"
     )
-
-    def __init__(
-        self,
-        operand: Value,
-        scheme: str,
-        timesteps: int | None = None,
-        *,
-        start: int = 0,
-        period: int | None = None,
-        threshold: float | None = None,
-        seed: int | None = None,
-        previous: Value | None = None,
-        elapsed: Value | None = None,
-    ) -> None:
-        self.build_inferred(
-            [operand, previous, elapsed],
-            {
-                "scheme": StringAttr(scheme),
-                "timesteps": None if timesteps is None else integer(timesteps),
-                "start": integer(start),
-                "period": None if period is None else integer(period),
-                "threshold": number(threshold),
-                "seed": None if seed is None else integer(seed),
-            },
-        )
 
     def infer(self) -> Sequence[Attribute]:
         type, scheme = tensor_type(self.operand), self.scheme.data
@@ -195,15 +171,6 @@ class DecodeOp(SpikeOp, CanonicalizableOp):
     readout = opt_prop_def(StringAttr)
     result = result_def(TensorType)
 
-    def __init__(self, operand: Value, scheme: str, readout: str | None = None) -> None:
-        self.build_inferred(
-            [operand],
-            {
-                "scheme": StringAttr(scheme),
-                "readout": None if readout is None else StringAttr(readout),
-            },
-        )
-
     def infer(self) -> Sequence[Attribute]:
         type, scheme = time_first(self.operand), self.scheme.data
         if scheme not in DECODINGS:
@@ -240,7 +207,7 @@ class ToTensorOp(SpikeOp, CanonicalizableOp):
 
     def __init__(self, operand: Value, element: Attribute = f32) -> None:
         shape = time_first(SSAValue.get(operand)).get_shape()
-        super().__init__(operands=[operand], result_types=[TensorType(element, shape)])
+        IRDLOperation.__init__(self, operands=[operand], result_types=[TensorType(element, shape)])
 
     def infer(self) -> Sequence[Attribute]:
         result = tensor_type(self.result)
@@ -261,9 +228,6 @@ class FromTensorOp(SpikeOp, CanonicalizableOp):
     result = result_def(TrainType)
 
     traits = traits_def(BitExact(), TakesSteps())
-
-    def __init__(self, operand: Value) -> None:
-        self.build_inferred([operand], {})
 
     def infer(self) -> Sequence[Attribute]:
         type = time_first(self.operand)

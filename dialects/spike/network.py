@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -40,7 +41,8 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ...ir.definition import irdl_op_definition
-from ..shapes import integer, ints
+from ..fields import parts
+from ..shapes import integer
 from .models import INTEGRATIONS
 from .types import positive_seconds
 
@@ -107,24 +109,32 @@ class NetworkOp(IRDLOperation):
             )
 
 
-class NodeOp(IRDLOperation, ABC):
+class PartOp(IRDLOperation, ABC):
+    """A part of a network: built of its operands and properties, as `fields.parts` takes them."""
+
+    sym_name = prop_def(SymbolNameConstraint())
+
+    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        operands, properties, _ = parts(self, given, named)
+        super().__init__(operands=operands, properties=properties)
+
+
+class NodeOp(PartOp, ABC):
     """Where an edge of a network begins or ends."""
 
-    sym_name = prop_def(SymbolNameConstraint())
     shape = prop_def(DenseArrayBase[IntegerType])
 
-    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
 
+class EdgeOp(PartOp, ABC):
+    """What carries spikes from node to node by a `connection`, `delay` steps later."""
 
-class EdgeOp(IRDLOperation, ABC):
-    """What carries spikes from node to node, `delay` steps later."""
-
-    sym_name = prop_def(SymbolNameConstraint())
     source = prop_def(FlatSymbolRefAttrConstr)
     target = prop_def(FlatSymbolRefAttrConstr)
+    connection = prop_def(StringAttr, default_value=StringAttr("linear"))
     delay = prop_def(IntegerAttr[IntegerType], default_value=integer(0))
-
-    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
 
 
 @irdl_op_definition
@@ -138,17 +148,7 @@ class InputOp(NodeOp):
 
     signal = prop_def(StringAttr, default_value=StringAttr("spikes"))
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$sym_name attr-dict"
-
-    def __init__(self, name: str, shape: Sequence[int], signal: str = "spikes") -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "shape": ints(shape),
-                "signal": StringAttr(signal),
-            }
-        )
 
     def verify_(self) -> None:
         check_shape(self, self.sym_name.data, self.shape)

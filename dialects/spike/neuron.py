@@ -11,7 +11,6 @@ from math import isfinite
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import (
-    BoolAttr,
     Float64Type,
     FloatAttr,
     IntegerAttr,
@@ -28,7 +27,6 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     BaseAttr,
     ParsePropInAttrDict,
-    PropertyDef,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -54,7 +52,7 @@ from ..shapes import (
     show_shape,
 )
 from ..traits import CanonicalizableOp, HasSteps
-from .types import SpikeOp, TrainType, number, time_first
+from .types import SpikeOp, TrainType, time_first
 
 MOST_SHIFT = {i8: 6, i16: 14, i32: 15}
 """The most places that a decay is shifted by: the decay fits the type, its products an i64."""
@@ -119,16 +117,10 @@ class NeuronOp(SpikeOp, CanonicalizableOp, ABC):
                 f"{self.name} takes {', '.join(names) or 'none'} by position and "
                 f"{', '.join(defined)} by name, got {len(required)} and {', '.join(others)}"
             )
-        values = [given.get(name) for name in self.PARAMETERS]
-        options = {name: spec for name, spec in defined.items() if name not in self.PARAMETERS}
-        self.build_inferred(
-            [input, initial, *map(_operand, values)],
-            {
-                **{name: _option(given.get(name), spec) for name, spec in options.items()},
-                **dict(zip(self.PARAMETERS, map(_number, values), strict=True)),
-            },
-            results=[1, len(self.STATES) if final else 0],
-        )
+        each = {name for name, value in given.items() if isinstance(value, Operation | SSAValue)}
+        fields = {f"{n}_values" if n in each else n: value for n, value in given.items()}
+        states = len(self.STATES) if final else 0
+        super().__init__(input, initial=initial, final=states, **fields)
 
     def parameter(self, name: str) -> float | SSAValue:
         """A parameter by name: its value for each neuron, or its number or default."""
@@ -277,22 +269,6 @@ def define_models() -> None:
             fields = {"__doc__": model.doc, "__module__": __name__}
             cls = type(f"{model.title}Op", (base,), fields)
             neuron_definition(model)(cast("type[NeuronOp]", cls))
-
-
-def _operand(value: Any) -> Value | None:
-    return cast("Value", value) if isinstance(value, Operation | SSAValue) else None
-
-
-def _number(value: Any) -> Attribute | None:
-    return None if isinstance(value, Operation | SSAValue) else number(value)
-
-
-def _option(value: Any, spec: PropertyDef) -> Attribute | None:
-    if value is None:
-        return spec.default_value
-    if isinstance(value, bool):
-        return BoolAttr.from_bool(value)
-    return integer(value) if isinstance(value, int) else StringAttr(value)
 
 
 def groups(*names: str) -> str:

@@ -23,13 +23,13 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import Value, fail, tensor_type
+from ..inference import fail, tensor_type
 from ..shapes import axis_index, integer
 from ..tensor.linear import check_vector, same_elements
 from ..tensor.normalization import check_epsilon
 from ..tensor.reduction import require_float
 from ..traits import TakesSteps
-from .types import SpikeOp, number, time_first
+from .types import SpikeOp, time_first
 
 KINDS = ("shared", "tdbn")
 
@@ -62,31 +62,6 @@ class BatchNormOp(SpikeOp):
     result = result_def(TensorType)
 
     traits = traits_def(TakesSteps())
-
-    def __init__(
-        self,
-        input: Value,
-        scale: Value,
-        bias: Value,
-        mean: Value,
-        variance: Value,
-        *,
-        kind: str = "shared",
-        axis: int = 2,
-        epsilon: float = 1e-5,
-        alpha: float | None = None,
-        threshold: float | None = None,
-    ) -> None:
-        self.build_inferred(
-            [input, scale, bias, mean, variance],
-            {
-                "kind": StringAttr(kind),
-                "axis": integer(axis),
-                "epsilon": FloatAttr(epsilon, f64),
-                "alpha": number(alpha),
-                "threshold": number(threshold),
-            },
-        )
 
     def infer(self) -> Sequence[Attribute]:
         input = tensor_type(self.input)

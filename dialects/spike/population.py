@@ -11,8 +11,6 @@ from xdsl.dialects.builtin import (
     FlatSymbolRefAttrConstr,
     FloatAttr,
     StringAttr,
-    SymbolNameConstraint,
-    SymbolRefAttr,
     TensorType,
     f32,
     f64,
@@ -20,14 +18,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     prop_def,
-    traits_def,
     var_operand_def,
-)
-from xdsl.traits import (
-    HasParent,
-    SymbolOpInterface,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -36,7 +28,7 @@ from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from ..inference import Value, tensor_type
 from ..shapes import broadcasts_to, ints, show_shape
 from .models import FIRING_MODELS, MODELS, SPIKING_MODELS
-from .network import NetworkOp, NodeOp, check_shape, lookup, one_of
+from .network import NetworkOp, NodeOp, PartOp, check_shape, lookup, one_of
 
 VARIABLES = ("output", "v")
 
@@ -68,7 +60,6 @@ class PopulationOp(NodeOp):
     compare = prop_def(StringAttr, default_value=StringAttr("gt"))
     reset = prop_def(StringAttr, default_value=StringAttr("to_value"))
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$sym_name (`values` `(` $values^ `:` type($values) `)`)? attr-dict"
 
     def __init__(
@@ -84,7 +75,8 @@ class PopulationOp(NodeOp):
         arrays = parameters or {}
         each = {n: v for n, v in arrays.items() if isinstance(v, SSAValue | Operation)}
         numbers = {n: FloatAttr(v, f64) for n, v in arrays.items() if isinstance(v, int | float)}
-        super().__init__(
+        IRDLOperation.__init__(
+            self,
             operands=[list(each.values())],
             properties={
                 "sym_name": StringAttr(name),
@@ -167,7 +159,7 @@ class PopulationOp(NodeOp):
 
 
 @irdl_op_definition
-class ProbeOp(IRDLOperation):
+class ProbeOp(PartOp):
     """What is recorded of a population: its `output`, or the potential `v` after each step.
 
     An output of the network (NIR's Output, a recording of PyNN).
@@ -177,22 +169,10 @@ class ProbeOp(IRDLOperation):
 
     name = "spike.probe"
 
-    sym_name = prop_def(SymbolNameConstraint())
     target = prop_def(FlatSymbolRefAttrConstr)
     variable = prop_def(StringAttr, default_value=StringAttr("output"))
 
-    traits = traits_def(SymbolOpInterface(), HasParent(NetworkOp))
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$sym_name $target attr-dict"
-
-    def __init__(self, name: str, target: str, variable: str = "output") -> None:
-        super().__init__(
-            properties={
-                "sym_name": StringAttr(name),
-                "target": SymbolRefAttr(target),
-                "variable": StringAttr(variable),
-            }
-        )
 
     def population(self) -> PopulationOp:
         """The population that it watches.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
-    StringAttr,
-    SymbolRefAttr,
     TensorType,
     f32,
     f64,
@@ -22,7 +21,6 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     opt_operand_def,
     opt_prop_def,
-    prop_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
@@ -31,8 +29,6 @@ from ..inference import Value, tensor_type
 from ..shapes import (
     Shape,
     broadcasts_to,
-    integer,
-    ints,
     is_integer,
     show_shape,
     window_output,
@@ -67,12 +63,11 @@ class ProjectionOp(EdgeOp):
     scale = opt_operand_def(TensorType)
     bias = opt_operand_def(TensorType)
     delays = opt_operand_def(TensorType)
-    connection = prop_def(StringAttr, default_value=StringAttr("linear"))
+    groups = opt_prop_def(IntegerAttr[IntegerType])
     kernel = opt_prop_def(DenseArrayBase[IntegerType])
     strides = opt_prop_def(DenseArrayBase[IntegerType])
     padding = opt_prop_def(DenseArrayBase[IntegerType])
     dilation = opt_prop_def(DenseArrayBase[IntegerType])
-    groups = opt_prop_def(IntegerAttr[IntegerType])
 
     irdl_options = (ParsePropInAttrDict(), AttrSizedOperandSegments(as_property=True))
     assembly_format = (
@@ -84,36 +79,9 @@ class ProjectionOp(EdgeOp):
     )
 
     def __init__(
-        self,
-        name: str,
-        source: str,
-        target: str,
-        weights: Value | None = None,
-        *,
-        connection: str = "linear",
-        scale: Value | None = None,
-        bias: Value | None = None,
-        delay: int = 0,
-        delays: Value | None = None,
-        kernel: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
-        padding: Sequence[int] | None = None,
-        dilation: Sequence[int] | None = None,
-        groups: int | None = None,
+        self, name: str, source: str, target: str, weights: Value | None = None, **named: Any
     ) -> None:
-        windows = {"kernel": kernel, "strides": strides, "padding": padding, "dilation": dilation}
-        super().__init__(
-            operands=[[v] if v is not None else [] for v in (weights, scale, bias, delays)],
-            properties={
-                "sym_name": StringAttr(name),
-                "source": SymbolRefAttr(source),
-                "target": SymbolRefAttr(target),
-                "connection": StringAttr(connection),
-                "delay": integer(delay),
-                "groups": None if groups is None else integer(groups),
-                **{n: None if v is None else ints(v) for n, v in windows.items()},
-            },
-        )
+        super().__init__(name, source, target, weights=weights, **named)
 
     def ends(self) -> tuple[InputOp | PopulationOp, PopulationOp]:
         """The ops that it comes from and goes to.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, Unpack
+from typing import ClassVar
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -28,13 +28,12 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import Value, fail, tensor_type
+from ..inference import fail, tensor_type
 from ..shapes import (
     AnyTensor,
     Shape,
     broadcasts_to,
     compatible,
-    integer,
     is_float,
     is_integer,
     matmul_shape,
@@ -45,10 +44,8 @@ from ..tensor.linear import check_vector
 from ..tensor.window import (
     Averages,
     Convolves,
-    ConvWindow,
     Maxima,
     Pools,
-    conv_properties,
     conv_shape,
 )
 from ..ternary.linear import accumulator
@@ -143,16 +140,6 @@ class LinearOp(SynapseOp):
 
     CHANNEL_AXIS: ClassVar[int] = -1
 
-    def __init__(
-        self,
-        input: Value,
-        weight: Value,
-        *,
-        scale: Value | None = None,
-        bias: Value | None = None,
-    ) -> None:
-        self.build_inferred([input, weight, scale, bias], {})
-
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         if len(input) < 2 or len(weight) != 2:
             fail(
@@ -177,17 +164,6 @@ class ConvOp(Convolves, SynapseOp):
     name = "spike.conv"
 
     CHANNEL_AXIS: ClassVar[int] = 2
-
-    def __init__(
-        self,
-        input: Value,
-        weight: Value,
-        *,
-        scale: Value | None = None,
-        bias: Value | None = None,
-        **window: Unpack[ConvWindow],
-    ) -> None:
-        self.build_inferred([input, weight, scale, bias], conv_properties(**window))
 
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         if len(input) not in (4, 5):
@@ -280,19 +256,6 @@ class DelayOp(SpikeOp, CanonicalizableOp):
         "(`initial` `(` $initial^ `:` type($initial) `)`)? "
         "attr-dict `:` functional-type($input, results)"
     )
-
-    def __init__(
-        self,
-        input: Value,
-        steps: int,
-        *,
-        delays: Value | None = None,
-        initial: Value | None = None,
-        final: bool = False,
-    ) -> None:
-        self.build_inferred(
-            [input, delays, initial], {"steps": integer(steps)}, results=[1, int(final)]
-        )
 
     def infer(self) -> Sequence[Attribute]:
         shape, steps = time_first(self.input).get_shape(), self.steps.value.data

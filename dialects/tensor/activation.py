@@ -24,7 +24,7 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import OneOperandOp, Value, fail, tensor_type
+from ..inference import OneOperandOp, fail, tensor_type
 from ..meaning import Array, mapped
 from ..shapes import axis_index, broadcasts_to, integer, is_float
 from ..traits import BitExact, Idempotent, Increasing, Rounds, WorksAlong
@@ -72,9 +72,6 @@ class AlphaOp(FloatUnaryOp, ABC):
 
     alpha = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(1.0, f64))
 
-    def __init__(self, operand: Value, alpha: float = 1.0) -> None:
-        self.build_inferred([operand], {"alpha": FloatAttr(alpha, f64)})
-
     def infer(self) -> Sequence[Attribute]:
         require_finite(self.operand, self.alpha, "alpha")
         return super().infer()
@@ -101,9 +98,6 @@ class LeakyReluOp(AlphaOp):
     name = "tensor.leaky_relu"
 
     alpha = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.01, f64))
-
-    def __init__(self, operand: Value, alpha: float = 0.01) -> None:
-        super().__init__(operand, alpha)
 
     def compute(self, x: Array) -> Array:
         return np.where(x >= 0, x, np.asarray(self.alpha.value.data, x.dtype) * x)
@@ -281,10 +275,6 @@ class HardSigmoidOp(AlphaOp):
     alpha = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.2, f64))
     beta = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.5, f64))
 
-    def __init__(self, operand: Value, alpha: float = 0.2, beta: float = 0.5) -> None:
-        numbers = {"alpha": FloatAttr(alpha, f64), "beta": FloatAttr(beta, f64)}
-        self.build_inferred([operand], numbers)
-
     def infer(self) -> Sequence[Attribute]:
         require_finite(self.operand, self.beta, "beta")
         return super().infer()
@@ -310,9 +300,6 @@ class GeluOp(FloatUnaryOp):
     name = "tensor.gelu"
 
     approximate = prop_def(StringAttr, default_value=StringAttr("exact"))
-
-    def __init__(self, operand: Value, approximate: str = "exact") -> None:
-        self.build_inferred([operand], {"approximate": StringAttr(approximate)})
 
     def infer(self) -> Sequence[Attribute]:
         if self.approximate.data not in ("exact", "tanh"):
@@ -415,9 +402,6 @@ class _AlongAxisOp(OneOperandOp, ABC):
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
 
     traits = traits_def(WorksAlong("axis"), Rounds())
-
-    def __init__(self, operand: Value, axis: int = -1) -> None:
-        self.build_inferred([operand], {"axis": integer(axis)})
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)

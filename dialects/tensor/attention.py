@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType, f64, i1
+from xdsl.dialects.builtin import BoolAttr, Float64Type, FloatAttr, TensorType, i1
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
@@ -18,7 +18,7 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, fail, tensor_type
 from ..meaning import Array
 from ..shapes import broadcast, broadcasts_to, is_float, merge_dim, show_shape, with_shape
 from ..traits import AddsUp
@@ -51,24 +51,6 @@ class ScaledDotProductAttentionOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(AddsUp())
-
-    def __init__(
-        self,
-        query: Value,
-        key: Value,
-        value: Value,
-        mask: Value | None = None,
-        *,
-        scale: float | None = None,
-        is_causal: bool = False,
-    ) -> None:
-        self.build_inferred(
-            [query, key, value, mask],
-            {
-                "scale": None if scale is None else FloatAttr(scale, f64),
-                "is_causal": BoolAttr.from_bool(is_causal),
-            },
-        )
 
     def infer(self) -> Sequence[Attribute]:
         query, key, value = (tensor_type(v) for v in (self.query, self.key, self.value))

@@ -17,11 +17,11 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     StringAttr,
     TensorType,
-    f64,
     i1,
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import (
+    IRDLOperation,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -101,9 +101,6 @@ class BinaryOp(InferredOp, CanonicalizableOp, ABC):
     result = result_def(TensorType)
 
     traits = traits_def(Elementwise())
-
-    def __init__(self, lhs: Value, rhs: Value) -> None:
-        self.build_inferred([lhs, rhs], {})
 
     def infer(self) -> Sequence[Attribute]:
         lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
@@ -271,9 +268,6 @@ class CompareOp(BinaryOp):
 
     predicate = prop_def(StringAttr)
 
-    def __init__(self, lhs: Value, rhs: Value, predicate: str) -> None:
-        self.build_inferred([lhs, rhs], {"predicate": StringAttr(predicate)})
-
     def infer(self) -> Sequence[Attribute]:
         if self.predicate.data not in COMPARISONS:
             known = ", ".join(COMPARISONS)
@@ -303,9 +297,6 @@ class WhereOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(Elementwise())
-
-    def __init__(self, condition: Value, lhs: Value, rhs: Value) -> None:
-        self.build_inferred([condition, lhs, rhs], {})
 
     def infer(self) -> Sequence[Attribute]:
         condition = tensor_type(self.condition)
@@ -339,7 +330,7 @@ class ConvertOp(InferredOp):
         from xdsl.ir import SSAValue
 
         type = tensor_type(SSAValue.get(operand))
-        super().__init__(operands=[operand], result_types=[with_element(type, element)])
+        IRDLOperation.__init__(self, operands=[operand], result_types=[with_element(type, element)])
 
     def infer(self) -> Sequence[Attribute]:
         target = tensor_type(self.result)
@@ -488,17 +479,6 @@ class ClampOp(UnaryOp):
 
     min = opt_prop_def(FloatAttr[Float64Type])
     max = opt_prop_def(FloatAttr[Float64Type])
-
-    def __init__(
-        self, operand: Value, *, min: float | None = None, max: float | None = None
-    ) -> None:
-        self.build_inferred(
-            [operand],
-            {
-                "min": None if min is None else FloatAttr(min, f64),
-                "max": None if max is None else FloatAttr(max, f64),
-            },
-        )
 
     def infer(self) -> Sequence[Attribute]:
         low, high = self.min, self.max

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -21,7 +20,7 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, fail, tensor_type
 from ..meaning import Array
 from ..shapes import (
     DYNAMIC,
@@ -35,7 +34,7 @@ from ..shapes import (
 from ..traits import AddsUp, ChannelsFirst
 from .elementwise import require_number
 from .interpret_linear import along_channels, convolve, product
-from .window import Convolves, ConvWindow, conv_properties, conv_shape
+from .window import Convolves, conv_shape
 
 
 @irdl_op_definition
@@ -54,9 +53,6 @@ class MatmulOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(AddsUp())
-
-    def __init__(self, lhs: Value, rhs: Value) -> None:
-        self.build_inferred([lhs, rhs], {})
 
     def infer(self) -> Sequence[Attribute]:
         lhs, rhs = tensor_type(self.lhs), tensor_type(self.rhs)
@@ -84,9 +80,6 @@ class LinearOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(AddsUp())
-
-    def __init__(self, input: Value, weight: Value, bias: Value | None = None) -> None:
-        self.build_inferred([input, weight, bias], {})
 
     def infer(self) -> Sequence[Attribute]:
         input, weight = tensor_type(self.input), tensor_type(self.weight)
@@ -144,15 +137,6 @@ class ConvOp(Convolves):
 
     traits = traits_def(AddsUp(), ChannelsFirst())
 
-    def __init__(
-        self,
-        input: Value,
-        weight: Value,
-        bias: Value | None = None,
-        **window: Unpack[ConvWindow],
-    ) -> None:
-        self.build_inferred([input, weight, bias], conv_properties(**window))
-
     def infer(self) -> Sequence[Attribute]:
         input, weight = tensor_type(self.input), tensor_type(self.weight)
         same_elements(input, weight)
@@ -183,9 +167,6 @@ class EinsumOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(AddsUp())
-
-    def __init__(self, inputs: Sequence[Value], equation: str) -> None:
-        self.build_inferred([inputs], {"equation": StringAttr(equation)})
 
     def infer(self) -> Sequence[Attribute]:
         types = [tensor_type(v) for v in self.inputs]

@@ -19,7 +19,7 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, fail, tensor_type
 from ..meaning import Array
 from ..shapes import AnyTensor, broadcasts_to
 from ..traits import AddsUp, Affine, ChannelsFirst, TakesSamples
@@ -54,19 +54,6 @@ class BatchNormOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(AddsUp(), ChannelsFirst(), TakesSamples(), Affine())
-
-    def __init__(
-        self,
-        input: Value,
-        scale: Value,
-        bias: Value,
-        mean: Value,
-        variance: Value,
-        epsilon: float = 1e-5,
-    ) -> None:
-        self.build_inferred(
-            [input, scale, bias, mean, variance], {"epsilon": FloatAttr(epsilon, f64)}
-        )
 
     def infer(self) -> Sequence[Attribute]:
         input = tensor_type(self.input)
@@ -115,11 +102,6 @@ class LayerNormOp(InferredOp):
         "$input `,` $scale (`bias` `(` $bias^ `:` type($bias) `)`)? attr-dict "
         "`:` type($input) `,` type($scale) `->` type($result)"
     )
-
-    def __init__(
-        self, input: Value, scale: Value, bias: Value | None = None, epsilon: float = 1e-5
-    ) -> None:
-        self.build_inferred([input, scale, bias], {"epsilon": FloatAttr(epsilon, f64)})
 
     def infer(self) -> Sequence[Attribute]:
         input = tensor_type(self.input)
@@ -174,9 +156,6 @@ class RmsNormOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(AddsUp())
-
-    def __init__(self, input: Value, scale: Value, epsilon: float = 1e-5) -> None:
-        self.build_inferred([input, scale], {"epsilon": FloatAttr(epsilon, f64)})
 
     def infer(self) -> Sequence[Attribute]:
         input = tensor_type(self.input)

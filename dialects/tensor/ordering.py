@@ -74,9 +74,6 @@ class CumulativeOp(_AlongOp, ABC):
 
     result = result_def(TensorType)
 
-    def __init__(self, operand: Value, axis: int = -1) -> None:
-        self.build_inferred([operand], {"axis": integer(axis)})
-
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
         require_number(type)
@@ -239,9 +236,6 @@ class GatherElementsOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType])
     result = result_def(TensorType)
 
-    def __init__(self, operand: Value, indices: Value, axis: int) -> None:
-        self.build_inferred([operand, indices], {"axis": integer(axis)})
-
     def infer(self) -> Sequence[Attribute]:
         type, indices = tensor_type(self.operand), tensor_type(self.indices)
         _require_indices(type, indices, self.axis.value.data)
@@ -305,9 +299,6 @@ class OneHotOp(InferredOp):
 
     traits = traits_def(BitExact())
 
-    def __init__(self, indices: Value, on: Value, off: Value, depth: int, axis: int = -1) -> None:
-        self.build_inferred([indices, on, off], {"depth": integer(depth), "axis": integer(axis)})
-
     @property
     def position(self) -> int:
         """The axis of the result, counted from the front."""
@@ -362,12 +353,6 @@ class ScatterElementsOp(InferredOp):
     axis = prop_def(IntegerAttr[IntegerType])
     reduction = prop_def(StringAttr, default_value=StringAttr("none"))
     result = result_def(TensorType)
-
-    def __init__(
-        self, operand: Value, indices: Value, updates: Value, axis: int, reduction: str = "none"
-    ) -> None:
-        given = {"axis": integer(axis), "reduction": StringAttr(reduction)}
-        self.build_inferred([operand, indices, updates], given)
 
     def infer(self) -> Sequence[Attribute]:
         type, indices = tensor_type(self.operand), tensor_type(self.indices)

@@ -18,7 +18,7 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, fail, tensor_type
 from ..meaning import Array
 from ..shapes import (
     AnyTensor,
@@ -67,21 +67,6 @@ class QuantizeOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(WorksAlong("axis"), BitExact(), HasSteps())
-
-    def __init__(
-        self,
-        input: Value,
-        scale: Value,
-        zero_point: Value,
-        *,
-        axis: int = 1,
-        low: int = -128,
-        high: int = 127,
-    ) -> None:
-        self.build_inferred(
-            [input, scale, zero_point],
-            {"axis": integer(axis), "low": integer(low), "high": integer(high)},
-        )
 
     def infer(self) -> Sequence[Attribute]:
         input, scale, zero = (tensor_type(v) for v in (self.input, self.scale, self.zero_point))
@@ -137,9 +122,6 @@ class DequantizeOp(InferredOp):
 
     traits = traits_def(WorksAlong("axis"), Rounds())
 
-    def __init__(self, input: Value, scale: Value, zero_point: Value, *, axis: int = 1) -> None:
-        self.build_inferred([input, scale, zero_point], {"axis": integer(axis)})
-
     def infer(self) -> Sequence[Attribute]:
         input, scale, zero = (tensor_type(v) for v in (self.input, self.scale, self.zero_point))
         check_integers(input)
@@ -182,22 +164,6 @@ class RequantizeOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(WorksAlong("axis"))
-
-    def __init__(
-        self,
-        input: Value,
-        multiplier: Value,
-        shift: Value,
-        zero_point: Value,
-        *,
-        axis: int = 1,
-        low: int = -128,
-        high: int = 127,
-    ) -> None:
-        self.build_inferred(
-            [input, multiplier, shift, zero_point],
-            {"axis": integer(axis), "low": integer(low), "high": integer(high)},
-        )
 
     def infer(self) -> Sequence[Attribute]:
         input, zero = tensor_type(self.input), tensor_type(self.zero_point)
@@ -253,9 +219,6 @@ class MultiThresholdOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(WorksAlong("axis"), BitExact(), HasSteps())
-
-    def __init__(self, input: Value, thresholds: Value, *, axis: int = 1) -> None:
-        self.build_inferred([input, thresholds], {"axis": integer(axis)})
 
     def infer(self) -> Sequence[Attribute]:
         input, thresholds = tensor_type(self.input), tensor_type(self.thresholds)

@@ -25,14 +25,13 @@ from xdsl.irdl import (
 )
 
 from ...ir.definition import irdl_op_definition
-from ..inference import OneOperandOp, Value, fail, tensor_type
+from ..inference import OneOperandOp, fail, tensor_type
 from ..meaning import Array
 from ..shapes import (
     AnyTensor,
     Shape,
     axis_index,
     integer,
-    ints,
     is_float,
     with_element,
     with_shape,
@@ -132,11 +131,6 @@ class ReduceOp(OneOperandOp, ABC):
 
     traits = traits_def(WorksAlong("axes"))
 
-    def __init__(self, operand: Value, axes: Sequence[int], *, keepdims: bool = False) -> None:
-        self.build_inferred(
-            [operand], {"axes": ints(axes), "keepdims": BoolAttr.from_bool(keepdims)}
-        )
-
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
         axes = distinct_axes(self.axes.get_values(), type.get_num_dims())
@@ -208,12 +202,6 @@ class ReduceVarianceOp(ReduceOp):
     traits = traits_def(AddsUp())
 
     correction = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.0, f64))
-
-    def __init__(
-        self, operand: Value, axes: Sequence[int], *, keepdims: bool = False, correction: float = 0
-    ) -> None:
-        super().__init__(operand, axes, keepdims=keepdims)
-        self.correction = FloatAttr(float(correction), f64)
 
     def infer(self) -> Sequence[Attribute]:
         require_float(tensor_type(self.operand))
@@ -339,11 +327,6 @@ class ArgOp(OneOperandOp, ABC):
 
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
     keepdims = prop_def(BoolAttr, default_value=_FALSE)
-
-    def __init__(self, operand: Value, axis: int = -1, *, keepdims: bool = False) -> None:
-        self.build_inferred(
-            [operand], {"axis": integer(axis), "keepdims": BoolAttr.from_bool(keepdims)}
-        )
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)

@@ -39,7 +39,6 @@ from ..shapes import (
     broadcasts_to,
     element_count,
     integer,
-    ints,
     is_float,
     is_integer,
     merge_dim,
@@ -80,9 +79,6 @@ class ReshapeToOp(ShapeOp):
     traits = traits_def(MovesElements())
 
     shape = prop_def(DenseArrayBase[IntegerType])
-
-    def __init__(self, operand: Value, shape: Sequence[int]) -> None:
-        self.build_inferred([operand], {"shape": ints(shape)})
 
     def output_shape(self, shape: Shape) -> Shape:
         return resolve_reshape(shape, self.shape.get_values())
@@ -147,9 +143,6 @@ class FlattenOp(ShapeOp):
     start = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
     end = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
 
-    def __init__(self, operand: Value, start: int = 1, end: int = -1) -> None:
-        self.build_inferred([operand], {"start": integer(start), "end": integer(end)})
-
     def output_shape(self, shape: Shape) -> Shape:
         start = axis_index(self.start.value.data, len(shape), "start")
         end = axis_index(self.end.value.data, len(shape), "end")
@@ -173,9 +166,6 @@ class UnflattenOp(InferredOp):
     like = operand_def(TensorType)
     count = prop_def(IntegerAttr[IntegerType], default_value=integer(2))
     result = result_def(TensorType)
-
-    def __init__(self, operand: Value, like: Value, count: int = 2) -> None:
-        self.build_inferred([operand, like], {"count": integer(count)})
 
     def infer(self) -> Sequence[Attribute]:
         type, count = tensor_type(self.operand), self.count.value.data
@@ -203,9 +193,6 @@ class PermuteOp(ShapeOp):
 
     perm = prop_def(DenseArrayBase[IntegerType])
 
-    def __init__(self, operand: Value, perm: Sequence[int]) -> None:
-        self.build_inferred([operand], {"perm": ints(perm)})
-
     def output_shape(self, shape: Shape) -> Shape:
         perm = self.perm.get_values()
         if sorted(perm) != list(range(len(shape))):
@@ -231,9 +218,6 @@ class ConcatenateOp(InferredOp):
     result = result_def(TensorType)
 
     traits = traits_def(MovesElements(), WorksAlong("axis"))
-
-    def __init__(self, inputs: Sequence[Value], axis: int) -> None:
-        self.build_inferred([inputs], {"axis": integer(axis)})
 
     def infer(self) -> Sequence[Attribute]:
         if not self.inputs:
@@ -275,9 +259,7 @@ class SplitOp(InferredOp):
     traits = traits_def(MovesElements(), WorksAlong("axis"))
 
     def __init__(self, operand: Value, axis: int, sizes: Sequence[int]) -> None:
-        self.build_inferred(
-            [operand], {"axis": integer(axis), "sizes": ints(sizes)}, results=[len(sizes)]
-        )
+        super().__init__(operand, axis, sizes, pieces=len(sizes))
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
@@ -312,13 +294,6 @@ class SliceOp(ShapeOp):
     starts = prop_def(DenseArrayBase[IntegerType])
     ends = prop_def(DenseArrayBase[IntegerType])
     steps = prop_def(DenseArrayBase[IntegerType])
-
-    def __init__(
-        self, operand: Value, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]
-    ) -> None:
-        self.build_inferred(
-            [operand], {"starts": ints(starts), "ends": ints(ends), "steps": ints(steps)}
-        )
 
     def output_shape(self, shape: Shape) -> Shape:
         starts, ends, steps = (p.get_values() for p in (self.starts, self.ends, self.steps))
@@ -359,13 +334,6 @@ class PadToOp(ShapeOp):
     high = prop_def(DenseArrayBase[IntegerType])
     value = prop_def(FloatAttr[Float64Type], default_value=FloatAttr(0.0, f64))
 
-    def __init__(
-        self, operand: Value, low: Sequence[int], high: Sequence[int], value: float = 0.0
-    ) -> None:
-        self.build_inferred(
-            [operand], {"low": ints(low), "high": ints(high), "value": FloatAttr(value, f64)}
-        )
-
     def output_shape(self, shape: Shape) -> Shape:
         low, high = self.low.get_values(), self.high.get_values()
         if not len(low) == len(high) == len(shape) or min((*low, *high), default=0) < 0:
@@ -394,9 +362,6 @@ class SqueezeOp(ShapeOp):
 
     axes = prop_def(DenseArrayBase[IntegerType])
 
-    def __init__(self, operand: Value, axes: Sequence[int]) -> None:
-        self.build_inferred([operand], {"axes": ints(axes)})
-
     def output_shape(self, shape: Shape) -> Shape:
         axes = distinct_axes(self.axes.get_values(), len(shape))
         for axis in axes:
@@ -415,9 +380,6 @@ class UnsqueezeOp(ShapeOp):
     traits = traits_def(MovesElements(), WorksAlong("axes"))
 
     axes = prop_def(DenseArrayBase[IntegerType])
-
-    def __init__(self, operand: Value, axes: Sequence[int]) -> None:
-        self.build_inferred([operand], {"axes": ints(axes)})
 
     def output_shape(self, shape: Shape) -> Shape:
         rank = len(shape) + len(self.axes.get_values())
@@ -445,9 +407,6 @@ class ExpandOp(ShapeOp):
     traits = traits_def(MovesElements())
 
     shape = prop_def(DenseArrayBase[IntegerType])
-
-    def __init__(self, operand: Value, shape: Sequence[int]) -> None:
-        self.build_inferred([operand], {"shape": ints(shape)})
 
     def output_shape(self, shape: Shape) -> Shape:
         target = self.shape.get_values()
@@ -478,9 +437,6 @@ class GatherRowsOp(InferredOp):
     table = operand_def(TensorType)
     indices = operand_def(TensorType)
     result = result_def(TensorType)
-
-    def __init__(self, table: Value, indices: Value) -> None:
-        self.build_inferred([table, indices], {})
 
     def infer(self) -> Sequence[Attribute]:
         table, indices = tensor_type(self.table), tensor_type(self.indices)

@@ -13,26 +13,28 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, IntegerType
-from xdsl.ir import Attribute
 from xdsl.irdl import prop_def
 
 from ..inference import InferredOp, Value, fail
 from ..meaning import Array
-from ..shapes import DYNAMIC, Shape, integer, ints, merge_dim, window_output
+from ..shapes import DYNAMIC, Shape, integer, merge_dim, window_output
 from .interpret_linear import over_windows
 
 
 class ConvWindow(TypedDict, total=False):
     """The window of a convolution, by the names of its properties.
 
-    `padding` holds the low pads of all spatial axes, then the high pads; `conv_properties` says
-    what stands for those left out.
+    `padding` holds the low pads of all spatial axes, then the high pads.
     """
 
     strides: Sequence[int]
     padding: Sequence[int]
     dilation: Sequence[int]
     groups: int
+
+
+_PLAIN = ConvWindow(strides=(1, 1), padding=(0, 0, 0, 0), dilation=(1, 1))
+"""The window of a convolution that says nothing of it."""
 
 
 class Convolves(InferredOp, ABC):
@@ -43,6 +45,9 @@ class Convolves(InferredOp, ABC):
     dilation = prop_def(DenseArrayBase[IntegerType])
     groups = prop_def(IntegerAttr[IntegerType], default_value=integer(1))
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **{**_PLAIN, **named})
+
     @property
     def window(self) -> ConvWindow:
         """The window, as constructors and functions on arrays take it."""
@@ -52,22 +57,6 @@ class Convolves(InferredOp, ABC):
             "dilation": self.dilation.get_values(),
             "groups": self.groups.value.data,
         }
-
-
-def conv_properties(
-    *,
-    strides: Sequence[int] = (1, 1),
-    padding: Sequence[int] = (0, 0, 0, 0),
-    dilation: Sequence[int] = (1, 1),
-    groups: int = 1,
-) -> dict[str, Attribute]:
-    """The properties of `Convolves`."""
-    return {
-        "strides": ints(strides),
-        "padding": ints(padding),
-        "dilation": ints(dilation),
-        "groups": integer(groups),
-    }
 
 
 def conv_shape(
@@ -139,16 +128,14 @@ class Pools(InferredOp, ABC):
         kernel: Sequence[int],
         strides: Sequence[int] | None = None,
         padding: Sequence[int] | None = None,
-        **properties: Attribute,
+        **named: Any,
     ) -> None:
-        self.build_inferred(
-            [operand],
-            {
-                "kernel": ints(kernel),
-                "strides": ints(kernel if strides is None else strides),
-                "padding": ints([0] * (2 * len(kernel)) if padding is None else padding),
-                **properties,
-            },
+        super().__init__(
+            operand,
+            kernel,
+            kernel if strides is None else strides,
+            [0] * (2 * len(kernel)) if padding is None else padding,
+            **named,
         )
 
     @property
@@ -191,18 +178,6 @@ class Averages(Pools, ABC):
     """The mean of each window; `count_include_pad` counts pads as zeros, else they are left out."""
 
     count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-
-    def __init__(
-        self,
-        operand: Value,
-        kernel: Sequence[int],
-        strides: Sequence[int] | None = None,
-        padding: Sequence[int] | None = None,
-        *,
-        count_include_pad: bool = True,
-    ) -> None:
-        counted = BoolAttr.from_bool(count_include_pad)
-        super().__init__(operand, kernel, strides, padding, count_include_pad=counted)
 
     def compute(self, x: Array) -> Array:
         """The means, in the type of `x`; of spikes in f32."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import (
@@ -28,20 +28,19 @@ from xdsl.irdl import (
 
 from ...ir.definition import irdl_op_definition
 from ...ir.trits import accumulator_bits
-from ..inference import InferredOp, Value, fail, tensor_type
+from ..inference import InferredOp, fail, tensor_type
 from ..shapes import (
     AnyTensor,
     Shape,
     bit_width,
     broadcasts_to,
-    integer,
     is_float,
     matmul_shape,
     with_element,
 )
 from ..tensor.linear import check_vector, linear_shape
 from ..tensor.quantization import check_range, check_thresholds, threshold_element
-from ..tensor.window import Convolves, ConvWindow, conv_properties, conv_shape
+from ..tensor.window import Convolves, conv_shape
 from ..traits import AddsUp, CanonicalizableOp, ChannelsFirst
 from .sparsity import SparsityAttr
 from .types import is_trit, require_trit
@@ -97,9 +96,6 @@ class MatmulOp(InferredOp, CanonicalizableOp):
         "$input `,` $weight (`scale` `(` $scale^ `:` type($scale) `)`)? attr-dict "
         "`:` type($input) `,` type($weight) `->` type($result)"
     )
-
-    def __init__(self, input: Value, weight: Value, scale: Value | None = None) -> None:
-        self.build_inferred([input, weight, scale], {})
 
     def infer(self) -> Sequence[Attribute]:
         input, weight = tensor_type(self.input), tensor_type(self.weight)
@@ -158,47 +154,10 @@ class FusedOp(InferredOp, ABC):
         "attr-dict `:` type($input) `,` type($weight) `->` type($result)"
     )
 
-    def _build(
-        self,
-        input: Value,
-        weight: Value,
-        properties: Mapping[str, Attribute],
-        *,
-        scale: Value | None = None,
-        bias: Value | None = None,
-        thresholds: Value | None = None,
-        multiplier: Value | None = None,
-        shift: Value | None = None,
-        zero_point: Value | None = None,
-        activation: str = "none",
-        low: int | None = None,
-        high: int | None = None,
-        sparsity: SparsityAttr | None = None,
-    ) -> None:
-        self.build_inferred(
-            [input, weight, scale, bias, thresholds, multiplier, shift, zero_point],
-            {
-                "activation": StringAttr(activation),
-                "low": None if low is None else integer(low),
-                "high": None if high is None else integer(high),
-                "sparsity": sparsity,
-                **properties,
-            },
-        )
-
-    def fields(self) -> dict[str, Any]:
-        """What the constructor takes to build a copy of the op."""
-        return {
-            **{name: getattr(self, name) for name in OPERANDS},
-            "activation": self.activation.data,
-            "low": None if self.low is None else self.low.value.data,
-            "high": None if self.high is None else self.high.value.data,
-            "sparsity": self.sparsity,
-        }
-
     def rebuild(self, **changes: Any) -> Self:
         """A copy of the op, not inserted, with other arguments of its constructor."""
-        return type(self)(**{**self.fields(), **changes})
+        others = {n: v for n, v in self.properties.items() if n != "operandSegmentSizes"}
+        return type(self)(**{**{n: getattr(self, n) for n in OPERANDS}, **others, **changes})
 
     def named(self, values: Sequence[ValueT]) -> dict[str, ValueT]:
         """Values of the operands by the names of these; those left out are not there."""
@@ -278,9 +237,6 @@ class LinearOp(FusedOp):
 
     name = "ternary.linear"
 
-    def __init__(self, input: Value, weight: Value, **options: Any) -> None:
-        self._build(input, weight, {}, **options)
-
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         return linear_shape(input, weight)
 
@@ -301,12 +257,5 @@ class ConvOp(Convolves, FusedOp):
 
     CHANNEL_AXIS: ClassVar[int] = 1
 
-    def __init__(self, input: Value, weight: Value, **options: Any) -> None:
-        window = {name: options.pop(name) for name in ConvWindow.__annotations__ if name in options}
-        self._build(input, weight, conv_properties(**window), **options)
-
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         return conv_shape(input, weight, **self.window)
-
-    def fields(self) -> dict[str, Any]:
-        return {**super().fields(), **self.window}

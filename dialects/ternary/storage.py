@@ -228,7 +228,7 @@ class UnpackOp(InferredOp):
     result = result_def(TensorType[TritType])
 
     def __init__(self, operand: Value, shape: Sequence[int]) -> None:
-        super().__init__(operands=[operand], result_types=[trit_tensor(*shape)])
+        IRDLOperation.__init__(self, operands=[operand], result_types=[trit_tensor(*shape)])
 
     def infer(self) -> Sequence[Attribute]:
         bytes_type, result = tensor_type(self.operand), tensor_type(self.result)
@@ -254,9 +254,6 @@ class DequantizeOp(InferredOp):
     scale = opt_operand_def(TensorType)
     axis = prop_def(IntegerAttr[IntegerType], default_value=integer(-1))
     result = result_def(TensorType)
-
-    def __init__(self, operand: Value, scale: Value | None = None, *, axis: int = -1) -> None:
-        self.build_inferred([operand, scale], {"axis": integer(axis)})
 
     def infer(self) -> Sequence[Attribute]:
         type = tensor_type(self.operand)
