@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.linear import BLOCK, Activations, Kind, Order
 from ..llvm.types import vector
-from .code import POINTER, Code, lanes
+from .code import POINTER, Code
 from .float_digits import MAGNITUDE_BITS, float_digits, float_scale
 from .recipes import Recipe
 from .scratch import Scratch
@@ -142,7 +142,7 @@ class _Writer:
             scaled = code.fmul(loaded, factors)
             for d, digit in enumerate(float_digits(code, scaled, self._kind.digits)):
                 quarters[d].append(code.resize(digit, vector(i8, count)))
-        return [[_join(code, q[i : i + 4]) for i in range(0, len(q), 4)] for q in quarters]
+        return [[code.joined(q[i : i + 4]) for i in range(0, len(q), 4)] for q in quarters]
 
     def _read_integers(self, at: SSAValue) -> list[list[SSAValue]]:
         """The same for integers, whose lowest digits come first."""
@@ -161,7 +161,7 @@ class _Writer:
                 kind = vector(i8, width // size)
                 digit.append(byte if size == 1 else code.resize(byte, kind))
         return [
-            [_join(code, digit[i : i + size]) for i in range(0, len(digit), size)]
+            [code.joined(digit[i : i + size]) for i in range(0, len(digit), size)]
             for digit in digits
         ]
 
@@ -178,24 +178,11 @@ class _Writer:
         return total
 
 
-def _join(code: Code, parts: Sequence[SSAValue]) -> SSAValue:
-    while len(parts) > 1:
-        parts = [_pair(code, a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-def _pair(code: Code, a: SSAValue, b: SSAValue) -> SSAValue:
-    return code.shuffle(a, b, range(2 * lanes(a.type)))
-
-
 def _planes(code: Code, values: Sequence[SSAValue], width: int) -> list[SSAValue]:
     """Every fourth value together: the first quarter of the result holds values 0, 4, 8, …"""
     result: list[SSAValue] = []
     for plane in range(4):
         for group in range(0, len(values), 4):
-            a, b = (
-                _pair(code, *values[group : group + 2]),
-                _pair(code, *values[group + 2 : group + 4]),
-            )
+            a, b = (code.joined(values[at : at + 2]) for at in (group, group + 2))
             result.append(code.shuffle(a, b, range(plane, 4 * width, 4)))
     return result

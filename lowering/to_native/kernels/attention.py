@@ -177,8 +177,8 @@ def _totals(code: Code, sums: _Row) -> SSAValue:
     while len(sums) > 1:
         sums = [joined(x, y, even, odd) for x, y in zip(sums[::2], sums[1::2], strict=True)]
     (total,) = sums
-    while (width := lanes(total.type) // 2) >= count:
-        total = joined(total, total, range(width), range(width, 2 * width))
+    while lanes(total.type) // 2 >= count:
+        total = code.fadd(*code.halves(total))
     return total
 
 

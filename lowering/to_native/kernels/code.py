@@ -134,9 +134,8 @@ class Code(LlvmBuilder):
 
     def across(self, x: SSAValue, join: Callable[[SSAValue, SSAValue], SSAValue]) -> SSAValue:
         """The lanes of a vector of f32 joined to one number, halves with each other."""
-        while (count := lanes(x.type)) > 1:
-            halves = (range(count // 2), range(count // 2, count))
-            x = join(*(self.shuffle(x, x, half) for half in halves))
+        while lanes(x.type) > 1:
+            x = join(*self.halves(x))
         return self.bits(x, f32)
 
     # Memory

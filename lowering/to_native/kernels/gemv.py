@@ -112,10 +112,6 @@ def sum_across(code: Code, values: Sequence[SSAValue]) -> SSAValue:
     high = [place + 2 for place in low]
     a, b = pairs
     total = code.add(code.shuffle(a, b, low), code.shuffle(a, b, high))
-    while count > 4:
-        count //= 2
-        total = code.add(
-            code.shuffle(total, total, range(count)),
-            code.shuffle(total, total, range(count, 2 * count)),
-        )
+    while lanes(total.type) > 4:
+        total = code.add(*code.halves(total))
     return total

@@ -7,7 +7,6 @@ for which products (`program.packed_factors`), the products (`program.dot_code`)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from xdsl.dialects import llvm
@@ -115,7 +114,7 @@ def _group(
         lines = [_converted(code, variant, code.load(tap, kind)) for tap in taps]
         nothing = code.constant(0, lines[0].type)
         lines += [nothing] * (group - valid)
-        joined = _joined(code, lines)
+        joined = code.joined(lines)
         return code.shuffle(
             joined, joined, [t * width + n for n in range(width) for t in range(group)]
         )
@@ -124,19 +123,11 @@ def _group(
         code.load(code.at(place, min(n, outs - 1) * variant.out_step, variant.element), kind)
         for n in range(width)
     ]
-    values = _converted(code, variant, _joined(code, rows))
+    values = _converted(code, variant, code.joined(rows))
     if valid == group:
         return values
     known = [int(n % group < valid) for n in range(width * group)]
     return code.mul(values, code.listed(known, values.type))
-
-
-def _joined(code: Code, parts: Sequence[SSAValue]) -> SSAValue:
-    """A power of two of vectors one after the other."""
-    while len(parts) > 1:
-        both = zip(parts[::2], parts[1::2], strict=True)
-        parts = [code.shuffle(a, b, range(2 * lanes(a.type))) for a, b in both]
-    return parts[0]
 
 
 def _converted(code: Code, variant: Packing, values: SSAValue) -> SSAValue:

@@ -190,8 +190,7 @@ def _codes(code: Code, block: SSAValue, pieces: _Pieces) -> list[SSAValue]:
             code.load(code.at(block, place + each * h + o), vector(i32, n // 4))
             for h, o, n in pieces
         ]
-        whole = parts[0]
-        return code.shuffle(whole, parts[1], range(2 * lanes(whole.type))) if parts[1:] else whole
+        return code.joined(parts)
 
     lows, high = (joined(0, 64), joined(32, 64)), joined(128, 32)
     lower = [*lows, *(code.lshr(low, 4) for low in lows)]
@@ -210,8 +209,7 @@ def _offset(code: Code, recipe: Recipe, scales: SSAValue, sums: SSAValue) -> SSA
     else:
         products = code.intrinsic("llvm.x86.avx2.pmadd.wd", [scales, sums], vector(i32, 8))
     while (count := lanes(products.type)) > recipe.lanes:
-        halves = (range(count // 2), range(count // 2, count))
-        products = code.add(*(code.shuffle(products, products, half) for half in halves))
+        products = code.add(*code.halves(products))
     if count < recipe.lanes:
         zero = code.constant(0, products.type)
         products = code.shuffle(products, zero, range(recipe.lanes))

@@ -184,11 +184,8 @@ def _accumulated(
     """A sum or a product of floats."""
     count = lanes(x.type) or 1
     if FastMathFlag.REASSOC in op.fastmath.data and count & (count - 1) == 0:
-        while count > 1:
-            count //= 2
-            low = e.shuffle(x, x, range(count))
-            high = e.shuffle(x, x, range(count, 2 * count))
-            x = _combined(e, kind, low, high)
+        while lanes(x.type) != 1:
+            x = _combined(e, kind, *e.halves(x))
         total = e.lane(x, 0)
         return total if start is None else _combined(e, kind, total, start)
     if start is None:

@@ -132,9 +132,7 @@ def erf_by_tables(e: LlvmBuilder, x: SSAValue) -> SSAValue:
     if count < whole:
         wide = erf_by_tables(e, e.shuffle(x, x, [n % count for n in range(whole)]))
         return e.shuffle(wide, wide, range(count))
-    halves = (range(count // 2), range(count // 2, count))
-    low, high = (erf_by_tables(e, e.shuffle(x, x, half)) for half in halves)
-    return e.shuffle(low, high, range(count))
+    return e.joined([erf_by_tables(e, half) for half in e.halves(x)])
 
 
 def _in_registers(e: LlvmBuilder, x: SSAValue) -> SSAValue:

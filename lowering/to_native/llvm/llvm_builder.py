@@ -257,6 +257,18 @@ class LlvmBuilder(ABC):
         kind = VectorType(element(x.type), [len(mask)])
         return self.insert(llvm.ShuffleVectorOp(x, y, mask, kind))
 
+    def joined(self, parts: Sequence[SSAValue]) -> SSAValue:
+        """A power of two of vectors one after the other."""
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.shuffle(a, b, range(2 * (lanes(a.type) or 1))) for a, b in pairs]
+        return parts[0]
+
+    def halves(self, x: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The first lanes of a vector, and as many that follow."""
+        half = (lanes(x.type) or 1) // 2
+        return self.shuffle(x, x, range(half)), self.shuffle(x, x, range(half, 2 * half))
+
     def splat(self, x: SSAValue, count: int) -> SSAValue:
         """A vector with one scalar in every lane."""
         undefined = self.insert(llvm.UndefOp(VectorType(x.type, [count])))

@@ -187,10 +187,7 @@ class _Across:
         if isinstance(self.combiners[output].op, arith.AddiOp) and element(value.type) == i32:
             # Where halves add up products of bytes, LLVM 22 takes VNNI and drops most of its sums.
             return builder.reduced("add", value)
-        half = count // 2
-        low = builder.shuffle(value, value, range(half))
-        high = builder.shuffle(value, value, range(half, count))
-        return self.horizontal(output, self.join(output, low, high))
+        return self.horizontal(output, self.join(output, *builder.halves(value)))
 
     def along(self, carried: list[SSAValue]) -> list[SSAValue]:
         """The vector loop."""
