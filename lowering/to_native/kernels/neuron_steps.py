@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ....ir.neurons import MODELS
 from ....ir.neurons.arithmetic import Arithmetic, Options
-from ..llvm.types import like
+from ..llvm.types import integers, width
 from .code import Code
 
 KERNELS = [name for name, model in MODELS.items() if model.kernels]
@@ -113,29 +113,10 @@ class _Registers(Arithmetic[SSAValue]):
         return self._number(float((kind(1) - kind(beta)) * kind(level)))
 
     def reaches(self, v: SSAValue, threshold: SSAValue) -> SSAValue:
-        """Where v > θ, or v ≥ θ; never for NaN.
-
-        xDSL's comparison of floats takes no vectors. v - θ is 0 only for v = θ, as there is gradual
-        underflow, and floats from 0 to infinity are in the order of their bits.
-        """
         code, strict = self.code, self.options.compare == "gt"
         if not self._floats:
             return code.icmp("sgt" if strict else "sge", v, threshold)
-        above = code.fsub(v, threshold)
-        if strict:
-            bits = self._bits(above)
-            lowered = code.sub(bits, 1)
-            return code.icmp("ult", lowered, self._infinity)
-        # This makes 0 of -0.
-        bits = self._bits(code.fadd(above, self._number(0.0)))
-        return code.icmp("ule", bits, self._infinity)
-
-    @property
-    def _infinity(self) -> int:
-        return 0x7FF0 << 48 if self.neuron.element == f64 else 0x7F80 << 16
-
-    def _bits(self, a: SSAValue) -> SSAValue:
-        return self.code.bits(a, like(a.type, IntegerType(8 * self.neuron.bytes)))
+        return reaches(code, v, threshold, strict=strict)
 
     def choose(self, where: SSAValue, chosen: SSAValue, other: SSAValue) -> SSAValue:
         return self.code.select(where, chosen, other)
@@ -144,8 +125,8 @@ class _Registers(Arithmetic[SSAValue]):
         return self.choose(where, a, self._number(0.0))
 
     def is_zero(self, a: SSAValue) -> SSAValue:
-        code, bits = self.code, self._bits(a)
-        return code.icmp("eq", code.shl(bits, 1), 0)
+        bits = self.code.bits(a, integers(a.type))
+        return self.code.icmp("eq", self.code.shl(bits, 1), 0)
 
     def relu(self, a: SSAValue) -> SSAValue:
         return self.code.overloaded("maximum", a, self._number(0.0))
@@ -159,3 +140,22 @@ class _Registers(Arithmetic[SSAValue]):
 
 def _dtype(element: Attribute) -> type[np.floating]:
     return np.float32 if element == f32 else np.float64
+
+
+def infinity_of(x: SSAValue) -> int:
+    """The bits of the infinity of a float, or of those in a register."""
+    return 0x7FF0 << 48 if width(x.type) == 64 else 0x7F80 << 16
+
+
+def reaches(code: Code, v: SSAValue, threshold: SSAValue, *, strict: bool) -> SSAValue:
+    """Where floats v > θ, or v ≥ θ; never for NaN.
+
+    xDSL's comparison of floats takes no vectors. v - θ is 0 only for v = θ, as there is gradual
+    underflow, and floats from 0 to infinity are in the order of their bits.
+    """
+    above, infinity = code.fsub(v, threshold), infinity_of(v)
+    if strict:
+        return code.icmp("ult", code.sub(code.bits(above, integers(v.type)), 1), infinity)
+    # This makes 0 of -0.
+    bits = code.bits(code.fadd(above, 0.0), integers(v.type))
+    return code.icmp("ule", bits, infinity)

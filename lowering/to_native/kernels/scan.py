@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import Float64Type, ModuleOp, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ....runtime.native.abi.scan import SCAN_CALL, SCAN_PART, UNIT, ScanCode
-from ..llvm.types import integers, vector, width
+from ..llvm.types import integers, vector
 from .code import POINTER, Code
+from .neuron_steps import infinity_of, reaches
 from .parallel import PART_ARGUMENTS
 
 REGISTER = 64
@@ -119,8 +120,8 @@ _OF_TWO: Mapping[str, Callable[[Code, SSAValue, SSAValue], SSAValue]] = {
     "ne": lambda code, a, b: code.fcmp("une", a, b),
     "lt": lambda code, a, b: code.fcmp("olt", a, b),
     "gt": lambda code, a, b: code.fcmp("ogt", a, b),
-    "reaches_gt": lambda code, v, threshold: _reaches(code, v, threshold, 1),
-    "reaches_ge": lambda code, v, threshold: _reaches(code, v, threshold, 0),
+    "reaches_gt": lambda code, v, threshold: reaches(code, v, threshold, strict=True),
+    "reaches_ge": lambda code, v, threshold: reaches(code, v, threshold, strict=False),
 }
 
 
@@ -140,7 +141,7 @@ def _value(code: Code, kind: Attribute, name: str, a: SSAValue, *others: SSAValu
             below = code.select(code.fcmp("olt", a, zero), -1.0, zero)
             return code.select(code.fcmp("ogt", a, zero), 1.0, below)
         case "isfinite":
-            exponent = _infinity(a)
+            exponent = infinity_of(a)
             bits = code.bits(a, integers(a.type))
             return code.icmp("ne", code.and_(bits, exponent), exponent)
         case "zero" | "one":
@@ -149,21 +150,7 @@ def _value(code: Code, kind: Attribute, name: str, a: SSAValue, *others: SSAValu
             return code.select(a, 1.0, zero)
         case "where":
             return code.select(a, *others)
+        case "reaches_gt" | "reaches_ge":
+            return code.select(_OF_TWO[name](code, a, *others), 1.0, zero)
         case _:
             return _OF_TWO[name](code, a, *others)
-
-
-def _infinity(x: SSAValue) -> int:
-    return 0x7FF0 << 48 if width(x.type) == 64 else 0x7F80 << 16
-
-
-def _reaches(code: Code, v: SSAValue, threshold: SSAValue, least: int) -> SSAValue:
-    """1 where v > θ (`least` 1), or v ≥ θ (0), else 0; never for NaN.
-
-    v - θ is 0 only for v = θ, and floats from 0 to infinity are in the order of their bits.
-    """
-    # Adding 0 makes 0 of -0.
-    above = code.fadd(code.fsub(v, threshold), 0.0)
-    bits = code.bits(above, integers(above.type))
-    fired = code.icmp("ule", code.sub(bits, least), _infinity(v) - least)
-    return code.select(fired, 1.0, code.constant(0.0, v.type))
