@@ -58,7 +58,7 @@ from triton_dsl.lowering.to_native.callables import native_linear, native_progra
 from triton_dsl.lowering.to_native.kernels.kernel import kernel_module
 from triton_dsl.lowering.to_native.kernels.recipes import best_recipe
 from triton_dsl.lowering.to_native.object_code import compile_object
-from triton_dsl.lowering.to_native.roofs import dot_rate, read_bandwidth, reader
+from triton_dsl.lowering.to_native.roofs import rate, read_bandwidth, reader
 from triton_dsl.runtime.native.abi.linear import KINDS, Precision
 from triton_dsl.runtime.native.cache import ObjectCache
 from triton_dsl.runtime.native.jit import load
@@ -326,7 +326,7 @@ def main(line: Sequence[str] | None = None) -> None:
     roofs = [
         Cost("read from memory, one thread", read_bandwidth(DRAM) / 1e9, "GB/s"),
         Cost("read from the cache, one thread", read_bandwidth(LARGE_CACHE, 64) / 1e9, "GB/s"),
-        Cost("products of bytes, one thread", dot_rate() / 1e9, "GMAC/s"),
+        Cost("products of bytes, one thread", rate("bytes") / 1e9, "GMAC/s"),
     ]
     load_now = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     if options.plot:

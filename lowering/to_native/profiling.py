@@ -1,8 +1,8 @@
 """Where the time of a native program goes, step by step, beside what this machine allows.
 
-A step can be no quicker than its arithmetic (`roofs.dot_rate`, `roofs.sum_rate`), and no quicker
-than reading its bytes from the memory that holds all of the program (`roofs.read_bandwidth`): the
-larger of both is its bound. Not here: what steps do (`program.trace`), other engines (`peers`).
+A step can be no quicker than its arithmetic (`roofs.rate`), and no quicker than reading its bytes
+from the memory that holds all of the program (`roofs.read_bandwidth`): the larger of both is its
+bound. Not here: what steps do (`program.trace`), other engines (`peers`).
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def _rate(unit: Unit) -> float:
     """Products, each added to a sum, of one thread in a second."""
     if unit in ("bytes", "i16"):
         # A register holds half as many numbers of 16 bits.
-        return roofs.dot_rate() / (1 if unit == "bytes" else 2)
-    return roofs.sum_rate(unit)
+        return roofs.rate("bytes") / (1 if unit == "bytes" else 2)
+    return roofs.rate(unit)
 
 
 def _bandwidth(trace: Trace) -> float:

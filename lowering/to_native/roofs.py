@@ -7,16 +7,17 @@ from ctypes import c_int64, c_void_p
 from functools import cache
 from itertools import product
 from time import process_time
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import AnyFloat, ModuleOp, f32, f64, i8, i16, i32, i64
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import ModuleOp, f32, f64, i8, i16, i32, i64
+from xdsl.ir import Attribute, SSAValue
 
 from ...runtime.native.columns import aligned
 from ...runtime.native.jit import Library
 from ...runtime.native.processor import host_features
-from .kernels.code import POINTER, Code
+from .kernels.code import POINTER, Code, lanes
 from .kernels.recipes import best_recipe
 from .llvm.types import vector
 from .llvm.types import width as bits_of
@@ -32,12 +33,8 @@ _ELEMENTS: dict[str, Attribute] = {"f32": f32, "f64": f64, "i32": i32, "i64": i6
 @cache
 def _library() -> Library:
     recipe = best_recipe(host_features())
-    bytes_, sums = vector(i8, recipe.width), vector(i32, recipe.lanes)
-    across = _STREAMS * recipe.width
-
-    kinds = [POINTER, i64, POINTER]
-
-    read = Code("read", [*kinds, i64])
+    bytes_, across = vector(i8, recipe.width), _STREAMS * recipe.width
+    read = Code("read", [POINTER, i64, POINTER, i64])
     source, size, target, repeats = read.arguments
     start = [read.constant(0, bytes_)] * _STREAMS
     with read.loop(0, repeats, 1, start) as again:
@@ -51,52 +48,54 @@ def _library() -> Library:
     for i, total in enumerate(again.values):
         read.store(total, read.at(target, i * recipe.width))
 
-    multiply = Code("multiply", kinds)
-    source, count, target = multiply.arguments
-    # Operands that change from turn to turn, or LLVM takes the products out of the loop.
-    pairs = recipe.pairs
-    narrow = sums if pairs is None else vector(i16, recipe.width // 2)
-    start = [multiply.constant(i, narrow) for i in range(recipe.chains)]
-    with multiply.loop(0, count, 1, start) as turn:
-        here = multiply.at(source, multiply.shl(multiply.and_(turn.index, 7), 6))
-        loads = [
-            multiply.load(multiply.at(here, i * recipe.width), bytes_)
-            for i in range(_CODES + recipe.chains // _CODES)
-        ]
-        operands = product(loads[:_CODES], loads[_CODES:])
-        turn.values = [
-            recipe.dot(multiply, total, *both)
-            if pairs is None
-            else multiply.add(total, pairs(multiply, *both))
-            for total, both in zip(turn.values, operands, strict=True)
-        ]
-    for i, total in enumerate(turn.values):
-        multiply.store(total, multiply.at(target, i * recipe.width))
-
-    sums_of = [_sums(kind, element) for kind, element in _ELEMENTS.items()]
-    return Library(compile_object(ModuleOp([read.finish(), multiply.finish(), *sums_of])))
+    return Library(
+        compile_object(ModuleOp([read.finish(), *map(_products, ("bytes", *_ELEMENTS))]))
+    )
 
 
-def _sums(name: str, element: Attribute) -> llvm.FuncOp:
-    """`sums_<name>(values, count, target)`: a + x·y on registers, side by side."""
-    width = best_recipe(host_features()).width
-    code = Code(f"sums_{name}", [POINTER, i64, POINTER])
+class _Chains(NamedTuple):
+    """Products added to so many sums side by side: types of factors and sums."""
+
+    many: int
+    factors: Attribute
+    sums: Attribute
+
+
+def _chains(unit: str) -> _Chains:
+    recipe = best_recipe(host_features())
+    if unit == "bytes":
+        narrow = i32 if recipe.pairs is None else i16
+        sums = vector(narrow, recipe.width * 8 // bits_of(narrow))
+        return _Chains(recipe.chains, vector(i8, recipe.width), sums)
+    kind = vector(_ELEMENTS[unit], recipe.width * 8 // bits_of(_ELEMENTS[unit]))
+    return _Chains(_CHAINS, kind, kind)
+
+
+def _added(code: Code, unit: str, total: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
+    """A sum with products added."""
+    recipe = best_recipe(host_features())
+    if unit == "bytes" and recipe.pairs is None:
+        return recipe.dot(code, total, x, y)
+    if unit in ("f32", "f64"):
+        return code.fmuladd(x, y, total)
+    pairs = recipe.pairs if unit == "bytes" else None
+    return code.add(total, code.mul(x, y) if pairs is None else pairs(code, x, y))
+
+
+def _products(unit: str) -> llvm.FuncOp:
+    """`<unit>(values, count, target)`: sums of products in registers, side by side."""
+    chains, width = _chains(unit), best_recipe(host_features()).width
+    code = Code(unit, [POINTER, i64, POINTER])
     source, count, target = code.arguments
-    kind = vector(element, width * 8 // bits_of(element))
-    start = [code.load(code.at(source, i * width), kind) for i in range(_CHAINS)]
+    start = [code.load(code.at(source, i * width), chains.sums) for i in range(chains.many)]
     with code.loop(0, count, 1, start) as turn:
+        # Operands that change from turn to turn, or LLVM takes the products out of the loop.
         here = code.at(source, code.shl(code.and_(turn.index, 7), 6))
-        loads = [
-            code.load(code.at(here, i * width), kind) for i in range(_CODES + _CHAINS // _CODES)
-        ]
-        turn.values = [
-            code.overloaded("fmuladd", x, y, total)
-            if isinstance(element, AnyFloat)
-            else code.add(total, code.mul(x, y))
-            for total, (x, y) in zip(
-                turn.values, product(loads[:_CODES], loads[_CODES:]), strict=True
-            )
-        ]
+        places = range(_CODES + chains.many // _CODES)
+        loads = [code.load(code.at(here, i * width), chains.factors) for i in places]
+        operands = product(loads[:_CODES], loads[_CODES:])
+        both = zip(turn.values, operands, strict=True)
+        turn.values = [_added(code, unit, total, x, y) for total, (x, y) in both]
     for i, total in enumerate(turn.values):
         code.store(total, code.at(target, i * width))
     return code.finish()
@@ -127,26 +126,16 @@ def read_bandwidth(size: int, repeats: int = 1) -> float:
     return size * repeats / _fastest(run)
 
 
-def dot_rate() -> float:
-    """Products of bytes, with their additions, that one thread does in a second.
+def rate(unit: str) -> float:
+    """Products, each added to a sum, that one thread does in a second.
 
-    Sums have 16 bits where kernels add them so.
+    Args:
+        unit: of `bytes`, whose sums have 16 bits where kernels add them so, or of `f32`, `f64`,
+            `i32` or `i64`: fused where the processor can.
     """
     source, target = aligned(4096), np.zeros(4096, np.uint8)
     source[:] = 1
-    multiply = _library().function("multiply", [c_void_p, c_int64, c_void_p])
-    count = 1_000_000
-    seconds = _fastest(lambda: multiply(source.ctypes.data, count, target.ctypes.data))
-    recipe = best_recipe(host_features())
-    return count * recipe.chains * recipe.width / seconds
-
-
-def sum_rate(element: str) -> float:
-    """Products of elements (`f32`, `f64`, `i32`, `i64`) added to a sum that one thread does in a
-    second: fused where the processor can."""
-    source, target = aligned(4096), np.zeros(4096, np.uint8)
-    run = _library().function(f"sums_{element}", [c_void_p, c_int64, c_void_p])
-    count = 100_000
+    run, count = _library().function(unit, [c_void_p, c_int64, c_void_p]), 200_000
     seconds = _fastest(lambda: run(source.ctypes.data, count, target.ctypes.data))
-    lanes = best_recipe(host_features()).width * 8 // bits_of(_ELEMENTS[element])
-    return count * _CHAINS * lanes / seconds
+    chains = _chains(unit)
+    return count * chains.many * lanes(chains.factors) / seconds

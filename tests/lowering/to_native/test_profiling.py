@@ -96,10 +96,10 @@ def test_a_machine_without_a_counter_is_told(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_rates_follow_the_width_of_numbers() -> None:
-    rates = {element: roofs.sum_rate(element) for element in ("f32", "f64", "i32")}
+    rates = {element: roofs.rate(element) for element in ("f32", "f64", "i32")}
     assert 0.3 < rates["f64"] / rates["f32"] < 0.7
     assert rates["i32"] < 2 * rates["f32"]
-    assert roofs.dot_rate() > rates["f32"] / 4
+    assert roofs.rate("bytes") > rates["f32"] / 4
     near, far = roofs.read_bandwidth(1 << 14, 1000), roofs.read_bandwidth(1 << 26)
     assert near > far
 
