@@ -8,7 +8,6 @@ quicker.
 
 from __future__ import annotations
 
-import threading
 from ctypes import c_int64, c_void_p
 from math import prod
 from typing import Any, Protocol
@@ -31,6 +30,7 @@ from .abi.bitplanes import (
 from .abi.linear import PANEL, round_up
 from .columns import aligned
 from .jit import Library
+from .memory import Memory
 from .threads import WORTH_A_THREAD, share, split
 
 _BITS_A_BYTE = 8
@@ -72,20 +72,7 @@ class BitplaneKernels:
         return known
 
 
-class _Memory(threading.local):
-    """Memory that a thread keeps from call to call."""
-
-    def __init__(self) -> None:
-        self._held = aligned(64)
-
-    def of(self, size: int) -> int:
-        """The address of at least `size` bytes, valid until the next call."""
-        if self._held.size < size:
-            self._held = aligned(size)
-        return self._held.ctypes.data
-
-
-_MEMORY = _Memory()
+_MEMORY = Memory()
 
 
 class PackedColumns:

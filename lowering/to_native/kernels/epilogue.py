@@ -220,12 +220,10 @@ class Steps:
 
 @dataclass(frozen=True)
 class Lanes:
-    """So many results at once, a vector or one number: of as many outputs, or all of one."""
+    """So many results at once, a vector or one number, of as many outputs."""
 
     code: Code
     wide: int
-    single: bool = False
-    """Whether all lanes belong to one output."""
 
     def of(self, element: Attribute) -> Attribute:
         """The type of so many numbers."""
@@ -245,8 +243,6 @@ class Lanes:
         """The parameters of the outputs from `n`."""
         if spread == "all":
             return self.spread(self.code.load(base, element))
-        if self.single:
-            return self.spread(self.code.load(self.code.at(base, n, element), element))
         return self.load(base, n, element)
 
     def narrow(self, value: SSAValue, width: int) -> SSAValue:

@@ -105,10 +105,23 @@ def _sums(
     size: SSAValue,
 ) -> list[SSAValue]:
     """Σ u·x of each row of activations and each field from `first`; `size` bytes of weights."""
-    count = tile.rows * tile.fields
+    count, fours = tile.rows * tile.fields, vector(i32, recipe.lanes)
+
+    def added(at: SSAValue, values: Sequence[SSAValue], sums: Sequence[SSAValue]) -> list[SSAValue]:
+        """`sums` with the products of four values of each row."""
+        packed = code.load(at, fours)
+        codes = [recipe.field(code, packed, first + p) for p in range(tile.fields)]
+        result: list[SSAValue] = []
+        for value in values:
+            spread = code.splat(code.load(value, i32), recipe.lanes)
+            those = sums[len(result) : len(result) + tile.fields]
+            both = zip(those, codes, strict=True)
+            result += [recipe.dot(code, total, field, spread) for total, field in both]
+        return result
+
     together = tile.sets * STEP_BYTES
     whole = code.and_(size, -together) if tile.sets > 1 else size
-    sums: Sequence[SSAValue] = [code.constant(0, vector(i32, recipe.lanes))] * (count * tile.sets)
+    sums: Sequence[SSAValue] = [code.constant(0, fours)] * (count * tile.sets)
     spans = [(0, whole, tile.sets), (whole, size, 1)][: 2 if tile.sets > 1 else 1]
     for first_byte, end, sets in spans:
         with code.loop(first_byte, end, sets * STEP_BYTES, sums) as step:
@@ -118,9 +131,9 @@ def _sums(
             result = list(step.values)
             for i in range(sets):
                 here = slice(i * count, (i + 1) * count)
-                codes = code.at(base, i * STEP_BYTES)
-                fours = [code.at(value, i * STEP) for value in values]
-                result[here] = _step(code, recipe, tile, first, codes, fours, result[here])
+                at = code.at(base, i * STEP_BYTES)
+                places = [code.at(value, i * STEP) for value in values]
+                result[here] = added(at, places, result[here])
             step.values = result
         sums = step.values
     while len(sums) > count:
@@ -128,27 +141,6 @@ def _sums(
         sums = [code.add(a, b) for a, b in zip(sums[:half], sums[half:], strict=True)]
     fields = [first + k % tile.fields for k in range(count)]
     return [recipe.field_sum(code, s, p) for s, p in zip(sums, fields, strict=True)]
-
-
-def _step(
-    code: Code,
-    recipe: Recipe,
-    tile: _Tile,
-    first: int,
-    weights: SSAValue,
-    lines: Sequence[SSAValue],
-    sums: Sequence[SSAValue],
-) -> list[SSAValue]:
-    """`sums` with the products of four values of each row added."""
-    fours = vector(i32, recipe.lanes)
-    packed = code.load(weights, fours)
-    codes = [recipe.field(code, packed, first + p) for p in range(tile.fields)]
-    result: list[SSAValue] = []
-    for m, line in enumerate(lines):
-        values = code.splat(code.load(line, i32), recipe.lanes)
-        for p, code_of_field in enumerate(codes):
-            result.append(recipe.dot(code, sums[m * tile.fields + p], code_of_field, values))
-    return result
 
 
 def write_panel_tiles(recipe: Recipe, *digits: int) -> list[llvm.FuncOp]:

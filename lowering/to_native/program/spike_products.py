@@ -99,8 +99,6 @@ def _is_product(op: Operation) -> bool:
         return False
     if tensor_type(op.inputs[0]).element_type not in (f32, f64, i32) or op.get_num_loops() < 2:
         return False
-    if op.get_num_loops() < 2:
-        return False
     *places, column, inner = [AffineExpr.dimension(loop) for loop in range(op.get_num_loops())]
     maps = [list(m.data.results) for m in op.get_indexing_maps()]
     return maps == [[*places, inner], [inner, column], [*places, column]] and _sums(op)
