@@ -116,14 +116,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .rules_elementwise import ELEMENTWISE
+from .rules_elementwise import ELEMENTWISE, FOLDS
 from .rules_linear import LINEAR
+from .rules_neurons import NEURONS
 from .rules_shape import SHAPE
 from .rules_spiking import SPIKING
-from .signatures import Builtin
+from .signatures import Builtin, builtins_of
 
 BUILTINS: Mapping[str, Builtin] = {
-    builtin.name: builtin for builtin in (*ELEMENTWISE, *LINEAR, *SHAPE, *SPIKING)
+    builtin.name: builtin
+    for builtin in (
+        *(b for table in (ELEMENTWISE, LINEAR, SHAPE, SPIKING) for b in builtins_of(table, FOLDS)),
+        *NEURONS,
+    )
 }
 """Every built-in function by name."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from .dims import Dim
-from .signatures import REQUIRED, Builtin, Parameter, Result, RuleCall
+from .signatures import Fold, Functions, Result, RuleCall
 from .types import DENSE_ELEMENTS, TensorType, dense
-
-X = Parameter("x")
 
 MAX_RANDOM_TRITS = 2**28
 """The most trits of one `random_ternary`: the compiler makes them in memory."""
@@ -187,141 +186,95 @@ def dequantize(call: RuleCall) -> Result:
     return x.with_element("float32")
 
 
-def whole_root(value: int | float) -> float:
-    """`sqrt` of a compile-time number."""
-    return math.sqrt(value)
+ELEMENTWISE: Functions = {
+    "arithmetic": {
+        "abs(x): Absolute value.": elementwise,
+        "exp(x): e to the power x.": floating,
+        "log(x): Natural logarithm.": floating,
+        "sqrt(x): Square root.": floating,
+        "cos(x): Cosine of an angle in radians.": floating,
+        "sin(x): Sine of an angle in radians.": floating,
+        "maximum(x: operand, y: operand): The larger, element by element.": arithmetic,
+        "minimum(x: operand, y: operand): The smaller, element by element.": arithmetic,
+        (
+            "where(condition, x: operand, y: operand): x where the condition holds, y elsewhere."
+        ): where,
+        (
+            "clamp(x, min: float = none, max: float = none): x held between min and max."
+        ): ordered_range,
+        "round(x): To the nearest, halves to even.": elementwise,
+        "floor(x): Down to a whole number.": elementwise,
+        (
+            f"cast(x, dtype: {'|'.join(DENSE_ELEMENTS)}): x with another element type; floats "
+            "are cut towards zero."
+        ): cast,
+    },
+    "activation": {
+        "relu(x): max(x, 0).": elementwise,
+        "relu6(x): min(max(x, 0), 6).": elementwise,
+        "leaky_relu(x, negative_slope: float = 0.01): x, times the slope below zero.": floating,
+        "gelu(x, approximate: none|tanh = none): x Φ(x), exact or by tanh.": floating,
+        "silu(x): x sigmoid(x).": floating,
+        "sigmoid(x): 1 / (1 + exp(-x)).": floating,
+        "tanh(x): Hyperbolic tangent.": floating,
+        "hard_swish(x): x relu6(x + 3) / 6.": floating,
+        (
+            "hard_tanh(x, min: float = -1.0, max: float = 1.0): x held between min and max."
+        ): ordered_range,
+        "softmax(x, axis: int = -1): exp(x) over its sum along an axis.": along_axis,
+        "log_softmax(x, axis: int = -1): Logarithm of softmax.": along_axis,
+    },
+    "ternary": {
+        "sign(x): -1, 0 or 1: a TernaryTensor.": sign,
+        (
+            "ternarize(x, threshold: float = none, scale: none|tensor|channel = none, "
+            "mode: deterministic|stochastic = deterministic, rule: twn|absmean = twn, "
+            "axis: int = none, seed: int = 0): Trits of x: 0 up to the threshold, "
+            "else the sign. With a scale, the dense product."
+        ): ternarize,
+        "pack(x): Four trits to a byte, row-major.": pack,
+        "unpack(x, shape: shape): Trits from packed bytes.": unpack,
+        (
+            "random_ternary(shape: shape, seed: int = 0): Trits drawn uniformly, "
+            "the same for the same seed."
+        ): random_ternary,
+    },
+    "quantisation": {
+        (
+            "quantize(x, bits: int, scale: setting, zero_point: setting = 0, "
+            "axis: int = none): round(x / scale) + zero_point, "
+            "held in the range of signed `bits`."
+        ): quantize,
+        (
+            "dequantize(x, scale: setting, zero_point: setting = 0, axis: int = none): "
+            "(x - zero_point) * scale."
+        ): dequantize,
+    },
+}
 
 
-def _magnitude(value: int | float) -> int | float:
+def _magnitude(value: float) -> float:
     return abs(value)
 
 
-def _round_even(value: int | float) -> float:
+def _round_even(value: float) -> float:
     return float(round(value))
 
 
-def _floor(value: int | float) -> float:
+def _floor(value: float) -> float:
     return float(math.floor(value))
 
 
-Y_OPERAND = (Parameter("x", "operand"), Parameter("y", "operand"))
-AXIS = Parameter("axis", "int", -1)
-
-ELEMENTWISE = (
-    Builtin("abs", "arithmetic", (X,), elementwise, "Absolute value.", _magnitude),
-    Builtin("exp", "arithmetic", (X,), floating, "e to the power x.", math.exp),
-    Builtin("log", "arithmetic", (X,), floating, "Natural logarithm.", math.log),
-    Builtin("sqrt", "arithmetic", (X,), floating, "Square root.", whole_root),
-    Builtin("cos", "arithmetic", (X,), floating, "Cosine of an angle in radians.", math.cos),
-    Builtin("sin", "arithmetic", (X,), floating, "Sine of an angle in radians.", math.sin),
-    Builtin("maximum", "arithmetic", Y_OPERAND, arithmetic, "The larger, element by element.", max),
-    Builtin(
-        "minimum", "arithmetic", Y_OPERAND, arithmetic, "The smaller, element by element.", min
-    ),
-    Builtin(
-        "where",
-        "arithmetic",
-        (Parameter("condition"), *Y_OPERAND),
-        where,
-        "x where the condition holds, y elsewhere.",
-    ),
-    Builtin(
-        "clamp",
-        "arithmetic",
-        (X, Parameter("min", "float", None), Parameter("max", "float", None)),
-        ordered_range,
-        "x held between min and max.",
-    ),
-    Builtin(
-        "round", "arithmetic", (X,), elementwise, "To the nearest, halves to even.", _round_even
-    ),
-    Builtin("floor", "arithmetic", (X,), elementwise, "Down to a whole number.", _floor),
-    Builtin(
-        "cast",
-        "arithmetic",
-        (X, Parameter("dtype", "string", REQUIRED, DENSE_ELEMENTS)),
-        cast,
-        "x with another element type; floats are cut towards zero.",
-    ),
-    Builtin("relu", "activation", (X,), elementwise, "max(x, 0)."),
-    Builtin("relu6", "activation", (X,), elementwise, "min(max(x, 0), 6)."),
-    Builtin(
-        "leaky_relu",
-        "activation",
-        (X, Parameter("negative_slope", "float", 0.01)),
-        floating,
-        "x, times the slope below zero.",
-    ),
-    Builtin(
-        "gelu",
-        "activation",
-        (X, Parameter("approximate", "string", "none", ("none", "tanh"))),
-        floating,
-        "x Φ(x), exact or by tanh.",
-    ),
-    Builtin("silu", "activation", (X,), floating, "x sigmoid(x)."),
-    Builtin("sigmoid", "activation", (X,), floating, "1 / (1 + exp(-x))."),
-    Builtin("tanh", "activation", (X,), floating, "Hyperbolic tangent."),
-    Builtin("hard_swish", "activation", (X,), floating, "x relu6(x + 3) / 6."),
-    Builtin(
-        "hard_tanh",
-        "activation",
-        (X, Parameter("min", "float", -1.0), Parameter("max", "float", 1.0)),
-        ordered_range,
-        "x held between min and max.",
-    ),
-    Builtin("softmax", "activation", (X, AXIS), along_axis, "exp(x) over its sum along an axis."),
-    Builtin("log_softmax", "activation", (X, AXIS), along_axis, "Logarithm of softmax."),
-    Builtin("sign", "ternary", (X,), sign, "-1, 0 or 1: a TernaryTensor."),
-    Builtin(
-        "ternarize",
-        "ternary",
-        (
-            X,
-            Parameter("threshold", "float", None),
-            Parameter("scale", "string", "none", ("none", "tensor", "channel")),
-            Parameter("mode", "string", "deterministic", ("deterministic", "stochastic")),
-            Parameter("rule", "string", "twn", ("twn", "absmean")),
-            Parameter("axis", "int", None),
-            Parameter("seed", "int", 0),
-        ),
-        ternarize,
-        "Trits of x: 0 up to the threshold, else the sign. With a scale, the dense product.",
-    ),
-    Builtin("pack", "ternary", (X,), pack, "Four trits to a byte, row-major."),
-    Builtin(
-        "unpack", "ternary", (X, Parameter("shape", "shape")), unpack, "Trits from packed bytes."
-    ),
-    Builtin(
-        "random_ternary",
-        "ternary",
-        (Parameter("shape", "shape"), Parameter("seed", "int", 0)),
-        random_ternary,
-        "Trits drawn uniformly, the same for the same seed.",
-    ),
-    Builtin(
-        "quantize",
-        "quantisation",
-        (
-            X,
-            Parameter("bits", "int"),
-            Parameter("scale", "setting"),
-            Parameter("zero_point", "setting", 0),
-            Parameter("axis", "int", None),
-        ),
-        quantize,
-        "round(x / scale) + zero_point, held in the range of signed `bits`.",
-    ),
-    Builtin(
-        "dequantize",
-        "quantisation",
-        (
-            X,
-            Parameter("scale", "setting"),
-            Parameter("zero_point", "setting", 0),
-            Parameter("axis", "int", None),
-        ),
-        dequantize,
-        "(x - zero_point) * scale.",
-    ),
-)
+FOLDS: Mapping[str, Fold] = {
+    "abs": _magnitude,
+    "exp": math.exp,
+    "log": math.log,
+    "sqrt": math.sqrt,
+    "cos": math.cos,
+    "sin": math.sin,
+    "maximum": max,
+    "minimum": min,
+    "round": _round_even,
+    "floor": _floor,
+}
+"""What some compute of compile-time numbers."""

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 
 from .dims import Dim
-from .signatures import REQUIRED, Builtin, Parameter, Result, RuleCall, accumulator
+from .signatures import Functions, Result, RuleCall, accumulator
 from .types import TensorType, promote
 
 _EINSUM = re.compile(r"([a-zA-Z]*(?:,[a-zA-Z]*)*)->([a-zA-Z]*)")
-
-X, WEIGHT = Parameter("x"), Parameter("weight")
-BIAS = Parameter("bias", default=None)
 
 
 def _product_element(call: RuleCall, left: str, right: str) -> str:
@@ -228,81 +225,43 @@ def layer_norm(call: RuleCall) -> Result:
     return x
 
 
-_CONVOLUTION = (
-    X,
-    WEIGHT,
-    BIAS,
-    Parameter("stride", "ints", 1),
-    Parameter("padding", "ints", 0),
-    Parameter("dilation", "ints", 1),
-)
-_GROUPS = Parameter("groups", "int", 1)
-_EPS = Parameter("eps", "float", 1e-5)
-
-LINEAR = (
-    Builtin(
-        "ternary_matmul",
-        "ternary",
-        (X, WEIGHT, Parameter("scale", default=None)),
-        ternary_matmul,
-        "x @ weight with a ternary weight; trits and integers give int32, int64 gives int64.",
-    ),
-    Builtin("matmul", "linear", (X, Parameter("y")), matmul, "The function form of x @ y."),
-    Builtin("linear", "linear", (X, WEIGHT, BIAS), linear, "x @ weight + bias, weight [in, out]."),
-    Builtin("conv1d", "linear", (*_CONVOLUTION, _GROUPS), conv1d, "Convolution of [N, C, L]."),
-    Builtin("conv2d", "linear", (*_CONVOLUTION, _GROUPS), conv2d, "Convolution of [N, C, H, W]."),
-    Builtin(
-        "depthwise_conv2d",
-        "linear",
-        _CONVOLUTION,
-        depthwise_conv2d,
-        "conv2d with one group a channel.",
-    ),
-    Builtin(
-        "einsum",
-        "linear",
-        (Parameter("equation", "string", REQUIRED), Parameter("tensors", "tensors")),
-        einsum,
-        "Einstein summation.",
-    ),
-    Builtin(
-        "batch_norm",
-        "normalisation",
+LINEAR: Functions = {
+    "ternary": {
         (
-            X,
-            Parameter("running_mean"),
-            Parameter("running_var"),
-            Parameter("weight", default=None),
-            Parameter("bias", default=None),
-            _EPS,
-            Parameter("axis", "int", 1),
-        ),
-        batch_norm,
-        "Normalisation by stored statistics along the channel axis.",
-    ),
-    Builtin(
-        "layer_norm",
-        "normalisation",
+            "ternary_matmul(x, weight, scale = none): x @ weight with a ternary weight; trits "
+            "and integers give int32, int64 gives int64."
+        ): ternary_matmul,
+    },
+    "linear": {
+        "matmul(x, y): The function form of x @ y.": matmul,
+        "linear(x, weight, bias = none): x @ weight + bias, weight [in, out].": linear,
         (
-            X,
-            Parameter("weight", default=None),
-            Parameter("bias", default=None),
-            _EPS,
-            Parameter("axis", "int", -1),
-        ),
-        layer_norm,
-        "Normalisation to mean 0, variance 1 over the axes from `axis` on.",
-    ),
-    Builtin(
-        "rms_norm",
-        "normalisation",
+            "conv1d(x, weight, bias = none, stride: ints = 1, padding: ints = 0, "
+            "dilation: ints = 1, groups: int = 1): Convolution of [N, C, L]."
+        ): conv1d,
         (
-            X,
-            Parameter("weight", default=None),
-            Parameter("eps", "float", 1e-6),
-            Parameter("axis", "int", -1),
-        ),
-        layer_norm,
-        "x / sqrt(mean(x²) + eps) over the axes from `axis` on.",
-    ),
-)
+            "conv2d(x, weight, bias = none, stride: ints = 1, padding: ints = 0, "
+            "dilation: ints = 1, groups: int = 1): Convolution of [N, C, H, W]."
+        ): conv2d,
+        (
+            "depthwise_conv2d(x, weight, bias = none, stride: ints = 1, padding: ints = 0, "
+            "dilation: ints = 1): conv2d with one group a channel."
+        ): depthwise_conv2d,
+        "einsum(equation: string, *tensors): Einstein summation.": einsum,
+    },
+    "normalisation": {
+        (
+            "batch_norm(x, running_mean, running_var, weight = none, bias = none, "
+            "eps: float = 1e-5, axis: int = 1): Normalisation by stored statistics along the "
+            "channel axis."
+        ): batch_norm,
+        (
+            "layer_norm(x, weight = none, bias = none, eps: float = 1e-5, axis: int = -1): "
+            "Normalisation to mean 0, variance 1 over the axes from `axis` on."
+        ): layer_norm,
+        (
+            "rms_norm(x, weight = none, eps: float = 1e-6, axis: int = -1): "
+            "x / sqrt(mean(x²) + eps) over the axes from `axis` on."
+        ): layer_norm,
+    },
+}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .dims import UNKNOWN, Dim, DimError
-from .rules_elementwise import X
 from .rules_linear import window
-from .signatures import Builtin, Parameter, Result, RuleCall, Undetermined, as_tuple
+from .signatures import Functions, Result, RuleCall, Undetermined, as_tuple
 from .types import TensorType, fits, promote
 
 
@@ -406,109 +405,52 @@ def positions(call: RuleCall) -> Result:
     return TensorType("dense", "int64", (x.shape[call.axis("axis", x.rank)],))
 
 
-_TENSORS = Parameter("tensors", "tensors")
-_REDUCTION = (X, Parameter("axis", "ints", None), Parameter("keepdims", "bool", False))
-_POOL = (
-    X,
-    Parameter("kernel", "ints"),
-    Parameter("stride", "ints", None),
-    Parameter("padding", "ints", 0),
-)
-_SHAPE = Parameter("shape", "shape")
-
-SHAPE = (
-    Builtin("reshape", "shape", (X, _SHAPE), reshape, "The same elements in another shape."),
-    Builtin(
-        "flatten",
-        "shape",
-        (X, Parameter("start", "int", 1), Parameter("end", "int", -1)),
-        flatten,
-        "Axes start to end made one.",
-    ),
-    Builtin(
-        "transpose",
-        "shape",
-        (X, Parameter("axis0", "int", -2), Parameter("axis1", "int", -1)),
-        transpose,
-        "Two axes swapped, the last two by default.",
-    ),
-    Builtin("permute", "shape", (X, Parameter("axes", "ints")), permute, "Axes in a new order."),
-    Builtin(
-        "concat", "shape", (_TENSORS, Parameter("axis", "int", 0)), concat, "Joined along an axis."
-    ),
-    Builtin(
-        "split",
-        "shape",
-        (X, Parameter("sections", "ints"), Parameter("axis", "int", 0)),
-        split,
-        "A list of parts: so many equal ones, or of the given sizes.",
-    ),
-    Builtin(
-        "stack", "shape", (_TENSORS, Parameter("axis", "int", 0)), stack, "Joined on a new axis."
-    ),
-    Builtin(
-        "slice",
-        "shape",
+SHAPE: Functions = {
+    "shape": {
+        "reshape(x, shape: shape): The same elements in another shape.": reshape,
+        "flatten(x, start: int = 1, end: int = -1): Axes start to end made one.": flatten,
         (
-            X,
-            Parameter("axis", "int"),
-            Parameter("start", "int", 0),
-            Parameter("stop", "int", None),
-            Parameter("step", "int", 1),
-        ),
-        slice_axis,
-        "One axis cut to start:stop:step.",
-    ),
-    Builtin(
-        "pad",
-        "shape",
-        (X, Parameter("padding", "ints"), Parameter("value", "float", 0.0)),
-        pad,
-        "A border of one value; pairs from the last axis backwards.",
-    ),
-    Builtin(
-        "squeeze", "shape", (X, Parameter("axis", "ints")), squeeze, "Axes of size 1 taken away."
-    ),
-    Builtin("unsqueeze", "shape", (X, Parameter("axis", "ints")), unsqueeze, "An axis of size 1."),
-    Builtin("expand", "shape", (X, _SHAPE), expand, "Axes of size 1 repeated; -1 keeps a size."),
-    Builtin(
-        "gather",
-        "shape",
-        (X, Parameter("indices"), Parameter("axis", "int", 0)),
-        gather,
-        "Entries along an axis at integer indices.",
-    ),
-    Builtin(
-        "positions",
-        "shape",
-        (X, Parameter("axis", "int", -1)),
-        positions,
-        "0, 1, 2, … along an axis of x, as int64.",
-    ),
-    Builtin("max_pool2d", "pooling, reduction", _POOL, max_pool2d, "Largest of each window."),
-    Builtin(
-        "avg_pool2d",
-        "pooling, reduction",
-        (*_POOL, Parameter("count_include_pad", "bool", True)),
-        avg_pool2d,
-        "Mean of each window.",
-    ),
-    Builtin(
-        "global_avg_pool2d",
-        "pooling, reduction",
-        (X,),
-        global_avg_pool2d,
-        "Mean over height and width: [N, C, 1, 1].",
-    ),
-    Builtin("sum", "pooling, reduction", _REDUCTION, total, "Sum over axes, all by default."),
-    Builtin("mean", "pooling, reduction", _REDUCTION, mean, "Mean over axes."),
-    Builtin("max", "pooling, reduction", _REDUCTION, extreme, "Largest over axes."),
-    Builtin("min", "pooling, reduction", _REDUCTION, extreme, "Smallest over axes."),
-    Builtin(
-        "argmax",
-        "pooling, reduction",
-        (X, Parameter("axis", "int", -1), Parameter("keepdims", "bool", False)),
-        argmax,
-        "Index of the largest along an axis, as int64.",
-    ),
-)
+            "transpose(x, axis0: int = -2, axis1: int = -1): Two axes swapped, "
+            "the last two by default."
+        ): transpose,
+        "permute(x, axes: ints): Axes in a new order.": permute,
+        "concat(*tensors, axis: int = 0): Joined along an axis.": concat,
+        (
+            "split(x, sections: ints, axis: int = 0): A list of parts: so many equal ones, "
+            "or of the given sizes."
+        ): split,
+        "stack(*tensors, axis: int = 0): Joined on a new axis.": stack,
+        (
+            "slice(x, axis: int, start: int = 0, stop: int = none, step: int = 1): "
+            "One axis cut to start:stop:step."
+        ): slice_axis,
+        (
+            "pad(x, padding: ints, value: float = 0.0): A border of one value; pairs from the "
+            "last axis backwards."
+        ): pad,
+        "squeeze(x, axis: ints): Axes of size 1 taken away.": squeeze,
+        "unsqueeze(x, axis: ints): An axis of size 1.": unsqueeze,
+        "expand(x, shape: shape): Axes of size 1 repeated; -1 keeps a size.": expand,
+        "gather(x, indices, axis: int = 0): Entries along an axis at integer indices.": gather,
+        "positions(x, axis: int = -1): 0, 1, 2, … along an axis of x, as int64.": positions,
+    },
+    "pooling, reduction": {
+        (
+            "max_pool2d(x, kernel: ints, stride: ints = none, padding: ints = 0): "
+            "Largest of each window."
+        ): max_pool2d,
+        (
+            "avg_pool2d(x, kernel: ints, stride: ints = none, padding: ints = 0, "
+            "count_include_pad: bool = true): Mean of each window."
+        ): avg_pool2d,
+        "global_avg_pool2d(x): Mean over height and width: [N, C, 1, 1].": global_avg_pool2d,
+        "sum(x, axis: ints = none, keepdims: bool = false): Sum over axes, all by default.": total,
+        "mean(x, axis: ints = none, keepdims: bool = false): Mean over axes.": mean,
+        "max(x, axis: ints = none, keepdims: bool = false): Largest over axes.": extreme,
+        "min(x, axis: ints = none, keepdims: bool = false): Smallest over axes.": extreme,
+        (
+            "argmax(x, axis: int = -1, keepdims: bool = false): "
+            "Index of the largest along an axis, as int64."
+        ): argmax,
+    },
+}

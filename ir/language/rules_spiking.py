@@ -7,8 +7,8 @@ Time is the first axis of a spike train and of every current or membrane trace. 
 from __future__ import annotations
 
 from .dims import Dim
-from .rules_neurons import COMPARE, NEURONS, RESETS, X, check_positive, driven
-from .signatures import Builtin, Parameter, Result, RuleCall
+from .rules_neurons import check_positive, driven
+from .signatures import Functions, Result, RuleCall
 from .types import TensorType
 
 MAX_PHASE_PERIOD = 31
@@ -137,70 +137,29 @@ def delay(call: RuleCall) -> Result:
     return x
 
 
-_SCHEMES = ("rate", "regular", "latency", "direct", "delta", "phase")
-
-SPIKING = (
-    Builtin(
-        "encode",
-        "spiking",
+SPIKING: Functions = {
+    "spiking": {
         (
-            X,
-            Parameter("timesteps", "int"),
-            Parameter("scheme", "string", "rate", _SCHEMES),
-            Parameter("seed", "int", 0),
-            Parameter("period", "int", None),
-            Parameter("threshold", "float", None),
-            Parameter("dt", "float", None),
-        ),
-        encode,
-        "A spike train from numbers in [0, 1]; of `direct`, a constant current.",
-    ),
-    Builtin(
-        "decode",
-        "spiking",
+            "encode(x, timesteps: int, scheme: rate|regular|latency|direct|delta|phase = rate, "
+            "seed: int = 0, period: int = none, threshold: float = none, dt: float = none): "
+            "A spike train from numbers in [0, 1]; of `direct`, a constant current."
+        ): encode,
         (
-            Parameter("s"),
-            Parameter("scheme", "string", "rate", ("rate", "first_spike", "membrane")),
-            Parameter("readout", "string", "last", ("last", "max", "mean")),
-        ),
-        decode,
-        "Numbers from a spike train or, by `membrane`, from a membrane trace.",
-    ),
-    *NEURONS,
-    Builtin(
-        "spiking_attention",
-        "spiking",
+            "decode(s, scheme: rate|first_spike|membrane = rate, "
+            "readout: last|max|mean = last): Numbers from a spike train or, by `membrane`, "
+            "from a membrane trace."
+        ): decode,
         (
-            Parameter("query"),
-            Parameter("key"),
-            Parameter("value"),
-            Parameter("heads", "int", 1),
-            Parameter("scale", "float", 0.125),
-            Parameter("tau", "float", 2.0),
-            Parameter("threshold", "float", 0.5),
-            Parameter("kind", "string", "ssa", ("ssa", "sdsa")),
-            Parameter("reset", "string", "to_value", RESETS),
-            COMPARE,
-        ),
-        spiking_attention,
-        "Spiking self-attention without softmax: neurons driven by (Q Kᵀ V) * scale.",
-    ),
-    Builtin(
-        "temporal_batch_norm",
-        "spiking",
+            "spiking_attention(query, key, value, heads: int = 1, scale: float = 0.125, "
+            "tau: float = 2.0, threshold: float = 0.5, kind: ssa|sdsa = ssa, "
+            "reset: subtract|to_value|none = to_value, compare: >=|> = >=): "
+            "Spiking self-attention without softmax: neurons driven by (Q Kᵀ V) * scale."
+        ): spiking_attention,
         (
-            X,
-            Parameter("running_mean"),
-            Parameter("running_var"),
-            Parameter("weight", default=None),
-            Parameter("bias", default=None),
-            Parameter("threshold", "float", 1.0),
-            Parameter("alpha", "float", 1.0),
-            Parameter("eps", "float", 1e-5),
-            Parameter("axis", "int", 2),
-        ),
-        temporal_batch_norm,
-        "Threshold-dependent batch normalisation (tdBN) of currents, time first.",
-    ),
-    Builtin("delay", "spiking", (X, Parameter("steps", "int", 1)), delay, "Later by whole steps."),
-)
+            "temporal_batch_norm(x, running_mean, running_var, weight = none, bias = none, "
+            "threshold: float = 1.0, alpha: float = 1.0, eps: float = 1e-5, axis: int = 2): "
+            "Threshold-dependent batch normalisation (tdBN) of currents, time first."
+        ): temporal_batch_norm,
+        "delay(x, steps: int = 1): Later by whole steps.": delay,
+    },
+}

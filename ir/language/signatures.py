@@ -7,9 +7,11 @@ the `rules_*` files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from .dims import Assumptions, Dim
 from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote
@@ -292,6 +294,42 @@ class Builtin:
         """As shown in messages and the reference: `softmax(x, axis=-1)`."""
         parts = [f"*{p}" if p.kind == "tensors" else str(p) for p in self.parameters]
         return f"{self.name}({', '.join(parts)})"
+
+
+_PARAMETER = re.compile(r"(\*?)(\w+)(?:: (\S+))?(?: = (\S+))?")
+
+
+Functions: TypeAlias = Mapping[str, Mapping[str, Rule]]
+"""For each group its functions, by their signatures and what they are, in text: the rule of each.
+
+In `"pad(x, padding: ints, value: float = 0.0): A border of one value."` a parameter without a kind
+is a tensor, one with a `*` several. A string that is one of a few words has these as its kind, as
+in `mode: deterministic|stochastic = deterministic`; `none` stands for absent.
+"""
+
+
+def builtins_of(functions: Functions, folds: Mapping[str, Fold]) -> Iterator[Builtin]:
+    """The built-in functions of a table; `folds` compute some of them on compile-time numbers."""
+    for group, entries in functions.items():
+        for text, rule in entries.items():
+            signature, _, doc = text.partition("): ")
+            name, _, parameters = signature.partition("(")
+            taken = tuple(map(_parameter, parameters.split(", ")))
+            yield Builtin(name, group, taken, rule, doc, folds.get(name))
+
+
+def _parameter(text: str) -> Parameter:
+    match = _PARAMETER.fullmatch(text)
+    assert match is not None, text
+    several, name, kind, default = match.groups()
+    choices = tuple(kind.split("|")) if kind and "|" in kind else ()
+    kind = "tensors" if several else "string" if choices else kind or "tensor"
+    value: object = default
+    if default is None:
+        value = REQUIRED
+    elif not choices:
+        value = None if default == "none" else json.loads(default)
+    return Parameter(name, cast("ParameterKind", kind), value, choices)
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
