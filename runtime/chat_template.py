@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from ..ir.errors import OptionError, refuse
-from ..ir.extras import needed
 
 MOST = 1 << 24
 """Characters that a template may have, or write."""
@@ -35,9 +34,9 @@ def chat_text(template: str, special: Mapping[str, str], messages: Sequence[Mess
 
     Raises:
         OptionError: the template refuses the chat, is broken, or goes beyond its limits.
-        BackendError: the package jinja2 is missing.
     """
-    refusals = needed("jinja2", "jinja2", "language").TemplateError
+    from jinja2 import TemplateError
+
     refuse(len(template) > MOST, f"the chat template is longer than {MOST} characters")
     parts: list[str] = []
     left = MOST
@@ -47,7 +46,7 @@ def chat_text(template: str, special: Mapping[str, str], messages: Sequence[Mess
             parts.append(part)
             left -= len(part)
             refuse(left < 0, f"the chat is longer than {MOST} characters")
-    except refusals as error:
+    except TemplateError as error:
         raise OptionError(f"the model's chat template refuses this chat: {error}") from None
     except OptionError:
         raise

@@ -99,9 +99,7 @@ def _prove_stages(circuit: LayerCircuit, seconds: float) -> Proof:
     """That no frame is lost or changes while it waits, for all time; and for the first frames of
     layers on vectors that they are right, with waits of sender and receiver in any cycle."""
     interface = circuit.interface
-    top = next(m for m in modules(circuit.hardware) if m.sym_name.data == interface.name)
-    assert isinstance(top, hw.HWModuleOp)
-    ports = ports_of(top)
+    ports = ports_of(circuit.rtl[f"{interface.name}.v"])
     about = stream_properties(interface, ports)
     files = {**circuit.rtl, f"{about.name}.v": about.text}
     cycles = interface.latency + interface.interval + 2

@@ -1,6 +1,6 @@
 """Boards, and where a circuit with a serial port has its pins; the numbers are in `boards.toml`.
 
-Not here: the serial port (`circuit.serial`), and the tools (`bitstream`).
+Not here: the tools (`bitstream`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from ...ir.errors import OptionError, did_you_mean
-from .circuit.serial import PORTS
 from .estimate.devices import Device, find_device
+from .templates import filled
 
 BAUD = 115_200
 """Bits a second of the serial port."""
+
+_PORTS = ("clk", "rx", "tx")
+"""The pins: a clock, the line that comes in, the line that goes out."""
+
+_LOADED = 6
+"""The byte that answers a load: ACK."""
 
 _CLOCKS = {"ice40": 12.0, "ecp5": 25.0}
 """In MHz, of boards with devices of a family, where nobody says."""
@@ -42,6 +48,16 @@ class Board:
     def ticks(self) -> int:
         """Cycles of the clock a bit of the serial port."""
         return round(self.clock * 1e6 / BAUD)
+
+    def serial(self, name: str, *, loadable: bool) -> str:
+        """Verilog of the module with a serial port around a circuit, so that three pins are enough.
+
+        Args:
+            name: of the circuit, whose streams have words of 8 bits.
+            loadable: whether its weights can be loaded.
+        """
+        words = {"ticks": self.ticks, "loadable": loadable, "loaded": _LOADED}
+        return filled("serial.v", name=name, **words)
 
 
 def find_board(name: str | None, device: Device | None, pins: str | None) -> Board:
@@ -86,7 +102,7 @@ def _with_pins(board: Board, pins: str) -> Board:
         match = re.fullmatch(r"\s*(clk|rx|tx|MHz)=([A-Za-z0-9.]+)\s*", entry)
         if match is None:
             raise OptionError(
-                f"pins expects {', '.join(f'{port}=PLACE' for port in PORTS)} or MHz=NUMBER, with "
+                f"pins expects {', '.join(f'{port}=PLACE' for port in _PORTS)} or MHz=NUMBER, with "
                 f"commas between, got '{entry}'"
             )
         key, value = match.groups()

@@ -7,26 +7,16 @@ UG1118 (packaging) alone. Not here: the registers (`circuit.registers`), and dri
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-from xml.etree import ElementTree
 
-from xdsl.dialects import hw
-
-from ...dialects.shapes import bit_width
 from .circuit.registers import ADDRESS_BITS, REGISTERS, Register
 from .estimate.devices import Device
 from .templates import filled
 
 VENDOR, LIBRARY, VERSION = "triton-dsl", "networks", "1.0"
 """Of the core, with its name what Vivado calls VLNV."""
-
-_SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
-_XILINX = "xilinx.com"
-
-_Parts = dict[str, Any]
-"""Of an element of XML: text or further parts by tag, a list of several; `@` before attributes."""
 
 
 @dataclass(frozen=True)
@@ -60,20 +50,31 @@ class Core:
         return f"{VENDOR}:{LIBRARY}:{self.top}:{VERSION}"
 
 
-def ports_of(module: hw.HWModuleOp) -> list[tuple[str, bool, int]]:
-    """The ports of a module, as `Core` has them."""
-    return [
-        (port.port_name.data, port.dir.data == hw.Direction.INPUT, bit_width(port.type) or 1)
-        for port in module.module_type.ports.data
-    ]
+def ports_of(text: str) -> list[tuple[str, bool, int]]:
+    """The ports of a module by its Verilog, as `Core` has them."""
+    found = re.findall(r"^  (input |output) wire (?:\[(\d+):0\] )?(\w+),?$", text, re.MULTILINE)
+    return [(name, side == "input ", int(high or 0) + 1) for side, high, name in found]
 
 
 def core_files(core: Core) -> dict[str, str]:
     """Names and texts, relative to the folder of the whole."""
     files = {
-        "component.xml": component(core),
+        "component.xml": filled(
+            "component.xml",
+            core=core,
+            vendor=VENDOR,
+            library=LIBRARY,
+            version=VERSION,
+            address_bits=ADDRESS_BITS,
+        ),
         "ip/registers.json": json.dumps(register_map(core.registers), indent=1) + "\n",
-        "ip/package.tcl": _package(core),
+        "ip/package.tcl": filled(
+            "package.tcl",
+            part=core.device.part if core.device else "xczu3eg-sbva484-1-e",
+            sources=" ".join(core.sources),
+            top=core.top,
+            name=core.name,
+        ),
     }
     if core.device is not None and core.device.name.startswith(("xc7z", "xczu", "xck")):
         files["ip/block_design.tcl"] = _block_design(core, core.device)
@@ -86,7 +87,7 @@ def register_map(registers: Sequence[Register]) -> list[dict[str, object]]:
         {
             "name": register.name,
             "offset": register.offset,
-            "access": "read-write" if register.writable else "read-only",
+            "access": register.access,
             "text": register.text,
             "fields": [
                 {"name": name, "bit": bit, "text": text}
@@ -95,144 +96,6 @@ def register_map(registers: Sequence[Register]) -> list[dict[str, object]]:
         }
         for register in registers
     ]
-
-
-def component(core: Core) -> str:
-    """IP-XACT of the core."""
-    reached = {"memoryMapRef": {"@memoryMapRef": "s_axi"}}
-    buses = [
-        _bus("s_axis", "interface", "axis", {"slave": {}}, _channels(core, "s_axis")),
-        _bus("m_axis", "interface", "axis", {"master": {}}, _channels(core, "m_axis")),
-        _bus("s_axi", "interface", "aximm", {"slave": reached}, _channels(core, "s_axi")),
-    ]
-    clocked = {"ASSOCIATED_BUSIF": "s_axis:m_axis:s_axi", "ASSOCIATED_RESET": "aresetn"}
-    for port, kind, logical, parameters in (
-        ("aclk", "clock", "CLK", clocked),
-        ("aresetn", "reset", "RST", {"POLARITY": "ACTIVE_LOW"}),
-    ):
-        listed = [{"name": name, "value": value} for name, value in parameters.items()]
-        bus = _bus(port, "signal", kind, {"slave": {}}, {logical: port})
-        buses.append(bus | {"parameters": {"parameter": listed}})
-    view = {
-        "name": "xilinx_anylanguagesynthesis",
-        "envIdentifier": ":vivado.xilinx.com:synthesis",
-        "language": "Verilog",
-        "modelName": core.top,
-        "fileSetRef": {"localName": "sources"},
-    }
-    block = {
-        "name": "registers",
-        "baseAddress": "0",
-        "range": str(1 << ADDRESS_BITS),
-        "width": "32",
-        "usage": "register",
-        "register": list(map(_register, core.registers)),
-    }
-    files = [{"name": source, "fileType": "verilogSource"} for source in core.sources]
-    return _xml(
-        "component",
-        {
-            "vendor": VENDOR,
-            "library": LIBRARY,
-            "name": core.top,
-            "version": VERSION,
-            "busInterfaces": {"busInterface": buses},
-            "memoryMaps": {"memoryMap": {"name": "s_axi", "addressBlock": block}},
-            "model": {
-                "views": {"view": view},
-                "ports": {"port": [_port(*port) for port in core.ports]},
-            },
-            "fileSets": {"fileSet": {"name": "sources", "file": files}},
-            "description": f"The network {core.name} with AXI4-Streams and AXI4-Lite registers",
-        },
-    )
-
-
-def _channels(core: Core, bus: str) -> dict[str, str]:
-    """The ports of a bus, by what the bus calls them."""
-    names = [name for name, _, _ in core.ports if name.startswith(f"{bus}_")]
-    return {name.removeprefix(f"{bus}_").upper(): name for name in names}
-
-
-def _bus(name: str, library: str, kind: str, role: _Parts, ports: Mapping[str, str]) -> _Parts:
-    types = {"busType": kind, "abstractionType": f"{kind}_rtl"}
-    maps = [
-        {"logicalPort": {"name": logical}, "physicalPort": {"name": physical}}
-        for logical, physical in ports.items()
-    ]
-    return {
-        "name": name,
-        **{
-            tag: {"@vendor": _XILINX, "@library": library, "@name": type, "@version": "1.0"}
-            for tag, type in types.items()
-        },
-        **role,
-        "portMaps": {"portMap": maps},
-    }
-
-
-def _register(register: Register) -> _Parts:
-    access = "read-write" if register.writable else "read-only"
-    fields = [
-        {
-            "name": name,
-            "description": text,
-            "bitOffset": str(bit),
-            "bitWidth": "1",
-            "access": access,
-        }
-        for bit, (name, text) in enumerate(register.fields)
-    ]
-    return {
-        "name": register.name,
-        "description": register.text,
-        "addressOffset": f"0x{register.offset:02x}",
-        "size": "32",
-        "access": access,
-        "reset": {"value": str(register.first)},
-        "field": fields,
-    }
-
-
-def _port(name: str, is_input: bool, bits: int) -> _Parts:
-    wire: _Parts = {"direction": "in" if is_input else "out"}
-    if bits > 1:
-        wire |= {"vector": {"left": str(bits - 1), "right": "0"}}
-    return {"name": name, "wire": wire}
-
-
-def _xml(tag: str, parts: _Parts) -> str:
-    """An element of IP-XACT as a file."""
-    ElementTree.register_namespace("spirit", _SPIRIT)
-    root = ElementTree.Element(f"{{{_SPIRIT}}}{tag}")
-    _add(root, parts)
-    ElementTree.indent(root, " ")
-    body = ElementTree.tostring(root, encoding="unicode")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
-
-
-def _add(element: ElementTree.Element, parts: _Parts) -> None:
-    """Give an element its parts."""
-    for tag, value in parts.items():
-        if tag.startswith("@"):
-            element.set(f"{{{_SPIRIT}}}{tag[1:]}", value)
-            continue
-        for each in cast("list[Any]", value if isinstance(value, list) else [value]):
-            part = ElementTree.SubElement(element, f"{{{_SPIRIT}}}{tag}")
-            if isinstance(each, str):
-                part.text = each
-            else:
-                _add(part, each)
-
-
-def _package(core: Core) -> str:
-    return filled(
-        "package.tcl",
-        part=core.device.part if core.device else "xczu3eg-sbva484-1-e",
-        sources=" ".join(core.sources),
-        top=core.top,
-        name=core.name,
-    )
 
 
 _ZYNQ = {

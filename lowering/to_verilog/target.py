@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from xdsl.dialects import hw
 from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import OptionError
@@ -17,9 +16,7 @@ from ..options import TargetOptions
 from ..stages import Stage, run_stages
 from ..target import Target
 from .bitstream import find_tools, make_bitstream
-from .boards import Board
 from .circuit.registers import register_module, registers
-from .circuit.serial import serial_module
 from .circuit.structure import check_structure
 from .cocotb import cocotb_files
 from .estimate.devices import Device, check_fits, needs
@@ -150,12 +147,13 @@ class VerilogTarget(Target[VerilogOptions]):
         files |= project_files(project)
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:
-            about = stream_properties(interface, ports_of(_outermost(module)))
+            about = stream_properties(interface, ports_of(texts[interface.name]))
             files |= formal_files(about, sources)
         if board is not None:
-            files |= self._serial(module, interface, board)
+            text = board.serial(interface.name, loadable=bool(interface.loads))
+            files |= {f"impl/{interface.name}_serial.v": text} | driver_files()
         if options.ip:
-            files |= self._core(module, project, weights, formal=options.formal)
+            files |= self._core(project, weights, formal=options.formal)
         contents = {name: text.encode() for name, text in files.items()}
         contents |= weights.files() if weights else {}
         if board is not None and options.bitstream:
@@ -167,23 +165,13 @@ class VerilogTarget(Target[VerilogOptions]):
         return Artifact(interface.name, contents, manifest={"report": data})
 
     @staticmethod
-    def _serial(module: ModuleOp, interface: Interface, board: Board) -> dict[str, str]:
-        """The serial port around a circuit."""
-        name = f"{interface.name}_serial"
-        loadable = bool(interface.loads)
-        port = serial_module(name, _outermost(module), board.ticks, loadable=loadable)
-        return {f"impl/{name}.v": _around(module, port)} | driver_files()
-
-    @staticmethod
-    def _core(
-        module: ModuleOp, project: Project, weights: Weights | None, *, formal: bool
-    ) -> dict[str, str]:
+    def _core(project: Project, weights: Weights | None, *, formal: bool) -> dict[str, str]:
         """The IP core around a circuit."""
         interface, name = project.interface, f"{project.name}_axi"
         words = interface.words_in, interface.words_out
         loads = weights.loadable if weights else None
-        core = register_module(name, _outermost(module), interface.word, words, loads)
-        text = {f"ip/{name}.v": _around(module, core)}
+        core = register_module(interface.name, interface.word, words, loads)
+        text = {f"ip/{name}.v": core}
         files = [*project.sources, *text]
         map = registers(loadable=loads is not None)
         if formal:
@@ -211,21 +199,6 @@ class VerilogTarget(Target[VerilogOptions]):
                 return f'it fits with folding="{text}": {shown}, {cycles:,} cycles a frame'
             budget = int(budget * _MARGIN / max(1.0, *(need.share for need in taken)))
         return ""
-
-
-def _outermost(module: ModuleOp) -> hw.HWModuleOp:
-    """The module with the streams, behind all others."""
-    outermost = modules(module)[-1]
-    assert isinstance(outermost, hw.HWModuleOp)
-    return outermost
-
-
-def _around(module: ModuleOp, outer: hw.HWModuleOp) -> str:
-    """Verilog of a module around a circuit, once its structure is known to be right."""
-    whole = module.clone()
-    whole.body.block.add_op(outer)
-    check_structure(whole, outer.sym_name.data)
-    return verilog(outer)
 
 
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:

@@ -383,7 +383,7 @@ def optional() -> set[str]:
     """What is imported of packages that need not be installed."""
     return {"torch", "onnx", "onnxruntime", "llvmlite", "ai_edge_litert", "nir", "h5py",
             "matplotlib", "cryptography", "model_signing", "uvicorn", "starlette",
-            "torchattacks", "tokenizers", "huggingface_hub", "jinja2", "flatbuffers", "pygls",
+            "torchattacks", "tokenizers", "huggingface_hub", "flatbuffers", "pygls",
             "lsprotocol", "prometheus_client", "httpx"}  # fmt: skip
 
 
