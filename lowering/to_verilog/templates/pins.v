@@ -1,3 +1,5 @@
+<% set data_in, valid, last, ready = wide - 1, wide, wide + 1, wide + 2 %>
+<% set data_out, lower, given = out - 1, out + 1, out + 2 %>
 // <name> with few pins, to place and route it alone: its streams go through shift registers.
 module <name>_pins (
   input  wire aclk,

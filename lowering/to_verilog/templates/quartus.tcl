@@ -8,7 +8,9 @@ set_global_assignment -name FAMILY $family
 set_global_assignment -name DEVICE $device
 set_global_assignment -name TOP_LEVEL_ENTITY <name>
 set_global_assignment -name PROJECT_OUTPUT_DIRECTORY build
-<assignments>
+<% for source in project.sources %>
+set_global_assignment -name VERILOG_FILE <source>
+<% endfor %>
 set_global_assignment -name SDC_FILE constraints/<name>.sdc
 foreach port {aresetn s_axis_* m_axis_*} {
   set_instance_assignment -name VIRTUAL_PIN ON -to $port
