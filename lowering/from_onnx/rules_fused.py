@@ -18,6 +18,7 @@ from ..problems import ProblemError, refuse
 from .calls import AttributeValue, Results, Value, tensor_of
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
+from .rules_activation import formula
 from .rules_elementwise import RULES as ELEMENTWISE
 from .rules_linear import RULES as LINEAR
 from .rules_linear import linear
@@ -78,11 +79,6 @@ def _fused_matmul(e: Builder, call: Call) -> SSAValue:
         sides.append(e.permute(x, [*range(rank - 2), rank - 1, rank - 2]) if is_turned else x)
     product, alpha = linear(e, *sides), call.number("alpha", 1.0)
     return product if alpha == 1.0 else (Formula(e, product) * alpha).value
-
-
-def _quick_gelu(e: Builder, call: Call) -> SSAValue:
-    x = Formula(e, call[0])
-    return (x * (x * call.number("alpha", 1.702)).of(tensor.SigmoidOp)).value
 
 
 def _skipped(op: str, bias: int) -> Rule:
@@ -240,7 +236,9 @@ FUSED: dict[str, Rule] = {
     "MatMulIntegerToFloat": _integers_to_float,
     "MultiHeadAttention": _multi_head,
     "QAttention": _integer_attention,
-    "QuickGelu": _quick_gelu,
+    "QuickGelu": formula(
+        lambda x, call: x * (x * call.number("alpha", 1.702)).of(tensor.SigmoidOp)
+    ),
     "SkipLayerNormalization": _skipped("LayerNormalization", 4),
     "SkipSimplifiedLayerNormalization": _skipped("RMSNormalization", 3),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
@@ -27,7 +27,7 @@ from .fixed_point import (
     rescaled,
 )
 from .gemmlowp import hard_swish_table
-from .model import Quantization, StoredTensor
+from .model import Quantization
 from .tflite_builder import Builder, Node, Results, Rule, is_real
 
 _FUSED: dict[int, Callable[[Formula], Formula]] = {
@@ -233,7 +233,7 @@ def through_floats(rule: Rule) -> Rule:
         narrowed = tuple(
             value
             if stored.integers is None or not is_real(value)
-            else quantized(e, value, stored.integers, tensor_element(stored))
+            else quantized(e, value, stored.integers, element_type(stored.element.dtype))
             for value, stored in zip(several, node.outputs, strict=False)
         )
         return narrowed if isinstance(results, tuple) else narrowed[0]
@@ -246,11 +246,6 @@ def _as_real(e: Builder, node: Node, index: int, value: SSAValue) -> SSAValue:
     if stored is None or stored.integers is None:
         return value
     return real_values(e, value, node.scales(index))
-
-
-def tensor_element(stored: StoredTensor) -> Attribute:
-    """The element type of a tensor of the file."""
-    return element_type(stored.element.dtype)
 
 
 INTEGER: dict[str, Rule] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -14,8 +16,9 @@ from .sizes import static
 from .torch_builder import Builder, Rule
 
 
-def _formula(e: Builder, call: Call) -> Formula:
-    return Formula(e, e.value(call["self"]))
+def _formula(function: Callable[[Formula, Call], Formula]) -> Rule:
+    """A rule for a formula of the operand."""
+    return lambda e, call: function(Formula(e, e.value(call["self"])), call).value
 
 
 def _with_number(kind: type[tensor.AlphaOp], name: str, default: float | None = None) -> Rule:
@@ -52,28 +55,23 @@ def _hard_tanh(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.ClampOp(x, min=low, max=high))
 
 
-def _elu(e: Builder, call: Call) -> SSAValue:
+@_formula
+def _elu(x: Formula, call: Call) -> Formula:
     alpha, scale, inner = (call.number(n, 1.0) for n in ("alpha", "scale", "input_scale"))
-    x = _formula(e, call)
     if (scale, inner) == (1.0, 1.0):
-        return x.of(tensor.EluOp, alpha=alpha).value
+        return x.of(tensor.EluOp, alpha=alpha)
     if (alpha, scale, inner) == (*SELU, 1.0):
-        return x.of(tensor.SeluOp).value
-    return (x > 0).choose(x * scale, (x * inner).of(tensor.Expm1Op) * (alpha * scale)).value
+        return x.of(tensor.SeluOp)
+    return (x > 0).choose(x * scale, (x * inner).of(tensor.Expm1Op) * (alpha * scale))
 
 
-def _softplus(e: Builder, call: Call) -> SSAValue:
+@_formula
+def _softplus(x: Formula, call: Call) -> Formula:
     beta, threshold = call.number("beta", 1), call.number("threshold", 20)
-    x = _formula(e, call)
     if beta == 1 and threshold >= 20 and not x.is_double:
-        return x.of(tensor.SoftplusOp).value
+        return x.of(tensor.SoftplusOp)
     scaled = x * beta
-    return (scaled > threshold).choose(x, scaled.of(tensor.SoftplusOp) * (1 / beta)).value
-
-
-def _hard_shrink(e: Builder, call: Call) -> SSAValue:
-    x = _formula(e, call)
-    return (abs(x) > call.number("lambd")).choose(x, 0).value
+    return (scaled > threshold).choose(x, scaled.of(tensor.SoftplusOp) * (1 / beta))
 
 
 def _soft_shrink(e: Builder, call: Call) -> SSAValue:
@@ -82,10 +80,10 @@ def _soft_shrink(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.SubOp(x, inside))
 
 
-def _threshold(e: Builder, call: Call) -> SSAValue:
-    x = _formula(e, call)
+@_formula
+def _threshold(x: Formula, call: Call) -> Formula:
     below = x.compare("le", call.number("threshold"))  # which NaN is not
-    return below.choose(x.number(call.number("value")), x).value
+    return below.choose(x.number(call.number("value")), x)
 
 
 def _glu(e: Builder, call: Call) -> SSAValue:
@@ -108,12 +106,12 @@ def _soft_max(kind: type[tensor.SoftmaxOp | tensor.LogSoftmaxOp], sign: int = 1)
     return rule
 
 
-def _logit(e: Builder, call: Call) -> SSAValue:
-    x = _formula(e, call)
+@_formula
+def _logit(x: Formula, call: Call) -> Formula:
     if "eps" in call:
         bound = call.number("eps")
         x = x.of(tensor.ClampOp, min=bound, max=1 - bound)
-    return (x / (1 - x)).of(tensor.LogOp).value
+    return (x / (1 - x)).of(tensor.LogOp)
 
 
 RULES: dict[str, Rule] = {
@@ -121,7 +119,7 @@ RULES: dict[str, Rule] = {
     "elu": _elu,
     "gelu": _gelu,
     "glu": _glu,
-    "hardshrink": _hard_shrink,
+    "hardshrink": _formula(lambda x, call: (abs(x) > call.number("lambd")).choose(x, 0)),
     "hardsigmoid": composed(lambda e, x: e.add(tensor.HardSigmoidOp(x, 1 / 6))),
     "hardtanh": _hard_tanh,
     "leaky_relu": _with_number(tensor.LeakyReluOp, "negative_slope"),
