@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 
 from ...ir.attribute_data import data_of
 from .choose_folding import FOLDING
-from .report import markdown_table
 
 
 class ProductForm(TypedDict):
@@ -89,5 +88,9 @@ def folding_markdown(folding: Folding | None) -> str:
     """A section of the report."""
     if folding is None:
         return ""
+    rows = [
+        [f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row]
+        for row in (COLUMNS, ["---"] * len(COLUMNS), *folding_rows(folding))
+    ]
     lines = ["", f"## {folding_title(folding)}", "", "Areas are those that the choice was made by."]
-    return "\n".join([*lines, "", *markdown_table(COLUMNS, folding_rows(folding)), ""])
+    return "\n".join([*lines, "", *(f"| {' | '.join(cells)} |" for cells in rows), ""])

@@ -48,24 +48,7 @@ def stream_properties(interface: Interface, ports: Sequence[Port]) -> Properties
         _kept("s_axis", "assume", "s_axis_t", ports),
         _kept("m_axis", "assert", "m_axis_t", ports),
     ]
-    marks = ""
-    if interface.staged:
-        last = "word_out == WORDS_OUT - 1"
-        rule = f"!m_axis_tlast || {last}" if interface.word else f"m_axis_tlast == ({last})"
-        marks = f"    if (m_axis_tvalid) assert ({rule});\n"
-    if interface.loads:
-        marks += "    if (load_part) assert (!s_axis_tready);\n"
-    frames = filled(
-        "frames.v",
-        words_in=interface.words_in,
-        words_out=interface.words_out,
-        latency=interface.latency,
-        interval=interface.interval,
-        in_bits=_bits(interface.words_in),
-        out_bits=_bits(interface.words_out),
-        wait_bits=_bits(interface.latency + interface.interval + 2),
-        marks=marks,
-    )
+    frames = filled("frames.v", of=interface)
     return _properties(interface.name, STREAMS, ports, [*kept, frames])
 
 
@@ -95,10 +78,6 @@ def formal_files(properties: Properties, sources: Sequence[str]) -> dict[str, st
     return {f"formal/{own}": properties.text, f"formal/{properties.name}.sby": script}
 
 
-def _bits(count: int) -> int:
-    return max(1, (count - 1).bit_length())
-
-
 def _kept(side: str, verb: str, prefix: str, ports: Sequence[Port]) -> str:
     """That what a channel offers stays, assumed of the one around or asserted of the circuit."""
     valid, ready = f"{prefix}valid", f"{prefix}ready"
@@ -119,18 +98,12 @@ def _kept(side: str, verb: str, prefix: str, ports: Sequence[Port]) -> str:
 
 
 def _properties(top: str, kind: str, ports: Sequence[Port], body: Sequence[str]) -> Properties:
-    def declared(word: str, names: Sequence[Port]) -> list[str]:
-        return [f"  {word} {'' if b == 1 else f'[{b - 1}:0] '}{n}" for n, _, b in names]
-
     name = f"{top}_{kind}"
-    outputs = [port for port in ports if not port[1]]
     text = filled(
         "properties.v",
         top=top,
         name=name,
-        ports=",\n".join(declared("input wire", ports)),
-        given=",\n".join(declared("input wire", [port for port in ports if port[1]])),
-        wires="".join(f"{line};\n" for line in declared("wire", outputs)),
+        ports=ports,
         all=", ".join(f".{n}({n})" for n, _, _ in ports),
         body="".join(body),
     )

@@ -25,33 +25,18 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
         in_tables: whether look-up tables can be memories, see `Memory.made_of`.
     """
     style = memory.made_of(in_tables=in_tables)
-    words = list(enumerate(memory.contents))
-    hexadecimal = f"{memory.width}'h"
-    contents = "\n".join(f"    words[{index}] = {hexadecimal}{word:x};" for index, word in words)
-    labels = [f"{memory.address_width}'d{index}" for index, _ in words[:-1]] + ["default"]
-    cases = "\n".join(
-        f"        {label}: data <= {hexadecimal}{word:x};"
-        for label, (_, word) in zip(labels, words, strict=False)
-    )
-    begins = ", which begin with those below" if words else ""
     rom = "rom.v" if memory.style == "block" else "logic_rom.v"
     attributes = [(tool.ram if memory.kind == "ram" else tool.rom).get(style, "")]
     attributes += [tool.ram_apart] if memory.apart else []
     return filled(
         rom if memory.kind == "rom" else "ram.v",
         name=name,
-        depth=memory.depth,
-        width=memory.width,
-        last=memory.depth - 1,
+        memory=memory,
         address=_range(memory.address_width),
         word=_range(memory.width),
         style=attribute(", ".join(filter(None, attributes))),
         register_style=attribute(tool.case_register),
         case_style=attribute(tool.case),
-        contents=contents,
-        cases=cases,
-        begins=begins,
-        initial=f"  initial begin\n{contents}\n  end\n" if words else "",
     )
 
 

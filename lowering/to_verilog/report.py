@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import StringAttr
@@ -153,104 +153,7 @@ def json_text(data: Record) -> str:
 
 def markdown(data: Record) -> str:
     """The report as a page to read."""
-    size = data["estimate"]
-    late = "" if size["clock_reached"] else f"; {size['clock_goal_mhz']:g} MHz were asked for"
-    ports = [_port_row(port, side) for side in ("inputs", "outputs") for port in data[side]]
-    shown = (*COUNTS, "luts", "flip_flops", "block_memories")
-    control = dict.fromkeys(shown, 0) | data["control"] | {"clock_mhz": None}
-    rows = [(layer["name"], layer["source"], layer) for layer in data["layers"]]
-    rows.append(("control", "streams and everything else", control))
-    rows.append(("all", "", data["totals"] | size))
-    modules = [(name, "", size) for name, size in data["modules"].items()]
-    words = data | size | {name: f"{size[name]:,}" for name in (*SIZES, "memory_kbits")}
-    words |= {
-        "late": late,
-        "placed": _placed(data.get("placed")),
-        "device_table": _device_table(data["device"]),
-        "ports": "\n".join([*ports, *_left_out(data)]),
-        "layer_table": "\n".join(_table(("layer", "op"), shown, rows)),
-        "module_table": "\n".join(_table(("module",), SIZES, modules)),
-    }
-    return filled("report.md", **words)
-
-
-def _placed(placed: Record | None) -> str:
-    """What is known of a bitstream."""
-    if placed is None:
-        return ""
-    cells = ", ".join(
-        f"{entry['used']:,} of {entry['has']:,} {kind}" for kind, entry in placed["cells"].items()
-    )
-    return (
-        f"- bitstream: {placed['bitstream']}, {placed['luts']:,} LUTs, "
-        f"{placed['flip_flops']:,} flip-flops and {placed['block_memories']:,} memories; "
-        f"{placed['clock_mhz']:g} MHz of {placed['wanted_mhz']:g}; {cells}\n\n"
-    )
-
-
-def _left_out(data: Record) -> list[str]:
-    """What the receiver does with the results, behind the integers."""
-    return [
-        f"\nLeft to the receiver of `{port['name']}`, on the numbers that its integers stand for: "
-        f"{', '.join(step['op'].partition('.')[2] for step in steps)}. The class is the same."
-        for port, steps in zip(data["outputs"], data.get("left_out") or [], strict=False)
-        if steps
-    ]
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The lines of a table; integers with their thousands set apart."""
-    shown = [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in rows]
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *shown)]
-
-
-def _table(
-    first: tuple[str, ...], names: tuple[str, ...], rows: list[tuple[str, str, Record]]
-) -> list[str]:
-    clock = "luts" in names and len(first) > 1
-    head = [*first, *(name.replace("_", " ") for name in names), *(["MHz"] if clock else [])]
-    cells = [
-        [*texts[: len(first)], *(values[key] for key in names)]
-        + ([str(values["clock_mhz"] or "")] if clock else [])
-        for *texts, values in rows
-    ]
-    return markdown_table(head, cells)
-
-
-def _device_table(device: Record | None) -> str:
-    if device is None:
-        return ""
-    rows = [
-        (
-            need["name"],
-            need["needs"],
-            need["has"],
-            f"{100 * need['needs'] / need['has']:.1f} %" if need["has"] else "",
-        )
-        for need in device["resources"]
-    ]
-    table = markdown_table((device["part"], "needs", "has", "share"), rows)
-    return "\n".join(table) + "\n\n"
-
-
-def _port_row(port: Record, side: str) -> str:
-    shape = "×".join(str(n) for n in port["shape"]) or "scalar"
-    widths = sorted(set(port["widths"]))
-    bits = str(widths[0]) if len(widths) == 1 else f"{widths[0]} to {widths[-1]}"
-    quantized = port["quantized"]
-    meaning = "themselves"
-    if quantized is not None:
-        scale, zero = (_short(quantized[key]) for key in ("scale", "zero_point"))
-        number = "q"
-        if "factor" in quantized:
-            factor, addend = (_short(quantized[key]) for key in ("factor", "addend"))
-            number = f"q · {factor} + {addend}"
-        meaning = f"({number} - {zero}) · {scale}"
-        meaning += ", of the sign" if quantized.get("of_sign") else ""
-    values = f"{min(port['low'])} to {max(port['high'])}"
-    name = f"{port['name']} ({side[:-1]})"
-    return f"| {name} | {shape} | {values} | {bits} | {sum(port['widths'])} | {meaning} |"
-
-
-def _short(value: float | list[float]) -> str:
-    return "one a channel" if isinstance(value, list) else f"{value:g}"
+    # What the receiver does with the results, behind the integers.
+    left = zip(data["outputs"], data.get("left_out") or [], strict=False)
+    words = data | {"left_out": [pair for pair in left if pair[1]], "sizes": SIZES}
+    return filled("report.md", **words, shown=(*COUNTS, "luts", "flip_flops", "block_memories"))

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .circuit.framing import Framing
 from .interface import Interface
 from .templates import filled
-
-_NO_LOAD = """,
-    .load_data({}'d0), .load_valid(1'b0), .load_restart(1'b0), .load_ready(), .load_part()"""
 
 _SHOWN = 8192
 """Bits that Verilator shows of one argument."""
@@ -32,52 +28,20 @@ def testbench(interface: Interface, frames: int) -> str:
     # Later results leave together with frames that the sender waits with.
     late = max(1, interface.latency // interface.interval) if interface.staged else 1
     shown = max(1, free - late)
-    keep = _keep_texts(interface.framing_out)
     results, wanted = (
         _parts(signal, interface.output_width) for signal in ("m_axis_tdata", "expected[received]")
     )
     return filled(
         "testbench.v",
-        **keep,
+        of=interface,
         digits="%h" * len(results),
         result=", ".join(results),
         wanted=", ".join(wanted),
-        load_ports=_NO_LOAD.format(interface.loads) if interface.loads else "",
-        name=interface.name,
-        words_in=interface.words_in,
-        words_out=interface.words_out,
-        latency=interface.latency,
-        interval=interface.interval,
         frames=frames,
-        in_top=interface.input_width - 1,
-        out_top=interface.output_width - 1,
         free=free,
         shown=shown,
         steady=int(shown >= _STEADY - 1),
-        sent_last="sent % IN == IN - 1" if interface.staged else "sent == FRAMES * IN - 1",
-        received_last="received % OUT == OUT - 1"
-        if interface.staged
-        else "received == FRAMES * OUT - 1",
     )
-
-
-def _keep_texts(framing: Framing | None) -> dict[str, str]:
-    """What the test bench says of the bytes in words, by the places in its text."""
-    if framing is None:
-        return dict.fromkeys(("keep_ports", "keep_check", "keep_wire"), "")
-    lanes = framing.width // 8
-    every, last = (1 << lanes) - 1, (1 << framing.last_bytes) - 1
-    return {
-        "keep_ports": f",\n    .s_axis_tkeep({{{lanes}{{1'b1}}}}), .m_axis_tkeep(m_axis_tkeep)",
-        "keep_wire": f"  wire [{lanes - 1}:0] m_axis_tkeep;\n",
-        "keep_check": f"""\
-        if (m_axis_tkeep !==
-            (received % OUT == OUT - 1 ? {lanes}'h{last:x} : {lanes}'h{every:x})) begin
-          errors = errors + 1;
-          $display("beat %0d: tkeep is %b", received, m_axis_tkeep);
-        end
-""",
-    }
 
 
 def _parts(signal: str, width: int) -> list[str]:

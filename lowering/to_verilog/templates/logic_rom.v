@@ -1,4 +1,4 @@
-// ROM of <depth> words of <width> bits, in logic; a word comes one cycle after its address.
+// ROM of <memory.depth> words of <memory.width> bits, in logic; a word comes one cycle after its address.
 module <name> (
   input wire clock,
   input wire enable,
@@ -8,6 +8,8 @@ module <name> (
   always @(posedge clock)
     if (enable)
       <case_style>case (address)
-<cases>
+<% for word in memory.contents %>
+        <|"default" if loop.last else "%d'd%d" % (memory.address_width, loop.index0)|>: data <= <memory.width>'h<|"%x" % word|>;
+<% endfor %>
       endcase
 endmodule

@@ -1,6 +1,9 @@
+<% macro declared(port) %><|"[%d:0] " % (port[2] - 1) if port[2] > 1|><|port[0]|><% endmacro %>
 // What holds at the ports of <top>: `bind <top> <name> checks (.*);`, or see <name>_harness.
 module <name> (
-<ports>
+<% for port in ports %>
+  input wire <|declared(port)|><|"," if not loop.last|>
+<% endfor %>
 );
 `ifdef FORMAL
   reg [1:0] started = 0;
@@ -10,8 +13,13 @@ module <name> (
 endmodule
 
 module <name>_harness (
-<given>
+<% for port in ports if port[1] %>
+  input wire <|declared(port)|><|"," if not loop.last|>
+<% endfor %>
 );
-<wires>  <top> circuit (<all>);
+<% for port in ports if not port[1] %>
+  wire <|declared(port)|>;
+<% endfor %>
+  <top> circuit (<all>);
   <name> checks (<all>);
 endmodule

@@ -1,4 +1,4 @@
-// RAM of <depth> words of <width> bits<begins>; a word comes one cycle after its address, the
+// RAM of <memory.depth> words of <memory.width> bits<|", which begin with those below" if memory.contents|>; a word comes one cycle after its address, the
 // old one where it is written in that cycle.
 module <name> (
   input wire clock,
@@ -9,8 +9,15 @@ module <name> (
   input wire <address>read_address,
   output reg <word>read_data
 );
-  <style>reg <word>words [0:<last>];
-<initial>  always @(posedge clock) begin
+  <style>reg <word>words [0:<|memory.depth - 1|>];
+<% if memory.contents %>
+  initial begin
+<% for word in memory.contents %>
+    words[<loop.index0>] = <memory.width>'h<|"%x" % word|>;
+<% endfor %>
+  end
+<% endif %>
+  always @(posedge clock) begin
     if (write_enable) words[write_address] <= write_data;
     if (read_enable) read_data <= words[read_address];
   end
