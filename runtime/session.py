@@ -23,10 +23,11 @@ class Session(ABC):
     Args:
         vocabulary: how many tokens there are.
         name: of the engine.
+        limit: the most tokens of a text; any number if not given.
     """
 
-    def __init__(self, vocabulary: int, name: str) -> None:
-        self.vocabulary, self.name = vocabulary, name
+    def __init__(self, vocabulary: int, name: str, limit: int | None = None) -> None:
+        self.vocabulary, self.name, self.limit = vocabulary, name, limit
         self._tokens: list[int] = []
 
     @property
@@ -58,6 +59,8 @@ class Session(ABC):
 
     def _tell(self, tokens: Sequence[int], count: int) -> Array:
         self.check(tokens)
+        if self.limit is not None and self.length + len(tokens) > self.limit:
+            raise OptionError(f"the model is computed for texts of {self.limit} tokens at most")
         logits = self._told(np.asarray(tokens, np.int64), count)
         self._tokens += tokens
         return logits

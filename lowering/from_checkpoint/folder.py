@@ -1,7 +1,7 @@
 """Hugging Face folders of language models: `config.json` and safetensors, read tensor by tensor.
 
-Known are Llama-like models with dense weights, with trits as floats (TriLM), and those of BitNet
-b1.58: packed, or as the floats that training rounds. Code and pickled weights are never read.
+Weights are dense, trits as floats (TriLM), or those of BitNet b1.58: packed, or as the floats that
+training rounds. Code and pickled weights are never read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Folder(ModelFile):
     """A folder; files are mapped while a tensor is read, so that what was read is not held."""
 
     @cached_property
-    def config(self) -> Settings:
+    def said(self) -> Settings:
         """See `ModelFile`."""
         return _settings(self.path / CONFIG)
 
@@ -67,14 +67,12 @@ class Folder(ModelFile):
             found.update(dict.fromkeys(open_tensors(file).keys(), file))
         return found
 
-    @cached_property
-    def _prefix(self) -> str:
-        return "model." if any(name.startswith("model.") for name in self.places) else ""
-
     def own(self, name: str) -> str:
-        """See `ModelFile`: names of the body stand behind `model.`, where any do."""
-        full = f"{self._prefix}{name}"
-        return full if name not in self.places and full in self.places else name
+        """See `ModelFile`: names may lack what those of the body begin with."""
+        stem, _, end = name.rpartition(".")
+        full = f"{self.architecture.theirs(stem)}.{end}"
+        is_whole = full.format(0) in self.places
+        return full if is_whole else full.removeprefix(f"{self.architecture.body}.")
 
     def shape(self, own: str) -> Sequence[int]:
         """See `ModelFile`."""

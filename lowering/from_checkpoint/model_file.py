@@ -18,6 +18,7 @@ from ...ir.errors import ParameterError, SourceError
 from ...ir.settings import Settings
 from ...runtime.generation import Tokenizer
 from ...runtime.language_model import TextFacts
+from .architectures import Architecture, architecture_of
 from .embeddings import Embeddings
 from .projections import recognized
 
@@ -43,8 +44,18 @@ class ModelFile(ABC):
 
     @cached_property
     @abstractmethod
+    def said(self) -> Settings:
+        """The configuration in the words of `config.json`, as it stands there."""
+
+    @cached_property
+    def architecture(self) -> Architecture:
+        """What the model is, as far as this form of files tells it so."""
+        return architecture_of(self.said)
+
+    @cached_property
     def config(self) -> Settings:
-        """The configuration in the words of `config.json`."""
+        """The configuration in the words of Llama's, with what is not said."""
+        return self.architecture.told(self.said)
 
     @property
     @abstractmethod
@@ -110,7 +121,10 @@ class ModelFile(ABC):
 
     def found(self, name: str) -> str:
         """The own name of a tensor that there is, which is read now."""
-        own = self.own(name)
+        return self.found_own(self.own(name))
+
+    def found_own(self, own: str) -> str:
+        """The same of a tensor by its own name."""
         if own not in self.places:
             raise ParameterError(f"{self.what} has no tensor '{own}'")
         self._read.add(own)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from .decoder import OPTIONS, Decoder
+from .decoder import Decoder
 
 _SIZES = ("features", "hidden", "heads", "groups", "head_dim")
-_NAMED = ("activation", "kind", "eps", "attention_scaling")
-"""What `DecoderBlock` of the standard layers takes, besides `OPTIONS`."""
+"""What `DecoderBlock` of the standard layers takes first."""
 
 
 def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
@@ -28,7 +27,12 @@ def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
     """
     cache = f"Tensor[N, P, {decoder.groups}, {decoder.head_dim}]"
     count = decoder.layers
-    before = ["embed_tokens(tokens)", *(f"block{i}[0]" for i in range(count))]
+    embedded = "embed_tokens(tokens)"
+    if decoder.embedding_scale != 1:
+        embedded += f" * {decoder.embedding_scale!r}"
+    if "embed_positions.weight" in decoder.outer:
+        embedded += f" + embed_positions({_POSITIONS})"
+    before = [embedded, *(f"block{i}[0]" for i in range(count))]
     shown = f"gather({before[-1]}, places, axis=1)" if places else before[-1]
 
     def lines(parts: Iterable[str]) -> str:
@@ -41,7 +45,8 @@ def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
     return f"""layer {decoder.name} {{
     let embed_tokens = TokenEmbedding({decoder.embeddings})
     let lm_head = {f"TokenEmbedding({decoder.head})" if decoder.head else "embed_tokens"}
-    let norm = RMSNorm({decoder.features}, {decoder.eps!r})
+    let norm = {_last_norm(decoder)}
+    {lines(_outer(decoder))}
     let layers = [
         {lines(blocks)}
     ]
@@ -51,10 +56,41 @@ def decoder_text(decoder: Decoder, *, places: bool = False) -> str:
         {lines(caches)}
     ) {{
         {lines(calls)}
-        return [lm_head.logits(norm({shown})), {results}]
+        let logits = {_logits(decoder, shown)}
+        return [{_capped(decoder)}, {results}]
     }}
 }}
 """
+
+
+_POSITIONS = "positions(tokens, axis=1) + sum(positions(keys0, axis=1) * 0 + 1)"
+
+
+def _last_norm(decoder: Decoder) -> str:
+    block, size = decoder.block, f"{decoder.features}, {decoder.eps!r}"
+    if not block["centred"]:
+        return f"RMSNorm({size})"
+    return f"LayerNorm({size}, {json.dumps(block['norm_bias'])})"
+
+
+def _outer(decoder: Decoder) -> Iterable[str]:
+    """Declarations of what few models have."""
+    for name, shape in decoder.outer.items():
+        if name == "logits_bias":
+            yield f"param logits_bias: Tensor[{decoder.vocabulary}]"
+        elif name == "embed_positions.weight":
+            yield f"let embed_positions = Embedding({shape[0]}, {shape[1]})"
+
+
+def _logits(decoder: Decoder, shown: str) -> str:
+    bias = " + logits_bias" if "logits_bias" in decoder.outer else ""
+    scale = "" if decoder.logit_scale == 1 else f" * {decoder.logit_scale!r}"
+    return f"(lm_head.logits(norm({shown})){bias}){scale}"
+
+
+def _capped(decoder: Decoder) -> str:
+    cap = decoder.logit_cap
+    return f"tanh(logits / {cap!r}) * {cap!r}" if cap else "logits"
 
 
 def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
@@ -84,18 +120,17 @@ def block_texts(decoder: Decoder, tokens: int) -> tuple[str, str]:
     return (
         text(
             f"places: Tensor<int64>[{tokens}]",
-            "block.self_attn.projected(block.input_layernorm(x), places)",
+            "block.self_attn.projected(block.before(x), places)",
         ),
         text(
             f"means: Tensor[1, {tokens}, {decoder.heads * decoder.head_dim}]",
-            "block.fed(x + block.self_attn.joined(means))",
+            "block.behind(x, block.self_attn.joined(means))",
         ),
     )
 
 
 def _block(decoder: Decoder, window: int) -> str:
     sizes = [str(getattr(decoder, name)) for name in _SIZES]
-    named: dict[str, object] = {name: getattr(decoder, name) for name in _NAMED}
-    named |= {name: name in decoder.options for name in OPTIONS} | {"window": window}
+    named = {**decoder.block, "kind": decoder.kind, "eps": decoder.eps, "window": window}
     options = [f"{name}={json.dumps(value)}" for name, value in named.items()]
     return f"DecoderBlock({', '.join(sizes + options)})"

@@ -31,7 +31,7 @@ class EngineSession(Session):
     def __init__(self, checkpoint: Checkpoint, target: str) -> None:
         decoder, of_reference = checkpoint.decoder, target == "interpreter"
         name = "the reference interpreter" if of_reference else target
-        super().__init__(decoder.vocabulary, name)
+        super().__init__(decoder.vocabulary, name, decoder.limit)
         module = import_tri(decoder_text(decoder, places=True), weights=checkpoint.state())
         run = partial(run_module, module) if of_reference else engine_of(module, target).run
         self._run: Callable[[Sequence[Array]], Sequence[Array]] = run

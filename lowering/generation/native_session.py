@@ -48,12 +48,14 @@ class NativeSession(Session):
     def __init__(self, checkpoint: Checkpoint, target: str) -> None:
         decoder, threads = checkpoint.decoder, default_threads()
         head = checkpoint.head
-        heads = Heads(decoder.heads, decoder.groups, decoder.head_dim)
+        block = decoder.block
+        sizes = decoder.heads, decoder.groups, decoder.head_dim
+        heads = Heads(*sizes, block["scale"], block["softcap"])
         texts = [text for count in _COUNTS for text in block_texts(decoder, count)]
         recipe, parts, attention, rows = native_code(
             target, texts, heads, head.kind, together=threads > 1
         )
-        super().__init__(len(checkpoint.embeddings.rows), f"native ({recipe})")
+        super().__init__(decoder.vocabulary, f"native ({recipe})", decoder.limit)
         arena, self._layers = Arena(), list[_Layer]()
         for block in checkpoint.blocks:
             weights = {f"block.{name}": value for name, value in block}
@@ -69,7 +71,7 @@ class NativeSession(Session):
             team_of(processors)
         leave_compiler()
         self._decoder, self._embeddings = decoder, checkpoint.embeddings
-        self._norm = checkpoint.norm
+        self._outer = checkpoint.outer
         self._caches = self._empty()
 
     def _told(self, tokens: Array, count: int) -> Array:
@@ -83,7 +85,15 @@ class NativeSession(Session):
 
     def _logits(self, x: Array) -> Array:
         """Of one token, from its values behind all layers, [features]."""
-        return self._head(x / np.sqrt(np.mean(x * x) + np.float32(self._decoder.eps)) * self._norm)
+        decoder, outer = self._decoder, self._outer
+        if decoder.block["centred"]:
+            x = x - np.mean(x)
+        x = x / np.sqrt(np.mean(x * x) + np.float32(decoder.eps)) * outer["norm.weight"]
+        logits = self._head(x + outer["norm.bias"] if "norm.bias" in outer else x)
+        if "logits_bias" in outer:
+            logits = logits + outer["logits_bias"]
+        logits, cap = logits * np.float32(decoder.logit_scale), np.float32(decoder.logit_cap)
+        return np.tanh(logits / cap) * cap if cap else logits
 
     def another(self) -> Self:
         """See `Session.another`."""
@@ -95,7 +105,11 @@ class NativeSession(Session):
         """Values of tokens behind all layers, float32 [1, count, features]."""
         x = np.zeros((1, count, self._decoder.features), np.float32)
         x[0, : len(tokens)] = self._embeddings.floats(tokens)
+        x *= np.float32(self._decoder.embedding_scale)
         places = np.arange(start, start + count)
+        if "embed_positions.weight" in self._outer:
+            table = self._outer["embed_positions.weight"]
+            x += table[np.minimum(places, len(table) - 1)]
         for layer, cache, window in zip(
             self._layers, self._caches, self._decoder.windows, strict=True
         ):

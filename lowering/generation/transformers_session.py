@@ -54,7 +54,8 @@ class TransformersSession(Session):
         except Exception as error:  # it has no type of its own for what it refuses
             raise SourceError(f"transformers does not read '{path}': {error}") from None
         version = resolve_name("transformers:__version__")
-        super().__init__(checkpoint.decoder.vocabulary, f"{target} {version}")
+        decoder = checkpoint.decoder
+        super().__init__(decoder.vocabulary, f"{target} {version}", decoder.limit)
         parameters = signature(self._model.forward).parameters
         self._word = "cache" if "cache" in parameters else "past_key_values"  # before 5.20
         self._empty()

@@ -18,6 +18,7 @@ from xdsl.ir import SSAValue
 
 from ....runtime.native.abi.attention import ATTENTION, HEADS, PIECE, TOGETHER, Heads
 from ..llvm.exponential import exp
+from ..llvm.hyperbolic import tanh
 from ..llvm.types import vector
 from .code import POINTER, Code, lanes
 from .parallel import PART_ARGUMENTS
@@ -50,11 +51,11 @@ class _Thing(NamedTuple):
 
 def attention_module(recipe: Recipe, sizes: Heads) -> ModuleOp:
     """The function `ATTENTION`, and what it calls for each number of heads that go together."""
-    heads, groups, size = sizes
+    heads, groups, size, *_ = sizes
     per = heads // groups
     counts = {min(HEADS, per - first) for first in range(0, per, HEADS)}
     writers = _write_scores, _write_means
-    ones = [write(recipe, size, count) for write in writers for count in sorted(counts)]
+    ones = [write(recipe, sizes, count) for write in writers for count in sorted(counts)]
     code = Code(ATTENTION, PART_ARGUMENTS)
     memory, _, first, end, member = code.arguments
     queries, table, results, scratch = (
@@ -121,8 +122,10 @@ def attention_module(recipe: Recipe, sizes: Heads) -> ModuleOp:
     return ModuleOp([*ones, _write_shares(recipe), code.finish()])
 
 
-def _write_scores(recipe: Recipe, size: int, count: int) -> llvm.FuncOp:
-    """Products of queries with keys, by 1 / √head_dim; of some keys around them too."""
+def _write_scores(recipe: Recipe, sizes: Heads, count: int) -> llvm.FuncOp:
+    """Products of queries with keys, scaled and capped; of some keys around them too."""
+    size, cap = sizes.head_dim, sizes.softcap
+    scale = 1 / math.sqrt(size) if sizes.scale is None else sizes.scale
     code = Code(_SCORES.format(count), _MEETING)
     vectors, keys, later, scores, rows, low, high = code.arguments
     width = math.gcd(recipe.lanes, size)
@@ -137,7 +140,9 @@ def _write_scores(recipe: Recipe, size: int, count: int) -> llvm.FuncOp:
             asked = code.at(later, code.add(code.mul(place, size), turn * each), f32), each
             totals = _products(code, width, size, queries, those, asked)
             for head, total in zip(some_heads, totals, strict=True):
-                scaled = code.fmul(total, code.constant(1 / math.sqrt(size), total.type))
+                scaled = code.fmul(total, code.constant(scale / (cap or 1), total.type))
+                if cap:
+                    scaled = code.fmul(tanh(code, scaled), code.constant(cap, total.type))
                 code.store(scaled, code.at(scores, code.add(code.mul(rows, head), place), f32))
     return code.finish(linkage="internal")
 
@@ -216,8 +221,9 @@ def _write_shares(recipe: Recipe) -> llvm.FuncOp:
     return code.finish(linkage="internal")
 
 
-def _write_means(recipe: Recipe, size: int, count: int) -> llvm.FuncOp:
+def _write_means(recipe: Recipe, sizes: Heads, count: int) -> llvm.FuncOp:
     """Add values, weighted by their shares, to results; some columns stay in registers."""
+    size = sizes.head_dim
     code = Code(_MEANS.format(count), _MEETING)
     results, values, later, shares, rows, low, high = code.arguments
     width = math.gcd(recipe.lanes, size)

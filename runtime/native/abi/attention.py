@@ -1,7 +1,7 @@
 """Attention of tokens to a cache of keys and values: what the kernel and its callers agree on.
 
 Query head h of a token attends to keys and values of group h · groups / heads (Ainslie et al.
-2023): the mean of the values, weighted by softmax(q · k / √head_dim) over its own place and those
+2023): the mean of the values, weighted by softmax(q · k · scale) over its own place and those
 before it, at most `window` of them.
 
 The function `ATTENTION` is one in parts (`abi.parallel`) whose things are tokens of groups: those
@@ -32,11 +32,17 @@ EVER = 1 << 40
 
 
 class Heads(NamedTuple):
-    """Sizes: query heads, groups of them, values of a head."""
+    """Sizes: query heads, groups of them, values of a head; and what becomes of products.
+
+    They are multiplied by `scale`, 1 / √head_dim if not given, and bounded by `softcap` · tanh(x /
+    `softcap`) where that is not 0.
+    """
 
     heads: int
     groups: int
     head_dim: int
+    scale: float | None = None
+    softcap: float = 0.0
 
 
 def scratch_values(heads: Heads, pieces: int) -> int:

@@ -31,6 +31,7 @@ NAMES = [
     "RotaryEmbedding",
     "CausalAttention",
     "GatedMLP",
+    "BlockNorm",
     "DecoderBlock",
     "LIF",
     "CubaLIF",
@@ -168,7 +169,7 @@ def test_the_reference_shows_every_layer() -> None:
     root = Path(__file__).parents[3]
     source = (root / "ir" / "language" / "prelude.tri").read_text(encoding="utf-8")
     reference = (root / "docs" / "language.md").read_text(encoding="utf-8")
-    layers = re.findall(r"^layer (\w+)\(([^)]*)\) \{", source, re.MULTILINE)
+    layers = re.findall(r"^layer (\w+)\((.*?)\) \{", source, re.MULTILINE | re.DOTALL)
     assert [name for name, _ in layers] == NAMES
     for name, arguments in layers:
         written = [re.sub(r": \w+", "", a.strip(), count=1) for a in arguments.split(",")]

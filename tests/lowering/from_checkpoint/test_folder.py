@@ -88,14 +88,20 @@ def changed(folder: Path, **config: Any) -> Path:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"model_type": "gemma2"}, "models of type 'gemma2' are not read; known are bitnet, llama"),
+        ({"model_type": "bloom"}, "models of type 'bloom' are not read; known are bitnet, cohere"),
         ({"hidden_act": "tanh"}, "activation 'tanh' is not known"),
         ({"hidden_size": -3}, "'hidden_size' is -3, expected a whole number"),
         ({"hidden_size": 25}, "hidden_size 25 is no multiple of 6 heads"),
         ({"num_hidden_layers": 10**6}, "1000000 blocks"),
         ({"num_key_value_heads": 4}, "cannot share 4 keys"),
         ({"rms_norm_eps": "small"}, "'rms_norm_eps' is 'small', expected a number"),
-        ({"rope_scaling": {"rope_type": "longrope"}}, "rotary embedding of type 'longrope'"),
+        ({"rope_scaling": {"rope_type": "dynamic"}}, "rotary embedding of type 'dynamic'"),
+        ({"clip_qkv": 2.0}, "'clip_qkv' is 2.0, a setting that is not known"),
+        ({"rope_scaling": {"rope_type": "linear", "power": 2}}, "'power' of rotary embeddings"),
+        ({"partial_rotary_factor": 0.5}, "'partial_rotary_factor' is not computed"),
+        ({"attention_bias": True}, "'attention_bias' is True, which the tensors contradict"),
+        ({"tie_word_embeddings": True}, "but there is another output head"),
+        ({"vocab_size": 62}, "'vocab_size' is not that of 61 token embeddings"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "'factor' is 0"),
         ({"rope_scaling": [1]}, "expected an object"),
         (

@@ -287,7 +287,7 @@ def test_a_matrix_with_two_scales_is_not_one_of_bitnet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "more", "words"),
     [
-        ({"model_type": "gemma3"}, {}, "architecture 'gemma3' are not read; known are llama"),
+        ({"model_type": "bloom"}, {}, "architecture 'bloom' are not read; known are gemma"),
         ({}, {"bitnet-b1.58.rope.scaling.type": "yarn"}, "rotary embedding scaled by 'yarn'"),
         ({"num_attention_heads": 3}, {}, "hidden_size 256 is no multiple of 3 heads"),
     ],
