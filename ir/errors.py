@@ -149,6 +149,26 @@ def check_choice(what: str, value: object, allowed: Collection[str]) -> None:
         raise OptionError(f"{what}: expected one of {', '.join(allowed)}, got {value!r}")
 
 
+def expect_one_of(what: str, value: object, allowed: Collection[str]) -> None:
+    """Refuse an option that is none of some words; `what` begins the message and names it.
+
+    Raises:
+        OptionError: it is not.
+    """
+    refuse(value not in allowed, f"{what} one of {', '.join(allowed)}, got '{value}'")
+
+
+def expect_from(what: str, value: float | None, low: float, high: float | None = None) -> None:
+    """Refuse an option out of range, if it is given; `what` begins the message and names it.
+
+    Raises:
+        OptionError: it is.
+    """
+    if value is not None and not low <= value <= (value if high is None else high):
+        bounds = f"of at least {low}" if high is None else f"from {low} to {high}"
+        raise OptionError(f"{what} {bounds}, got {value}")
+
+
 def check_fields(given: Iterable[object], known: Collection[str]) -> None:
     """Refuse names of fields that are not known.
 

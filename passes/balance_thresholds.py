@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array, dense
-from ..ir.errors import OptionError, PassError
+from ..ir.errors import OptionError, PassError, expect_from, expect_one_of
 from ..ir.interpreter import entry_function
 from .calibration.observation import read_batches
 from .convert_ann_to_snn.attention import THRESHOLDS, attentions
@@ -60,15 +60,10 @@ class ThresholdCalibrator:
     levels: int | None = None
 
     def __post_init__(self) -> None:
-        for what, value, allowed in (
-            ("method", self.method, METHODS),
-            ("per", self.per, GRANULARITIES),
-        ):
-            if value not in allowed:
-                raise OptionError(f"expected {what} one of {', '.join(allowed)}, got '{value}'")
-        for what, number in (("timesteps", self.timesteps), ("levels", self.levels)):
-            if number is not None and number < 1:
-                raise OptionError(f"expected {what} of at least 1, got {number}")
+        expect_one_of("expected method", self.method, METHODS)
+        expect_one_of("expected per", self.per, GRANULARITIES)
+        expect_from("expected timesteps", self.timesteps, 1)
+        expect_from("expected levels", self.levels, 1)
         if not 0 < self.percentile <= 100:
             raise OptionError(f"expected a percentile up to 100, got {self.percentile}")
         if not 0 <= self.initial < 1:
@@ -235,12 +230,8 @@ class BalanceThresholdsPass(ModulePass):
     """The function to look at."""
 
     def __post_init__(self) -> None:
-        for what, value in (
-            ("samples", self.samples),
-            ("batch", self.batch),
-        ):
-            if value is not None and value < 1:
-                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        expect_from(f"{self.name} expects samples", self.samples, 1)
+        expect_from(f"{self.name} expects batch", self.batch, 1)
         self.calibrator()
 
     def calibrator(self) -> ThresholdCalibrator:

@@ -27,7 +27,7 @@ from ..dialects.inference import keep_result_types
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import TrainType, dense_type, is_train
-from ..ir.errors import OptionError
+from ..ir.errors import expect_from
 from ..ir.interpreter import entry_function
 from .adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from .analysis.replacement import replace, replace_results
@@ -80,8 +80,7 @@ class ExposeTrainsPass(ModulePass):
     """T, where arguments do not say how many steps they have."""
 
     def __post_init__(self) -> None:
-        if self.timesteps is not None and self.timesteps < 1:
-            raise OptionError(f"{self.name} expects timesteps of at least 1, got {self.timesteps}")
+        expect_from(f"{self.name} expects timesteps", self.timesteps, 1)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = entry_function(op, "forward")

@@ -17,7 +17,7 @@ from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.parameters import Array, constant_value, module_of
 from ..dialects.tensor.storage import INLINE_LIMIT
 from ..dialects.ternary.types import is_trit
-from ..ir.errors import OptionError, TritonError
+from ..ir.errors import TritonError, expect_from
 from ..ir.locations import error_at
 from .analysis.compile_time import (
     Literal,
@@ -65,8 +65,7 @@ class FoldConstantsPass(ModulePass):
     """Leave `tensor.dequantize` of stored integers: as floats bytes take 4 times the room."""
 
     def __post_init__(self) -> None:
-        if self.limit < 0:
-            raise OptionError(f"fold-constants expects a limit of at least 0, got {self.limit}")
+        expect_from("fold-constants expects a limit", self.limit, 0)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         fold(op.walk(), self.limit, keep_packed=self.keep_packed, keep_bytes=self.keep_bytes)

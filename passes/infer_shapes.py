@@ -15,7 +15,7 @@ from ..dialects.inference import InferredOp, tensor_type
 from ..dialects.shapes import DYNAMIC, Shape, ShapeError, SizedType, compatible, with_shape
 from ..dialects.spike import LayerOp, RecurrentOp, TrainType
 from ..dialects.spike.types import dense_type, like
-from ..ir.errors import OptionError, PassError
+from ..ir.errors import PassError, expect_from
 from ..ir.locations import error_at
 from .analysis.time_axis import has_time_first
 from .expose_state import state_count
@@ -51,9 +51,8 @@ class InferShapesPass(ModulePass):
     spike train or goes to neurons, synapses or a network as one does, through layers or not."""
 
     def __post_init__(self) -> None:
-        for name, size in (("a batch", self.batch), ("timesteps", self.timesteps)):
-            if size is not None and size < 1:
-                raise OptionError(f"infer-shapes expects {name} of at least 1, got {size}")
+        expect_from("infer-shapes expects a batch", self.batch, 1)
+        expect_from("infer-shapes expects timesteps", self.timesteps, 1)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.walk() if isinstance(f, FuncOp) and not f.is_declaration]

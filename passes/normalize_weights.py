@@ -15,7 +15,7 @@ from ..dialects import tensor
 from ..dialects.inference import tensor_type
 from ..dialects.parameters import Array, dense_constant
 from ..dialects.traits import Homogeneous, has
-from ..ir.errors import OptionError, PassError
+from ..ir.errors import OptionError, PassError, expect_from
 from ..ir.interpreter import entry_function
 from .analysis.compile_time import compile_time_values, is_literal
 from .analysis.layers import Layer, input_of, is_layer, is_ternary, options_of, rebuilt, weight_of
@@ -68,9 +68,8 @@ class NormalizeWeightsPass(ModulePass):
     """The function to change."""
 
     def __post_init__(self) -> None:
-        for what, value in (("samples", self.samples), ("batch", self.batch)):
-            if value is not None and value < 1:
-                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        expect_from(f"{self.name} expects samples", self.samples, 1)
+        expect_from(f"{self.name} expects batch", self.batch, 1)
         if not 0 < self.percentile <= 100:
             raise OptionError(f"{self.name} expects a percentile up to 100, got {self.percentile}")
 

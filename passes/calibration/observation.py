@@ -21,7 +21,7 @@ from ...dialects.elements import numpy_dtype
 from ...dialects.interpret import run_module
 from ...dialects.shapes import DYNAMIC, Shape
 from ...dialects.spike.types import dense_type
-from ...ir.errors import InputError, OptionError, PassError
+from ...ir.errors import InputError, OptionError, PassError, expect_one_of
 from ...ir.locations import location_text
 from ...ir.progress import tracked
 from ...ir.samples import Array, batches, read_samples
@@ -38,8 +38,7 @@ def check_observer(observer: str, percentile: float) -> None:
     Raises:
         OptionError: says which.
     """
-    if observer not in OBSERVERS:
-        raise OptionError(f"expected observer one of {', '.join(OBSERVERS)}, got '{observer}'")
+    expect_one_of("expected observer", observer, OBSERVERS)
     if not 50 < percentile <= 100:
         raise OptionError(f"expected a percentile above 50 and up to 100, got {percentile}")
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ...dialects.parameters import Array
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, expect_from, expect_one_of
 from ...ir.interpreter import entry_function
 from ..calibration.observation import read_batches
 from .converter import RULES, Converted, LayerConverter, Rule
@@ -134,9 +134,8 @@ class ConvertAnnToSnnPass(ModulePass):
     """The function to convert."""
 
     def __post_init__(self) -> None:
-        for what, value in (("timesteps", self.timesteps), ("samples", self.samples)):
-            if value is not None and value < 1:
-                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        expect_from(f"{self.name} expects timesteps", self.timesteps, 1)
+        expect_from(f"{self.name} expects samples", self.samples, 1)
         if self.threshold is not None and not self.threshold > 0:
             raise OptionError(f"{self.name} expects a positive threshold, got {self.threshold}")
         if self.signed and not 1 < self.timesteps <= MOST_STEPS:
@@ -148,15 +147,9 @@ class ConvertAnnToSnnPass(ModulePass):
             raise OptionError(f"{self.name}: signed spikes are of neurons that subtract")
         if not 0 <= self.price < float("inf"):
             raise OptionError(f"{self.name} expects a price of at least 0, got {self.price}")
-        for what, chosen, allowed in (
-            ("correct", self.correct, CORRECTIONS),
-            ("pools", self.pools, POOLS),
-            ("reset", self.reset, RESETS),
-        ):
-            if chosen not in allowed:
-                raise OptionError(
-                    f"{self.name} expects {what} one of {', '.join(allowed)}, got '{chosen}'"
-                )
+        expect_one_of(f"{self.name} expects correct", self.correct, CORRECTIONS)
+        expect_one_of(f"{self.name} expects pools", self.pools, POOLS)
+        expect_one_of(f"{self.name} expects reset", self.reset, RESETS)
 
     @property
     def batch(self) -> int:

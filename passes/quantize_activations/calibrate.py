@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ...ir.errors import OptionError, PassError
+from ...ir.errors import PassError, expect_from
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import compile_time_values
 from ..calibration.grids import Grid
@@ -75,11 +75,9 @@ class CalibratePass(ModulePass):
     """The function to run."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.bits <= 16:
-            raise OptionError(f"{self.name} expects bits from 2 to 16, got {self.bits}")
-        for what, value in (("samples", self.samples), ("batch", self.batch)):
-            if value is not None and value < 1:
-                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        expect_from(f"{self.name} expects bits", self.bits, 2, 16)
+        expect_from(f"{self.name} expects samples", self.samples, 1)
+        expect_from(f"{self.name} expects batch", self.batch, 1)
         check_observer(self.observer, self.percentile)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:

@@ -18,7 +18,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array, parameters
 from ...dialects.shapes import is_float
-from ...ir.errors import OptionError, PassError, did_you_mean
+from ...ir.errors import OptionError, PassError, did_you_mean, expect_from, expect_one_of
 from ...ir.interpreter import entry_function
 from ...ir.locations import error_at
 from ..analysis.compile_time import is_literal, literal, literal_value
@@ -144,21 +144,15 @@ class QuantizeActivationsPass(ModulePass):
     """The function to change."""
 
     def __post_init__(self) -> None:
-        if not 2 <= self.bits <= 8:
-            raise OptionError(f"{self.name} expects bits from 2 to 8, got {self.bits}")
-        if self.weights is not None and not 2 <= self.weights <= 8:
-            raise OptionError(f"{self.name} expects weights from 2 to 8, got {self.weights}")
-        if self.observer not in OBSERVERS:
-            raise OptionError(
-                f"{self.name} expects observer one of {', '.join(OBSERVERS)}, got '{self.observer}'"
-            )
+        expect_from(f"{self.name} expects bits", self.bits, 2, 8)
+        expect_from(f"{self.name} expects weights", self.weights, 2, 8)
+        expect_one_of(f"{self.name} expects observer", self.observer, OBSERVERS)
         if not 50 < self.percentile <= 100:
             raise OptionError(
                 f"{self.name} expects a percentile above 50 and up to 100, got {self.percentile}"
             )
-        for what, value in (("samples", self.samples), ("batch", self.batch)):
-            if value is not None and value < 1:
-                raise OptionError(f"{self.name} expects {what} of at least 1, got {value}")
+        expect_from(f"{self.name} expects samples", self.samples, 1)
+        expect_from(f"{self.name} expects batch", self.batch, 1)
         parsed_precision(self.precision)
 
     @cached_property

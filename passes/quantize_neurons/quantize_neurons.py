@@ -16,7 +16,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array, module_of
 from ...dialects.shapes import DYNAMIC, is_float
 from ...dialects.spike.types import dense_type
-from ...ir.errors import OptionError
+from ...ir.errors import expect_from
 from ...ir.neurons.model import GAIN, LEVEL, THRESHOLD
 from ..analysis.compile_time import is_literal, literal, literal_value
 from ..analysis.replacement import erase_unused
@@ -73,12 +73,8 @@ class QuantizeNeuronsPass(ModulePass):
     """Bits of a decay, 1 to 15."""
 
     def __post_init__(self) -> None:
-        for name, value, low in (
-            ("fraction", self.fraction, 0),
-            ("decay-bits", self.decay_bits, 1),
-        ):
-            if not low <= value <= MOST_BITS:
-                raise OptionError(f"{self.name} expects {name} from {low} to 15, got {value}")
+        expect_from(f"{self.name} expects fraction", self.fraction, 0, MOST_BITS)
+        expect_from(f"{self.name} expects decay-bits", self.decay_bits, 1, MOST_BITS)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):

@@ -16,7 +16,7 @@ from ...dialects.parameters import Array
 from ...dialects.spike.rebuild import rebuilt
 from ...dialects.spike.types import is_train
 from ...dialects.ternary.storage import RULES, SCALES
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, expect_from, expect_one_of
 from ..analysis.compile_time import is_literal, literal_value
 from ..analysis.layers import Synapse, is_conv
 from ..analysis.replacement import erase_unused, replace
@@ -77,16 +77,11 @@ class QuantizeSpikePass(ModulePass):
         is_ternary = self.weights == "ternary"
         scales = SCALES if is_ternary else tuple(s for s in SCALES if s != "none")
         rules = tuple(rule for rule in RULES if rule != "fixed")
-        for name, value, allowed in (
-            ("weights", self.weights, WEIGHTS),
-            ("scale", self.scale, scales),
-            ("rule", self.rule, (None, *rules)),
-        ):
-            if value not in allowed:
-                names = ", ".join(text for text in allowed if text is not None)
-                raise OptionError(f"quantize-spike expects {name} one of {names}, got '{value}'")
-        if not 2 <= self.bits <= 8:
-            raise OptionError(f"quantize-spike expects bits from 2 to 8, got {self.bits}")
+        expect_one_of("quantize-spike expects weights", self.weights, WEIGHTS)
+        expect_one_of("quantize-spike expects scale", self.scale, scales)
+        if self.rule is not None:
+            expect_one_of("quantize-spike expects rule", self.rule, rules)
+        expect_from("quantize-spike expects bits", self.bits, 2, 8)
         if self.rule is not None and not is_ternary:
             raise OptionError("quantize-spike takes a rule with weights=ternary alone")
         if self.bits != 8 and is_ternary:

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 from ...dialects import ternary
 from ...dialects.ternary.sparsity import DEFAULT_BLOCK, measure_sparsity
 from ...dialects.ternary.sparsity import reduction_matrix as matrix_of
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, expect_one_of
 from ..analysis.compile_time import is_literal, literal_value
 from ..analysis.replacement import erase
 from .channel_edges import channel_edges, prune_channels
@@ -79,10 +79,7 @@ class SkipZerosPass(ModulePass):
     def __post_init__(self) -> None:
         if len(self.block) != 2 or min(self.block) < 1:
             raise OptionError(f"skip-zeros expects block=ROWS,COLUMNS, got {list(self.block)}")
-        if self.sparse not in CHOICES:
-            raise OptionError(
-                f"skip-zeros expects sparse one of {', '.join(CHOICES)}, got '{self.sparse}'"
-            )
+        expect_one_of("skip-zeros expects sparse", self.sparse, CHOICES)
         if not 0 <= self.min_share <= 1:
             raise OptionError(f"skip-zeros expects min-share in [0, 1], got {self.min_share}")
 

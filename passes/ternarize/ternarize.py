@@ -20,7 +20,7 @@ from ...dialects.spike.rebuild import rebuilt
 from ...dialects.spike.types import is_train
 from ...dialects.ternary.storage import RULES, SCALES
 from ...dialects.traits import MovesElements, has
-from ...ir.errors import OptionError, PassError, did_you_mean
+from ...ir.errors import OptionError, PassError, did_you_mean, expect_from, expect_one_of
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import is_literal
 from ..analysis.layers import PlainLayer, Synapse, TernaryLayer, as_ternary, is_layer, options_of
@@ -115,24 +115,15 @@ class TernarizePass(ModulePass):
     """For `method=gptq`: the function to run and to change."""
 
     def __post_init__(self) -> None:
-        if self.rule is not None and self.rule not in RULES:
-            raise OptionError(
-                f"ternarize expects rule one of {', '.join(RULES)}, got '{self.rule}'"
-            )
-        if self.scale not in SCALES:
-            raise OptionError(
-                f"ternarize expects scale one of {', '.join(SCALES)}, got '{self.scale}'"
-            )
+        if self.rule is not None:
+            expect_one_of("ternarize expects rule", self.rule, RULES)
+        expect_one_of("ternarize expects scale", self.scale, SCALES)
         if self.rule == "fixed" and self.threshold is None:
             raise OptionError("ternarize expects a threshold with the rule 'fixed'")
         if self.rule not in (None, "fixed") and self.threshold is not None:
             raise OptionError(f"ternarize takes no threshold with the rule '{self.rule}'")
-        if self.threshold is not None and not self.threshold >= 0:
-            raise OptionError(f"ternarize expects a threshold of at least 0, got {self.threshold}")
-        if self.method not in METHODS:
-            raise OptionError(
-                f"ternarize expects method one of {', '.join(METHODS)}, got '{self.method}'"
-            )
+        expect_from("ternarize expects a threshold", self.threshold, 0)
+        expect_one_of("ternarize expects method", self.method, METHODS)
         if self.method == "gptq":
             self._check_compensation()
         elif self.data is not None:
@@ -144,13 +135,11 @@ class TernarizePass(ModulePass):
                 "ternarize{method=gptq} finds trits and a scale a channel by itself: "
                 "leave out 'rule', 'threshold' and 'scale'"
             )
-        for what, value in (("samples", self.samples), ("batch", self.batch)):
-            if value is not None and value < 1:
-                raise OptionError(f"ternarize expects {what} of at least 1, got {value}")
+        expect_from("ternarize expects samples", self.samples, 1)
+        expect_from("ternarize expects batch", self.batch, 1)
         if not 0 < self.damping < np.inf:
             raise OptionError(f"ternarize expects a damping above 0, got {self.damping}")
-        if self.sweeps < 0:
-            raise OptionError(f"ternarize expects sweeps of at least 0, got {self.sweeps}")
+        expect_from("ternarize expects sweeps", self.sweeps, 0)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.method == "rule":
