@@ -6,84 +6,21 @@ simulation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate
 from math import prod
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
-from ...dialects.elements import numpy_dtype
 from ...ir.arrays import Array
 from ...ir.attribute_data import data_of
 from ...ir.errors import LoweringError
-from ...passes.adder_graph.graph import width_of
 from .circuit import INTERFACE
 from .circuit.framing import Framing
-from .circuit.ports import stream_width
+from .circuit.ports import Port, Record, frozen, recorded, stream_width
 from .host import circuit_driver
-
-Record = dict[str, Any]
-"""JSON data: strings, numbers, truth values, lists of them, and further records."""
-
-Quantization = Record
-"""`scale` and `zero_point` (numbers or lists), `axis`, for inputs `low` and `high`, and `of_sign`
-where the sign of an input is quantised."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """A tensor on a stream: its elements in row-major order, the first in the lowest bits.
-
-    Attributes:
-        name: what the program calls it.
-        shape: of one frame; a free axis is 1.
-        free: whether an axis counts frames.
-        low: the least value of each element of a beat.
-        high: the largest one; elements that can be negative are in two's complement.
-        dtype: NumPy's name of the element type.
-        quantized: how the caller makes the integers of an input from floats, or what those of an
-            output stand for; `None` where the program's own values are integers.
-        axes: those that the beats of a frame run over, row-major; none where a beat is a frame.
-        frame_axis: the axis that counts frames, where there is a free one.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    free: bool
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    dtype: str
-    quantized: Quantization | None
-    axes: tuple[int, ...] = ()
-    frame_axis: int = 0
-
-    @property
-    def widths(self) -> list[int]:
-        """The bits of each element."""
-        return [width_of(*bounds) for bounds in zip(self.low, self.high, strict=True)]
-
-    @cached_property
-    def record(self) -> Record:
-        """JSON data."""
-        widths = self.widths
-        offsets = [*accumulate(widths[:-1], initial=0)] if len(widths) <= 4096 else []
-        return _record(self, _PORT) | {"widths": widths, "first_bits": offsets}
-
-    @staticmethod
-    def from_dict(data: Record) -> Port:
-        """The inverse of `record`."""
-        return Port(**{field: _frozen(data[key]) for field, key in _PORT.items()})
-
-    def frame_bounds(self) -> tuple[Array, Array]:
-        """The least and the largest value of each element of a frame, int64 [elements]."""
-        beats = prod(self.shape) // len(self.low)
-        ends = (np.array([[end] * beats], np.int64) for end in (self.low, self.high))
-        low, high = (circuit_driver.from_beats(self.record, end)[0] for end in ends)
-        return low, high
 
 
 @dataclass(frozen=True)
@@ -184,7 +121,7 @@ class Interface:
 
     def to_dict(self) -> Record:
         """JSON data."""
-        return _record(self, _INTERFACE) | {
+        return recorded(self, _INTERFACE) | {
             "s_axis_tdata_bits": self.input_width,
             "m_axis_tdata_bits": self.output_width,
             "words_in": self.words_in,
@@ -198,23 +135,10 @@ class Interface:
     @staticmethod
     def from_dict(data: Record) -> Interface:
         """The inverse of `to_dict`; other entries are left out."""
-        own: Record = {field: _frozen(data[key]) for field, key in _INTERFACE.items()}
+        own: Record = {field: frozen(data[key]) for field, key in _INTERFACE.items()}
         own |= {side: tuple(map(Port.from_dict, data[side])) for side in ("inputs", "outputs")}
         return Interface(**own)
 
-
-_PORT = {
-    "name": "name",
-    "shape": "shape",
-    "free": "batch",
-    "low": "low",
-    "high": "high",
-    "dtype": "dtype",
-    "quantized": "quantized",
-    "axes": "beat_axes",
-    "frame_axis": "batch_axis",
-}
-"""For each field of a port its key in JSON data."""
 
 _INTERFACE = {
     "name": "name",
@@ -227,7 +151,7 @@ _INTERFACE = {
     "word": "stream_width",
     "loads": "load_bits",
 }
-"""The same of an interface, but for its ports."""
+"""For each field of an interface but its ports its key in JSON data."""
 
 
 def _bits(ports: Sequence[Port]) -> int:
@@ -238,15 +162,6 @@ def _bits(ports: Sequence[Port]) -> int:
 def _beat_bytes(framing: Framing | None, ports: Sequence[Port]) -> int:
     """That a beat takes in a frame."""
     return framing.beat_bytes if framing else stream_width(_bits(ports)) // 8
-
-
-def _record(of: Port | Interface, keys: Mapping[str, str]) -> Record:
-    values = {key: getattr(of, field) for field, key in keys.items()}
-    return {key: [*v] if isinstance(v, tuple) else v for key, v in values.items()}
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def noted_interface(module: ModuleOp) -> Interface:
@@ -260,24 +175,13 @@ def noted_interface(module: ModuleOp) -> Interface:
         raise LoweringError(
             f"the module has no attribute '{INTERFACE}'; run convert-ternary-to-hw first"
         )
-    entries = {key: _frozen(data_of(value)) for key, value in noted.data.items()}
+    entries = {key: frozen(data_of(value)) for key, value in noted.data.items()}
     for side in ("inputs", "outputs"):
         ports = cast("ArrayAttr[DictionaryAttr]", noted.data[side])
-        entries[side] = tuple(port_of(port) for port in ports)
+        entries[side] = tuple(map(Port.from_attribute, ports))
     entries["staged"] = bool(entries["staged"])
     beats_in, beats_out = entries.pop("beats")
     return Interface(**entries, beats_in=beats_in, beats_out=beats_out)
-
-
-def port_of(noted: DictionaryAttr) -> Port:
-    """A port as `convert-ternary-to-hw` notes it."""
-    entries = {key: _frozen(data_of(value)) for key, value in noted.data.items()}
-    entries["free"], entries["dtype"] = (
-        bool(entries["free"]),
-        numpy_dtype(entries.pop("element")).name,
-    )
-    entries.setdefault("quantized", None)
-    return Port(**entries)
 
 
 def _words(

@@ -98,34 +98,6 @@ def register_map(registers: Sequence[Register]) -> list[dict[str, object]]:
     ]
 
 
-_ZYNQ = {
-    "system": "processing_system7",
-    "rule": '-config {make_external "FIXED_IO, DDR" apply_board_preset "1"}',
-    "properties": "CONFIG.PCW_USE_S_AXI_HP0 1 CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ $mhz",
-    "clock": "FCLK_CLK0",
-    "reset": "FCLK_RESET0_N",
-    "control": "M_AXI_GP0",
-    "control_clock": "M_AXI_GP0_ACLK",
-    "memory": "S_AXI_HP0",
-    "memory_clock": "S_AXI_HP0_ACLK",
-}
-"""What the processor of a Zynq-7000 calls its ports and settings."""
-
-_ZYNQ_PLUS = {
-    "system": "zynq_ultra_ps_e",
-    "rule": '-config {apply_board_preset "1"}',
-    "properties": "CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__USE__M_AXI_GP0 1 "
-    "CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $mhz",
-    "clock": "pl_clk0",
-    "reset": "pl_resetn0",
-    "control": "M_AXI_HPM0_FPD",
-    "control_clock": "maxihpm0_fpd_aclk",
-    "memory": "S_AXI_HP0_FPD",
-    "memory_clock": "saxihp0_fpd_aclk",
-}
-"""The same of a Zynq UltraScale+."""
-
-
 def _block_design(core: Core, device: Device) -> str:
     width = next(bits for name, _, bits in core.ports if name == "s_axis_tdata")
     return filled(
@@ -133,8 +105,8 @@ def _block_design(core: Core, device: Device) -> str:
         name=core.name,
         vlnv=core.vlnv,
         part=device.part,
+        device=device,
         mhz=int(core.frequency),
         width=width,
         data_width=max(32, width),
-        **(_ZYNQ if device.family == "7-series" else _ZYNQ_PLUS),
     )

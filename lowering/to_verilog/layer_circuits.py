@@ -26,7 +26,7 @@ from ...passes.analysis.argument_bounds import ArgumentBounds, note_bounds
 from ..stages import run_stages
 from .circuit.folding.measuring import conversion_pass
 from .circuit.structure import check_structure
-from .interface import Interface, Port, noted_interface, port_of
+from .interface import Interface, Port, noted_interface
 from .layers import Layer, cut_layers
 from .options import VerilogOptions
 from .printer import check_printable, modules, verilog
@@ -87,9 +87,7 @@ class LayerCircuits:
         self._check()
         conversion = conversion_pass(circuit_options(options)).conversion(work)
         count = len(entry_function(work, "forward").args)
-        self.inputs = tuple(
-            port_of(conversion.input_port(index).to_attribute()) for index in range(count)
-        )
+        self.inputs = tuple(map(conversion.input_port, range(count)))
         for number, port in enumerate(self.inputs):
             self._note(number, port)
 

@@ -122,7 +122,7 @@ class Conversion:
             dict(zip(outputs, returned.operands, strict=True)),
             self.modules.new(f"{self.name}_core"),
         )
-        self.outputs = [replace(p, bounds=core.outputs[p.name].bounds) for p in self.outputs]
+        self.outputs = [p.within(core.outputs[p.name].bounds) for p in self.outputs]
         if self.options.word:
             return self._in_words(core)
         self.latency, self.interval = core.latency, 1

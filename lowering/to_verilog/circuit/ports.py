@@ -7,15 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
 from math import prod
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
+from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
+from ....ir.arrays import Array
 from ....ir.attribute_data import data_of, dictionary_of
 from ....ir.errors import OptionError
 from ....passes.adder_graph import InputRange
@@ -23,6 +28,7 @@ from ....passes.adder_graph.graph import width_of
 from ....passes.adder_graph.optimize_adder_graph import input_range
 from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.quantize_activations.expose_integers import QUANTIZED
+from ..host import circuit_driver
 from .evaluation import identifier
 
 NAME = "tensor.name"
@@ -31,35 +37,55 @@ INTERFACE = "verilog.interface"
 """The module attribute that holds what goes in and out, and what each layer became."""
 
 
+Record = dict[str, Any]
+"""JSON data: strings, numbers, truth values, lists of them, and further records."""
+
+Quantization = Record
+"""`scale` and `zero_point` (numbers or lists), `axis`, for inputs `low` and `high`, and `of_sign`
+where the sign of an input is quantised."""
+
+
 @dataclass(frozen=True)
 class Port:
     """A tensor on a stream: its elements in row-major order, the first in the lowest bits.
 
     Attributes:
         name: what the program calls it.
-        shape: of one frame; a free leading axis is 1.
-        free: whether an axis is the batch of the program.
-        bounds: of each element of a beat, in order.
-        element: the element type of the program.
-        quantized: how the caller makes the integers, or what they stand for; `None` if they are
-            the program's own.
+        shape: of one frame; a free axis is 1.
+        free: whether an axis counts frames.
+        low: the least value of each element of a beat.
+        high: the largest one; elements that can be negative are in two's complement.
+        dtype: NumPy's name of the element type.
+        quantized: how the caller makes the integers of an input from floats, or what those of an
+            output stand for; `None` where the program's own values are integers.
+        axes: those that the beats of a frame run over, row-major; none where a beat is a frame.
+        frame_axis: the axis that counts frames, where there is a free one.
     """
 
     name: str
     shape: tuple[int, ...]
     free: bool
-    bounds: tuple[tuple[int, int], ...]
-    element: Attribute
-    quantized: DictionaryAttr | None
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    dtype: str
+    quantized: Quantization | None
     axes: tuple[int, ...] = ()
-    """The axes that the beats of a frame run over, row-major; none where a beat is a frame."""
     frame_axis: int = 0
-    """The axis that counts frames, where there is a free one: of trains the one after time."""
+
+    @property
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """The least and the largest value of each element of a beat."""
+        return tuple(zip(self.low, self.high, strict=True))
 
     @property
     def widths(self) -> list[int]:
         """The bits of each element."""
         return [width_of(*bounds) for bounds in self.bounds]
+
+    def within(self, bounds: Sequence[tuple[int, int]]) -> Port:
+        """The port with other bounds of a beat's elements."""
+        low, high = zip(*bounds, strict=True) if bounds else ((), ())
+        return replace(self, low=low, high=high)
 
     def over(self, spatial: Sequence[int], beats: int) -> Port:
         """The port where a frame comes in several beats: the bounds are those of a beat.
@@ -69,26 +95,69 @@ class Port:
             beats: of a frame.
         """
         axes = tuple(axis + len(self.shape) for axis in spatial)
-        ends = np.moveaxis(np.reshape(self.bounds, (*self.shape, 2)), axes, range(len(axes)))
-        ends = ends.reshape(beats, -1, 2)
-        low, high = ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)
-        bounds = tuple(zip(low.tolist(), high.tolist(), strict=True))
-        return replace(self, axes=axes, bounds=bounds)
+        low, high = (
+            np.moveaxis(np.reshape(ends, self.shape), axes, range(len(axes))).reshape(beats, -1)
+            for ends in (self.low, self.high)
+        )
+        low, high = low.min(axis=0).tolist(), high.max(axis=0).tolist()
+        return replace(self, axes=axes, low=tuple(low), high=tuple(high))
+
+    @cached_property
+    def record(self) -> Record:
+        """JSON data."""
+        widths = self.widths
+        offsets = [*accumulate(widths[:-1], initial=0)] if len(widths) <= 4096 else []
+        return recorded(self, _PORT) | {"widths": widths, "first_bits": offsets}
+
+    @staticmethod
+    def from_dict(data: Record) -> Port:
+        """The inverse of `record`."""
+        return Port(**{field: frozen(data[key]) for field, key in _PORT.items()})
+
+    def frame_bounds(self) -> tuple[Array, Array]:
+        """The least and the largest value of each element of a frame, int64 [elements]."""
+        beats = prod(self.shape) // len(self.low)
+        ends = (np.array([[end] * beats], np.int64) for end in (self.low, self.high))
+        low, high = (circuit_driver.from_beats(self.record, end)[0] for end in ends)
+        return low, high
 
     def to_attribute(self) -> DictionaryAttr:
         """The port as an attribute."""
-        entries = {
-            "name": self.name,
-            "shape": self.shape,
-            "free": self.free,
-            "low": [low for low, _ in self.bounds],
-            "high": [high for _, high in self.bounds],
-            "element": self.element,
-            "axes": self.axes,
-            "frame_axis": self.frame_axis,
-            "quantized": self.quantized,
-        }
-        return dictionary_of({key: value for key, value in entries.items() if value is not None})
+        values = {key: getattr(self, key) for key in _PORT}
+        return dictionary_of({key: value for key, value in values.items() if value is not None})
+
+    @staticmethod
+    def from_attribute(noted: DictionaryAttr) -> Port:
+        """The inverse of `to_attribute`."""
+        entries: Record = {"quantized": None}
+        entries |= {key: frozen(data_of(value)) for key, value in noted.data.items()}
+        entries["free"] = bool(entries["free"])
+        return Port(**entries)
+
+
+_PORT = {
+    "name": "name",
+    "shape": "shape",
+    "free": "batch",
+    "low": "low",
+    "high": "high",
+    "dtype": "dtype",
+    "quantized": "quantized",
+    "axes": "beat_axes",
+    "frame_axis": "batch_axis",
+}
+"""For each field of a port its key in JSON data."""
+
+
+def recorded(of: object, keys: Mapping[str, str]) -> Record:
+    """Fields of an object by their keys in JSON data."""
+    values = {key: getattr(of, field) for field, key in keys.items()}
+    return {key: [*v] if isinstance(v, tuple) else v for key, v in values.items()}
+
+
+def frozen(value: Any) -> Any:
+    """JSON data with tuples in the place of lists."""
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
 def quantized_range(quantized: DictionaryAttr) -> InputRange:
@@ -120,7 +189,7 @@ def argument_port(function: func.FuncOp, index: int, input_bits: int | None) -> 
     name = argument.name_hint or (f"x{index}" if index else "x")
     port = _port(argument, attributes, name, ())
     bounds = ((range.low, range.high),) * prod(port.shape) if noted is None else noted.pairs
-    return replace(port, bounds=bounds)
+    return port.within(bounds)
 
 
 def result_port(
@@ -145,11 +214,12 @@ def _port(
         identifier(given.data if isinstance(given, StringAttr) else name),
         tuple(1 if n == DYNAMIC else n for n in sizes),
         DYNAMIC in sizes,
-        tuple(bounds),
-        type.element_type,
-        quantized if isinstance(quantized, DictionaryAttr) else None,
+        (),
+        (),
+        numpy_dtype(type.element_type).name,
+        data_of(quantized) if isinstance(quantized, DictionaryAttr) else None,
         frame_axis=sizes.index(DYNAMIC) if DYNAMIC in sizes else 0,
-    )
+    ).within(bounds)
 
 
 def _attributes(

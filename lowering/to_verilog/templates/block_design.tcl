@@ -1,3 +1,18 @@
+<% if device.family == "7-series" %>
+<% set system = "processing_system7" %>
+<% set rule = '-config {make_external "FIXED_IO, DDR" apply_board_preset "1"}' %>
+<% set properties = "CONFIG.PCW_USE_S_AXI_HP0 1 CONFIG.PCW_FPGA0_PERIPHERAL_FREQMHZ $mhz" %>
+<% set clock, reset = "FCLK_CLK0", "FCLK_RESET0_N" %>
+<% set control, control_clock = "M_AXI_GP0", "M_AXI_GP0_ACLK" %>
+<% set memory, memory_clock = "S_AXI_HP0", "S_AXI_HP0_ACLK" %>
+<% else %>
+<% set system = "zynq_ultra_ps_e" %>
+<% set rule = '-config {apply_board_preset "1"}' %>
+<% set properties = "CONFIG.PSU__USE__S_AXI_GP2 1 CONFIG.PSU__USE__M_AXI_GP0 1 CONFIG.PSU__USE__M_AXI_GP1 0 CONFIG.PSU__CRL_APB__PL0_REF_CTRL__FREQMHZ $mhz" %>
+<% set clock, reset = "pl_clk0", "pl_resetn0" %>
+<% set control, control_clock = "M_AXI_HPM0_FPD", "maxihpm0_fpd_aclk" %>
+<% set memory, memory_clock = "S_AXI_HP0_FPD", "saxihp0_fpd_aclk" %>
+<% endif %>
 # vivado -mode batch -source ip/block_design.tcl, in the folder of report.json: a processor, a DMA
 # and the network, up to a bitstream and <name>.hwh for PYNQ. Arguments: part, board part.
 set part [expr {$argc > 0 ? [lindex $argv 0] : "<part>"}]

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.builtin import i1
 
 from triton_dsl.lowering.to_verilog.circuit.circuit import Search
 from triton_dsl.lowering.to_verilog.circuit.framing import Framing
@@ -144,7 +143,7 @@ def pipeline(sends: int, gives: int) -> Stage:
     writer.circuit.begin("x", "x")
     late = [Signal(writer.circuit.at(wire, 2)) for wire in wires if wire is not None]
     core = writer.finish({"y": [late[index % sends] for index in range(gives)]})
-    port = Port("x", (sends,), False, bits, i1, None)
+    port = Port("x", (sends,), False, (0,) * sends, (1,) * sends, "bool", None)
     return credit_stage("dut", core, [port], (Bits(1, sends, 1), Bits(1, gives, 1)))
 
 
