@@ -1,8 +1,10 @@
-"""Any text as a name: an identifier in Python, ONNX and Verilog."""
+"""Names: identifiers in Python, ONNX and Verilog of any text, and names that are free."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Container
+from itertools import chain, count
 from keyword import iskeyword
 
 
@@ -12,3 +14,9 @@ def identifier(text: str) -> str:
     if name[0].isdigit():
         name = f"_{name}"
     return f"{name}_" if iskeyword(name) else name
+
+
+def free_name(wish: str, taken: Container[str], between: str = "_", first: int = 1) -> str:
+    """`wish`, or where that is taken the first with a number behind it that is not."""
+    numbered = (f"{wish}{between}{number}" for number in count(first))
+    return next(name for name in chain([wish], numbered) if name not in taken)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...ir.arrays import Array
 from ...ir.errors import SourceError
+from ...ir.identifiers import free_name
 
 Edge = tuple[str, str]
 Value = Array | str
@@ -89,13 +90,6 @@ class Graph:
     nodes: dict[str, Node]
     edges: list[Edge]
     metadata: NirData = field(default_factory=dict[str, object])
-
-    def free_name(self, wish: str) -> str:
-        """A name that no node has."""
-        name, number = wish, 0
-        while name in self.nodes:
-            name, number = f"{wish}_{number}", number + 1
-        return name
 
     def sources(self) -> dict[str, list[str]]:
         """For each node those with an edge to it, sorted."""
@@ -306,12 +300,12 @@ def close_ends(graph: Graph, where: str) -> list[str]:
             notes.append(f"Output '{name}' is left out, for it receives nothing")
             del graph.nodes[name]
         if not sources[name] and node.kind not in ("Input", "Output"):
-            new = graph.free_name(f"input_{name}")
+            new = free_name(f"input_{name}", graph.nodes, first=0)
             graph.nodes[new] = Node("Input")
             graph.edges.append((new, name))
             notes.append(f"node '{name}' receives nothing and gets the Input '{new}'")
         if not targets[name] and node.kind not in ("Input", "Output"):
-            new = graph.free_name(f"output_{name}")
+            new = free_name(f"output_{name}", graph.nodes, first=0)
             graph.nodes[new] = Node("Output")
             graph.edges.append((name, new))
             notes.append(f"nothing receives what node '{name}' gives; it gets the Output '{new}'")

@@ -38,6 +38,7 @@ from ...dialects.spike import (
     SimulateOp,
 )
 from ...ir.errors import SourceError
+from ...ir.identifiers import free_name
 from ...ir.locations import file_location
 from ...ir.neurons.arithmetic import RESETS
 from .graph import FIELDS, MODELS, RESET, Array, Graph, Node, unit_delays
@@ -196,9 +197,7 @@ class _Builder:
 
     def fresh(self, wish: str) -> str:
         """A name that nothing in the network has."""
-        name, number = wish, 1
-        while name in self.names:
-            name, number = f"{wish}.{number}", number + 1
+        name = free_name(wish, self.names, ".")
         self.names.add(name)
         return name
 

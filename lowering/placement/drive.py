@@ -8,7 +8,7 @@ targets make of programs (`Target.driver`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from ...dialects.spike.types import is_train
 from ...dialects.traits import MovesElements, has
 from ...ir.arrays import Array
 from ...ir.errors import LoweringError, UnsupportedError
+from ...ir.identifiers import free_name
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
 from ...runtime.spiking.activity import record
@@ -82,7 +83,7 @@ def drive_of(module: ModuleOp, inputs: Sequence[Array], function: str = "forward
     for value, heard in walk.heard.items():
         if value not in trains:
             trains[value] = np.zeros(heard.shape, np.bool_)
-            names[value] = _new(f"{value.name_hint or 'readout'}", names.values())
+            names[value] = free_name(value.name_hint or "readout", names.values(), " ", first=2)
     steps, samples = next(iter(trains.values())).shape[:2]
     spikes = {names[value]: spike_counts(x) for value, x in trains.items()}
     runs = max(1, steps * samples)
@@ -112,14 +113,6 @@ def _values(entry: FuncOp, layers: Sequence[LayerActivity]) -> list[SSAValue]:
     arguments: list[SSAValue] = [value for value in entry.args if is_train(value)]
     made = [layer.operation.results[0] for layer in layers if layer.operation is not None]
     return [*arguments, *made]
-
-
-def _new(wish: str, names: Iterable[str]) -> str:
-    taken, name, number = set(names), wish, 1
-    while name in taken:
-        number += 1
-        name = f"{wish} {number}"
-    return name
 
 
 class _Walk:

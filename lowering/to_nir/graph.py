@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from ...dialects.spike import InputOp, NetworkOp, PopulationOp, ProbeOp, ProjectionOp
+from ...ir.identifiers import free_name
 from ..emission import UnsupportedOps
 from ..from_nir.graph import Edge, Graph, Node, unit_delays
 from .forms import with_reset_nodes
@@ -111,10 +112,7 @@ class _Writer:
             self.unsupported.add(op, reason)
 
     def fresh(self, wish: str, nodes: dict[str, Node]) -> str:
-        name, number = wish, 1
-        while name in nodes or name in self.names:
-            name, number = f"{wish}.{number}", number + 1
-        return name
+        return free_name(wish, nodes.keys() | self.names, ".")
 
     def graph(self, feedback: list[ProjectionOp]) -> Graph | None:
         """The graph without the steps of `feedback`; `None` for a cycle of relays alone."""

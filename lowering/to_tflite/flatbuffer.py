@@ -15,6 +15,7 @@ import numpy as np
 from ...dialects.shapes import DYNAMIC
 from ...ir.errors import BackendError, LoweringError
 from ...ir.extras import install
+from ...ir.identifiers import free_name
 from .graph import Array, Graph, Operator, Tensor
 from .kernels import OPTIONS
 from .versions import runtime, version
@@ -129,10 +130,7 @@ class _Writer:
         ports |= dict(zip(self.graph.outputs, self.graph.output_names, strict=True))
         used.update(ports.values())
         for tensor in tensors:
-            name, number = tensor.name, 1
-            while name in used:
-                name, number = f"{tensor.name}_{number}", number + 1
-            used.add(name)
+            used.add(name := free_name(tensor.name, used))
             tables.append(self._tensor(tensor, ports.get(tensor, name)))
         return tables
 

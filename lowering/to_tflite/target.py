@@ -14,7 +14,7 @@ from ...dialects import tensor
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import ChannelsFirst, has
 from ...ir.errors import OptionError
-from ...ir.identifiers import identifier
+from ...ir.identifiers import free_name, identifier
 from ...ir.pipeline import option_text
 from ...ir.progress import doing
 from ...ir.value_names import argument_names, result_names
@@ -238,8 +238,9 @@ def build_graph(
     names = set(graph.input_names)
     outputs: list[tuple[int, ...]] = []
     for value, name in zip(end.arguments, result_names(function), strict=True):
+        names.add(given := free_name(name, names))
         try:
-            outputs.append(_output(writer, value, _free(name, names), options.layout))
+            outputs.append(_output(writer, value, given, options.layout))
         except Inexpressible as reason:
             unsupported.add(end, f"result '{name}': {reason}")
     unsupported.raise_if_any()
@@ -253,14 +254,6 @@ def _recorded(writer: Writer, function: func.FuncOp) -> dict[Tensor, Range]:
     values = [*function.args, *(result for op in function.body.block.ops for result in op.results)]
     ranges = {value: recorded_range(value) for value in values if writer.has(value)}
     return {writer.stored(v)[0]: seen for v, seen in ranges.items() if seen is not None}
-
-
-def _free(name: str, names: set[str]) -> str:
-    wish, number = name, 1
-    while name in names:
-        name, number = f"{wish}_{number}", number + 1
-    names.add(name)
-    return name
 
 
 _ALIKE = (tensor.DequantizeOp, tensor.QuantizeOp, tensor.MaxPoolOp)

@@ -25,6 +25,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from ...dialects import spike, tensor, ternary
 from ...dialects.spike.types import dense_type
 from ...dialects.traits import MovesElements, has
+from ...ir.identifiers import free_name
 from ...ir.interpreter import entry_function
 from ...passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from ...passes.analysis.compile_time import is_literal, literal_value
@@ -185,12 +186,7 @@ class _Cutting:
         ]
         self.values += gives
         numbers = {value: number for number, value in enumerate(self.values)}
-        base = name = _name(self.ops)
-        number = 1
-        while name in names:
-            number += 1
-            name = f"{base}_{number}"
-        names.add(name)
+        names.add(name := free_name(_name(self.ops), names, first=2))
         return Layer(
             name,
             tuple(word for op in self.ops for word in _words(op)),
