@@ -20,7 +20,6 @@ from ...ir.attribute_data import data_of
 from .circuit import LOADS
 from .circuit.loading import Loads
 from .circuit.memories import MEMORY_PREFIX, memory_of
-from .circuit.registers import Loadable
 
 _WORD = re.compile(r"\s*words\[\d+\] = ")
 """A word that a memory begins with, in its Verilog."""
@@ -44,11 +43,6 @@ class Weights:
 
     loads: Loads
     layout: str
-
-    @property
-    def loadable(self) -> Loadable:
-        """What registers tell of it."""
-        return Loadable(self.loads.bits, self.loads.pieces, int(self.layout[:8], 16))
 
     def files(self) -> dict[str, bytes]:
         """The words, and where each stands, by name in the folder."""

@@ -169,8 +169,8 @@ class VerilogTarget(Target[VerilogOptions]):
         """The IP core around a circuit."""
         interface, name = project.interface, f"{project.name}_axi"
         words = interface.words_in, interface.words_out
-        loads = weights.loadable if weights else None
-        core = register_module(interface.name, interface.word, words, loads)
+        loads, layout = (weights.loads, weights.layout[:8]) if weights else (None, "")
+        core = register_module(interface.name, interface.word, words, loads, layout)
         text = {f"ip/{name}.v": core}
         files = [*project.sources, *text]
         map = registers(loadable=loads is not None)

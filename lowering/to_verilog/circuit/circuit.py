@@ -40,9 +40,53 @@ class Search:
     max_depth: int | None = None
 
 
+@dataclass(eq=False)
+class Writer:
+    """Ops at the end of a block.
+
+    Attributes:
+        block: where they go.
+    """
+
+    block: Block
+    _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
+
+    def put(self, op: Operation, name: str | None = None) -> SSAValue:
+        """Append an op; its one result."""
+        self.block.add_op(op)
+        (result,) = op.results
+        return result if name is None else named(result, name)
+
+    def constant(self, value: int, bits: int) -> SSAValue:
+        """The low bits of a number."""
+        key = (value % (1 << bits), bits)
+        if key not in self._constants:
+            self._constants[key] = self.put(
+                hw.ConstantOp(key[0], IntegerType(bits), truncate_bits=True)
+            )
+        return self._constants[key]
+
+    def extract(self, value: SSAValue, low: int, bits: int, name: str | None = None) -> SSAValue:
+        """So many bits from `low` on."""
+        return self.put(ops.extract(value, low, bits), name)
+
+    def extended(self, value: SSAValue, signed: bool, bits: int) -> SSAValue:
+        """A number in so many bits, other than it has: with its sign or zeros above, or cut."""
+        have = bit_width(value.type) or 1
+        if bits < have:
+            return self.extract(value, 0, bits)
+        if signed:
+            top = self.extract(value, have - 1, 1) if have > 1 else value
+            if bits - have > 1:
+                top = self.put(ops.replicate(top, bits - have))
+        else:
+            top = self.constant(0, bits - have)
+        return self.put(ops.concat([top, value], bits))
+
+
 @dataclass
-class Circuit:
-    """Ops of `hw`, `comb` and `seq` at the end of a block.
+class Circuit(Writer):
+    """Numbers with exact widths, in `hw`, `comb` and `seq` at the end of a block.
 
     Attributes:
         block: where they go.
@@ -52,12 +96,10 @@ class Circuit:
         search: how adders are searched for.
     """
 
-    block: Block
     clock: SSAValue
     enable: SSAValue
     pacing: Pacing
     search: Search = field(default_factory=Search)
-    _constants: dict[tuple[int, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _extended: dict[tuple[SSAValue, bool, int], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _delayed: dict[SSAValue, list[SSAValue]] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
     _bits: dict[tuple[SSAValue, int, bool], SSAValue] = field(default_factory=dict, init=False)  # pyright: ignore[reportUnknownVariableType]
@@ -77,11 +119,7 @@ class Circuit:
         if self._comment is not None and not isinstance(op, hw.ConstantOp):
             op.attributes[COMMENT] = StringAttr(self._comment)
             self._comment = None
-        self.block.add_op(op)
-        (result,) = op.results
-        if name is not None:
-            named(result, name)
-        return result
+        return super().put(op, name)
 
     @contextmanager
     def element(self, index: int | None) -> Generator[None]:
@@ -100,15 +138,6 @@ class Circuit:
         number = self._names[base]
         self._names[base] += 1
         return base if self._element is not None and not number else f"{base}_{number}"
-
-    def constant(self, value: int, width: int) -> SSAValue:
-        """The low `width` bits of a number."""
-        key = (value % (1 << width), width)
-        if key not in self._constants:
-            self._constants[key] = self.put(
-                hw.ConstantOp(key[0], IntegerType(width), truncate_bits=True)
-            )
-        return self._constants[key]
 
     def at(self, wire: Wire, cycle: int) -> Wire:
         """The wire's value in a later cycle, by registers that its users share."""
@@ -178,28 +207,8 @@ class Circuit:
             return self.constant(wire.low, width)
         key = (wire.value, wire.low < 0, width)
         if key not in self._extended:
-            self._extended[key] = self._resized(*key)
+            self._extended[key] = self.extended(*key)
         return self._extended[key]
-
-    def _resized(self, value: SSAValue, signed: bool, width: int) -> SSAValue:
-        have = bit_width(value.type)
-        assert have is not None
-        if width < have:
-            return self.extract(value, 0, width)
-        if signed:
-            top = self.extract(value, have - 1, 1) if have > 1 else value
-            more = width - have
-            if more > 1:
-                top = self.put(ops.replicate(top, more))
-        else:
-            top = self.constant(0, width - have)
-        return self.put(ops.concat([top, value], width))
-
-    def extract(
-        self, value: SSAValue, low_bit: int, width: int, name: str | None = None
-    ) -> SSAValue:
-        """So many bits from `low_bit` on."""
-        return self.put(ops.extract(value, low_bit, width), name)
 
     def shifted(self, wire: Wire, places: int) -> Wire:
         """The wire's value · 2^places; no adder."""

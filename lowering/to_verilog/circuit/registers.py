@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ..templates import filled
+from .loading import Loads
 
 ADDRESS_BITS = 6
 """Of an address of a byte."""
@@ -98,29 +99,17 @@ def registers(*, loadable: bool) -> tuple[Register, ...]:
     )
 
 
-@dataclass(frozen=True)
-class Loadable:
-    """How the weights of a circuit are loaded.
-
-    Attributes:
-        bits: of a piece, at most 32.
-        pieces: of a load.
-        layout: a number of 32 bits that is the same for circuits that take the same loads.
-    """
-
-    bits: int
-    pieces: int
-    layout: int
-
-
-def register_module(name: str, width: int, words: tuple[int, int], loads: Loadable | None) -> str:
+def register_module(
+    name: str, width: int, words: tuple[int, int], loads: Loads | None, layout: str
+) -> str:
     """Verilog of the module with registers and streams around a circuit.
 
     Args:
         name: of the circuit.
         width: bits of the words of its streams.
         words: of a frame, coming in and going out.
-        loads: how its weights are loaded, if they can be.
+        loads: what can be loaded into it, in pieces of at most 32 bits, if anything.
+        layout: 8 hexadecimal digits, the same for circuits that take the same loads.
     """
     return filled(
         "registers.v",
@@ -129,6 +118,7 @@ def register_module(name: str, width: int, words: tuple[int, int], loads: Loadab
         words_in=words[0],
         words_out=words[1],
         loads=loads,
+        layout=layout,
         address_bits=ADDRESS_BITS,
         registers=registers(loadable=loads is not None),
         version=VERSION,

@@ -140,7 +140,7 @@ module <name>_axi (
         LOAD: rdata <= load_taken;
         LOAD_DATA: rdata <= 32'd0;
         LOAD_PIECES: rdata <= 32'd<loads.pieces>;
-        LAYOUT: rdata <= 32'd<loads.layout>;
+        LAYOUT: rdata <= 32'h<layout>;
 <% endif %>
         default: begin
           rdata <= 32'd0;

@@ -8,13 +8,13 @@ from typing import cast
 
 from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerType, SymbolRefAttr, i1
-from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, SSAValue, TypeAttribute
 
 from .....dialects.shapes import bit_width
 from .....ir.printing import value_name
 from .....passes.adder_graph.graph import width_of
 from .. import ops
-from ..circuit import named
+from ..circuit import Writer, named
 from ..memories import Memory
 from ..modules import AnyModule, hw_module, named_ports
 from .stage import Layout, Stage
@@ -50,7 +50,7 @@ class Counter:
     count: int
 
 
-class ModuleBody:
+class ModuleBody(Writer):
     """The inside of a module while it is being written.
 
     Values are of type i*n*. A register is declared with `state`, read at once, and driven later.
@@ -69,24 +69,8 @@ class ModuleBody:
 
     def __init__(self, inputs: Iterable[tuple[str, Attribute]]) -> None:
         self._ports = list(inputs)
-        self.block = Block(arg_types=[type for _, type in self._ports])
-        self._constants: dict[tuple[int, int], SSAValue] = {}
+        super().__init__(Block(arg_types=[type for _, type in self._ports]))
         self._states: dict[SSAValue, seq.CompRegOp] = {}
-
-    def put(self, op: Operation, name: str | None = None) -> SSAValue:
-        """Append an op; its one result."""
-        self.block.add_op(op)
-        (result,) = op.results
-        return result if name is None else named(result, name)
-
-    def constant(self, value: int, bits: int) -> SSAValue:
-        """The low bits of a number."""
-        key = (value % (1 << bits), bits)
-        if key not in self._constants:
-            self._constants[key] = self.put(
-                hw.ConstantOp(key[0], IntegerType(bits), truncate_bits=True)
-            )
-        return self._constants[key]
 
     def all_of(self, *bits: SSAValue, name: str | None = None) -> SSAValue:
         """Whether all bits are 1."""
@@ -125,10 +109,6 @@ class ModuleBody:
         other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
         return self.put(ops.alike(comb.AddOp, [a, other]), name)
 
-    def extract(self, value: SSAValue, low: int, bits: int, name: str | None = None) -> SSAValue:
-        """So many bits from `low` on."""
-        return self.put(ops.extract(value, low, bits), name)
-
     def element(self, beat: SSAValue, layout: Layout, index: int) -> SSAValue:
         """An element of a beat."""
         return self.extract(beat, layout.places[index], layout.widths[index])
@@ -139,13 +119,8 @@ class ModuleBody:
 
     def resized(self, value: SSAValue, have: tuple[int, int], want: tuple[int, int]) -> SSAValue:
         """A number within the bounds `have` in the bits that the bounds `want` around them need."""
-        width, more = width_of(*have), width_of(*want) - width_of(*have)
-        if not more:
-            return value
-        if have[0] >= 0:
-            return self.joined([value, self.constant(0, more)])
-        sign = value if width == 1 else self.extract(value, width - 1, 1)
-        return self.joined([value, self.repeated(sign, more)])
+        bits = width_of(*want)
+        return value if width_of(*have) == bits else self.extended(value, have[0] < 0, bits)
 
     def widened(
         self, beat: SSAValue, layout: Layout, index: int, want: tuple[int, int]
