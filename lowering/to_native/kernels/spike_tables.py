@@ -5,7 +5,7 @@ four such groups fit the first-level cache, so that a row of spikes takes one ad
 products. A table pays for some hundred rows; fewer take tables of three inputs, for several
 registers. Sums of int8 weights are held as int16 in tables and for some of the inputs, those of
 trits as int8, then as int32. Floats are added in groups of six: first three and three, in order,
-then both, then the groups. A few rows alone do not pay for a table: they multiply by all weights,
+then both, then the groups. One or two rows do not pay for a table: they multiply by all weights,
 and add in the same order, so that no bit depends on the number of rows.
 
 Not here: sums of the inputs that fire alone (`events`), what calls it (`program.spike_products`).
@@ -36,7 +36,7 @@ _UNIT = 12
 """Inputs that are read at once: whole groups, and whole bytes of trits."""
 _ROWS = 1024
 """Rows that one table serves: their sums shall stay in the second-level cache."""
-_FEW, _MANY = 8, 96
+_FEW, _MANY = 3, 96
 """Rows that are too few for a table, and that are enough for one of whole groups."""
 _REGISTERS, _PAIR = 4, 2
 """Most registers of a column, and those that look up whole groups together."""

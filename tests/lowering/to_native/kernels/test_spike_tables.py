@@ -75,7 +75,7 @@ def test_sums_are_those_of_products(width_recipe: str, kind: str, guarded_copy: 
     calls = compiled(recipe, kind, list(SHAPES))
     for (ins, outs), call in zip(SHAPES, calls, strict=True):
         weights = weights_of(kind, ins, outs)
-        for rows in (1, 7, 8, 95, 96):
+        for rows in (1, 2, 3, 95, 96):
             x = (np.random.default_rng(rows).random((rows, ins)) < 0.4).astype(np.uint8)
             x[0], x[-1] = 0, 1
             expected = x.astype(np.float64) @ weights.astype(np.float64)
@@ -112,5 +112,5 @@ def test_floats_of_any_size_are_as_near_as_their_type(
     for found in call(guarded_copy, x, weights):
         assert (np.abs(found - x.astype("f8") @ weights.astype("f8")) <= bound).all()
         # However rows are shared among calls, each is summed in the same order.
-        for rows in (1, 7, 8, 95, 96):
+        for rows in (1, 2, 3, 95, 96):
             np.testing.assert_array_equal(call(guarded_copy, x[:rows], weights)[0], found[:rows])
