@@ -43,23 +43,14 @@ def bitplane_kernels(
 
 @cache
 def _kernels(scheme: Scheme, cache_folder: Path | None) -> BitplaneKernels:
+    @cache
     def provide(operand: Operand) -> Library:
-        return _library(scheme, operand, cache_folder)
+        key = bitplane_fingerprint(scheme, operand)
+        return compiled_library(
+            key, lambda: bitplane_module(scheme, operand), cache_folder=cache_folder
+        )
 
     return BitplaneKernels(scheme.group, provide)
-
-
-def bitplane_library(scheme: str, operand: Operand) -> Library:
-    """The functions of `bitplane_module`, compiled; see `bitplane_kernels`."""
-    return _library(scheme_named(scheme, host_features()), operand, None)
-
-
-@cache
-def _library(scheme: Scheme, operand: Operand, cache_folder: Path | None) -> Library:
-    key = bitplane_fingerprint(scheme, operand)
-    return compiled_library(
-        key, lambda: bitplane_module(scheme, operand), cache_folder=cache_folder
-    )
 
 
 def pack_columns(

@@ -55,11 +55,12 @@ class BitplaneKernels:
 
     Attributes:
         sizes: of the layout; it depends on the steps of a sum that are looked up at once.
+        provider: of their libraries.
     """
 
     def __init__(self, group: int, provider: BitplaneProvider) -> None:
         self.sizes = Sizes(group)
-        self._provider = provider
+        self.provider = provider
         self._bound: dict[tuple[Operand, str], Any] = {}
 
     def __call__(self, operand: Operand, name: str) -> Any:
@@ -67,7 +68,7 @@ class BitplaneKernels:
         known = self._bound.get((operand, name))
         if known is None:
             full = f"bitplanes_{operand}_{name}"
-            known = self._provider(operand).function(full, _SIGNATURES[name])
+            known = self.provider(operand).function(full, _SIGNATURES[name])
             self._bound[operand, name] = known
         return known
 

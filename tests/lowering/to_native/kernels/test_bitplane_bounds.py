@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from triton_dsl.lowering.to_native.kernels.bitplanes_schemes import SCHEMES
-from triton_dsl.lowering.to_native.matmul import bitplane_library
+from triton_dsl.lowering.to_native.matmul import bitplane_kernels
 from triton_dsl.runtime.native.abi.bitplanes import (
     OCTET,
     OPERANDS,
@@ -90,7 +90,7 @@ def product(
 @pytest.mark.parametrize("operand", OPERANDS)
 def test_stays_inside_its_buffers(scheme: str, operand: Operand) -> None:
     group = next(one.group for one in SCHEMES if one.name == scheme)
-    library, sizes = bitplane_library(scheme, operand), Sizes(group)
+    library, sizes = bitplane_kernels(scheme).provider(operand), Sizes(group)
     rng = np.random.default_rng(7)
     for rows, ins, outs in SHAPES:
         b = rng.integers(-1, 2, (ins, outs)).astype(np.int8)
