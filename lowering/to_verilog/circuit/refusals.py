@@ -31,8 +31,7 @@ from .stages.neuron_rules import neuron_rules
 from .stages.neuron_rules import step_refusal as neuron_refusal
 from .stages.partition import has_trains, is_timed
 from .stages.products import ImageOp, WindowOp
-from .stages.recurrence import scan_refusal, step_refusal
-from .stages.train_images import image_refusal
+from .stages.recurrence import is_state
 
 MOST_NUMBERS = 1 << 24
 """Of a frame: one of more takes longer to time, position by position, than to refuse."""
@@ -139,11 +138,11 @@ def _refusal(function: func.FuncOp, op: Operation) -> str | None:
         case spike.NeuronOp():
             return _neuron_refusal(op)
         case spike.ScanOp():
-            return scan_refusal(op)
+            return _scan_refusal(op)
         case spike.ToTensorOp() if not isinstance(op.operand.owner, spike.FromTensorOp):
             return None  # a neuron or a loop made the train, or an op that is refused itself
         case spike.ConvOp() | spike.MaxPoolOp():
-            return image_refusal(op) or _conv_refusal(op)
+            return _image_refusal(op)
         case spike.FromTensorOp() if _feeds_steps(op):
             return None
         case spike.DelayOp():
@@ -164,18 +163,25 @@ def _refusal(function: func.FuncOp, op: Operation) -> str | None:
 
 def _refusal_in_loop(op: Operation) -> str | None:
     """Why an op cannot be part of a step of a loop."""
-    if isinstance(op, spike.YieldOp):
-        return None
-    reason = step_refusal(op)
     match op:
-        case _ if reason is not None:
-            return reason
+        case spike.YieldOp():
+            return None
+        case spike.ScanOp():
+            return "a loop in a loop has no circuit"
+        case spike.NeuronOp() if not op.initial or not all(map(is_state, op.initial)):
+            return "its potential in a loop must be that of the step before"
         case spike.NeuronOp():
             return _model_refusal(op)
         case tensor.MatmulOp() if _is_known_product(op):
             return None
+        case spike.LinearOp() if op.scale is not None:
+            return _FLOATS
+        case spike.LinearOp() if not is_known(op.weight):
+            return "its weights must be constants with values"
         case spike.LinearOp():
             return None if holds_integers(op.result) else _FLOATS
+        case spike.DelayOp() if not is_state(op.initial):
+            return "what it delays in a loop must be of the steps before"
         case spike.DelayOp() if op.delays is not None and not is_known(op.delays):
             return "its delays must be constants with values"
         case spike.DelayOp() | spike.ToTensorOp() | spike.FromTensorOp():
@@ -218,6 +224,7 @@ def _misfit(function: func.FuncOp, index: int, input_bits: int | None) -> str | 
 
 
 _FLOATS = "floating point; run quantize-spike and quantize-neurons before"
+_NO_STEPS = "how many steps a sample has is not known; give timesteps=T"
 
 _WHY_NOT = {
     "spike.recurrent": "run lower-recurrent before",
@@ -236,8 +243,25 @@ _WHY_NOT = {
 }
 
 
-def _conv_refusal(op: ImageOp) -> str | None:
-    """Why a convolution has no circuit, apart from its images."""
+def _scan_refusal(op: spike.ScanOp) -> str | None:
+    """Why a loop cannot become a circuit, apart from the ops in it; `None` if it can."""
+    if op.fixed:
+        return "a value that is the same at all steps must be a constant"
+    if any(state.first_use is not None for state in op.final):
+        return "states after the last step have no circuit; read the train, or a sum of it"
+    if any(not is_known(state) for state in op.states):
+        return "its first states must be constants; leave out expose-state"
+    steps = dense_type(op.runs[0]).get_shape()[0]
+    return _NO_STEPS if steps < 0 else None
+
+
+def _image_refusal(op: ImageOp) -> str | None:
+    """Why an op on images of spikes cannot become hardware; `None` if it can."""
+    shape = dense_type(op.operands[0]).get_shape()
+    if shape[0] == DYNAMIC:
+        return _NO_STEPS
+    if DYNAMIC in shape[2:]:
+        return "the sizes of its images are not known; fix them with infer-shapes"
     if isinstance(op, spike.MaxPoolOp):
         return None
     if op.scale is not None or not holds_integers(op.result) or not holds_integers(op.input):
@@ -284,7 +308,7 @@ def _neuron_refusal(op: spike.NeuronOp) -> str | None:
         )
     shape = dense_type(op.input).get_shape()
     if shape[0] == DYNAMIC:
-        return "how many steps a sample has is not known; give timesteps=T"
+        return _NO_STEPS
     readers = [use.operation for use in op.output.uses]
     if len(readers) > 1 and all(isinstance(reader, spike.ToTensorOp) for reader in readers):
         return "its train is read twice; run cse before"

@@ -30,39 +30,7 @@ from .stage import Layout, Stage
 from .steps import delays_of
 
 
-def step_refusal(op: Operation) -> str | None:
-    """Why an op cannot be part of a step of a loop; `None` if it can, or is no op of `spike`."""
-    match op:
-        case spike.ScanOp():
-            return "a loop in a loop has no circuit"
-        case spike.NeuronOp():
-            if not op.initial or not all(map(_is_state, op.initial)):
-                return "its potential in a loop must be that of the step before"
-        case spike.DelayOp():
-            if not _is_state(op.initial):
-                return "what it delays in a loop must be of the steps before"
-        case spike.LinearOp() if op.scale is not None:
-            return "floating point; run quantize-spike and quantize-neurons before"
-        case spike.LinearOp() if literal_value(op.weight) is None:
-            return "its weights must be constants with values"
-        case _:
-            pass
-    return None
-
-
-def scan_refusal(op: spike.ScanOp) -> str | None:
-    """Why a loop cannot become a circuit, apart from the ops in it; `None` if it can."""
-    if op.fixed:
-        return "a value that is the same at all steps must be a constant"
-    if any(state.first_use is not None for state in op.final):
-        return "states after the last step have no circuit; read the train, or a sum of it"
-    if any(literal_value(state) is None for state in op.states):
-        return "its first states must be constants; leave out expose-state"
-    steps = dense_type(op.runs[0]).get_shape()[0]
-    return "how many steps a sample has is not known; give timesteps=T" if steps < 0 else None
-
-
-def _is_state(value: SSAValue | None) -> bool:
+def is_state(value: SSAValue | None) -> bool:
     """Whether a value is a state of the loop around."""
     if value is None or not value.has_one_use():
         return False

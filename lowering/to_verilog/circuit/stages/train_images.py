@@ -10,25 +10,12 @@ from __future__ import annotations
 from xdsl.dialects import hw
 from xdsl.ir import SSAValue
 
-from .....dialects.shapes import DYNAMIC
-from .....dialects.spike.types import dense_type
 from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
 from ..signals import Signal
 from .body import Counter, StageBody, clog2
 from .neurons import Population
-from .products import ImageOp
 from .stage import Layout, Stage
-
-
-def image_refusal(op: ImageOp) -> str | None:
-    """Why an op on images of spikes cannot become hardware; `None` if it can."""
-    shape = dense_type(op.operands[0]).get_shape()
-    if shape[0] == DYNAMIC:
-        return "how many steps a sample has is not known; give timesteps=T"
-    if DYNAMIC in shape[2:]:
-        return "the sizes of its images are not known; fix them with infer-shapes"
-    return None
 
 
 def image_neuron_stage(population: Population, steps: int) -> Stage:
