@@ -1,10 +1,10 @@
 """The reference interpreter of our dialects: what a module computes, on NumPy.
 
-Each op's docstring states its meaning, `interpret.py` of its dialect computes it. Element types map
-to dtypes by `elements.numpy_dtype` (trits are int8 in {-1, 0, 1}); a spike train is an array of
-truth values. Floating-point ops compute in
-their own type; f16 and bf16 compute in f32, and each op rounds its results. Division by zero,
-overflow and NaN follow IEEE 754 without warnings.
+Each op's docstring states its meaning; its method `compute`, or a rule of `spike.interpret`,
+computes it. Element types map to dtypes by `elements.numpy_dtype` (trits are int8 in {-1, 0, 1}); a
+spike train is an array of truth values. Floating-point ops compute in their own type; f16 and bf16
+compute in f32, and each op rounds its results. Division by zero, overflow and NaN follow IEEE 754
+without warnings.
 """
 
 from __future__ import annotations
@@ -37,19 +37,30 @@ from xdsl.utils.hints import isa
 from ..ir.arrays import Array
 from ..ir.errors import TritonError
 from ..ir.interpreter import Observer, check_supported, entry_function, run_function
+from . import tensor, ternary
 from .elements import numpy_dtype
-from .meaning import Rule
+from .meaning import Rule, rules_of
+from .parameters import constant_value
 from .shapes import DYNAMIC
-from .spike import LayerOp, RecurrentOp, ScanOp, TrainType, YieldOp
+from .spike import LayerOp, RecurrentOp, ScanOp, Spike, TrainType, YieldOp
 from .spike import interpret as spike_interpret
 from .spike.types import dense_type
-from .tensor import interpret as tensor_interpret
-from .ternary import interpret as ternary_interpret
+from .ternary import Ternary
 from .ternary.types import TritType
 
+
+def stored(op: Operation) -> Array:
+    """The values of a constant or parameter."""
+    values = constant_value(op)
+    assert values is not None
+    return values
+
+
 RULES: dict[type[Operation], Rule] = {
-    **tensor_interpret.RULES,
-    **ternary_interpret.RULES,
+    **rules_of((*tensor.OPERATIONS, *Ternary.operations, *Spike.operations)),
+    **dict.fromkeys(
+        (tensor.ParameterOp, tensor.ConstantOp, ternary.ParameterOp, ternary.ConstantOp), stored
+    ),
     **spike_interpret.RULES,
     RecurrentOp: spike_interpret.recurrence(lambda op, operands: evaluate(op, operands)),
     ScanOp: spike_interpret.scan(lambda op, operands: evaluate(op, operands)),

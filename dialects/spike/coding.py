@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
@@ -29,7 +30,9 @@ from xdsl.irdl import (
     traits_def,
 )
 
+from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
+from ..elements import numpy_dtype
 from ..inference import Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,
@@ -41,6 +44,7 @@ from ..shapes import (
     with_shape,
 )
 from ..traits import BitExact, CanonicalizableOp, TakesSteps
+from .threefry import uniform
 from .types import SpikeOp, TrainType, time_first
 
 ENCODINGS = ("rate", "regular", "latency", "direct", "delta", "phase")
@@ -151,6 +155,38 @@ class EncodeOp(SpikeOp):
         period = self.timesteps if self.period is None else self.period
         return None if period is None else period.value.data
 
+    def compute(self, x: Array, *others: Array) -> Array:
+        scheme = self.scheme.data
+        if scheme == "delta":
+            return self._delta(x, *others)
+        assert self.timesteps is not None
+        start = self.start.value.data + sum(int(elapsed) for elapsed in others)
+        steps = range(start, start + self.timesteps.value.data)
+        if scheme == "direct":
+            return np.broadcast_to(x, (len(steps), *x.shape))
+        if scheme == "rate":
+            assert self.seed is not None
+            draws = uniform(self.seed.value.data, steps, x.size).reshape(len(steps), *x.shape)
+            return draws < x.astype(np.float64)
+        clipped = np.clip(x.astype(np.float64), 0.0, 1.0)
+        t = np.asarray(steps, np.int64).reshape(-1, *[1] * x.ndim)
+        if scheme == "regular":
+            return np.floor((t + 1) * clipped) - np.floor(t * clipped) > 0
+        period = self.steps_in_period()
+        assert period is not None
+        if scheme == "phase":
+            levels = 2**period
+            digits = np.minimum(np.floor(np.nan_to_num(clipped) * levels), levels - 1)
+            return (digits.astype(np.int64) >> (period - 1 - t % period)) & 1 == 1
+        spikes = t == np.rint((period - 1) * (1 - clipped))
+        return spikes if self.threshold is None else spikes & (x >= self.threshold.value.data)
+
+    def _delta(self, x: Array, *previous: Array) -> Array:
+        assert self.threshold is not None
+        before = previous[0] if previous else np.zeros(x.shape[1:], x.dtype)
+        rises = np.diff(x, axis=0, prepend=before[None])
+        return rises >= x.dtype.type(self.threshold.value.data)
+
 
 @irdl_op_definition
 class DecodeOp(SpikeOp, CanonicalizableOp):
@@ -190,6 +226,20 @@ class DecodeOp(SpikeOp, CanonicalizableOp):
             fail(f"expects a spike train for '{scheme}', got {self.operand.type}")
         return [with_element(step, f32)]
 
+    def compute(self, x: Array) -> Array:
+        steps = x.shape[0]
+        if steps == 0:
+            raise ValueError("expects at least one step to decode")
+        if self.scheme.data == "rate":
+            return x.sum(axis=0, dtype=np.float32) / np.float32(steps)
+        if self.scheme.data == "first_spike":
+            left = steps - np.argmax(x, axis=0)
+            return np.where(x.any(axis=0), left, 0).astype(np.float32) / np.float32(steps)
+        assert self.readout is not None
+        if self.readout.data == "last":
+            return x[-1]
+        return x.max(axis=0) if self.readout.data == "max" else x.mean(axis=0)
+
 
 @irdl_op_definition
 class ToTensorOp(SpikeOp, CanonicalizableOp):
@@ -214,6 +264,9 @@ class ToTensorOp(SpikeOp, CanonicalizableOp):
         check_element(result)
         return [with_shape(result, time_first(self.operand).get_shape())]
 
+    def compute(self, s: Array) -> Array:
+        return s.astype(numpy_dtype(tensor_type(self.result).element_type))
+
 
 @irdl_op_definition
 class FromTensorOp(SpikeOp, CanonicalizableOp):
@@ -233,3 +286,6 @@ class FromTensorOp(SpikeOp, CanonicalizableOp):
         type = time_first(self.operand)
         check_element(type)
         return [TrainType(type.get_shape())]
+
+    def compute(self, x: Array) -> Array:
+        return x != 0

@@ -1,7 +1,8 @@
 """Reference semantics of the `spike` dialect, on NumPy: trains are time-first truth values.
 
-Dense: every step of every neuron is computed. The rules of each family stand in `interpret_*`;
-here are feedback, loops and layers, which run a body.
+Dense: every step of every neuron is computed. Encoders, decoders and pools say themselves what they
+compute, the rules of other families stand in `interpret_*`; here are feedback, loops and layers,
+which run a body.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ...ir.arrays import Array
 from ..elements import numpy_dtype
 from ..meaning import Rule
 from ..shapes import DYNAMIC, ShapeError
-from . import interpret_coding, interpret_network, interpret_neurons, interpret_synapses
+from . import interpret_network, interpret_neurons, interpret_synapses
 from .layer import LayerOp
 from .recurrent import RecurrentOp
 from .scan import ScanOp
@@ -133,7 +134,6 @@ def _run_body(
 
 RULES: dict[type[Operation], Rule] = {
     **interpret_neurons.RULES,
-    **interpret_coding.RULES,
     **interpret_synapses.RULES,
     **interpret_network.RULES,
 }

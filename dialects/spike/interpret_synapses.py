@@ -122,8 +122,6 @@ def batch_norm(
 RULES: dict[type[Operation], Rule] = {
     synapses.LinearOp: linear,
     synapses.ConvOp: conv,
-    synapses.AvgPoolOp: synapses.AvgPoolOp.compute,
-    synapses.MaxPoolOp: synapses.MaxPoolOp.compute,
     synapses.DelayOp: delay,
     attention.AttentionOp: attend,
     normalization.BatchNormOp: batch_norm,

@@ -2,8 +2,8 @@
 
 Each file holds one family of ops: `storage`, `elementwise`, `bits`, `functions`, `trigonometry`,
 `activation`, `linear`, `attention`, `shape`, `reduction`, `ordering`, `normalization`,
-`quantization`; each op says what it computes, `interpret` lists that, and `formula` is what
-decompositions are written with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
+`quantization`; each op says what it computes, and `formula` is what decompositions are written
+with. Upstream's own ops are imported from `xdsl.dialects.tensor`.
 """
 
 from xdsl.dialects.tensor import Tensor as UpstreamTensor

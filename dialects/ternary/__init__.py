@@ -1,7 +1,7 @@
 """The `ternary` dialect: tensors whose elements are -1, 0 or +1, and products with them.
 
 `types` holds the trit, `storage` what makes and packs trits, `linear` the products, `adder_graph`
-a matrix as additions, `sparsity` the facts about zeros, `interpret` the reference semantics.
+a matrix as additions, `sparsity` the facts about zeros. Each op says what it computes.
 """
 
 from xdsl.ir import Dialect

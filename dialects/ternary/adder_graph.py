@@ -15,11 +15,12 @@ from xdsl.irdl import (
     traits_def,
 )
 
+from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
 from ..inference import InferredOp, Value, fail, tensor_type
 from ..shapes import integer, ints, merge_dim
 from ..traits import TakesSamples
-from .linear import accumulator
+from .linear import accumulator, sum_dtype
 
 
 @irdl_op_definition
@@ -96,3 +97,17 @@ class AdderGraphOp(InferredOp):
             sign * rows[value] for value, sign in zip(outputs[::2], outputs[1::2], strict=True)
         ]
         return np.stack(columns, axis=1) if columns else np.zeros((inputs, 0), dtype=np.int64)
+
+    def compute(self, x: Array) -> Array:
+        is_float = x.dtype.kind == "f"
+        # Wrapping modulo 2^64 and then modulo 2^32 is wrapping modulo 2^32.
+        wide = x if is_float else x.astype(np.int64)
+        values = list(np.moveaxis(wide, -1, 0))
+        nodes, outputs = self.nodes.get_values(), self.outputs.get_values()
+        for a, b, sign, shift in zip(*(nodes[k::4] for k in range(4)), strict=True):
+            values.append(values[a] + wide.dtype.type(sign * 2**shift) * values[b])
+        result = np.zeros((*x.shape[:-1], len(outputs) // 2), wide.dtype)
+        for column, (value, sign) in enumerate(zip(outputs[::2], outputs[1::2], strict=True)):
+            if sign:
+                result[..., column] = values[value] * wide.dtype.type(sign)
+        return result.astype(sum_dtype(x.dtype))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
@@ -25,8 +27,11 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.utils.exceptions import VerifyException
 
+from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
+from ...ir.errors import VerifyError
 from ...ir.trits import accumulator_bits
 from ..inference import InferredOp, fail, tensor_type
 from ..shapes import (
@@ -38,11 +43,18 @@ from ..shapes import (
     matmul_shape,
     with_element,
 )
+from ..tensor.interpret_linear import along_channels, convolve, integer_matmul
 from ..tensor.linear import check_vector, linear_shape
-from ..tensor.quantization import check_range, check_thresholds, threshold_element
+from ..tensor.quantization import (
+    check_range,
+    check_thresholds,
+    count_thresholds,
+    rescale,
+    threshold_element,
+)
 from ..tensor.window import Convolves, conv_shape
 from ..traits import AddsUp, CanonicalizableOp, ChannelsFirst
-from .sparsity import SparsityAttr
+from .sparsity import SparsityAttr, check_sparsity, reduction_matrix
 from .types import is_trit, require_trit
 
 ACTIVATIONS = ("none", "relu", "relu6")
@@ -105,6 +117,10 @@ class MatmulOp(InferredOp, CanonicalizableOp):
             check_output_scale(input, tensor_type(self.scale), shape[-1:])
         return [TensorType(accumulator(input), shape)]
 
+    def compute(self, x: Array, weight: Array, *scale: Array) -> Array:
+        result = product(x, weight)
+        return result * scale[0] if scale else result
+
 
 def check_output_scale(input: AnyTensor, scale: AnyTensor, channels: Shape) -> None:
     """Refuse a scale that is neither a scalar nor one value an output channel."""
@@ -112,6 +128,21 @@ def check_output_scale(input: AnyTensor, scale: AnyTensor, channels: Shape) -> N
         fail(f"expects a scale of the input's float type, got {scale} for {input}")
     if not broadcasts_to(scale.get_shape(), channels) or scale.get_shape() == (1,) != channels:
         fail(f"expects a scalar scale or one value a channel, got {scale}")
+
+
+def product(x: Array, weight: Array) -> Array:
+    """x · W: floats in x's type, integers and trits modulo the width of their accumulator."""
+    if x.dtype.kind == "f":
+        return np.matmul(x, weight.astype(x.dtype))
+    return integer_matmul(x, weight).astype(sum_dtype(x.dtype))
+
+
+def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What trits times elements of `dtype` are summed in."""
+    if dtype.kind not in "iub":
+        return dtype
+    bits = accumulator_bits(dtype.itemsize * 8, unsigned=dtype.kind == "u")
+    return np.dtype(f"int{bits}")
 
 
 class FusedOp(InferredOp, ABC):
@@ -226,6 +257,40 @@ class FusedOp(InferredOp, ABC):
         check_range(zero, self.low.value.data, self.high.value.data)
         return with_element(type, zero.element_type)
 
+    def finished(self, product: Array, values: Mapping[str, Array]) -> Array:
+        """The optional steps of the op after the product, in their order."""
+        rank, axis = product.ndim, self.CHANNEL_AXIS
+        result = product
+        if "scale" in values:
+            result = result * along_channels(values["scale"], rank, axis)
+        if "bias" in values:
+            result = result + along_channels(values["bias"], rank, axis)
+        if self.activation.data != "none":
+            result = np.maximum(result, result.dtype.type(0))
+        if self.activation.data == "relu6":
+            result = np.minimum(result, result.dtype.type(6))
+        if "thresholds" in values:
+            return count_thresholds(result, values["thresholds"], axis)
+        if self.low is not None and self.high is not None:
+            return rescale(
+                result,
+                values["multiplier"],
+                values["shift"],
+                values["zero_point"],
+                self.low.value.data,
+                self.high.value.data,
+                axis,
+            )
+        return result
+
+    def check_facts(self, matrix: NDArray[np.int8]) -> None:
+        if self.sparsity is None:
+            return
+        try:
+            check_sparsity(self.name, self.sparsity, matrix)
+        except VerifyException as error:
+            raise VerifyError(str(error)) from None
+
 
 @irdl_op_definition
 class LinearOp(FusedOp):
@@ -239,6 +304,12 @@ class LinearOp(FusedOp):
 
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         return linear_shape(input, weight)
+
+    def compute(self, *operands: Array) -> Array:
+        values = self.named(operands)
+        x, weight = values["input"], values["weight"]
+        self.check_facts(reduction_matrix(weight, conv=False))
+        return self.finished(product(x, weight), values)
 
 
 @irdl_op_definition
@@ -259,3 +330,11 @@ class ConvOp(Convolves, FusedOp):
 
     def product_shape(self, input: Shape, weight: Shape) -> Shape:
         return conv_shape(input, weight, **self.window)
+
+    def compute(self, *operands: Array) -> Array:
+        values = self.named(operands)
+        x, weight = values["input"], values["weight"]
+        self.check_facts(reduction_matrix(weight, conv=True))
+        wide = weight.astype(x.dtype) if x.dtype.kind == "f" else weight
+        result = convolve(x, wide, **self.window)
+        return self.finished(result.astype(sum_dtype(x.dtype)), values)

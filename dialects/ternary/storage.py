@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float64Type,
@@ -31,7 +32,9 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ...ir.arrays import Array
 from ...ir.definition import irdl_op_definition
+from ...ir.trits import pack_trits, unpack_trits
 from ..inference import InferredOp, OneOperandOp, Value, fail, tensor_type
 from ..shapes import (
     AnyTensor,
@@ -43,6 +46,7 @@ from ..shapes import (
     merge_dim,
     with_element,
 )
+from ..tensor.interpret_linear import along_channels
 from ..tensor.storage import INLINE_LIMIT, verify_parameter
 from ..traits import BitExact, HasSteps
 from .types import TritType, require_trit, trit, trit_tensor
@@ -192,6 +196,36 @@ class TernarizeOp(InferredOp):
         size = type.get_shape()[axis_index(self.axis.value.data, type.get_num_dims())]
         return [trits, TensorType(type.element_type, [size])]
 
+    def compute(self, x: Array) -> tuple[Array, ...]:
+        """Means are taken in f64 and rounded to the type that
+        x is computed in: f32 for f16 and bf16."""
+        channel = self.axis.value.data % x.ndim if self.scaling.data == "channel" else None
+        axes = tuple(a for a in range(x.ndim) if a != channel)
+        magnitude = np.abs(x).astype(np.float64)
+
+        if self.seed is not None:
+            largest = magnitude.max(initial=0.0)
+            draws = np.random.Generator(np.random.Philox(self.seed.value.data)).random(x.shape)
+            nonzero = draws * largest < magnitude
+            trits = np.where(nonzero, np.sign(x), 0).astype(np.int8)
+        elif self.rule.data == "absmean":
+            mean = _mean(magnitude, axes).astype(x.dtype)
+            steps = np.rint(np.divide(x, mean, out=np.zeros_like(x), where=mean > 0))
+            trits = np.clip(steps, -1, 1).astype(np.int8)
+        else:
+            if self.threshold is not None:
+                threshold = x.dtype.type(self.threshold.value.data)
+            else:
+                threshold = (0.7 * _mean(magnitude, axes)).astype(x.dtype)
+            trits = np.where(np.abs(x) <= threshold, 0, np.sign(x)).astype(np.int8)
+
+        if self.scale is None:
+            return (trits,)
+        nonzero = trits != 0
+        count = nonzero.sum(axis=axes)
+        total = np.where(nonzero, magnitude, 0).sum(axis=axes)
+        return trits, (total / np.maximum(count, 1)).astype(x.dtype)
+
 
 @irdl_op_definition
 class PackOp(OneOperandOp):
@@ -206,6 +240,9 @@ class PackOp(OneOperandOp):
         type = tensor_type(self.operand)
         require_trit(type, "operand")
         return [TensorType(ui8, [_packed(type.get_shape())])]
+
+    def compute(self, trits: Array) -> Array:
+        return pack_trits(trits)
 
 
 def _packed(shape: Shape) -> int:
@@ -237,6 +274,9 @@ class UnpackOp(InferredOp):
         merge_dim(bytes_type.get_shape()[0], _packed(result.get_shape()), "byte counts")
         return [result]
 
+    def compute(self, packed: Array) -> Array:
+        return unpack_trits(packed, tensor_type(self.result).get_shape())
+
 
 @irdl_op_definition
 class DequantizeOp(InferredOp):
@@ -264,6 +304,12 @@ class DequantizeOp(InferredOp):
         check_scale(type, scale, self.axis.value.data)
         return [with_element(type, scale.element_type)]
 
+    def compute(self, trits: Array, *scale: Array) -> Array:
+        if not scale:
+            return trits.astype(np.float32)
+        factor = along_channels(scale[0], trits.ndim, self.axis.value.data)
+        return trits.astype(factor.dtype) * factor
+
 
 def check_scale(type: AnyTensor, scale: AnyTensor, axis: int) -> None:
     """Refuse a scale that is neither a float scalar nor one float a channel."""
@@ -272,3 +318,9 @@ def check_scale(type: AnyTensor, scale: AnyTensor, axis: int) -> None:
     if scale.get_shape():
         size = type.get_shape()[axis_index(axis, type.get_num_dims())]
         merge_dim(size, scale.get_shape()[0], "channels and scale elements")
+
+
+def _mean(magnitude: Array, axes: tuple[int, ...]) -> Array:
+    total = magnitude.sum(axis=axes, keepdims=True)
+    count = magnitude.size // max(total.size, 1)
+    return total / max(count, 1)

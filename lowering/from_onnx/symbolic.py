@@ -13,8 +13,8 @@ from xdsl.ir import Operation
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.interpret import RULES
 from ...dialects.shapes import is_integer
-from ...dialects.tensor.interpret import RULES
 from ...dialects.traits import MovesElements, has
 from ...ir.arrays import Array
 from ..problems import ProblemError
