@@ -10,6 +10,7 @@ from xdsl.dialects import tensor as upstream
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Operation, SSAValue
 
+from ..to_native.program.known_factors import widened
 from ..to_native.program.nests import Access, Nest
 from ..to_native.program.sizes import Size
 from ..to_native.program.views import View
@@ -54,11 +55,6 @@ def _live(nest: Nest) -> set[SSAValue]:
         if not live.isdisjoint(op.results):
             live.update(op.operands)
     return live
-
-
-def _widened(value: SSAValue) -> SSAValue:
-    """What was widened to a value, if it was."""
-    return value.owner.input if isinstance(value.owner, arith.ExtSIOp) else value
 
 
 class NestWriter:
@@ -159,7 +155,7 @@ class NestWriter:
         product = next((v.owner for v in sum_of.operands if v is not acc), None)
         if acc not in sum_of.operands or not isinstance(product, arith.MuliOp):
             return None
-        factors = [_widened(value) for value in product.operands]
+        factors = [widened(value) for value in product.operands]
         reads = [nest.reads[value] for value in factors if value in nest.reads]
         reads.sort(key=lambda a: self._stored(a.view) == "int8_t")
         if (

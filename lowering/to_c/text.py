@@ -203,7 +203,7 @@ class Source:
         return f"{name}({', '.join(arguments)});"
 
     def _arguments(self, places: Mapping[Access, str], tables: Mapping[View, str]) -> list[str]:
-        return [*(self._pointer(_first(a)) for a in places), *map(self._pointer, tables)]
+        return [*(self._pointer(a.first) for a in places), *map(self._pointer, tables)]
 
     def _parameters(
         self, nest: Nest, without: Collection[Access] = (), first: int = 0
@@ -304,11 +304,6 @@ def _loop(name: str, count: int, lines: Sequence[str]) -> list[str]:
         return [*lines]
     head = f"for (int32_t {name} = 0; {name} < {count}; {name}++) {{"
     return [head, *_indented(lines), "}"]
-
-
-def _first(a: Access) -> View:
-    """Where the first element of an operand stands, as a view."""
-    return View(a.view.buffer, (), (), a.offset)
 
 
 def _constants_of(steps: Sequence[Step]) -> list[Buffer]:

@@ -28,7 +28,7 @@ from . import arena
 from .dot_code import DotWriter
 from .dots import DotStep
 from .loops import Bounds, LoopWriter
-from .nests import Access, shape_of
+from .nests import shape_of
 from .phases import Phase, phases_of, things_of
 from .program import KernelStep, Program, Step
 from .reductions import write_reduction
@@ -237,7 +237,7 @@ class Assembly:
         if name is None:
             name = self._names[key] = f"loops_{len(self._names)}"
             self.functions.append(self._nest(name, step))
-        places = [address(_placed(a)) for a in accesses] + [address(view) for view in tables]
+        places = [address(a.first) for a in accesses] + [address(view) for view in tables]
         if cut:
             places += _all_things(writer, step) if bounds is None else bounds
         writer.call(name, *places, writer.size(Size.of(0, 1)))
@@ -269,11 +269,6 @@ class Assembly:
 def _alignment(buffer: Buffer) -> int:
     """Of a constant: a power of two that its bytes fill, up to that of memory."""
     return min(1 << (max(buffer.size.at(0), 1) - 1).bit_length(), ALIGNMENT)
-
-
-def _placed(a: Access) -> View:
-    """Where the first element of an operand stands, as a view."""
-    return View(a.view.buffer, (), (), a.offset)
 
 
 def _holds(step: Step, loop: LoopStep) -> bool:

@@ -33,11 +33,11 @@ def both_factors(nest: Nest) -> Sequence[SSAValue]:
     products = [v.owner for v in total.operands if v is not so_far]
     if len(products) != 1 or not isinstance(products[0], arith.MuliOp):
         return ()
-    arguments = {_widened(v) for v in products[0].operands}
+    arguments = {widened(v) for v in products[0].operands}
     return list(nest.reads) if arguments == set(nest.reads) and len(arguments) == 2 else ()
 
 
-def _widened(value: SSAValue) -> SSAValue:
+def widened(value: SSAValue) -> SSAValue:
     """What a value is made of by sign extension, if it is."""
     return value.owner.input if isinstance(value.owner, arith.ExtSIOp) else value
 

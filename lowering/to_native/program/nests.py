@@ -46,6 +46,11 @@ class Access:
         """Whether the element changes from one iteration of a loop to the next."""
         return self.strides[dimension] != ZERO
 
+    @property
+    def first(self) -> View:
+        """Where the first element stands, as a view."""
+        return View(self.view.buffer, (), (), self.offset)
+
 
 Captured = arith.ConstantOp | Size | View
 """What a body uses from outside: a scalar, a size, a tensor that it reads elements of."""
