@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
     ModuleOp,
-    StringAttr,
     TensorType,
     i1,
 )
@@ -37,6 +36,7 @@ from xdsl.utils.hints import isa
 from ..ir.arrays import Array
 from ..ir.errors import TritonError
 from ..ir.interpreter import Observer, check_supported, entry_function, run_function
+from ..ir.value_names import given_name
 from . import tensor, ternary
 from .elements import numpy_dtype
 from .meaning import Rule, rules_of
@@ -114,12 +114,8 @@ def check_inputs(function: FuncOp, inputs: Sequence[Array]) -> list[Array]:
 
 
 def _input_name(function: FuncOp, index: int) -> str:
-    if function.arg_attrs is not None:
-        name = function.arg_attrs.data[index].data.get("tensor.name")
-        if isinstance(name, StringAttr):
-            return f"'{name.data}'"
-    hint = function.args[index].name_hint
-    return f"'{hint}'" if hint else str(index)
+    name = given_name(function.arg_attrs, index) or function.args[index].name_hint
+    return f"'{name}'" if name else str(index)
 
 
 def _misfit(type: Attribute, array: Array) -> str | None:

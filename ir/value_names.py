@@ -9,24 +9,34 @@ from xdsl.ir import Attribute, BlockArgument
 NAME_ATTRIBUTE = "tensor.name"
 """Of an argument or result: what the source calls it."""
 
+DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
+"""Of an argument or result: the dimensions as the source writes them (`["N", "784"]`)."""
+
 
 def argument_names(function: func.FuncOp) -> list[str]:
     """What the program calls each argument: `tensor.name`, the SSA name, or `x`, `x1`, …"""
-    attributes = _dictionaries(function.arg_attrs, len(function.args))
-    names: list[str] = []
-    for index, (argument, attribute) in enumerate(zip(function.args, attributes, strict=True)):
-        default = f"x{index}" if index else "x"
-        names.append(_named(attribute) or argument.name_hint or default)
-    return names
+    return [
+        given_name(function.arg_attrs, index)
+        or argument.name_hint
+        or (f"x{index}" if index else "x")
+        for index, argument in enumerate(function.args)
+    ]
 
 
 def result_names(function: func.FuncOp) -> list[str]:
     """What the program calls each result: `tensor.name`, or `y`, `y1`, …"""
-    count = len(function.function_type.outputs)
     return [
-        _named(attribute) or (f"y{index}" if index else "y")
-        for index, attribute in enumerate(_dictionaries(function.res_attrs, count))
+        given_name(function.res_attrs, index) or (f"y{index}" if index else "y")
+        for index in range(len(function.function_type.outputs))
     ]
+
+
+def given_name(attributes: ArrayAttr[DictionaryAttr] | None, index: int) -> str | None:
+    """The `tensor.name` of an argument or a result."""
+    if attributes is None or index >= len(attributes.data):
+        return None
+    value = attributes.data[index].data.get(NAME_ATTRIBUTE)
+    return value.data if isinstance(value, StringAttr) else None
 
 
 def added_argument(
@@ -37,14 +47,3 @@ def added_argument(
     names = [DictionaryAttr({}) for _ in block.args] if known is None else list(known)
     function.arg_attrs = ArrayAttr([*names, DictionaryAttr({attribute: StringAttr(name)})])
     return block.insert_arg(type, len(block.args))
-
-
-def _dictionaries(
-    attributes: ArrayAttr[DictionaryAttr] | None, count: int
-) -> list[DictionaryAttr | None]:
-    return [None] * count if attributes is None else list(attributes)
-
-
-def _named(attribute: DictionaryAttr | None) -> str | None:
-    value = None if attribute is None else attribute.data.get(NAME_ATTRIBUTE)
-    return value.data if isinstance(value, StringAttr) else None

@@ -36,17 +36,12 @@ from ..ir.language.parser import read_source
 from ..ir.language.types import TensorType as LanguageType
 from ..ir.printing import value_name
 from ..ir.store import ParameterStore
+from ..ir.value_names import DIMENSIONS_ATTRIBUTE, NAME_ATTRIBUTE
 from .ir_builder import Builder
 from .tri_builder import ir_type, location
 from .tri_spiking import dense, state_time_step
 from .tri_trains import rule_of, time_first_values
 from .weights import Weights, attach_weights
-
-NAME = "tensor.name"
-"""Argument and result attribute: the name in the source."""
-
-DIMENSIONS = "tensor.dimensions"
-"""Argument and result attribute: the dimensions as the source writes them (`["N", "784"]`)."""
 
 
 def import_tri(
@@ -149,7 +144,7 @@ def _check_elements(op: elaborated.Operation, results: list[SSAValue]) -> None:
 
 def _names(name: str, type: LanguageType) -> DictionaryAttr:
     dimensions = ArrayAttr([StringAttr(str(size)) for size in type.shape])
-    return DictionaryAttr({NAME: StringAttr(name), DIMENSIONS: dimensions})
+    return DictionaryAttr({NAME_ATTRIBUTE: StringAttr(name), DIMENSIONS_ATTRIBUTE: dimensions})
 
 
 def _parameter(builder: Builder, parameter: elaborated.ParameterValue, trainable: bool) -> SSAValue:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.dialects.builtin import i32
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
@@ -21,6 +21,7 @@ from ..dialects.registry import triton_context
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.types import dense_type, is_train, like
 from ..ir.interpreter import entry_function
+from ..ir.value_names import given_name
 from ..passes.analysis.event_products import event_kind, sparse_key
 from ..passes.analysis.time_axis import has_time_first
 from ..passes.expose_state import state_count
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 _EXPOSE = (Stage("expose", "lower-network,inline-spike-layers,canonicalize,cse,dce,expose-state"),)
-_NAME = "tensor.name"
 
 
 def simulator(
@@ -102,7 +102,7 @@ def _signature(function: FuncOp) -> Signature:
     inputs, begun = _parted(list(function.args), count)
     outputs, _ = _parted(list(end.operands), count)
     steps = _steps(function)
-    names = [_name(function, n, f"x{n}") for n in range(len(function.args))]
+    names = [given_name(function.arg_attrs, n) or f"x{n}" for n in range(len(function.args))]
     ins = tuple(_port(n, x, _timed(x)) for n, x in zip(names, inputs, strict=False))
     outs = tuple(
         _port(f"y{n}", x, is_train(x) or _is_trace(x, steps)) for n, x in enumerate(outputs)
@@ -175,15 +175,6 @@ def _port(name: str, value: SSAValue, timed: bool) -> Port:
 def _first_free(state: SSAValue) -> int | None:
     shape = dense_type(state).get_shape()
     return shape.index(DYNAMIC) if DYNAMIC in shape else None
-
-
-def _name(function: FuncOp, number: int, default: str) -> str:
-    attributes = function.arg_attrs
-    if attributes is not None and number < len(attributes.data):
-        name = attributes.data[number].data.get(_NAME)
-        if isinstance(name, StringAttr):
-            return name.data
-    return default
 
 
 def _is_exact(function: FuncOp) -> bool:

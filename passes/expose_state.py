@@ -34,12 +34,12 @@ from ..dialects.tensor.shape import SLICE_END
 from ..ir.errors import PassError
 from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
+from ..ir.value_names import NAME_ATTRIBUTE
 from .analysis.replacement import erase, insert_before
 
 STATES_ATTRIBUTE = "spike.states"
 """The attribute of a function that counts its last arguments, and results, that are states."""
 
-_NAME = "tensor.name"
 
 _COUNTING = ("rate", "regular", "latency", "phase")
 """Encodings that count their steps."""
@@ -134,7 +134,7 @@ def _check(module: ModuleOp, function: FuncOp) -> None:
 
 def _name(function: FuncOp, names: Sequence[str]) -> None:
     """Name the last arguments and results, which have no attributes yet."""
-    added = [DictionaryAttr({_NAME: StringAttr(name)}) for name in names]
+    added = [DictionaryAttr({NAME_ATTRIBUTE: StringAttr(name)}) for name in names]
     if not added:
         return
     outputs = len(function.function_type.outputs)

@@ -20,10 +20,10 @@ from ..dialects.traits import Elementwise, TakesSamples, WorksAlong, has
 from ..ir.errors import PassError
 from ..ir.interpreter import entry_function
 from ..ir.locations import error_at
+from ..ir.value_names import DIMENSIONS_ATTRIBUTE
 from .analysis.layers import is_layer, weight_of
 
 _NAMES = ("arg_attrs", "res_attrs")
-_DIMENSIONS = "tensor.dimensions"
 
 
 @dataclass(frozen=True)
@@ -187,12 +187,12 @@ class _Freeing:
 
 
 def _renamed(entries: DictionaryAttr) -> DictionaryAttr:
-    names = entries.data.get(_DIMENSIONS)
+    names = entries.data.get(DIMENSIONS_ATTRIBUTE)
     if not isinstance(names, ArrayAttr):
         return entries
     axes = cast("tuple[Attribute, ...]", names.data)
     renamed: tuple[Attribute, ...] = (StringAttr("batch"), *axes[1:])
-    return DictionaryAttr({**entries.data, _DIMENSIONS: ArrayAttr(renamed)})
+    return DictionaryAttr({**entries.data, DIMENSIONS_ATTRIBUTE: ArrayAttr(renamed)})
 
 
 def _free(value: SSAValue) -> SSAValue:

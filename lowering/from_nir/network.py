@@ -41,6 +41,7 @@ from ...ir.errors import SourceError
 from ...ir.identifiers import free_name
 from ...ir.locations import file_location
 from ...ir.neurons.arithmetic import RESETS
+from ...ir.value_names import NAME_ATTRIBUTE
 from .graph import FIELDS, MODELS, RESET, Array, Graph, Node, unit_delays
 from .shapes import Shape, flatten_axes, group_count, kernel, window
 from .values import block_diagonal, floats, one_number, weights
@@ -398,4 +399,4 @@ def _add_forward(module: ModuleOp, network: NetworkOp) -> None:
 
 
 def _named(names: list[str]) -> ArrayAttr[DictionaryAttr]:
-    return ArrayAttr([DictionaryAttr({"tensor.name": StringAttr(name)}) for name in names])
+    return ArrayAttr([DictionaryAttr({NAME_ATTRIBUTE: StringAttr(name)}) for name in names])

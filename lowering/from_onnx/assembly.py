@@ -16,6 +16,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Region, SSAValue
 
 from ...dialects.parameters import attach_store
+from ...ir.value_names import DIMENSIONS_ATTRIBUTE, NAME_ATTRIBUTE
 from ...passes.analysis.replacement import erase_unused
 from .onnx_builder import Builder
 from .sizes import Sizes
@@ -71,5 +72,5 @@ def assembled(
 def _described(name: str, sizes: Sizes, more: Mapping[str, Attribute]) -> DictionaryAttr:
     dimensions = ArrayAttr([StringAttr(str(size)) for size in sizes])
     return DictionaryAttr(
-        {"tensor.name": StringAttr(name), "tensor.dimensions": dimensions, **more}
+        {NAME_ATTRIBUTE: StringAttr(name), DIMENSIONS_ATTRIBUTE: dimensions, **more}
     )

@@ -24,6 +24,7 @@ from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyEr
 from ...ir.extras import install
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
+from ...ir.value_names import DIMENSIONS_ATTRIBUTE, NAME_ATTRIBUTE
 from ...passes.analysis.replacement import erase_unused
 from ..problems import ProblemError, refuse
 from .calls import (
@@ -415,7 +416,7 @@ class _Importer:
 
     def _named(self, name: str, sizes: Sizes) -> DictionaryAttr:
         dimensions = ArrayAttr([StringAttr(named(size, self.names)) for size in sizes])
-        return DictionaryAttr({"tensor.name": StringAttr(name), "tensor.dimensions": dimensions})
+        return DictionaryAttr({NAME_ATTRIBUTE: StringAttr(name), DIMENSIONS_ATTRIBUTE: dimensions})
 
 
 def _stored(program: ExportedProgram) -> Iterator[tuple[str, Known]]:

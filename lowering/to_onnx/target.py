@@ -20,7 +20,7 @@ from ...ir.errors import LoweringError, OptionError
 from ...ir.identifiers import identifier
 from ...ir.pipeline import option_text
 from ...ir.progress import doing
-from ...ir.value_names import argument_names, result_names
+from ...ir.value_names import DIMENSIONS_ATTRIBUTE, argument_names, result_names
 from ...passes.calibration.ranges import Range
 from ...passes.decompose import decomposition
 from ..artifact import Artifact
@@ -46,9 +46,6 @@ from .onnx_writer import Writer
 from .pairs import has_pairs
 from .sharing import share_weights
 from .widths import widen_channels
-
-DIMENSIONS_ATTRIBUTE = "tensor.dimensions"
-"""The argument and result attribute that holds the dimensions as the source writes them."""
 
 
 @dataclass(frozen=True)

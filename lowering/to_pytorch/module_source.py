@@ -29,7 +29,7 @@ from ...dialects.inference import fail
 from ...dialects.shapes import DYNAMIC, AnyTensor
 from ...dialects.spike.types import TrainType
 from ...dialects.ternary.types import TritType
-from ...ir.value_names import argument_names
+from ...ir.value_names import DIMENSIONS_ATTRIBUTE, argument_names
 from ..emission import Names, UnsupportedOps, entry_function
 from . import (
     rules_elementwise,
@@ -299,7 +299,7 @@ def _dimensions(
     """The sizes of each argument or result as the source writes them, where it does."""
     if attributes is None:
         return [None] * count
-    return [_texts(attribute.data.get("tensor.dimensions")) for attribute in attributes]
+    return [_texts(attribute.data.get(DIMENSIONS_ATTRIBUTE)) for attribute in attributes]
 
 
 def _texts(attribute: Attribute | None) -> Sequence[str] | None:

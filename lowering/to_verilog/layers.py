@@ -27,6 +27,7 @@ from ...dialects.spike.types import dense_type
 from ...dialects.traits import MovesElements, has
 from ...ir.identifiers import free_name
 from ...ir.interpreter import entry_function
+from ...ir.value_names import NAME_ATTRIBUTE
 from ...passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import is_layer, weight_of
@@ -34,8 +35,6 @@ from ...passes.expose_trains import TIMED
 from .circuit.circuit_rules import holds_integers
 from .circuit.evaluation import identifier, layer_identifier
 from .circuit.stages.partition import is_timed
-
-NAME = "tensor.name"
 
 
 @dataclass(frozen=True)
@@ -226,8 +225,8 @@ class _Cutting:
         elif value in self.returned.operands and self.function.res_attrs is not None:
             index = list(self.returned.operands).index(value)
             entries |= self.function.res_attrs.data[index].data
-        if NAME not in entries and value.name_hint is not None:
-            entries[NAME] = StringAttr(value.name_hint)
+        if NAME_ATTRIBUTE not in entries and value.name_hint is not None:
+            entries[NAME_ATTRIBUTE] = StringAttr(value.name_hint)
         if value in self.timed:
             entries[TIMED] = UnitAttr()
         return DictionaryAttr(entries)

@@ -22,6 +22,7 @@ from ...dialects.spike.types import dense_type, is_train, time_step
 from ...ir.errors import PassError, UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import location_text
+from ...ir.value_names import NAME_ATTRIBUTE
 from ..analysis.compile_time import is_literal
 from ..analysis.replacement import erase_unused_except, insert_before
 from .network_neurons import NETWORK_RULES
@@ -32,7 +33,6 @@ DEFAULT_DT = 1e-4
 """Seconds in a step where the program does not say; that of nirtorch and snnTorch."""
 
 REMARK = "spike.remark"
-NAME = "tensor.name"
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,9 @@ def _named(
     if attributes is None or not isinstance(source, BlockArgument):
         return DictionaryAttr({})
     known = attributes.data[source.index].data
-    return DictionaryAttr({NAME: known[NAME]} if NAME in known else {})
+    return DictionaryAttr(
+        {NAME_ATTRIBUTE: known[NAME_ATTRIBUTE]} if NAME_ATTRIBUTE in known else {}
+    )
 
 
 def _after_all(values: Sequence[SSAValue], block: Block) -> Operation:

@@ -39,8 +39,6 @@ from .trace import times_of
 from .views import Buffer, View, holder, stored
 from .writer import Writer
 
-NAME_ATTRIBUTE = "tensor.name"
-
 
 class Assembly:
     """Writes the functions of one program."""

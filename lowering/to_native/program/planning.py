@@ -19,6 +19,7 @@ from ....dialects.shapes import DYNAMIC
 from ....dialects.spike.types import dense_type, is_train
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
+from ....ir.value_names import DIMENSIONS_ATTRIBUTE
 from ....passes.analysis.replacement import erase_unused
 from ....runtime.native.abi.interface import FORWARD
 from . import structured
@@ -29,9 +30,6 @@ from .program import Program, sizes_of
 from .repetition import Repetition
 from .sizes import BATCH, product
 from .views import Buffer, View, whole_view
-
-DIMENSIONS = "tensor.dimensions"
-"""The argument attribute with the names of the sizes."""
 
 _LEADING = "the first axis"
 _TIME, _BATCH = "the steps", "the batch"
@@ -179,7 +177,9 @@ def free_sizes(function: FuncOp) -> list[str]:
     spiking = any(op.dialect_name() == "spike" for op in function.walk())
     attributes = function.arg_attrs.data if function.arg_attrs is not None else ()
     for number, argument in enumerate(function.args):
-        dimensions = attributes[number].data.get(DIMENSIONS) if number < len(attributes) else None
+        dimensions = (
+            attributes[number].data.get(DIMENSIONS_ATTRIBUTE) if number < len(attributes) else None
+        )
         shape = dense_type(argument).get_shape()
         # Time comes first in trains and traces, then the batch, which comes first elsewhere.
         timed = is_train(argument) or (spiking and DYNAMIC in shape[1:2])

@@ -23,6 +23,7 @@ from ....dialects.shapes import DYNAMIC
 from ....ir.arrays import Array
 from ....ir.attribute_data import data_of, dictionary_of
 from ....ir.errors import OptionError
+from ....ir.value_names import NAME_ATTRIBUTE
 from ....passes.adder_graph import InputRange
 from ....passes.adder_graph.graph import width_of
 from ....passes.adder_graph.optimize_adder_graph import input_range
@@ -30,8 +31,6 @@ from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.quantize_activations.expose_integers import QUANTIZED
 from ..host import circuit_driver
 from .evaluation import identifier
-
-NAME = "tensor.name"
 
 INTERFACE = "verilog.interface"
 """The module attribute that holds what goes in and out, and what each layer became."""
@@ -207,7 +206,7 @@ def _port(
     bounds: Sequence[tuple[int, int]],
 ) -> Port:
     """The port of a value with those attributes, called `name` where they do not say."""
-    type, given = tensor_type(value), attributes.get(NAME)
+    type, given = tensor_type(value), attributes.get(NAME_ATTRIBUTE)
     quantized = attributes.get(QUANTIZED)
     sizes = list(type.get_shape())
     return Port(
