@@ -125,11 +125,11 @@ def source(program: Program, name: str) -> tuple[ModuleOp, dict[str, Any]]:
     return program(text, values), {"time_budget": 0.01, "vectors": 4, **options}
 
 
-def hardware(program: Program, name: str) -> tuple[ModuleOp, Artifact]:
+def hardware(program: Program, name: str, **more: Any) -> tuple[ModuleOp, Artifact]:
     """A design as hw, comb and seq, and the files that the target makes of that."""
     module, values = source(program, name)
     target = VerilogTarget()
-    options = read_options(target, values)
+    options = read_options(target, {**values, **more})
     assert isinstance(options, VerilogOptions)
     run_stages(module, target.stages(options))
     return module, target.emit(module, options)

@@ -45,6 +45,29 @@ def test_nobody_warns(
     assert said([yosys, "-q", "-p", YOSYS.format(files=" ".join(files))], tmp_path) == ""
 
 
+@pytest.mark.parametrize("name", ["dense", "loaded", "residual"])
+@pytest.mark.parametrize(
+    ("outer", "options"),
+    [
+        ("ip/net_axi.v", {"ip": True, "stream_width": 32}),
+        ("impl/net_serial.v", {"board": "ulx3s-25", "stream_width": 8}),
+    ],
+)
+def test_nobody_warns_of_what_is_around(
+    require_tool: RequireTool, iverilog: str, program: Program, tmp_path: Path,
+    name: str, outer: str, options: dict[str, object],
+) -> None:  # fmt: skip
+    verilator = require_tool("verilator", "apt-get install verilator")
+    _, artifact = hardware(program, name, **options)
+    files = [path for path in artifact.files if path.startswith("rtl/") or path == outer]
+    for path in files:
+        (tmp_path / Path(path).name).write_text(artifact.text(path))
+    names = [Path(path).name for path in files]
+    assert said([iverilog, "-Wall", "-g2001", "-o", "run", *names], tmp_path) == ""
+    command = [verilator, "--lint-only", "-Wall", "--top", Path(outer).stem, *names]
+    assert said(command, tmp_path) == ""
+
+
 @pytest.fixture(scope="module")
 def newer_yosys(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """YoWASP's command, after a first run, which compiles it and says that this takes long."""
