@@ -78,8 +78,9 @@ class Architecture:
             if (found := given.pop(name, value)) != value:
                 config.refuse(f"'{name}' is {repr(found)}; computed is {value}")
         known = _COMMON | self.settings.keys()
-        for name, value in given.items():
-            if name not in known and value not in (None, False) and not _NEUTRAL.fullmatch(name):
+        for name in sorted(given.keys() - known):
+            value = given.pop(name)
+            if str(value) not in _UNSET and not _NEUTRAL.fullmatch(name):
                 config.refuse(f"'{name}' is {repr(value)}, a setting that is not known")
         return Settings({**self.settings, **given}, config.what, config.error)
 
@@ -102,12 +103,13 @@ _COMMON = {
     "rope_parameters",
     "rope_scaling",
     "rope_theta",
-    "rotary_dim",
     "tie_word_embeddings",
     "vocab_size",
     "partial_rotary_factor",
 }
 """Settings that are read for every model."""
+
+_UNSET = ("None", "False", "0", "0.0", "", "[]", "{}")
 
 _NEUTRAL = re.compile(
     r"_.*|.*token_id.*|.*token_index|.*dropout.*|.*_pdrop|initializer.*|(torch_)?dtype|transformers.*"
@@ -150,7 +152,9 @@ _GEMMA_2 = Architecture(
 )
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    "bitnet": Architecture(settings={"rms_norm_eps": 1e-5, "rope_theta": 500000.0}),
+    "bitnet": Architecture(
+        settings={"rms_norm_eps": 1e-5, "rope_theta": 500000.0, "hidden_act": "relu2"}
+    ),
     "cohere": Architecture(
         words=_NORMS,
         settings={

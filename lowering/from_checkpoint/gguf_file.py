@@ -171,7 +171,10 @@ class GgufFile(ModelFile):
         if factors in self.places:
             if kind not in (None, "none"):
                 settings.refuse(f"rotary embedding scaled by '{kind}' and factors is not read")
-            return {"rope_type": "factors", "factors": self.values(self.found_own(factors))}
+            return {
+                "rope_type": "factors",
+                "factors": self.values(self.found_own(factors)).tolist(),
+            }
         if kind == "linear" and factor not in (None, 1.0, 0.0):
             return {"rope_type": "linear", "factor": factor}
         if kind not in (None, "none", "linear"):
@@ -183,7 +186,8 @@ class GgufFile(ModelFile):
         """See `ModelFile`: rows and weights are as in Llama where files are written."""
         found, is_paired = super().architecture, self._architecture in _PAIRED
         found = replace(found, is_paired=is_paired, is_grouped=False, is_transposed=False)
-        return replace(found, offset=0, words=dict[str, str]())
+        settings = {**found.settings, "rotary_dim": None}
+        return replace(found, offset=0, words=dict[str, str](), settings=settings)
 
     @cached_property
     def places(self) -> Mapping[str, Place]:

@@ -109,7 +109,10 @@ def _frequencies(head_dim: int, config: Settings) -> tuple[int, Array, float, in
         config.refuse(f"rotary embedding of {turned} of {head_dim} values of a head")
     plain = 1.0 / base ** (np.arange(0, turned, 2, dtype=np.float64) / turned)
     factor, limit = 1.0, None
-    match scaling.values.get("rope_type", scaling.values.get("type", "default")):
+    form = scaling.values.get("rope_type", scaling.values.get("type", "default"))
+    if "short_factor" in scaling.values and form not in ("longrope", "su"):
+        scaling.refuse(f"'short_factor' is not for rotary embedding of type {repr(form)}")
+    match form:
         case "default":
             pass
         case "linear":
@@ -121,7 +124,7 @@ def _frequencies(head_dim: int, config: Settings) -> tuple[int, Array, float, in
         case "longrope" | "su":
             plain, factor, limit = _longrope(plain, config, scaling)
         case "factors":
-            plain = plain / np.asarray(scaling.values["factors"], np.float64)
+            plain = plain / _factors("factors", plain.size, scaling)
         case kind:
             known = "default, linear, llama3, yarn, longrope"
             scaling.refuse(f"rotary embedding of type {repr(kind)}; known are {known}")
@@ -152,16 +155,21 @@ _WORDS = {
 def _longrope(plain: Array, config: Settings, scaling: Settings) -> tuple[Array, float, int]:
     """The factors of texts within the context that the model was made for first."""
     name = "original_max_position_embeddings"
-    context = (config if config.values.get(name) is not None else scaling).whole(name)
-    given = scaling.values.get("short_factor")
-    factors = cast("list[Any]", given if isinstance(given, list) else [])
-    fits = all(type(x) in (int, float) and 1e-6 < x < 1e6 for x in factors)
-    if len(factors) != plain.size or not fits:
-        scaling.refuse(f"'short_factor' is no list of {plain.size} numbers")
+    context = (config if config.values.get(name) is not None else scaling).whole(name, low=2)
     ratio = config.number("max_position_embeddings") / context
     factor = scaling.number("factor", ratio)
     wanted = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(context))
-    return plain / np.asarray(factors), scaling.number("attention_factor", wanted), context
+    factors = _factors("short_factor", plain.size, scaling)
+    return plain / factors, scaling.number("attention_factor", wanted), context
+
+
+def _factors(name: str, count: int, scaling: Settings) -> Array:
+    given = scaling.values.get(name)
+    factors = cast("list[Any]", given if isinstance(given, list) else [])
+    fits = all(type(x) in (int, float) and 1e-6 < x < 1e6 for x in factors)
+    if len(factors) != count or not fits:
+        scaling.refuse(f"'{name}' is no list of {count} numbers")
+    return np.asarray(factors, np.float64)
 
 
 def _llama3(plain: Array, scaling: Settings) -> Array:

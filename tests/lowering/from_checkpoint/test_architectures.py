@@ -102,6 +102,13 @@ def test_texts_are_as_long_as_positions_are_known(family: str, limit: int, tmp_p
         ("olmo2", {"rope_parameters": {"full_attention": {"rope_theta": 9.0}}}, "by attention"),
         ("phi", {"qk_layernorm": True}, "'qk_layernorm' is True"),
         ("phi3-longrope", {"rope_scaling": {"rope_type": "su"}}, "'short_factor' is no list of 2"),
+        (
+            "phi3-longrope",
+            {"rope_scaling": {"rope_type": "yarn", "short_factor": [1.0, 1.0], "factor": 2.0}},
+            "'short_factor' is not for",
+        ),
+        ("olmo2", {"rotary_dim": 2}, "'rotary_dim' is 2, a setting that is not known"),
+        ("olmo2", {"rope_scaling": {"rope_type": "factors"}}, "'factors' is no list of 2"),
         ("smollm3", {"use_sliding_window": True}, "'use_sliding_window' is True"),
         ("smollm3", {"no_rope_layers": [1]}, "not 0 or 1 for each of 5 blocks"),
         ("smollm3", {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, ""),

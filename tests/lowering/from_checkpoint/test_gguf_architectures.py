@@ -120,7 +120,8 @@ def write(
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(2.0)
     for key, value in (changed or {}).items():
-        add = writer.add_string if isinstance(value, str) else writer.add_float32
+        adds = {str: writer.add_string, list: writer.add_array}
+        add = adds.get(type(value), writer.add_float32)
         add(f"{name}.{key}", value)
     for own, values in converted(family, tensors):
         writer.add_tensor(own, values)
@@ -152,12 +153,19 @@ def test_logits_are_those_of_transformers(family: str, tmp_path: Path) -> None:
         ("phi3", "rope.scaling.type", "longrope"),
         ("granite", "attention.value_length", 2.0),
         ("cohere", "attention.max_alibi_bias", 8.0),
+        ("gemma2", "attention.sliding_window_pattern", [True, False, True]),
     ],
 )
 def test_metadata_that_are_not_known(family: str, key: str, value: Any, tmp_path: Path) -> None:
     path = write(family, tmp_path / "model.gguf", {key: value})
     with pytest.raises(SourceError, match=f"{key}|longrope|another length"):
         read_checkpoint(open_model(path))
+
+
+def test_factors_that_are_none(tmp_path: Path) -> None:
+    more = {"rope_freqs.weight": np.zeros(3, np.float32)}
+    with pytest.raises(SourceError, match="'factors' is no list of 3 numbers"):
+        read_checkpoint(open_model(write("mixtral", tmp_path / "model.gguf", more=more)))
 
 
 def test_frequencies_with_factors(tmp_path: Path) -> None:
