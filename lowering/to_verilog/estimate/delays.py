@@ -8,7 +8,6 @@ says. Not here: which path of a circuit is the longest (`timing`), how large it 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -155,16 +154,6 @@ def delay(grade: str, kind: Kind, width: int = 1) -> float:
             return known.net
         case "memory":
             return known.memory
-
-
-def path_delay(grade: str, parts: Iterable[tuple[Kind, int]]) -> float:
-    """From a register through `parts` to a register: the parts, a net before each, the register.
-
-    An empty path is a register that follows a register.
-    """
-    between = [delay(grade, kind, width) for kind, width in parts]
-    nets = max(1, len(between)) * delay(grade, "net")
-    return delay(grade, "register") + nets + sum(between)
 
 
 def _carry(known: Delays, width: int) -> float:

@@ -6,7 +6,7 @@ longer the more readers it has; how far they are is not known. Not here: the num
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import log2
 
 from .delays import Delays
@@ -47,6 +47,10 @@ class Timing:
             self.given |= dict.fromkeys(block.outputs, block)
         self.times: dict[int, float] = {0: 0.0}
         self.nets: dict[int, float] = {}
+        # What a node is made of has lower numbers.
+        for node in range(1, len(netlist.kinds)):
+            if node not in self.times:
+                self._compute(node)
 
     def periods(self) -> dict[int, float]:
         """For each group the least clock period of the paths that end in it."""
@@ -55,7 +59,8 @@ class Timing:
 
         def ends(group: int, literal: int, *, routed: bool) -> None:
             if literal > TRUE:
-                time = self.time(literal) + setup + (self._net(literal >> 1) if routed else 0.0)
+                node = literal >> 1
+                time = self.times[node] + setup + (self._net(node) if routed else 0.0)
                 longest[group] = max(longest.get(group, 0.0), time)
 
         for register in self.netlist.registers:
@@ -70,34 +75,6 @@ class Timing:
             if literal > TRUE:
                 ends(self.netlist.groups[literal >> 1], literal, routed=False)
         return longest
-
-    def time(self, literal: int) -> float:
-        """When a bit is known."""
-        known = self.times.get(literal >> 1)
-        if known is not None:
-            return known
-        stack = [literal >> 1]
-        while stack:
-            node = stack[-1]
-            if node in self.times:
-                stack.pop()
-                continue
-            missing = [n for n in self._needed(node) if n not in self.times]
-            if missing:
-                stack += missing
-            else:
-                self._compute(node)
-                stack.pop()
-        return self.times[literal >> 1]
-
-    def _needed(self, node: int) -> Iterable[int]:
-        if node in self.tables:
-            return self.tables[node]
-        match self.given.get(node):
-            case Chain() as chain:
-                return [x >> 1 for x in (*chain.first, *chain.second, chain.carry)]
-            case _:
-                return ()
 
     def _compute(self, node: int) -> None:
         times, known = self.times, self.known
