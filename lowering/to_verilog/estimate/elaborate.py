@@ -203,7 +203,6 @@ class _Elaborator:
         if child is None:
             operands = op.inputs if self._rom(op) else ()
             return [(scope, operand) for operand in operands if operand not in known]
-            return []
         needed = [(child, child.outputs.inputs[value.index])]
         return [task for task in needed if task[1] not in task[0].values]
 
