@@ -1,7 +1,7 @@
-"""Whole networks as native code: ours beside ONNX Runtime, LiteRT and PyTorch, in one thread.
+"""Whole networks as native code: ours beside ONNX Runtime, LiteRT and PyTorch.
 
     python benchmarks/models.py [--networks resnet18,keyword] [--as avx2] [--recipe NAME]
-        [--rounds 15] [--json]
+        [--threads 1] [--rounds 15] [--json]
     python benchmarks/models.py --files model.tflite model.onnx ...
 
 Networks are those of the benchmarks of files and ResNet-8 (MLPerf Tiny), with random weights. Each
@@ -13,10 +13,10 @@ beside the int8 files. `--files` measures files in place of that, beside the eng
 for.
 
 All engines of a network take turns in one process; a figure is the median over the rounds, in
-microseconds of processor time for one sample. `x` is ours as a multiple of a peer's; a ratio is
-left out when either median is over 1.3 times its fastest round. `error` is the largest difference
-over the largest value: from float64 for floats, from the peer's result for files, else from the
-reference interpreter.
+microseconds for one sample: of processor time with one thread, of the wall with more. `x` is ours
+as a multiple of a peer's; a ratio is left out when either median is over 1.3 times its fastest
+round. `error` is the largest difference over the largest value: from float64 for floats, from the
+peer's result for files, else from the reference interpreter.
 
 With `--as avx2` all engines, ours too, take this processor for one with AVX2 and no later vectors.
 """
@@ -80,7 +80,7 @@ class Figure:
     error: float = 0.0
 
 
-def of_network(name: str, options: Mapping[str, str], rounds: int) -> list[Figure]:
+def of_network(name: str, options: Mapping[str, str], threads: int, rounds: int) -> list[Figure]:
     """The forms of one network."""
     import torch
 
@@ -104,7 +104,9 @@ def of_network(name: str, options: Mapping[str, str], rounds: int) -> list[Figur
             apply_passes(integers, INTEGERS.format(samples=samples, weights=weights))
             programs[form] = integers
         forms: dict[str, Run] = {
-            form: native_program(p, dynamic if "dynamic" in form else options).bind(content)
+            form: native_program(
+                p, dynamic if "dynamic" in form else options, threads=threads
+            ).bind(content)
             for form, p in programs.items()
         }
         peers: dict[str, dict[str, Run]] = {"float": {"PyTorch": eager}, "int8": {}}
@@ -112,11 +114,11 @@ def of_network(name: str, options: Mapping[str, str], rounds: int) -> list[Figur
             for form, settings in peer_forms(samples, backend, options).items():
                 path = Path(folder, f"{form}.{backend}")
                 compile_model(program, backend=backend, backend_options=settings).save(path)
-                peers[form][engine] = runner(path, content, 1)
+                peers[form][engine] = runner(path, content, threads)
         theirs = {
             (form, engine): run for form, runs in peers.items() for engine, run in runs.items()
         }
-        times = measured({**forms, **theirs}, rounds)
+        times = measured({**forms, **theirs}, rounds, threads)
     with torch.no_grad():
         exact = module.double()(x.double()).numpy()
     told: list[Figure] = []
@@ -139,20 +141,20 @@ def peer_forms(
     return {"float": {}, "int8": integers}
 
 
-def of_file(path: Path, options: Mapping[str, str], rounds: int) -> Figure:
+def of_file(path: Path, options: Mapping[str, str], threads: int, rounds: int) -> Figure:
     """A file beside the engine that it is for."""
     x = sample_of(path)
-    ours = native_program(import_model(path), options).bind(x)
+    ours = native_program(import_model(path), options, threads=threads).bind(x)
     engine = "LiteRT" if path.suffix == ".tflite" else "ONNX Runtime"
-    peers: dict[str, Run] = {engine: runner(path, x, 1)}
-    times = measured({"file": ours, **peers}, rounds)
+    peers: dict[str, Run] = {engine: runner(path, x, threads)}
+    times = measured({"file": ours, **peers}, rounds, threads)
     found = {engine: times[engine]}
     return figure(path.name, "file", times["file"], found, ours(), peers[engine]())
 
 
-def measured(runs: Mapping[Any, Run], rounds: int) -> dict[Any, Contender]:
+def measured(runs: Mapping[Any, Run], rounds: int, threads: int) -> dict[Any, Contender]:
     """All engines, in turns."""
-    found = {name: Contender(str(name), r, r) for name, r in runs.items()}
+    found = {name: Contender(str(name), r, r, threads=threads) for name, r in runs.items()}
     take_turns(list(found.values()), rounds)
     return found
 
@@ -176,9 +178,9 @@ def figure(
     return told
 
 
-def show(figures: Sequence[Figure]) -> None:
+def show(figures: Sequence[Figure], threads: int) -> None:
     """A table on stdout."""
-    table = Table(title="Networks as native code, one thread", title_justify="left")
+    table = Table(title=f"Networks as native code, threads: {threads}", title_justify="left")
     table.add_column("network")
     table.add_column("form")
     for head in ("ours, µs", *(part for engine in ENGINES for part in (f"{engine}, µs", "x"))):
@@ -202,6 +204,7 @@ def main(line: Sequence[str] | None = None) -> None:
     parser.add_argument("--networks", default=",".join(NETWORKS))
     parser.add_argument("--files", nargs="+", type=Path, default=[], help="models in files")
     parser.add_argument("--recipe", help="instruction set of our code; by default the best")
+    parser.add_argument("--threads", type=int, default=1, help="the most that an engine takes")
     parser.add_argument("--rounds", type=int, default=15)
     add_processor(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -210,13 +213,17 @@ def main(line: Sequence[str] | None = None) -> None:
     names = chosen(given.networks, NETWORKS, "network")
     import torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(given.threads)
     options: dict[str, Any] = {} if given.recipe is None else {"recipe": given.recipe}
     if given.files:
-        figures = [of_file(path, options, given.rounds) for path in given.files]
+        figures = [of_file(path, options, given.threads, given.rounds) for path in given.files]
     else:
-        figures = [told for name in names for told in of_network(name, options, given.rounds)]
-    tell(figures, lambda: show(figures), as_json=given.json, load=load_average())
+        figures = [
+            told
+            for name in names
+            for told in of_network(name, options, given.threads, given.rounds)
+        ]
+    tell(figures, lambda: show(figures, given.threads), as_json=given.json, load=load_average())
 
 
 if __name__ == "__main__":

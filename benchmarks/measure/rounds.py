@@ -10,7 +10,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from rich.table import Table
 UNSTEADY = 1.3
 EVICTION = 256 << 20
 ROUND_SECONDS = 0.002
+AWAKE_SECONDS = 0.02
+"""How long threads of an engine may look for more work, and keep a processor from the next one."""
 MOST_ERROR = 0.05
 
 Run = Callable[[], Any]
@@ -104,6 +106,8 @@ def take_turns(found: Sequence[Contender], rounds: int, *, cold: bool = False) -
         calls[contender.name] = 1 if cold else max(1, int(ROUND_SECONDS / once))
     for _ in range(rounds):
         for contender in found:
+            if contender.threads > 1:
+                sleep(AWAKE_SECONDS)
             if other is None:
                 # Another engine's turn may have put these weights out of the cache.
                 contender.run()
