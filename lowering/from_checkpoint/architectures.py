@@ -118,9 +118,12 @@ _NEUTRAL = re.compile(
     r"|gradient_checkpointing|cache_implementation|attn_implementation|is_llama_config|name_or_path"
     r"|tokenizer_class|n_ctx|language|eos_token|bos_token|max_window_layers|is_decoder"
     r"|chunk_size_feed_forward|reorder_and_upcast_attn|sliding_window_size|model_max_length"
-    r"|full_attn_mod|interpolate_factor"
+    r"|full_attn_mod|interpolate_factor|max_sequence_length|predict_special_tokens|finetuning_task"
+    r"|torchscript|use_bfloat16|tf_legacy_loss|(max|min)_(length|new_tokens)|do_sample|num_beam.*"
+    r"|early_stopping|temperature|(top|typical)_[kp]|.*_penalty|.*no_repeat_ngram_size|bad_words_ids"
+    r"|num_return_sequences|remove_invalid_values|(begin_)?suppress_tokens"
 )
-"""Settings that change no value that is computed here."""
+"""Settings that change no value that is computed here: of training, of how text is chosen."""
 
 _NORMS = {"layer_norm_eps": "rms_norm_eps"}
 _WINDOWS = {"sliding_window": None, "use_sliding_window": False, "max_window_layers": 28}

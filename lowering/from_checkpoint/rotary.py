@@ -146,6 +146,7 @@ _WORDS = {
     "attention_factor",
     "mscale",
     "mscale_all_dim",
+    "finetuned",
     "short_factor",
     "long_factor",
     "factors",

@@ -1,7 +1,7 @@
 """Record what Transformers computes for each small checkpoint: logits, tokens chosen greedily, and
 perplexities; and what it makes of chats.
 
-    pip install transformers==5.24.0 accelerate==1.15.0
+    pip install transformers==5.24.0 accelerate==1.15.0 ml_dtypes
     python tests/lowering/from_checkpoint/record.py
 
 writes `records.npz` beside this file. Runs on its own: the package is not imported.
@@ -48,17 +48,7 @@ def recorded() -> dict[str, np.ndarray]:
         with tempfile.TemporaryDirectory() as folder:
             path = write_folder(kind, Path(folder))
             model = load(path, dtype=torch.float32, attn_implementation="eager").eval()
-            given = torch.from_numpy(tokens())
-            with torch.no_grad():
-                results[f"{kind}.logits"] = model(given).logits.numpy()
-                chosen = model.generate(
-                    given[:1, :4],
-                    max_new_tokens=GREEDY,
-                    do_sample=False,
-                    eos_token_id=None,
-                    pad_token_id=0,
-                )
-            results[f"{kind}.greedy"] = chosen[0].numpy()
+            results |= computed(kind, model, tokens())
             results[f"{kind}.nats"] = np.array(nats(model, torch.from_numpy(long_text()[None])))
     render: Any = resolve_name("transformers.utils.chat_template_utils:render_jinja_template")
     for name, template in TEMPLATES.items():
@@ -68,6 +58,22 @@ def recorded() -> dict[str, np.ndarray]:
             )
             results[f"chat.{name}.{chat}"] = np.array(text)
     return results
+
+
+def computed(name: str, model: Any, texts: np.ndarray) -> dict[str, np.ndarray]:
+    """`NAME.logits` of texts, and `NAME.greedy`, what follows the beginning of the first one."""
+    import torch
+
+    given = torch.from_numpy(texts)
+    with torch.no_grad():
+        chosen = model.generate(
+            given[:1, :4],
+            max_new_tokens=GREEDY,
+            do_sample=False,
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+        return {f"{name}.logits": model(given).logits.numpy(), f"{name}.greedy": chosen[0].numpy()}
 
 
 def nats(model: Any, text: Any) -> float:

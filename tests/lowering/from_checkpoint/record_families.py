@@ -1,7 +1,7 @@
 """Record what Transformers computes for each architecture of `families`: names and shapes of its
 tensors, logits, and tokens chosen greedily.
 
-    pip install transformers==5.24.0 accelerate==1.15.0
+    pip install transformers==5.24.0 accelerate==1.15.0 ml_dtypes
     python tests/lowering/from_checkpoint/record_families.py
 
 writes `families.npz` beside this file. Runs on its own: the package is not imported.
@@ -24,8 +24,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from families import FAMILIES, TOKENS, config_of, write_family  # noqa: E402
-
-GREEDY = 12
+from record import computed  # noqa: E402
 
 
 def recorded() -> dict[str, np.ndarray]:
@@ -49,18 +48,7 @@ def recorded() -> dict[str, np.ndarray]:
             wrong = {key: found for key, found in told.items() if found}
             if wrong:
                 raise RuntimeError(f"{family}: {wrong}")
-            model.eval()
-            given = torch.from_numpy(TOKENS)
-            with torch.no_grad():
-                results[f"{family}.logits"] = model(given).logits.numpy()
-                chosen = model.generate(
-                    given[:1, :4],
-                    max_new_tokens=GREEDY,
-                    do_sample=False,
-                    eos_token_id=None,
-                    pad_token_id=0,
-                )
-            results[f"{family}.greedy"] = chosen[0].numpy()
+            results |= computed(family, model.eval(), TOKENS)
     return results
 
 

@@ -124,6 +124,25 @@ def test_settings_that_are_not_computed_are_refused_by_name(
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("family", "others"),
+    [
+        ("gpt2", {"n_special": 0, "predict_special_tokens": True, "n_ctx": 20}),
+        ("gpt2", {"task_specific_params": {"text-generation": {"do_sample": True}}}),
+        ("olmo2", {"max_sequence_length": 2048, "do_sample": True, "max_length": 50}),
+        ("olmo2", {"temperature": 0.6, "top_p": 0.9, "top_k": 40, "repetition_penalty": 1.1}),
+        ("olmo2", {"rope_scaling": {"type": "linear", "factor": 1.0, "finetuned": True}}),
+        ("olmo2", {"torchscript": True, "finetuning_task": "chat", "num_beams": 4}),
+    ],
+)
+def test_settings_of_published_folders_that_change_no_value(
+    family: str, others: dict[str, Any], tmp_path: Path
+) -> None:
+    session = open_session(written(family, tmp_path, **others), "interpreter")
+    logits = session.feed_all(TOKENS[1].tolist())
+    np.testing.assert_allclose(logits, RECORDS[f"{family}.logits"][1], rtol=2e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("family", ["gemma2", "gpt2", "mixtral"])
 def test_shards_of_bfloat16_are_one_model(family: str, tmp_path: Path) -> None:
     """Names without what those of the body begin with, too, as published GPT-2 has them."""
