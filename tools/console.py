@@ -238,19 +238,19 @@ def guarded(
 
     With `debug`, or the variable TRITON_DEBUG set, a traceback stands before the message.
     """
-    from xdsl.utils.exceptions import ArgSpecParseError
-
-    open_streams()
     try:
+        open_streams()
         code = run()
         sys.stdout.flush()
         return code
+    except SystemExit:
+        raise
     except KeyboardInterrupt:
         error(tool, "interrupted")
         return 130
     except BrokenPipeError:
         return _quiet_broken_pipe()
-    except (Exception, ArgSpecParseError) as wrong:  # the latter is no Exception
+    except BaseException as wrong:  # xDSL's ArgSpecParseError is no Exception
         if debug or os.environ.get("TRITON_DEBUG"):
             import traceback
 

@@ -27,10 +27,7 @@ from ..module_file import save_module
 from ..options import parse_target_spec
 from ..targets import compile_to_target
 from ..weights import Weights
-
-FORMAT = "triton-dsl package 1"
-PROGRAM = "program"
-"""The stem of the program and its weights."""
+from .package import FORMAT, PROGRAM, is_name
 
 _MADE_BY = ("triton-dsl", "xdsl", "numpy", "torch", "onnx", "onnxruntime", "llvmlite")
 
@@ -96,11 +93,6 @@ def build_package(
     about = {"name": name, "license": license, "card": card, "versions": _versions()}
     found = {"source": source, "targets": stated, "accuracy": accuracy}
     return Artifact(name, files).with_manifest(format=FORMAT, **about, **found)
-
-
-def is_name(name: object) -> bool:
-    """Whether a package, or the artefact of a target, can be called so on every disk."""
-    return isinstance(name, str) and name.isprintable() and not set(name) & set("/\\:")
 
 
 def _name(model: Model, file: Path | None) -> str:

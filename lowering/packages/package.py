@@ -12,23 +12,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ...dialects.registry import parse_module
-from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
 from ...ir.arrays import Array
 from ...ir.errors import IntegrityError, OptionError
 from ...ir.safe_read import opened
 from ...ir.store import ParameterStore, parse_arrays
 from ...runtime.security.encryption import MAGIC, Key, decrypt, key_from
 from ..artifact import Artifact
-from ..engine import run_artifact
-from ..targets import compile_to_target
-from ..to_pytorch.load import load_module
 from .archive import MOST_BYTES, from_archive, from_folder
-from .building import FORMAT, PROGRAM, is_name
 
 if TYPE_CHECKING:
     from torch import nn
     from xdsl.dialects.builtin import ModuleOp
+
+FORMAT = "triton-dsl package 1"
+PROGRAM = "program"
+"""The stem of the program and its weights."""
 
 KEY_FILE, PASSPHRASE = "TRITON_KEY_FILE", "TRITON_PASSPHRASE"
 """Variables of the environment that the key of an encrypted package is taken from."""
@@ -69,6 +67,8 @@ class Package(Artifact):
             OptionError: the package has no such target, or one without an engine for its files.
             BackendError: the engine is missing, or refuses.
         """
+        from ..engine import run_artifact
+
         artifact = self.target(target)
         return run_artifact(str(self.targets[target]["target"]), artifact, inputs)[1]
 
@@ -78,6 +78,9 @@ class Package(Artifact):
         Raises:
             IntegrityError: the weights are not those that the program names.
         """
+        from ...dialects.registry import parse_module
+        from ...dialects.tensor.storage import STORE_ATTRIBUTE, StoreAttr
+
         file = f"{PROGRAM}.mlir"
         if file not in self.files:
             raise IntegrityError(f"package '{self.name}' holds no program")
@@ -99,7 +102,15 @@ class Package(Artifact):
             UnsupportedError: PyTorch cannot express it.
             BackendError: PyTorch is missing.
         """
+        from ..targets import compile_to_target
+        from ..to_pytorch.load import load_module
+
         return load_module(compile_to_target(self.module(), "pytorch"))
+
+
+def is_name(name: object) -> bool:
+    """Whether a package, or the artefact of a target, can be called so on every disk."""
+    return isinstance(name, str) and name.isprintable() and not set(name) & set("/\\:")
 
 
 def load_package(path: str | Path, key: Key | None = None) -> Package:
