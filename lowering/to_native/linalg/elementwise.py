@@ -198,19 +198,16 @@ def _power(s: Scalars, x: SSAValue, y: SSAValue, unsigned: bool) -> SSAValue:
     return s.insert(math.PowFOp(x, y))
 
 
-def _shifted(
-    s: Scalars, x: SSAValue, by: SSAValue, kind: Callable[..., Operation], gone: SSAValue | None
-) -> SSAValue:
-    """The bits of x moved; `gone`, or 0, where each of them leaves."""
+def _shifted(s: Scalars, x: SSAValue, by: SSAValue, kind: Callable[..., Operation]) -> SSAValue:
+    """The bits of x moved, zeros for them; 0 where each leaves, by a shift that is defined."""
     far = s.compare("ge", by, bit_width(x.type) or 0, unsigned=True)
-    return s.select(far, 0 if gone is None else gone, s.insert(kind(x, by)))
+    return s.select(far, 0, s.insert(kind(x, s.select(far, 0, by))))
 
 
 def _shift_right(s: Scalars, x: SSAValue, by: SSAValue, unsigned: bool) -> SSAValue:
     if unsigned:
-        return _shifted(s, x, by, arith.ShRUIOp, None)
-    sign = s.select(s.compare("lt", x, 0), -1, s.constant(0, x.type))
-    return _shifted(s, x, by, arith.ShRSIOp, sign)
+        return _shifted(s, x, by, arith.ShRUIOp)
+    return s.shift_right(x, s.minimum(by, (bit_width(x.type) or 1) - 1, unsigned=True))
 
 
 def _relu6(s: Scalars, x: SSAValue) -> SSAValue:
@@ -234,7 +231,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.NegOp: unary(lambda s, x: s.negate(x)),
     tensor.XorOp: binary(lambda s, x, y, _: s.exclusive(x, y)),
     tensor.NotOp: unary(lambda s, x: s.exclusive(x, -1)),
-    tensor.ShiftLeftOp: binary(lambda s, x, y, _: _shifted(s, x, y, arith.ShLIOp, None)),
+    tensor.ShiftLeftOp: binary(lambda s, x, y, _: _shifted(s, x, y, arith.ShLIOp)),
     tensor.ShiftRightOp: binary(_shift_right),
     tensor.AbsOp: unless_unsigned(_absolute, _same),
     tensor.SignOp: unless_unsigned(_sign, lambda s, x: s.minimum(x, 1, unsigned=True)),

@@ -188,6 +188,8 @@ def _computed(op: Operation, operands: Sequence[Interval]) -> Interval | None:
             return _spanned(x * y for x in a for y in b)
         case arith.MaxSIOp(), [a, b]:
             return max(a[0], b[0]), max(a[1], b[1])
+        case arith.MinSIOp() | arith.MinUIOp(), [a, b] if a[0] >= 0 and b[0] >= 0:
+            return min(a[0], b[0]), min(a[1], b[1])
         case arith.MinSIOp(), [a, b]:
             return min(a[0], b[0]), min(a[1], b[1])
         case arith.ShLIOp(), [a, b] if b[0] >= 0 and b[1] < 64:

@@ -20,6 +20,8 @@ from xdsl.dialects.builtin import (
 )
 
 from triton_dsl.dialects import tensor
+from triton_dsl.dialects.registry import parse_module
+from triton_dsl.lowering.to_native.callables import native_program
 
 ui8 = IntegerType(8, Signedness.UNSIGNED)
 X = "tensor<?x37xf32>"
@@ -104,3 +106,24 @@ def test_extremes_stay_what_they_are(compile_cases: Callable[..., Any], recipe: 
     x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, 3e38, -200.5, 127.9], np.float32)
     results = program.check([x] * 4, len(x))
     assert np.array_equal(np.signbit(results[2][3:5]), [True, False])
+
+
+@pytest.mark.parametrize("by", [0, 3, 7, 8, 9, -1, -128])
+def test_shifts_by_known_amounts_are_written(by: int) -> None:
+    """A shift by the width or more is undefined for LLVM, which leaves out what is made of it."""
+    module = parse_module(f"""
+    func.func @forward(%x: tensor<5x23xi8>) -> (tensor<5x23xi8>, tensor<5x23xi8>) {{
+      %by = tensor.constant dense<{by}> : tensor<i8>
+      %steps = tensor.constant dense<[[1, 2, 3]]> : tensor<1x3xi8>
+      %count = tensor.multi_threshold %x, %steps {{axis = 1 : i64}}
+               : (tensor<5x23xi8>, tensor<1x3xi8>) -> tensor<5x23xi8>
+      %right = tensor.shift_right %count, %by : (tensor<5x23xi8>, tensor<i8>) -> tensor<5x23xi8>
+      %left = tensor.shift_left %count, %by : (tensor<5x23xi8>, tensor<i8>) -> tensor<5x23xi8>
+      func.return %right, %left : tensor<5x23xi8>, tensor<5x23xi8>
+    }}""")
+    x = np.arange(-57, 58, dtype=np.int8).reshape(5, 23)
+    outputs = [np.full(x.shape, 77, np.int8) for _ in range(2)]
+    native_program(module).bind(x, out=outputs)()
+    counts, by = np.clip(x, 0, 3).astype(int), by if 0 <= by < 8 else 63
+    np.testing.assert_array_equal(outputs[0], counts >> by)
+    np.testing.assert_array_equal(outputs[1], (counts << min(by, 8)).astype(np.uint8).view(np.int8))
