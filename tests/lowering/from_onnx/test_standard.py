@@ -11,7 +11,10 @@ import pytest
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
-from triton_dsl.lowering.from_onnx.coverage import (
+from triton_dsl.lowering.from_onnx.onnx_backend import reference_backend
+from triton_dsl.lowering.from_onnx.onnx_operators import REFUSED, RULES
+
+from .onnx_coverage import (
     BEGIN,
     END,
     GROUPS,
@@ -21,8 +24,6 @@ from triton_dsl.lowering.from_onnx.coverage import (
     table,
     written,
 )
-from triton_dsl.lowering.from_onnx.onnx_backend import reference_backend
-from triton_dsl.lowering.from_onnx.onnx_operators import REFUSED, RULES
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "onnx_import.md"
 

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from triton_dsl.lowering.from_onnx.coverage import written
-from triton_dsl.lowering.from_tflite.coverage import TABULATED, arithmetic, table
 from triton_dsl.lowering.from_tflite.schema import OPERATORS
 from triton_dsl.lowering.from_tflite.tflite_operators import ELEMENTWISE, INTEGER, REFUSED, RULES
 from triton_dsl.lowering.to_tflite.kernels import KERNELS
+
+from ..from_onnx.onnx_coverage import written
+from .tflite_coverage import TABULATED, arithmetic, table
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "tflite_import.md"
 

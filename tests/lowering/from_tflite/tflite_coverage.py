@@ -1,6 +1,6 @@
 """The table of operators in `docs/tflite_import.md`: what is read, in which arithmetic.
 
-python -m triton_dsl.lowering.from_tflite.coverage docs/tflite_import.md
+python -m tests.lowering.from_tflite.tflite_coverage docs/tflite_import.md
 """
 
 from __future__ import annotations
@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..from_onnx.coverage import written
-from . import rules_pads, rules_shape
-from .schema import OPERATORS
-from .tflite_operators import INTEGER, REFUSED, RULES
+from triton_dsl.lowering.from_tflite import rules_pads, rules_shape
+from triton_dsl.lowering.from_tflite.schema import OPERATORS
+from triton_dsl.lowering.from_tflite.tflite_operators import INTEGER, REFUSED, RULES
+
+from ..from_onnx.onnx_coverage import written
 
 TABULATED = frozenset(
     {"ABS", "CEIL", "COS", "ELU", "EXP", "FLOOR", "GELU", "HARD_SWISH", "LOG", "LOGISTIC", "NEG",

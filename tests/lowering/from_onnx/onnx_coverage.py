@@ -1,6 +1,6 @@
 """How much of the standard's own tests the importer passes, as the table of a document.
 
-`python -m triton_dsl.lowering.from_onnx.coverage docs/onnx_import.md` runs all of them and writes
+`python -m tests.lowering.from_onnx.onnx_coverage docs/onnx_import.md` runs all of them and writes
 what it finds between the two marks of the document.
 """
 
@@ -16,12 +16,12 @@ from pathlib import Path
 from re import sub
 from typing import Any
 
-from ...ir.errors import UnsupportedError, refuse
-from . import rules_selection
-from .onnx_backend import Prepared, reference_backend
+from triton_dsl.ir.errors import UnsupportedError, refuse
+from triton_dsl.lowering.from_onnx import rules_selection
+from triton_dsl.lowering.from_onnx.onnx_backend import Prepared, reference_backend
 
-BEGIN = "<!-- begin of what coverage.py writes -->"
-END = "<!-- end of what coverage.py writes -->"
+BEGIN = "<!-- begin of what the tests write -->"
+END = "<!-- end of what the tests write -->"
 
 NODES = "one node"
 GROUPS = {
