@@ -12,7 +12,7 @@ from shutil import which
 import numpy as np
 
 from ..ir.arrays import Array
-from ..lowering.to_verilog.interface import Interface
+from ..lowering.to_verilog.circuit.interface import Interface
 from ..lowering.to_verilog.simulation import simulate_words
 from .layer_results import Difference
 

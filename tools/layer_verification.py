@@ -22,8 +22,8 @@ from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
 from ..lowering.options import parse_target_spec
 from ..lowering.targets import get_target, read_options
+from ..lowering.to_verilog.circuit.interface import Port
 from ..lowering.to_verilog.host.circuit_driver import dequantized, frames_of, quantized
-from ..lowering.to_verilog.interface import Port
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
 from ..lowering.to_verilog.options import VerilogOptions
 from ..lowering.to_verilog.vectors import golden, random_inputs

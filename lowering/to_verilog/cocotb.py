@@ -6,7 +6,7 @@ nothing of ours.
 
 from __future__ import annotations
 
-from .interface import Interface
+from .circuit.interface import Interface
 from .templates import filled
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .interface import Interface
+from .circuit.interface import Interface
 from .templates import filled
 
 Port = tuple[str, bool, int]

@@ -25,8 +25,8 @@ from ...passes.adder_graph.optimize_adder_graph import input_range
 from ...passes.analysis.argument_bounds import ArgumentBounds, note_bounds
 from ..stages import run_stages
 from .circuit.folding.measuring import conversion_pass
+from .circuit.interface import Interface, Port, noted_interface
 from .circuit.structure import check_structure
-from .interface import Interface, Port, noted_interface
 from .layers import Layer, cut_layers
 from .options import VerilogOptions
 from .printer import check_printable, modules, verilog

@@ -28,7 +28,7 @@ from ...passes.analysis.compile_time import is_literal, literal_value
 from ...passes.analysis.layers import input_of, weight_of
 from .circuit.arrays import Objects, along, array_of, over_axes, rows_along
 from .circuit.circuit_rules import moved
-from .interface import Interface
+from .circuit.interface import Interface
 
 Numbers = Objects
 """An array of `Number`s, of the shape of a tensor with a free axis of 1."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from .bitstream import commands
 from .boards import Board
+from .circuit.interface import Interface
 from .estimate.devices import Device
-from .interface import Interface
 from .rows import MACROS
 from .templates import filled
 from .tools import ToolName

@@ -15,10 +15,10 @@ from xdsl.ir import Operation
 
 from ...dialects.shapes import bit_width
 from .circuit.circuit import COMMENT
+from .circuit.interface import Interface, Record
 from .estimate.devices import Device, needs
 from .estimate.elaborate import Part, parts_of
 from .estimate.estimate import Estimate, Resources
-from .interface import Interface, Record
 from .templates import filled
 
 COUNTS = ("adders", "adder_bits", "comparators", "comparator_bits", "mux_bits")

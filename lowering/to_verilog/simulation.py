@@ -19,8 +19,8 @@ from ...ir.errors import BackendError
 from ...runtime.verilog import simulate
 from ..artifact import Artifact
 from ..engine import ArtifactEngine
+from .circuit.interface import Interface, Record
 from .host.circuit_driver import dequantized
-from .interface import Interface, Record
 from .testbench import vector_files
 
 _LONG = 200_000

@@ -16,6 +16,7 @@ from ..options import TargetOptions
 from ..stages import Stage, run_stages
 from ..target import Target
 from .bitstream import find_tools, make_bitstream
+from .circuit.interface import Interface, Record, noted_interface
 from .circuit.registers import register_module, registers
 from .circuit.structure import check_structure
 from .cocotb import cocotb_files
@@ -24,7 +25,6 @@ from .estimate.estimate import Estimate, estimate
 from .folding import folding_markdown, folding_text, noted_folding
 from .formal import formal_files, register_properties, stream_properties
 from .host_files import Weights, driver_files, noted_weights
-from .interface import Interface, Record, noted_interface
 from .ip_core import Core, core_files, ports_of
 from .options import VerilogOptions, board_of, device_of, is_reloadable, tool_for
 from .printer import check_printable, modules, verilog

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .interface import Interface
+from .circuit.interface import Interface
 from .templates import filled
 
 _SHOWN = 8192

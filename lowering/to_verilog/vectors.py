@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...dialects.interpret import run_module
 from ...ir.arrays import Array
+from .circuit.interface import Interface
 from .host.circuit_driver import frames_of, shaped
-from .interface import Interface
 
 
 def random_inputs(interface: Interface, frames: int, seed: int | Sequence[int]) -> list[Array]:

@@ -6,20 +6,21 @@ arithmetic of one: all of a program that is one piece of arithmetic. `signals` i
 number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them, `rescaling`
 finds cheap multipliers, `circuit` writes bits and registers, `bit_counts` sums of single bits,
 `modules` the modules of both, `stream` those with AXI4-Streams around them, `ports` what goes in
-and out, `memories` has RAMs and ROMs. Not here: Verilog (`lowering.to_verilog`), and the
-search for shared adders (`passes.adder_graph`).
+and out, `interface` all of that from outside, `memories` has RAMs and ROMs. Not here: Verilog
+(`lowering.to_verilog`), and the search for shared adders (`passes.adder_graph`).
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from ....ir.attribute_data import attribute_of, dictionary_of
+from ....ir.attribute_data import attribute_of
 from ....ir.errors import OptionError
 from ....ir.interpreter import entry_function
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
@@ -28,13 +29,13 @@ from .circuit import Search
 from .conversion import Conversion
 from .folding.layers import split_products
 from .framing import STREAM_WIDTHS
+from .interface import INTERFACE
 from .liveness import live
 from .module_names import without_copies
 from .pacing import DEVICE, Pacing
-from .ports import INTERFACE
 from .stages.building import BuildOptions
 
-__all__ = ["INTERFACE", "LOADS", "ConvertTernaryToHwPass"]
+__all__ = ["LOADS", "ConvertTernaryToHwPass"]
 
 LOADS = "verilog.loads"
 """The attribute of a module with the memories that can be loaded, in order, by symbol."""
@@ -64,8 +65,7 @@ class ConvertTernaryToHwPass(ModulePass):
 
     One vector goes in a beat; the free leading axis counts beats. All paths have the same number of
     registers. A program with a convolution or pooling becomes a network of stages, one pixel a beat
-    (`stages`). The attribute `verilog.interface` says what the streams carry, the latency, and what
-    each layer became.
+    (`stages`). The attribute `verilog.interface` says what the streams carry, and the latency.
 
     Raises:
         OptionError: an option is out of its range.
@@ -123,7 +123,8 @@ class ConvertTernaryToHwPass(ModulePass):
         ExposeIntegersPass().apply(ctx, op)
         conversion = self.conversion(op)
         conversion.check()
-        modules = live(without_copies(conversion.convert()))
+        modules, interface = conversion.convert()
+        modules = live(without_copies(modules))
         if not self.keep_function:
             for old in list(op.ops):
                 if isinstance(old, FuncOp):
@@ -131,20 +132,7 @@ class ConvertTernaryToHwPass(ModulePass):
         op.body.block.add_ops(modules)
         if conversion.loads is not None:
             op.attributes[LOADS] = attribute_of([m.symbol for m in conversion.loads.memories])
-        op.attributes[INTERFACE] = dictionary_of(
-            {
-                "name": conversion.name,
-                "latency": conversion.latency,
-                "interval": conversion.interval,
-                "beats": conversion.beats,
-                "word": self.stream_width or 0,
-                "loads": conversion.loads.bits if conversion.loads else 0,
-                "staged": conversion.staged,
-                "pipeline": self.pipeline,
-                "inputs": [port.to_attribute() for port in conversion.inputs],
-                "outputs": [port.to_attribute() for port in conversion.outputs],
-            }
-        )
+        op.attributes[INTERFACE] = StringAttr(json.dumps(interface.to_dict()))
 
     def conversion(self, module: ModuleOp) -> Conversion:
         """What makes the circuit of a program; what follows its products becomes ops of its own."""

@@ -18,6 +18,7 @@ from ....ir.errors import OptionError
 from .evaluation import LayerNames
 from .folding.forms import has_form
 from .framing import Framing
+from .interface import Interface
 from .loading import Loads
 from .module_names import ModuleNames
 from .modules import AnyModule
@@ -27,10 +28,12 @@ from .refusals import check_frames, check_program
 from .stages.building import Bounds, Building, BuildOptions
 from .stages.credits import credit_stage
 from .stages.partition import Partition, has_trains
-from .stages.parts import Part
 from .stages.products import WindowOp
-from .stages.schedule import Node, schedule
+from .stages.schedule import Node, Schedule, schedule
 from .stream import frame_stream_module, stream_module, word_stream_module
+
+_Made = tuple[Sequence[AnyModule], Schedule, tuple[Port, ...], tuple[Port, ...]]
+"""Modules, their timing, and what goes in and out."""
 
 _PIECE = 32
 """Bits of what is loaded at once, but where words of streams are bytes."""
@@ -48,10 +51,6 @@ class Conversion:
 
     Attributes:
         name: of the module with the streams.
-        latency: cycles from the first beat of a frame to the last one of its result.
-        interval: cycles from frame to frame.
-        beats: of a frame, coming in and going out.
-        staged: whether it is a network, which marks the last beat of each frame itself.
         loads: what can be loaded into it, if anything.
     """
 
@@ -59,12 +58,6 @@ class Conversion:
     function: func.FuncOp
     input_bits: int | None
     options: BuildOptions
-    inputs: list[Port] = field(init=False)
-    outputs: list[Port] = field(init=False)
-    latency: int = field(init=False)
-    interval: int = field(init=False)
-    beats: tuple[int, int] = field(init=False)
-    staged: bool = field(init=False)
     loads: Loads | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -83,8 +76,8 @@ class Conversion:
         """What comes in for an argument, all of it in one beat."""
         return argument_port(self.function, index, self.input_bits)
 
-    def convert(self) -> list[AnyModule]:
-        """The modules: those of the stages, the network, the streams around it."""
+    def convert(self) -> tuple[Sequence[AnyModule], Interface]:
+        """The modules, the last with the streams around all others, and what they are outside."""
         function, word = self.function, self.options.word
         _erase_unused(function)
         if word or _has_frames(function):
@@ -100,53 +93,55 @@ class Conversion:
         returned = function.body.block.last_op
         assert isinstance(returned, func.ReturnOp)
         building = Building(self.modules, partition, bounds, names, self.options)
-        self.staged = bool(word) or not partition.is_one_piece
-        self.beats = first.beats, last.beats
-        if partition.is_one_piece:
-            return self._pipeline(building, ports, returned)
-        return self._network(building, ports, returned, last)
+        whole = partition.is_one_piece
+        made = self._pipeline if whole else self._network
+        modules, timing, inputs, outputs = made(building, ports, returned)
+        interface = Interface(
+            self.name,
+            timing.latency,
+            timing.interval,
+            first.beats,
+            last.beats,
+            bool(word) or not whole,
+            self.options.pacing.levels,
+            word,
+            inputs,
+            outputs,
+            self.loads.bits if self.loads else 0,
+        )
+        return modules, interface
 
-    def _pipeline(
-        self, building: Building, ports: list[Port], returned: func.ReturnOp
-    ) -> list[AnyModule]:
+    def _pipeline(self, building: Building, ports: list[Port], returned: func.ReturnOp) -> _Made:
         """A pipeline, and the streams around it."""
         results = [
             result_port(self.function, index, value, ())
             for index, value in enumerate(returned.operands)
         ]
-        self._name(ports, results, {"clock", "enable"})
-        inputs = [port.name for port in self.inputs]
-        outputs = [port.name for port in self.outputs]
+        inputs, results = _named(ports, results, {"clock", "enable"})
         core = building.core(
-            dict(zip(inputs, self.function.args, strict=True)),
-            dict(zip(outputs, returned.operands, strict=True)),
+            dict(zip((port.name for port in inputs), self.function.args, strict=True)),
+            dict(zip((port.name for port in results), returned.operands, strict=True)),
             self.modules.new(f"{self.name}_core"),
         )
-        self.outputs = [p.within(core.outputs[p.name].bounds) for p in self.outputs]
+        outputs = tuple(port.within(core.outputs[port.name].bounds) for port in results)
         if self.options.word:
-            return self._in_words(core)
-        self.latency, self.interval = core.latency, 1
-        return [core.module, stream_module(self.name, core, self.inputs)]
+            return *self._in_words(core, inputs, outputs), inputs, outputs
+        modules = [core.module, stream_module(self.name, core, inputs)]
+        return modules, Schedule(core.latency, 1), inputs, outputs
 
-    def _name(self, inputs: Sequence[Port], outputs: Sequence[Port], taken: set[str]) -> None:
-        """Give each port a name of its own."""
-        named = distinct([*inputs, *outputs], taken)
-        self.inputs, self.outputs = named[: len(inputs)], named[len(inputs) :]
-
-    def _in_words(self, core: Core) -> list[AnyModule]:
+    def _in_words(
+        self, core: Core, inputs: Sequence[Port], outputs: Sequence[Port]
+    ) -> tuple[list[AnyModule], Schedule]:
         """The streams of words around a pipeline."""
-        bits = [sum(sum(port.widths) for port in of) for of in (self.inputs, self.outputs)]
+        bits = [sum(sum(port.widths) for port in of) for of in (inputs, outputs)]
         given, taken = (Framing(self.options.word, size, 1) for size in bits)
         name = self.modules.new(f"{self.name}_words")
-        stage = credit_stage(name, core, self.inputs, (given, taken))
+        stage = credit_stage(name, core, inputs, (given, taken))
         timing = schedule([Node(stage.handshake, (0,), (1,))], 0, 1, taken.words)
-        self.latency, self.interval = timing.latency, timing.interval
         around = word_stream_module(self.name, stage.module, (given, taken), timing)
-        return [*stage.parts, stage.module, around]
+        return [*stage.parts, stage.module, around], timing
 
-    def _network(
-        self, building: Building, ports: list[Port], returned: func.ReturnOp, last: Part
-    ) -> list[AnyModule]:
+    def _network(self, building: Building, ports: list[Port], returned: func.ReturnOp) -> _Made:
         """The stages, the network, the streams around it."""
         network, timing, elements = building.build(returned.operands)
         outputs: list[Port] = []
@@ -155,10 +150,8 @@ class Conversion:
             order += places
             ends = [building.results.bounds[place] for place in places]
             rank = tensor_type(value).get_num_dims()
-            axes = tuple(axis + rank for axis in last.spatial)
+            axes = tuple(axis + rank for axis in building.parts[-1].spatial)
             outputs.append(replace(result_port(self.function, index, value, ends), axes=axes))
-        self._name(ports, outputs, set())
-        self.latency, self.interval = timing.latency, timing.interval
         if building.framings:
             if network.loads:
                 self.loads = Loads(network.loads, 8 if self.options.word == 8 else _PIECE)
@@ -171,7 +164,15 @@ class Conversion:
             )
         else:
             top = frame_stream_module(self.name, network, timing, order)
-        return [*network.parts, network.module, top]
+        return [*network.parts, network.module, top], timing, *_named(ports, outputs, set())
+
+
+def _named(
+    inputs: Sequence[Port], outputs: Sequence[Port], taken: set[str]
+) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """Ports each of which has a name of its own."""
+    named = distinct([*inputs, *outputs], taken)
+    return tuple(named[: len(inputs)]), tuple(named[len(inputs) :])
 
 
 def _has_frames(function: func.FuncOp) -> bool:

@@ -1,12 +1,12 @@
-"""The interface of a circuit: what its ports carry, and the record of it on the module.
+"""The tensors that go into a circuit and out of it: their elements on a stream.
 
-Not here: the circuit (`circuit`), and how numbers are packed for a simulation (`lowering`).
+Not here: the circuit (`circuit`), and all that is known of it from outside (`interface`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import accumulate
 from math import prod
@@ -21,7 +21,7 @@ from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC
 from ....ir.arrays import Array
-from ....ir.attribute_data import data_of, dictionary_of
+from ....ir.attribute_data import data_of
 from ....ir.errors import OptionError
 from ....ir.value_names import NAME_ATTRIBUTE
 from ....passes.adder_graph import InputRange
@@ -31,10 +31,6 @@ from ....passes.analysis.argument_bounds import noted_bounds
 from ....passes.quantize_activations.expose_integers import QUANTIZED
 from ..host import circuit_driver
 from .evaluation import identifier
-
-INTERFACE = "verilog.interface"
-"""The module attribute that holds what goes in and out, and what each layer became."""
-
 
 Record = dict[str, Any]
 """JSON data: strings, numbers, truth values, lists of them, and further records."""
@@ -106,12 +102,12 @@ class Port:
         """JSON data."""
         widths = self.widths
         offsets = [*accumulate(widths[:-1], initial=0)] if len(widths) <= 4096 else []
-        return recorded(self, _PORT) | {"widths": widths, "first_bits": offsets}
+        return recorded(self) | {"widths": widths, "first_bits": offsets}
 
     @staticmethod
     def from_dict(data: Record) -> Port:
         """The inverse of `record`."""
-        return Port(**{field: frozen(data[key]) for field, key in _PORT.items()})
+        return Port(**restored(Port, data))
 
     def frame_bounds(self) -> tuple[Array, Array]:
         """The least and the largest value of each element of a frame, int64 [elements]."""
@@ -120,43 +116,28 @@ class Port:
         low, high = (circuit_driver.from_beats(self.record, end)[0] for end in ends)
         return low, high
 
-    def to_attribute(self) -> DictionaryAttr:
-        """The port as an attribute."""
-        values = {key: getattr(self, key) for key in _PORT}
-        return dictionary_of({key: value for key, value in values.items() if value is not None})
 
-    @staticmethod
-    def from_attribute(noted: DictionaryAttr) -> Port:
-        """The inverse of `to_attribute`."""
-        entries: Record = {"quantized": None}
-        entries |= {key: frozen(data_of(value)) for key, value in noted.data.items()}
-        entries["free"] = bool(entries["free"])
-        return Port(**entries)
-
-
-_PORT = {
-    "name": "name",
-    "shape": "shape",
+_KEYS = {
     "free": "batch",
-    "low": "low",
-    "high": "high",
-    "dtype": "dtype",
-    "quantized": "quantized",
     "axes": "beat_axes",
     "frame_axis": "batch_axis",
+    "latency": "latency_cycles",
+    "interval": "initiation_interval",
+    "word": "stream_width",
+    "loads": "load_bits",
 }
-"""For each field of a port its key in JSON data."""
+"""The keys in JSON data of fields that have another name there."""
 
 
-def recorded(of: object, keys: Mapping[str, str]) -> Record:
-    """Fields of an object by their keys in JSON data."""
-    values = {key: getattr(of, field) for field, key in keys.items()}
-    return {key: [*v] if isinstance(v, tuple) else v for key, v in values.items()}
+def recorded(of: Any) -> Record:
+    """The fields of a data class as JSON data."""
+    return {_KEYS.get(f.name, f.name): getattr(of, f.name) for f in fields(of)}
 
 
-def frozen(value: Any) -> Any:
-    """JSON data with tuples in the place of lists."""
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+def restored(kind: Any, data: Record) -> Record:
+    """The fields of a data class from JSON data; other entries are left out."""
+    values = {f.name: data[_KEYS.get(f.name, f.name)] for f in fields(kind)}
+    return {k: tuple(cast("list[Any]", v)) if isinstance(v, list) else v for k, v in values.items()}
 
 
 def quantized_range(quantized: DictionaryAttr) -> InputRange:

@@ -10,8 +10,8 @@ func.func @forward(%x: tensor<?x2xi8>) -> tensor<?x1xf32> {
   func.return %f : tensor<?x1xf32>
 }
 }
-// CHECK: verilog.interface = {
-// CHECK-SAME: latency = 1 : i64
+// CHECK: verilog.interface = "{
+// CHECK-SAME: latency_cycles\22: 1,
 // CHECK: hw.module @net_core(in %clock: !seq.clock, in %enable: i1, in %x: i8, out y: i5)
 // CHECK: %[[A:.*]] = comb.extract %x from 0
 // CHECK: %[[B:.*]] = comb.extract %x from 4

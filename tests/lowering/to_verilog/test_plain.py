@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.ir.errors import UnsupportedError
-from triton_dsl.lowering.to_verilog.interface import Interface
+from triton_dsl.lowering.to_verilog.circuit.interface import Interface
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits
 from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.lowering.to_verilog.plain import PlainForm, check_plain, plain_form

@@ -18,7 +18,7 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.circuit.framing import STREAM_WIDTHS, Framing
-from triton_dsl.lowering.to_verilog.interface import Interface, Port
+from triton_dsl.lowering.to_verilog.circuit.interface import Interface, Port
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.runtime.verilog import simulate
 

@@ -22,9 +22,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from triton_dsl.dialects.shapes import bit_width
 from triton_dsl.ir.errors import VerifyError
+from triton_dsl.lowering.to_verilog.circuit.interface import noted_interface
 from triton_dsl.lowering.to_verilog.circuit.memories import MEMORY
 from triton_dsl.lowering.to_verilog.circuit.structure import check_structure
-from triton_dsl.lowering.to_verilog.interface import noted_interface
 from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.lowering.to_verilog.target import VerilogTarget
 

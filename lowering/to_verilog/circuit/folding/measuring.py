@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
-from .....ir.attribute_data import data_of
 from .....ir.pipeline import parse_pipeline
 from ...estimate.estimate import estimate
 from ...estimate.families import FAMILIES
 from .. import ConvertTernaryToHwPass
 from ..areas import Cost
-from ..ports import INTERFACE
+from ..interface import noted_interface
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ def measured(
         UnsupportedError: ops that cannot become hardware.
     """
     conversion.apply(ctx, module)
-    noted = data_of(module.attributes[INTERFACE])
+    interface = noted_interface(module)
     if not sized:
-        return Measured(noted["interval"])
+        return Measured(interface.interval)
     family = next(family for family in FAMILIES if conversion.device.startswith(family))
-    total = estimate(module, family, noted["name"], conversion.device).total
+    total = estimate(module, family, interface.name, conversion.device).total
     cost = Cost(total.luts, total.flip_flops, total.block_memories)
-    return Measured(noted["interval"], cost)
+    return Measured(interface.interval, cost)

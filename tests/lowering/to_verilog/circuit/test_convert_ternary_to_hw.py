@@ -15,7 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import UnsupportedError
-from triton_dsl.lowering.to_verilog.interface import noted_interface
+from triton_dsl.lowering.to_verilog.circuit.interface import noted_interface
 from triton_dsl.lowering.to_verilog.printer import modules, verilog
 
 Apply = Callable[[ModuleOp, str], str]

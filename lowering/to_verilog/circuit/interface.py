@@ -1,26 +1,27 @@
-"""What the streams of a circuit carry, read from the module, and the numbers on them as bits.
+"""What the streams of a circuit carry, noted on the module, and the numbers on them as bits.
 
 Arrays become bytes as they do in the driver that a folder has (`host.circuit_driver`). Not here:
-simulation.
+one tensor of them (`ports`), and simulation.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from ...ir.arrays import Array
-from ...ir.attribute_data import data_of
-from ...ir.errors import LoweringError
-from .circuit import INTERFACE
-from .circuit.framing import Framing
-from .circuit.ports import Port, Record, frozen, recorded, stream_width
-from .host import circuit_driver
+from ....ir.arrays import Array
+from ....ir.errors import LoweringError
+from ..host import circuit_driver
+from .framing import Framing
+from .ports import Port, Record, recorded, restored, stream_width
+
+INTERFACE = "verilog.interface"
+"""The module attribute that holds what goes in and out, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Interface:
 
     def to_dict(self) -> Record:
         """JSON data."""
-        return recorded(self, _INTERFACE) | {
+        return recorded(self) | {
             "s_axis_tdata_bits": self.input_width,
             "m_axis_tdata_bits": self.output_width,
             "words_in": self.words_in,
@@ -135,23 +136,8 @@ class Interface:
     @staticmethod
     def from_dict(data: Record) -> Interface:
         """The inverse of `to_dict`; other entries are left out."""
-        own: Record = {field: frozen(data[key]) for field, key in _INTERFACE.items()}
-        own |= {side: tuple(map(Port.from_dict, data[side])) for side in ("inputs", "outputs")}
-        return Interface(**own)
-
-
-_INTERFACE = {
-    "name": "name",
-    "latency": "latency_cycles",
-    "interval": "initiation_interval",
-    "beats_in": "beats_in",
-    "beats_out": "beats_out",
-    "staged": "staged",
-    "pipeline": "pipeline",
-    "word": "stream_width",
-    "loads": "load_bits",
-}
-"""For each field of an interface but its ports its key in JSON data."""
+        sides = {side: tuple(map(Port.from_dict, data[side])) for side in ("inputs", "outputs")}
+        return Interface(**restored(Interface, {**data, **sides}))
 
 
 def _bits(ports: Sequence[Port]) -> int:
@@ -171,17 +157,11 @@ def noted_interface(module: ModuleOp) -> Interface:
         LoweringError: there is none.
     """
     noted = module.attributes.get(INTERFACE)
-    if not isinstance(noted, DictionaryAttr):
+    if not isinstance(noted, StringAttr):
         raise LoweringError(
             f"the module has no attribute '{INTERFACE}'; run convert-ternary-to-hw first"
         )
-    entries = {key: frozen(data_of(value)) for key, value in noted.data.items()}
-    for side in ("inputs", "outputs"):
-        ports = cast("ArrayAttr[DictionaryAttr]", noted.data[side])
-        entries[side] = tuple(map(Port.from_attribute, ports))
-    entries["staged"] = bool(entries["staged"])
-    beats_in, beats_out = entries.pop("beats")
-    return Interface(**entries, beats_in=beats_in, beats_out=beats_out)
+    return Interface.from_dict(json.loads(noted.data))
 
 
 def _words(
