@@ -12,10 +12,10 @@ from xdsl.passes import ModulePass
 from ...ir.attribute_data import dictionary_of
 from ...ir.errors import OptionError
 from ...ir.interpreter import entry_function
-from .circuit.folding.choice import Choice, FoldableLayer, Goal, chosen
+from .circuit.folding.choice import Choice, FoldableLayer, Goal, Measured
 from .circuit.folding.forms import Folded, Serial, note_form, parsed_forms
 from .circuit.folding.layers import ProductOp, products, split_products
-from .circuit.folding.measuring import Measured, conversion_pass, measured
+from .circuit.folding.measuring import conversion_pass, measured
 from .circuit.folding.reaching import reached
 
 FOLDING = "verilog.folding"
@@ -117,7 +117,7 @@ class ChooseFoldingPass(ModulePass):
         """The choices, and what the circuit takes where one was built; with `build` it is there."""
         forms = parsed_forms(self.folding)
         if self.circuit is None or (goal.cycles is None and goal.luts is None):
-            return chosen(layers, forms, goal), None
+            return reached(layers, forms, goal)[0], None
         conversion = replace(conversion_pass(self.circuit), keep_function=self.build)
         latest: list[tuple[list[Choice], ModuleOp]] = []
 

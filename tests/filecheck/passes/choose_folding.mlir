@@ -22,10 +22,10 @@ func.func @forward(%x: tensor<?x4xi8>) -> tensor<?x2xi32> {
 // DIGIT: ternary.matmul
 // DIGIT-SAME: verilog.form = {kind = "serial", digit = 2 : i64}
 
-// HARDWARE: interval = 5 : i64
+// HARDWARE: initiation_interval\22: 5,
 // HARDWARE: hw.module @net_fc_weight(in %clock: !seq.clock, in %reset: i1, in %in_data: i32
 // HARDWARE: hw.module @net(in %aclk: !seq.clock
 
 // LARGE: layer 'fc_weight': a product 4x2 takes pe in [1, 2] and simd in [1, 4], got pe=3,simd=2
 // TEXT: folding expects LAYER:unrolled, LAYER:digit=D or LAYER:pe=P,simd=S
-// BUDGET: lut-budget=1 is too small: the products take
+// BUDGET: lut-budget=1 is too small: the circuit takes

@@ -1,14 +1,14 @@
-"""Which form each product takes: the least area at a pace, or the best pace in an area.
+"""The forms that a product can take, with what each means by the formulas; what is asked of all.
 
-Only forms that can be built are looked at, so that every choice is legal. All products of a network
-work side by side; the slowest one sets the pace. Not here: which products there are (`layers`).
+Only forms that can be built are looked at, so that every choice is legal. Not here: which one is
+taken (`reaching`), and which products there are (`layers`).
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from .....ir.errors import OptionError
@@ -121,7 +121,7 @@ class Goal:
 
     Attributes:
         cycles: that a frame may take.
-        luts: that all products may take, with memories counted as LUTs.
+        luts: that the circuit may take, with memories counted as LUTs.
         clock: in MHz, for messages.
     """
 
@@ -134,89 +134,19 @@ class Goal:
         return f"{self.clock * 1e6 / cycles:,.0f} frames/s at {self.clock:g} MHz"
 
 
-def chosen(layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goal) -> list[Choice]:
-    """A choice for each layer.
-
-    Args:
-        layers: in order.
-        given: forms by the names of layers, which are kept.
-        goal: with cycles alone the least area that keeps up; with LUTs the quickest that fits, and
-            of those the smallest.
-
-    Raises:
-        OptionError: a given name is no layer's, or the goal cannot be reached: then the message
-            says what can.
-    """
-    unknown = sorted(forms.keys() - {layer.name for layer in layers})
-    if unknown:
-        names = ", ".join(layer.name for layer in layers)
-        raise OptionError(f"folding names '{unknown[0]}'; the layers are {names}")
-    search = _Search(layers, forms, goal)
-    if not layers:
-        return []
-    if goal.luts is not None:
-        return search.within(goal.luts, goal.cycles)
-    return search.at(None) if goal.cycles is None else search.paced(goal.cycles)
-
-
-@dataclass(frozen=True)
-class _Search:
-    layers: Sequence[FoldableLayer]
-    given: Mapping[str, Form]
-    goal: Goal
-
-    def at(self, cycles: int | None) -> list[Choice]:
-        """Each layer's smallest choice of at most so many cycles; unrolled without a number."""
-        choices_at: list[Choice] = []
-        for layer in self.layers:
-            if layer.name in self.given:
-                choices_at.append(layer.choice(self.given[layer.name]))
-            elif cycles is None:
-                choices_at.append(layer.choice(Unrolled()))
-            else:
-                choices_at.append(layer.within(cycles) or layer.choices[0])
-        return choices_at
-
-    @property
-    def paces(self) -> list[int]:
-        """The cycles a frame that some choice takes, from the fewest that all can keep to."""
-        least = max(choice.cycles for choice in self.at(1))
-        every = {c.cycles for layer in self.layers for c in layer.choices}
-        return sorted({least, *(cycles for cycles in every if cycles > least)})
-
-    def paced(self, cycles: int) -> list[Choice]:
-        """The smallest that takes at most so many cycles a frame."""
-        smallest = self.at(cycles)
-        slowest = max(smallest, key=lambda choice: choice.cycles)
-        if slowest.cycles > cycles:
-            layer = self.layers[smallest.index(slowest)].name
-            raise OptionError(
-                f"a frame may take {cycles:,} cycles, and layer '{layer}' takes "
-                f"{slowest.cycles:,} at least: the best is "
-                f"{self.goal.rate(slowest.cycles)}; raise the clock or lower target-fps"
-            )
-        return smallest
-
-    def within(self, luts: int, cycles: int | None) -> list[Choice]:
-        """The quickest that takes at most so many LUTs."""
-        paces = self.paces
-        place = bisect_left(paces, True, key=lambda pace: area_of(self.at(pace)) <= luts)
-        if place == len(paces):
-            raise OptionError(
-                f"lut-budget={luts:,} is too small: the products take "
-                f"{area_of(self.at(paces[-1])):,} LUTs at least, folded to "
-                f"{self.goal.rate(paces[-1])}"
-            )
-        pace = paces[place]
-        if cycles is not None and pace > cycles:
-            least = area_of(self.paced(cycles))
-            raise OptionError(
-                f"lut-budget={luts:,} allows {self.goal.rate(pace)} at best; "
-                f"{self.goal.rate(cycles)} take {least:,} LUTs"
-            )
-        return self.at(pace)
-
-
 def area_of(choices: Sequence[Choice]) -> int:
     """LUTs of all of them, by the formulas."""
     return sum(choice.cost.area for choice in choices)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A circuit.
+
+    Attributes:
+        interval: cycles from frame to frame.
+        cost: of all of it; nothing where nobody asks.
+    """
+
+    interval: int
+    cost: Cost = field(default_factory=Cost)

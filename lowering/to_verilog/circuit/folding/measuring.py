@@ -7,8 +7,6 @@ which forms are tried (`reaching`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
@@ -18,19 +16,7 @@ from ...estimate.families import FAMILIES
 from .. import ConvertTernaryToHwPass
 from ..areas import Cost
 from ..interface import noted_interface
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A circuit.
-
-    Attributes:
-        interval: cycles from frame to frame, exactly.
-        cost: of all of it, by the estimate; nothing where nobody asks.
-    """
-
-    interval: int
-    cost: Cost = field(default_factory=Cost)
+from .choice import Measured
 
 
 def conversion_pass(options: str) -> ConvertTernaryToHwPass:
@@ -49,7 +35,7 @@ def conversion_pass(options: str) -> ConvertTernaryToHwPass:
 def measured(
     ctx: Context, module: ModuleOp, conversion: ConvertTernaryToHwPass, *, sized: bool
 ) -> Measured:
-    """Build a circuit and measure it.
+    """Build a circuit and measure it: its interval exactly, its area by the estimate.
 
     Args:
         ctx: of the passes.

@@ -1,18 +1,21 @@
-"""Forms with which a built circuit reaches a goal: the choice, made again where formulas are wrong.
+"""Which form each product takes: the least area at a pace, or the best pace in an area.
 
-Stages that wait for each other make a network slower than its slowest layer, and its area is not
-that of its products alone. Not here: the choice (`choice`), and what is built (`measuring`).
+All products of a network work side by side; the slowest one sets the pace, by the formulas. Stages
+that wait for each other make a network slower, and its area is not that of its products alone: so
+circuits are built, and the choice is made again where they miss the goal. Not here: the forms
+(`choice`), and what is built (`measuring`).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .....ir.errors import OptionError
-from .choice import Choice, FoldableLayer, Goal, area_of, chosen
-from .forms import Form
-from .measuring import Measured
+from ..areas import Cost
+from .choice import Choice, FoldableLayer, Goal, Measured, area_of
+from .forms import Form, Unrolled
 
 _TRIES = 4
 """Circuits that are built for a goal, at most."""
@@ -23,22 +26,36 @@ Build = Callable[[Sequence[Choice]], Measured]
 Found = tuple[list[Choice], Measured]
 
 
+def by_formulas(choices: Sequence[Choice]) -> Measured:
+    """What products with these forms take, by the formulas, if nothing else were there."""
+    slowest = max((choice.cycles for choice in choices), default=0)
+    return Measured(slowest, sum((choice.cost for choice in choices), Cost()))
+
+
 def reached(
-    layers: Sequence[FoldableLayer], forms: Mapping[str, Form], goal: Goal, build: Build
+    layers: Sequence[FoldableLayer],
+    given: Mapping[str, Form],
+    goal: Goal,
+    build: Build = by_formulas,
 ) -> Found:
     """A choice for each layer, and the circuit that it makes, which reaches the goal.
 
     Args:
         layers: in order.
         given: forms by the names of layers, which are kept.
-        goal: cycles are those of the whole circuit, LUTs are those of all of it.
+        goal: with cycles alone the least area that keeps up; with LUTs the quickest that fits, and
+            of those the smallest; without either all layers are unrolled.
         build: makes a circuit.
 
     Raises:
-        OptionError: as for `chosen`, or no circuit that was tried reaches the goal: the message
-            says how far they came.
+        OptionError: a given name is no layer's, a layer cannot take a form, or no circuit that was
+            tried reaches the goal: the message says how far they came.
     """
-    return _Reaching(layers, forms, goal, build).found()
+    unknown = sorted(given.keys() - {layer.name for layer in layers})
+    if unknown:
+        names = ", ".join(layer.name for layer in layers)
+        raise OptionError(f"folding names '{unknown[0]}'; the layers are {names}")
+    return _Reaching(layers, given, goal, build).found()
 
 
 @dataclass
@@ -66,8 +83,23 @@ class _Reaching:
             f"best; {self.goal.rate(cycles)} take {smallest[1].cost.area:,} LUTs"
         )
 
-    def _chosen(self, cycles: int | None, luts: int | None) -> list[Choice]:
-        return chosen(self.layers, self.given, replace(self.goal, cycles=cycles, luts=luts))
+    def _at(self, cycles: int | None) -> list[Choice]:
+        """Each layer's smallest choice of at most so many cycles; unrolled without a number."""
+        choices: list[Choice] = []
+        for layer in self.layers:
+            if layer.name in self.given or cycles is None:
+                choices.append(layer.choice(self.given.get(layer.name, Unrolled())))
+            else:
+                choices.append(layer.within(cycles) or layer.choices[0])
+        return choices
+
+    def _fitting(self, luts: int) -> list[Choice]:
+        """The quickest choices of at most so many LUTs; the smallest where none are."""
+        every = {choice.cycles for layer in self.layers for choice in layer.choices}
+        least = by_formulas(self._at(1)).interval
+        paces = sorted({least, *(cycles for cycles in every if cycles > least)})
+        place = bisect_left(paces, True, key=lambda pace: area_of(self._at(pace)) <= luts)
+        return self._at(paces[min(place, len(paces) - 1)])
 
     def _measured(self, choices: Sequence[Choice]) -> Measured:
         forms = tuple(choice.form for choice in choices)
@@ -77,23 +109,27 @@ class _Reaching:
 
     def _paced(self) -> Found:
         """The smallest that keeps up; layers get less time for as long as the circuit is slow."""
-        cycles = self.goal.cycles
-        assert cycles is not None
-        allowed, best = cycles, None
+        cycles = allowed = self.goal.cycles
+        best: Measured | None = None
         for _ in range(_TRIES):
-            try:
-                choices = self._chosen(allowed, None)
-            except OptionError:
+            choices = self._at(allowed)
+            slowest = max(choices, key=lambda choice: choice.cycles, default=None)
+            if allowed is not None and slowest is not None and slowest.cycles > allowed:
                 if best is None:
-                    raise
+                    raise OptionError(
+                        f"a frame may take {cycles:,} cycles, and layer "
+                        f"'{self.layers[choices.index(slowest)].name}' takes {slowest.cycles:,} at "
+                        f"least: the best is {self.goal.rate(slowest.cycles)}; raise the clock or "
+                        "lower target-fps"
+                    )
                 break
             circuit = self._measured(choices)
-            if circuit.interval <= cycles:
+            if cycles is None or allowed is None or circuit.interval <= cycles:
                 return choices, circuit
             if best is None or circuit.interval < best.interval:
                 best = circuit
-            slowest = max((choice.cycles for choice in choices), default=0)
-            allowed = min(allowed * cycles // circuit.interval, slowest - 1)
+            most = slowest.cycles if slowest is not None else 0
+            allowed = min(allowed * cycles // circuit.interval, most - 1)
         assert best is not None
         raise OptionError(
             f"a frame may take {cycles:,} cycles, and the circuit takes {best.interval:,}, because "
@@ -105,12 +141,8 @@ class _Reaching:
     def _within(self, luts: int) -> Found:
         """The quickest found that fits; products get what the last circuit left of the budget."""
         budget, best, seen = luts, None, set[tuple[Form, ...]]()
-        smallest = self._chosen(_FOREVER, None)
         for _ in range(_TRIES):
-            try:
-                choices = self._chosen(None, budget)
-            except OptionError:
-                choices = smallest
+            choices = self._fitting(budget)
             forms = tuple(choice.form for choice in choices)
             if forms in seen:
                 break
@@ -120,6 +152,7 @@ class _Reaching:
                 best = choices, circuit
             budget = luts - circuit.cost.area + area_of(choices)
         if best is None:
+            smallest = self._fitting(0)
             circuit = self._measured(smallest)
             if circuit.cost.area > luts:
                 raise OptionError(
@@ -129,9 +162,6 @@ class _Reaching:
                 )
             best = smallest, circuit
         return best
-
-
-_FOREVER = 1 << 62
 
 
 def _better(one: Measured, other: Measured) -> bool:

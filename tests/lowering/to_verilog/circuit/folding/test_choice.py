@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_verilog.circuit.folding.channel_functions import Bounded, Staircase
-from triton_dsl.lowering.to_verilog.circuit.folding.choice import (
-    Choice,
-    FoldableLayer,
-    Goal,
-    chosen,
-)
+from triton_dsl.lowering.to_verilog.circuit.folding.choice import Choice, FoldableLayer, Goal
 from triton_dsl.lowering.to_verilog.circuit.folding.forms import (
     Folded,
     Form,
@@ -23,6 +18,7 @@ from triton_dsl.lowering.to_verilog.circuit.folding.forms import (
     parsed_forms,
 )
 from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct, Folding, Product
+from triton_dsl.lowering.to_verilog.circuit.folding.reaching import reached
 
 
 def layer(
@@ -54,6 +50,10 @@ NETWORKS = st.lists(LAYERS, min_size=1, max_size=3).map(
         FoldableLayer(f"fc{i}", each.product, each.beats) for i, each in enumerate(found, 1)
     ]
 )
+
+
+def chosen(network: list[FoldableLayer], forms: dict[str, Form], goal: Goal) -> list[Choice]:
+    return reached(network, forms, goal)[0]
 
 
 def pace(choices: list[Choice]) -> int:
@@ -118,7 +118,7 @@ def test_a_budget_is_kept_at_the_best_pace(network: list[FoldableLayer], luts: i
     try:
         found = chosen(network, {}, Goal(luts=luts))
     except OptionError as error:
-        (least,) = re.findall(r"take ([\d,]+) LUTs at least", str(error))
+        (least,) = re.findall(r"takes ([\d,]+) LUTs at least", str(error))
         needed = int(least.replace(",", ""))
         assert needed > luts
         assert area(chosen(network, {}, Goal(luts=needed))) == needed

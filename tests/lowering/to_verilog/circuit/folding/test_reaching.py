@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_verilog.circuit.areas import Cost
-from triton_dsl.lowering.to_verilog.circuit.folding.choice import Choice, Goal, area_of, chosen
-from triton_dsl.lowering.to_verilog.circuit.folding.measuring import Measured
+from triton_dsl.lowering.to_verilog.circuit.folding.choice import Choice, Goal, Measured, area_of
 from triton_dsl.lowering.to_verilog.circuit.folding.reaching import Build, reached
 
-from .test_choice import layer
+from .test_choice import chosen, layer
 
 LAYERS = [layer(f"fc{i}", 30, 20, 4, 3, 1, i) for i in (1, 2, 3)]
 
