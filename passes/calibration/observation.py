@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from xdsl.dialects.builtin import FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from ...dialects.elements import numpy_dtype
@@ -129,35 +129,6 @@ def _check_seen(name: str, value: SSAValue, histogram: Histogram) -> None:
         )
     if histogram.low > histogram.high:
         raise PassError(f"calibration saw no elements of the activation '{name}'")
-
-
-def returning(module: ModuleOp, function: FuncOp, values: list[SSAValue]) -> ModuleOp:
-    """A copy of `module` whose `function` returns `values` instead of its own results."""
-    values_map: dict[SSAValue, SSAValue] = {}
-    copy = module.clone(values_map)
-    index = list(module.walk()).index(function)
-    clone = list(copy.walk())[index]
-    assert isinstance(clone, FuncOp)
-    watched = [values_map[value] for value in values]
-    end = clone.body.block.last_op
-    assert isinstance(end, ReturnOp)
-    clone.body.block.erase_op(end)
-    _erase_unneeded(clone, watched)
-    clone.body.block.add_op(ReturnOp(*watched))
-    clone.function_type = FunctionType.from_lists(
-        list(clone.function_type.inputs), [value.type for value in watched]
-    )
-    clone.res_attrs = None
-    return copy
-
-
-def _erase_unneeded(function: FuncOp, values: list[SSAValue]) -> None:
-    needed: set[Operation] = {v.owner for v in values if isinstance(v.owner, Operation)}
-    for op in reversed(list(function.body.block.ops)):
-        if op in needed:
-            needed.update(v.owner for v in op.operands if isinstance(v.owner, Operation))
-        elif not any(result.first_use for result in op.results):
-            function.body.block.erase_op(op)
 
 
 def read_batches(

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp
 
-from ....runtime.native.abi.bitplanes import VERSION, Operand, Sizes
+from ....runtime.native.abi.bitplanes import VERSION, Operand
 from ..source_digest import KERNELS, source_digest
 from .bitplanes_packing import write_pack_columns, write_pack_rows
 from .bitplanes_product import Names, write_finish, write_multiply, write_product
@@ -56,11 +56,6 @@ def bitplane_functions(scheme: Scheme, operand: Operand) -> list[llvm.FuncOp]:
 def panels_together(scheme: Scheme) -> int:
     """Panels of a tile: with 32 wide registers, two share what they load of the tables."""
     return 2 if scheme.width == 64 else 1
-
-
-def sizes_of(scheme: Scheme) -> Sizes:
-    """The sizes of operands and results for the layouts of a scheme."""
-    return Sizes(scheme.group)
 
 
 def bitplane_module(scheme: Scheme, operand: Operand) -> ModuleOp:

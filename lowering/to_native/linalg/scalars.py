@@ -131,10 +131,6 @@ class Scalars:
             return self.insert(arith.NegfOp(x))
         return self.sub(self.constant(0, x.type), x)
 
-    def logical_not(self, x: SSAValue) -> SSAValue:
-        """¬x on `i1`."""
-        return self.exclusive(x, 1)
-
     def both(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """The bits set in both integers."""
         return self.insert(arith.AndIOp(x, y))
