@@ -1,7 +1,7 @@
 """The grammar as data: what `grammar.json` holds, for `lexer` and `automaton`.
 
-Lark makes the file (`grammar_tables`) and does not run here: to load it takes longer than to check
-a program.
+Lark makes the file (`grammar_tables`, beside the tests) and does not run here: to load it takes
+longer than to check a program.
 """
 
 from __future__ import annotations

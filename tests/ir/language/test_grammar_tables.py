@@ -10,7 +10,7 @@ import lark
 import pytest
 from lark import UnexpectedToken
 
-from triton_dsl.ir.language import grammar_tables, tree_builder
+from triton_dsl.ir.language import tree_builder
 from triton_dsl.ir.language.automaton import Automaton
 from triton_dsl.ir.language.diagnostics import DiagnosticBag
 from triton_dsl.ir.language.lexer import SourceToken
@@ -18,11 +18,13 @@ from triton_dsl.ir.language.loader import PRELUDE_FILE, prelude, prelude_names
 from triton_dsl.ir.language.parser import tokenize
 from triton_dsl.ir.language.tables import SAVED
 
+from . import grammar_tables
+
 TEXTS = [PRELUDE_FILE, *sorted((Path(__file__).parent / "mistakes").glob("*.tri"))]
 
 
 def test_the_saved_tables_are_of_this_grammar() -> None:
-    renew = "python -m triton_dsl.ir.language.grammar_tables renews them"
+    renew = "python -m tests.ir.language.grammar_tables renews them"
     saved = SAVED.read_text(encoding="utf-8")
     assert json.loads(saved)["digest"] == grammar_tables.digest(
         SAVED.with_suffix(".lark").read_bytes()

@@ -1,6 +1,6 @@
 """The tables of the parser, saved in `grammar.json`: Lark makes them of `grammar.lark`.
 
-To renew the file, which a test asks for: `python -m triton_dsl.ir.language.grammar_tables`. It
+To renew the file, which a test asks for: `python -m tests.ir.language.grammar_tables`. It
 needs Lark, which nothing else here does. Not here: parsing by them (`automaton`).
 """
 
@@ -15,7 +15,7 @@ import lark
 from lark.lexer import TerminalDef
 from lark.parsers.lalr_analysis import IntParseTable, Shift
 
-from .tables import SAVED
+from triton_dsl.ir.language.tables import SAVED
 
 _GRAMMAR = SAVED.with_suffix(".lark")
 
