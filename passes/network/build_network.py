@@ -25,8 +25,9 @@ from ...ir.locations import location_text
 from ...ir.value_names import NAME_ATTRIBUTE
 from ..analysis.compile_time import is_literal
 from ..analysis.replacement import erase_unused_except, insert_before
+from ..analysis.time_axis import has_time_first
 from .network_neurons import NETWORK_RULES
-from .network_parts import Node, Parts, Unfit, is_timed
+from .network_parts import Node, Parts, Unfit
 from .network_writer import NetworkWriter
 
 DEFAULT_DT = 1e-4
@@ -102,7 +103,7 @@ class _Builder:
         block = self.function.body.block
         for argument in block.args:
             try:
-                self.parts.enter(_entry(argument), is_timed(argument))
+                self.parts.enter(_entry(argument), has_time_first(argument))
             except Unfit as reason:
                 self.parts.reasons[argument] = (self.function, f"{argument.type} {reason}")
         for op in block.ops:

@@ -365,24 +365,3 @@ RULES: dict[type[Operation], Rule] = {
     tensor.MulOp: multiply,
 }
 """How ops join what arrives; products with weights but those of `spike` are found by `is_layer`."""
-
-
-def is_timed(value: SSAValue) -> bool:
-    """Whether time is the first axis of an argument, by who takes it."""
-    waiting, seen = [value], set[SSAValue]()
-    while waiting:
-        value = waiting.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        if is_train(value):
-            return True
-        for use in value.uses:
-            op = use.operation
-            if isinstance(op, spike.EncodeOp):
-                continue
-            if op.name.startswith("spike.") and use.index == 0:
-                return True
-            if op.name.startswith("tensor."):
-                waiting += op.results
-    return False

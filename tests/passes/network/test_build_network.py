@@ -28,10 +28,10 @@ from triton_dsl.ir.errors import PassError, UnsupportedError
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.passes.analysis.time_axis import has_time_first
 from triton_dsl.passes.convert_ann_to_snn import ConvertAnnToSnnPass
 from triton_dsl.passes.network.build_network import BuildNetworkPass
 from triton_dsl.passes.network.lower_network import LowerNetworkPass
-from triton_dsl.passes.network.network_parts import is_timed
 from triton_dsl.runtime import pack_trits
 
 Array = NDArray[Any]
@@ -262,4 +262,4 @@ def test_many_branches_are_walked_once() -> None:
         f"layer Net {{\n    fn forward(x0: Tensor[N, 3]) {{\n{blocks}        return x60\n    }}\n}}"
     )
     module = import_tri(source)
-    assert not is_timed(entry_function(module, "forward").args[0])
+    assert not has_time_first(entry_function(module, "forward").args[0])
