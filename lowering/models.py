@@ -24,7 +24,7 @@ from .weights import Weights, attach_weights
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from .from_torch.exporting import DynamicSizes
+    from .from_torch.free_sizes import DynamicSizes
 
 Model: TypeAlias = "ModuleOp | str | Path | nn.Module"
 """What a model is given as: IR, the path of a file, or a module of PyTorch."""

@@ -1,24 +1,19 @@
 """From a module and example inputs to a graph of ATen operators that have rules.
 
-Free sizes get names, an example batch of one is doubled (`torch.export` takes a size of one for a
-constant), and operators without a rule are decomposed where PyTorch knows how. Not here: reading
-the graph (`importer`).
+Operators without a rule are decomposed where PyTorch knows how. Not here: which sizes are free
+(`free_sizes`), reading the graph (`importer`).
 """
 
 from __future__ import annotations
 
 import inspect
 import io
-import itertools
 import logging
 import operator
-import re
 import sys
 import warnings
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
-from dataclasses import dataclass
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from ...ir.errors import LoweringError, OptionError, TritonError
@@ -26,6 +21,15 @@ from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .failures import DATA_DEPENDENT_ERROR, explained
 from .fake_quantization import fake_quantization
+from .free_sizes import (
+    DynamicSizes,
+    bounded,
+    dimensions_of,
+    double,
+    dynamic_shapes,
+    free_axes,
+    named_axes,
+)
 from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
 from .rolling import roll_steps
@@ -35,17 +39,11 @@ from .standard_layers import batched_experts, masks_as_given, settled, shortened
 if TYPE_CHECKING:
     from torch import FunctionSchema, nn
     from torch._ops import OperatorBase
-    from torch.export import Dim, ExportedProgram
+    from torch.export import ExportedProgram
     from torch.fx import Node
     from torch.utils._pytree import PyTree
 
     from ..models import ExampleInputs
-
-BATCH = "N"
-"""The name of the free size that is found where nobody names any."""
-
-DynamicSizes: TypeAlias = Mapping[str, Mapping[int, str]]
-"""For an argument of `forward` the names of its free sizes, by axis."""
 
 HasRule: TypeAlias = "Callable[[Node], bool]"
 """Whether a node of the graph can be read."""
@@ -64,13 +62,6 @@ _FAILURES = (
     NotImplementedError,
 )  # fmt: skip
 """What the module's own code and `torch.export` raise."""
-
-
-@dataclass(frozen=True)
-class _Axes:
-    """The free axes of one tensor, and their names."""
-
-    names: dict[int, str]
 
 
 class Exported(NamedTuple):
@@ -103,9 +94,9 @@ def export(
     import torch
 
     inputs = _bind(module, example_inputs)
-    shapes = _dynamic_shapes(inputs, dynamic)
-    _double(inputs, shapes)
-    dimensions = _dimensions(shapes)
+    shapes = dynamic_shapes(inputs, dynamic)
+    double(inputs, shapes)
+    dimensions = dimensions_of(shapes)
     try:
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
@@ -124,7 +115,7 @@ def export(
         raise
     except _FAILURES as error:
         raise LoweringError(explained(type(module).__name__, error)) from error
-    return Exported(program, _named_axes(program, inputs, shapes), is_decomposed=False)
+    return Exported(program, named_axes(program, inputs, shapes), is_decomposed=False)
 
 
 def limits(exported: Exported) -> str:
@@ -177,7 +168,7 @@ def _traced(
                         module, inputs.args, inputs.kwargs, dynamic_shapes=shapes, strict=False
                     )
                 except UserError as error:
-                    shapes = shapes and _bounded(shapes, str(error))
+                    shapes = shapes and bounded(shapes, str(error))
                     if shapes is None:
                         raise
         raise LoweringError("its free sizes have bounds that do not end")
@@ -216,21 +207,6 @@ def _unprinted() -> Generator[None]:
         sys.stderr.write(told.replace(printed, "") if printed else told)
 
 
-_BOUND = re.compile(r"^  \w+ = Dim\('\w+'(, (min|max)=\d+)+\)$")
-
-
-def _bounded(shapes: dict[str, PyTree], reason: str) -> dict[str, PyTree] | None:
-    """Free sizes with the bounds that PyTorch asks for; none where it asks for anything else."""
-    from torch.export.dynamic_shapes import refine_dynamic_shapes_from_suggested_fixes
-
-    lines = reason.partition("Suggested fixes:\n")[2].splitlines()
-    fixes = list(itertools.takewhile(lambda line: line.startswith("  "), lines))
-    if not fixes or not all(map(_BOUND.match, fixes)):
-        return None
-    stated = "\n".join(["Suggested fixes:", *fixes])
-    return cast("dict[str, PyTree]", refine_dynamic_shapes_from_suggested_fixes(stated, shapes))
-
-
 def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collection[str]) -> Exported:
     """The graph in fewer operators, without those that change a tensor.
 
@@ -255,7 +231,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
         raise
     except _FAILURES as error:
         raise LoweringError(explained(name, error)) from error
-    fixed = exported.names.keys() - _free_axes(program)
+    fixed = exported.names.keys() - free_axes(program)
     if fixed:
         names = ", ".join(sorted({exported.names[place] for place in fixed}))
         raise LoweringError(
@@ -263,16 +239,6 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
             "Fix them, as with dynamic={} for all"
         )
     return Exported(program, exported.names, is_decomposed=True)
-
-
-def _free_axes(program: ExportedProgram) -> set[tuple[str, int]]:
-    return {
-        (node.name, axis)
-        for node in nodes_of(program)
-        if node.op == "placeholder" and is_tensor(node)
-        for axis, size in enumerate(sizes_of(fake_tensor(node).shape))
-        if is_free(size)
-    }
 
 
 def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArguments:
@@ -310,92 +276,6 @@ def _part(inputs: inspect.BoundArguments) -> None:
 
     for name, value in inputs.arguments.items():
         inputs.arguments[name] = pytree.tree_map(own, value)
-
-
-def _dynamic_shapes(
-    inputs: inspect.BoundArguments, dynamic: DynamicSizes | None
-) -> dict[str, PyTree]:
-    """For each argument a tree like its own, with `_Axes` in the place of each tensor."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    tensors = [
-        leaf for leaf in pytree.tree_leaves(inputs.arguments) if isinstance(leaf, torch.Tensor)
-    ]
-    batch = next((leaf.shape[0] for leaf in tensors if leaf.dim()), None)
-    _check_names(dynamic)
-    unknown = sorted(set(dynamic or ()) - set(inputs.arguments))
-    if unknown:
-        known = ", ".join(inputs.arguments) or "none"
-        raise OptionError(f"dynamic: 'forward' has no argument '{unknown[0]}'; given are {known}")
-
-    def axes(name: str, leaf: object) -> _Axes | None:
-        if not isinstance(leaf, torch.Tensor):
-            return None
-        if dynamic is None:
-            return _Axes({0: BATCH}) if leaf.dim() and leaf.shape[0] == batch else None
-        sizes = dynamic.get(name, {})
-        wrong = [axis for axis in sizes if not -leaf.dim() <= axis < leaf.dim()]
-        if wrong:
-            raise OptionError(f"dynamic: '{name}' has no axis {wrong[0]}: it is {list(leaf.shape)}")
-        return _Axes({axis % leaf.dim(): size for axis, size in sizes.items()})
-
-    return {
-        name: pytree.tree_map(partial(axes, name), value)
-        for name, value in inputs.arguments.items()
-    }
-
-
-def _check_names(dynamic: object) -> None:
-    """Refuse what does not name free sizes by argument and axis."""
-
-    def wrong(got: object) -> OptionError:
-        return OptionError(
-            "dynamic: names free sizes by argument of 'forward' and axis, as {'x': {0: 'N'}}; "
-            f"got {got!r}"
-        )
-
-    if not isinstance(dynamic, Mapping | None):
-        raise wrong(dynamic)
-    for name, axes in cast("Mapping[object, object]", dynamic or {}).items():
-        if not isinstance(name, str) or not isinstance(axes, Mapping):
-            raise wrong({name: axes})
-        for axis, size in cast("Mapping[object, object]", axes).items():
-            is_name = isinstance(size, str) and size.isidentifier()
-            if not isinstance(axis, int) or not is_name:
-                raise wrong({name: {axis: size}})
-
-
-def _double(inputs: inspect.BoundArguments, shapes: dict[str, PyTree]) -> None:
-    """Double the free axes of one element."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    def doubled(leaf: object, axes: _Axes | None) -> object:
-        if not isinstance(leaf, torch.Tensor) or axes is None:
-            return leaf
-        single = [axis for axis in axes.names if leaf.shape[axis] == 1]
-        for axis in single:
-            leaf = torch.cat([leaf, leaf], axis)
-        return leaf
-
-    for name, value in inputs.arguments.items():
-        inputs.arguments[name] = pytree.tree_map(doubled, value, shapes[name])
-
-
-def _dimensions(shapes: dict[str, PyTree]) -> dict[str, PyTree]:
-    """The trees with what `torch.export` calls the free axes."""
-    from torch.export import Dim
-    from torch.utils import _pytree as pytree
-
-    @cache
-    def dimension(name: str) -> Dim:
-        return Dim(name)
-
-    def dimensions(axes: _Axes | None) -> dict[int, Dim] | None:
-        return axes and {axis: dimension(name) for axis, name in axes.names.items()}
-
-    return pytree.tree_map(dimensions, shapes)
 
 
 @contextmanager
@@ -492,22 +372,3 @@ def computed(program: ExportedProgram) -> list[Node]:
 def is_statement(node: Node) -> bool:
     """Whether an operator only says something of tensors and sizes, and computes nothing."""
     return node.meta.get("val") is None or operator_name(node) == "aten::_assert_tensor_metadata"
-
-
-def _named_axes(
-    program: ExportedProgram, inputs: inspect.BoundArguments, shapes: dict[str, PyTree]
-) -> dict[tuple[str, int], str]:
-    """The names of free sizes by placeholder and axis."""
-    from torch.utils import _pytree as pytree
-
-    ordered: list[_Axes | None] = [
-        axes
-        for name, value in inputs.arguments.items()
-        for axes in pytree.tree_structure(value).flatten_up_to(shapes[name])
-    ]
-    return {
-        (str(placeholder), axis): name
-        for placeholder, axes in zip(program.graph_signature.user_inputs, ordered, strict=True)
-        if axes is not None
-        for axis, name in axes.names.items()
-    }

@@ -38,7 +38,6 @@ from .calls import (
 )
 from .control_flow import STAYS, unwritten, write_out_bodies
 from .exporting import (
-    DynamicSizes,
     Exported,
     computed,
     decomposed,
@@ -48,6 +47,7 @@ from .exporting import (
     readable,
 )
 from .failures import DATA_DEPENDENT_ERROR
+from .free_sizes import DynamicSizes
 from .hopeless import hopeless, sized_by_values
 from .in_place import is_written
 from .places import location, place_of

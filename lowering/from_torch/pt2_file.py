@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ...ir.errors import BackendError, SourceError, first_line
 from ...ir.extras import install
 from .calls import nodes_of
-from .exporting import BATCH, Exported
+from .exporting import Exported
+from .free_sizes import BATCH
 from .importer import program_of
 from .sizes import is_free, sizes_of
 

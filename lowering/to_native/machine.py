@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, did_you_mean
 from ...runtime.native.processor import Processor, host_processor, llvm_binding
 
 if TYPE_CHECKING:
@@ -137,9 +137,6 @@ def machine_of(triple: str | None, cpu: str | None) -> Machine:
         )
     cpu = next(iter(known)) if cpu is None else cpu
     if cpu not in known:
-        # It imports more than code that was compiled before needs.
-        from ...ir.errors import did_you_mean
-
         hint = did_you_mean(cpu, known) or f"; there are {', '.join(known)}"
         raise OptionError(f"no processor '{cpu}' is known for '{triple}'{hint}")
     features = known[cpu]

@@ -14,7 +14,7 @@ from ...ir.errors import OptionError
 from ...ir.value_names import NAME_ATTRIBUTE, argument_names, result_names
 from ..artifact import write_artifact
 from ..emission import entry_function
-from ..from_torch.exporting import DynamicSizes
+from ..from_torch.free_sizes import DynamicSizes
 from ..models import import_model
 from ..targets import compile_to_target
 
