@@ -48,9 +48,14 @@ SPIKING_MODELS = (*FIRING_MODELS, "threshold")
 """Models that give spikes; the others give graded ones."""
 
 
+def least_time(dt: float) -> float:
+    """The shortest time constant whose Euler steps do not overshoot: dt, as float32 may hold it."""
+    return dt * (1 - 2.0**-24)
+
+
 def decay(tau: Array, dt: float, integration: str) -> Array:
-    """What is left after a step: 1 - dt/τ (`euler`) or e^(-dt/τ) (`exact`)."""
-    return np.exp(-dt / tau) if integration == "exact" else 1 - dt / tau
+    """What is left after a step: 1 - dt/τ (`euler`), not below 0, or e^(-dt/τ) (`exact`)."""
+    return np.exp(-dt / tau) if integration == "exact" else np.maximum(1 - dt / tau, 0)
 
 
 def discrete(model: str, p: Numbers, dt: float, integration: str) -> dict[str, Array]:

@@ -27,7 +27,7 @@ from ...ir.definition import irdl_op_definition
 from ...ir.neurons.arithmetic import COMPARISONS, RESETS
 from ..inference import Value, tensor_type
 from ..shapes import broadcasts_to, ints, show_shape
-from .models import FIRING_MODELS, MODELS, SPIKING_MODELS
+from .models import FIRING_MODELS, MODELS, SPIKING_MODELS, least_time
 from .network import NetworkOp, NodeOp, PartOp, check_shape, lookup, one_of
 
 VARIABLES = ("output", "v")
@@ -151,10 +151,10 @@ class PopulationOp(NodeOp):
             )
 
     def shortest_time(self) -> float:
-        """The least time constant: dt in Euler steps, which must not overshoot."""
+        """The least time constant: that of `least_time` in Euler steps."""
         network = self.parent_op()
         if isinstance(network, NetworkOp) and network.integration.data == "euler":
-            return network.dt.value.data
+            return least_time(network.dt.value.data)
         return 5e-324
 
 

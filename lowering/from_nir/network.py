@@ -37,6 +37,7 @@ from ...dialects.spike import (
     ProjectionOp,
     SimulateOp,
 )
+from ...dialects.spike.models import least_time
 from ...ir.errors import SourceError
 from ...ir.identifiers import free_name
 from ...ir.locations import file_location
@@ -105,7 +106,11 @@ def network_module(
 def _integration(graph: Graph, dt: float, notes: list[str]) -> str:
     for name, node in sorted(graph.nodes.items()):
         for key, value in node.values.items():
-            if key.startswith("tau") and not isinstance(value, str) and (value < dt).any():
+            if (
+                key.startswith("tau")
+                and not isinstance(value, str)
+                and (value < least_time(dt)).any()
+            ):
                 notes.append(
                     f"{key} of node '{name}' is shorter than a step of {dt:g} s, so decays are "
                     "exact instead of Euler's; give a smaller dt for those"
@@ -148,7 +153,7 @@ class _Builder:
     def check_times(self) -> None:
         """Refuse time constants that no step can hold."""
         dt, integration = self.network.dt.value.data, self.network.integration.data
-        least = dt if integration == "euler" else 0.0
+        least = least_time(dt) if integration == "euler" else 0.0
         for name, node in sorted(self.graph.nodes.items()):
             for key in FIELDS[node.kind]:
                 if not key.startswith("tau"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.spike import NetworkOp, PopulationOp, ProbeOp, ProjectionOp
 from triton_dsl.ir.errors import OptionError, SourceError
+from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_nir import NirWarning, import_nir
 from triton_dsl.lowering.from_nir.graph import close_ends, flat_graph
 from triton_dsl.lowering.from_nir.shapes import infer_shapes
@@ -294,6 +296,23 @@ def test_steps_that_time_does_not_fit() -> None:
     assert network.integration.data == "exact"
     with pytest.raises(SourceError, match=r"at least 0\.0001 s, got 1e-05; give a smaller dt"):
         import_nir(around(lif(tau=1e-5), (2,), (2,)), integration="euler")
+
+
+def test_a_time_constant_of_one_step_in_float32_keeps_nothing() -> None:
+    """As snnTorch writes neurons with a beta of 0: 1e-4 s in float32 is below 1e-4."""
+    node = nir.LIF(**{
+        name: np.full(2, value, np.float32)
+        for name, value in {"tau": 1e-4, "r": 1, "v_leak": 0, "v_threshold": 0.5}.items()
+    })  # fmt: skip
+    x = np.array([[0.4, 0.6], [0.4, 0.6], [0.6, 0.2]], np.float32)[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NirWarning)
+        module = import_nir(around(node, (2,), (2,)))
+    (network,) = ops(module, NetworkOp).values()
+    assert network.integration.data == "euler"
+    np.testing.assert_array_equal(run_module(module, [x])[0], x > 0.5)
+    _, (found,), _ = run_target(module, "pytorch", [x])
+    np.testing.assert_array_equal(found, x > 0.5)
 
 
 @pytest.mark.parametrize(
