@@ -16,6 +16,9 @@ from .changes import (
     source_text,
 )
 
+_LONGEST_POWER = 64
+"""Tokens of a power that is written out: each `** 2` doubles what stands before it."""
+
 
 def power(tokens: Tokens, start: int, position: int) -> Repair | None:
     doubled = follow(tokens, position - 1, "STAR", "STAR")
@@ -28,6 +31,8 @@ def power(tokens: Tokens, start: int, position: int) -> Repair | None:
         return None
     first = operand_before(tokens, operator, start)
     stop = operand_behind(tokens, position + 1)
+    if stop - first > _LONGEST_POWER:
+        return None
     base = source_text(tokens, first, operator)
     exponent = source_text(tokens, position + 1, stop)
     text = {"2": f"({base} * {base})", "3": f"({base} * {base} * {base})", "0.5": f"sqrt({base})"}

@@ -243,3 +243,10 @@ def test_no_pattern_is_left_over() -> None:
         if not any(pattern.match(text) for text in texts)
     ]
     assert unused == []
+
+
+def test_a_chain_of_powers_is_not_written_out_twice_for_each() -> None:
+    """`y ** 2` is offered as y * y, which doubled what was written with every further `** 2`."""
+    with pytest.raises(CompilationError, match="there is no operator") as caught:
+        TypeChecker().check_source("const A = " + "**".join("2" * 40))
+    assert len(str(caught.value)) < 5000
