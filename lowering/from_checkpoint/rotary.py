@@ -120,7 +120,7 @@ def _frequencies(head_dim: int, config: Settings) -> tuple[int, Array, float, in
         case "llama3":
             plain = _llama3(plain, scaling)
         case "yarn":
-            plain, factor = _yarn(plain, base, scaling)
+            plain, factor = _yarn(plain, base, config, scaling)
         case "longrope" | "su":
             plain, factor, limit = _longrope(plain, config, scaling)
         case "factors":
@@ -183,9 +183,13 @@ def _llama3(plain: Array, scaling: Settings) -> Array:
     return plain * (share + (1 - share) / factor)
 
 
-def _yarn(plain: Array, base: float, scaling: Settings) -> tuple[Array, float]:
-    factor = scaling.number("factor")
-    context = scaling.number("original_max_position_embeddings", bounds=_PLACES)
+def _yarn(plain: Array, base: float, config: Settings, scaling: Settings) -> tuple[Array, float]:
+    """For the context that is told, as Transformers does: else the one of the configuration."""
+    factor, name = scaling.number("factor"), "original_max_position_embeddings"
+    if scaling.values.get(name) is not None:
+        context = scaling.number(name, bounds=_PLACES)
+    else:
+        context = config.number("max_position_embeddings", bounds=_PLACES)
     fast, slow = (
         scaling.number(name, turns, _TURNS)
         for name, turns in (("beta_fast", 32.0), ("beta_slow", 1.0))

@@ -137,6 +137,18 @@ def test_a_configuration_that_is_not_known(
     assert len(str(caught.value)) < 1000
 
 
+def test_yarn_without_a_context_is_for_that_of_the_configuration(tmp_path: Path) -> None:
+    """`rope_parameters` of Transformers get `max_position_embeddings` as the missing one."""
+    told = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 48}
+    stated, unstated = [
+        read_checkpoint(
+            open_model(changed(tmp_path, rope_scaling=scaling, max_position_embeddings=48))
+        ).decoder.frequencies
+        for scaling in (told, {"rope_type": "yarn", "factor": 4.0})
+    ]
+    np.testing.assert_array_equal(unstated, stated)
+
+
 @pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000, '{"model_type": NaN}', "\x00"])
 def test_a_broken_configuration(text: str, tmp_path: Path) -> None:
     write_folder("llama", tmp_path)
