@@ -119,7 +119,7 @@ class _Shortening:
             return
         bounds = [interval(v, self._values) for v in product.operands]
         if (1, 1) in bounds and by[1] <= _BITS:
-            self._round(op, product.operands[bounds.index((1, 1)) - 1])
+            self._round(op, product.operands[bounds.index((1, 1)) - 1], by[0])
             return
         most = [_HIGH + 1 if b is None else max(-b[0], b[1]) for b in bounds]
         further = max(0, _BITS + 1 - by[0])
@@ -168,9 +168,11 @@ class _Shortening:
             total = self._insert(op, arith.ShRSIOp(total, rest))
         self._short[op.result] = total
 
-    def _round(self, op: arith.ShRSIOp, value: SSAValue) -> None:
-        """⌊(x + 2ⁿ⁻¹) / 2ⁿ⌋ as ⌊(⌊x / 2ⁿ⁻¹⌋ + 1) / 2⌋, of which all has 32 bits."""
-        if not self._fits(value):
+    def _round(self, op: arith.ShRSIOp, value: SSAValue, least: int) -> None:
+        """⌊(x + 2ⁿ⁻¹) / 2ⁿ⌋ as ⌊(⌊x / 2ⁿ⁻¹⌋ + 1) / 2⌋ for n from `least` on, where all of it has 32
+        bits."""
+        known = interval(value, self._values)
+        if known is None or known[0] < _LOW or known[1] >> least - 1 >= _HIGH:
             return
         x, bits, one = self._shortened(op, value), self._shortened(op, op.rhs), self._number(op, 1)
         less = self._insert(op, arith.SubiOp(bits, one))

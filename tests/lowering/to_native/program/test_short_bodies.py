@@ -101,6 +101,13 @@ def test_any_rescaling(compile_module: Callable[..., Any], recipe: str, seed: in
     one_rescaling(compile_module, recipe, ("i8", "i16", "i32")[seed % 3], multipliers, shifts)
 
 
+@pytest.mark.parametrize("shift", [1, 2, 32])
+def test_the_largest_integer_is_halved(
+    compile_module: Callable[..., Any], recipe: str, shift: int
+) -> None:
+    one_rescaling(compile_module, recipe, "i32", [1] * 6, [shift] * 6)
+
+
 def test_sums_are_as_large_as_known_weights_make_them(
     compile_module: Callable[..., Any], recipe: str
 ) -> None:
