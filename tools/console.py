@@ -258,7 +258,11 @@ def guarded(
         code, message = _explained(wrong)
         error(tool, message)
         if as_json:
-            print_error(wrong, message, code)
+            try:
+                print_error(wrong, message, code)
+                sys.stdout.flush()
+            except OSError:  # what is wrong with standard output was said
+                _quiet_broken_pipe()
         return code
 
 

@@ -132,3 +132,19 @@ def test_a_terminal_obeys_no_file() -> None:
     assert visible("d\udcc3\udca9") == "dé"
     assert visible("\udcff") == "\\udcff"
     assert visible("\ud800") == "\\ud800"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_an_error_that_no_output_takes_is_said_once() -> None:
+    code = (
+        "import sys\n"
+        "from triton_dsl.ir.errors import OptionError\n"
+        "from triton_dsl.tools.console import guarded\n"
+        "def run():\n    raise OptionError('wrong')\n"
+        "sys.exit(guarded('t', run, as_json=True))\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert (done.returncode, done.stderr) == (2, "t: error: wrong\n")
