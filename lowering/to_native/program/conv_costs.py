@@ -176,7 +176,7 @@ class _Product(NamedTuple):
         plane, known = self.plane, int(np.count_nonzero(self.weights))
         if plane is None or not can_add(recipe) or self.weights.size < _LEAST:
             return False
-        if np.abs(self.weights).max() > 1 or _LEAST_CODE * known > _MOST_CODE:
+        if self.weights.min() < -1 or self.weights.max() > 1 or _LEAST_CODE * known > _MOST_CODE:
             return False
         # In which order weights lie makes no difference to what they cost.
         trits = self.weights.reshape(sizes[self.outs].at(1), -1)

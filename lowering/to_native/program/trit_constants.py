@@ -105,7 +105,7 @@ def _are_trits(buffer: Buffer) -> bool:
     content = buffer.content
     if content is None or content.dtype != np.int8 or content.size < _LEAST:
         return False
-    return bool(np.abs(content).max() <= 1)
+    return bool(content.min() >= -1 and content.max() <= 1)
 
 
 def _expanded(program: Program, buffer: Buffer, readers: Sequence[NestStep]) -> KernelStep:
