@@ -1,6 +1,7 @@
 """Elimination in f64, with the greatest of a column as the divisor: determinants and solutions.
 
-Golub & Van Loan 2013, "Matrix Computations", section 3.4. Matrices have few rows: every row is ops.
+Golub & Van Loan 2013, "Matrix Computations", sections 3.4 and 4.2, for roots.
+Matrices have few rows: every row is ops.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
-from ..problems import ProblemError
+from ...dialects.tensor.shape import SLICE_END
+from ..ir_builder import padded
+from ..problems import ProblemError, refuse
 from .onnx_builder import Builder
 from .sizes import static
 
@@ -85,3 +88,24 @@ def solution_of(e: Builder, x: SSAValue, y: SSAValue | None = None) -> SSAValue:
         solved = value if solved is None else e.add(tensor.ConcatenateOp([value, solved], rank - 2))
     assert solved is not None
     return e.convert(solved, x)
+
+
+def root_of(e: Builder, x: SSAValue) -> SSAValue:
+    """L, a lower triangle with L·Lᵀ = x, of whose values x [.., n, n] gives the lower triangle.
+
+    A matrix that is not positive definite has NaN or ∞.
+    """
+    rows, rank, kind = _rows(e, x), e.rank(x), x
+    x, columns = e.convert(x, f64), list[SSAValue]()
+    for size in range(rows, 0, -1):
+        column = Formula(e, e.cut(x, rank - 1, 0, 1))
+        column = column / column.cut(rank - 2, 0, 1).of(tensor.SqrtOp)
+        low = [0] * (rank - 2) + [rows - size, 0]
+        columns.append(padded(e, column.value, low, [0] * rank, 0))
+        if size > 1:
+            below = column.cut(rank - 2, 1, SLICE_END)
+            across = Formula(e, e.move_axis(below.value, rank - 1, rank - 2))
+            rest = Formula(e, e.cut(e.cut(x, rank - 2, 1), rank - 1, 1))
+            x = (rest - below * across).value
+    refuse(not columns, "it takes matrices without rows")
+    return e.convert(e.add(tensor.ConcatenateOp(columns, rank - 1)), kind)

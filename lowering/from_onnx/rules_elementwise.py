@@ -88,12 +88,12 @@ def _pow(e: Builder, call: Call) -> SSAValue:
         chosen = [(known >> known.dtype.type(bit) & 1).astype(np.bool_) for bit in bits]
         return _whole_power(e, base, [e.known(bit) for bit in chosen])
     if not is_float(tensor_type(exponent)):
-        return _integer_power(e, base, exponent)
+        return integer_power(e, base, exponent)
     wide = e.add(tensor.PowOp(e.convert(base, f64), e.convert(exponent, f64)))
     return e.convert(wide, base)
 
 
-def _integer_power(e: Builder, base: SSAValue, exponent: SSAValue) -> SSAValue:
+def integer_power(e: Builder, base: SSAValue, exponent: SSAValue) -> SSAValue:
     """Integers to integer powers, exact where the type holds them; toward zero below 0.
 
     Exponents outside 0 … 127 become 126 or 127, whichever is as odd: 0, 1 and -1 have the same

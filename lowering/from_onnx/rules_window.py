@@ -1,6 +1,11 @@
-"""ONNX import of convolutions, with 1 to 3 and more spatial axes. Not here: `rules_pooling`."""
+"""ONNX import of convolutions, with 1 to 3 and more spatial axes, and of sums of windows.
+
+Not here: `rules_pooling`.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from xdsl.dialects.builtin import i32
@@ -151,7 +156,45 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
     return convolution(e, spaced, joined, call.optional(2), inner, groups)
 
 
+def _from_columns(e: Builder, call: Call) -> SSAValue:
+    """An image [N, C, …] as the sum of windows [N, C·elements of a window, windows].
+
+    Every axis is summed by itself: windows along it lie apart by the stride, each of its places
+    moved by the dilation.
+    """
+    image, block = ([int(n) for n in e.array(call[i], "image and window")] for i in (1, 2))
+    check_size([*image, *block])
+    window = Window(call, block, [*image])
+    counts = [
+        (size + low + high - span) // stride + 1
+        for size, low, high, span, stride in zip(
+            image, window.low, window.high, window.spans, window.strides, strict=True
+        )
+    ]
+    x, (batch, rows, columns) = call[0], e.sizes(call[0])
+    (channels, rest) = divmod(static([rows], "columns")[0], math.prod(block))
+    refuse(rest or columns != math.prod(counts), f"its windows {counts} are not its {columns}")
+    for axis in reversed(range(len(image))):
+        before = channels * math.prod(block[:axis])
+        outer, inner = math.prod(counts[:axis]), math.prod(image[axis + 1 :])
+        taps = e.reshape(x, (batch, before, block[axis], outer * counts[axis] * inner))
+        stride, total = window.strides[axis], None
+        for place in range(block[axis]):
+            part = e.reshape(
+                e.cut(taps, 2, place, place + 1), (batch, before * outer, counts[axis], inner)
+            )
+            part = with_zeros_between(e, part, [stride, 1])
+            low = place * window.dilation[axis] - window.low[axis]
+            high = image[axis] - low - (counts[axis] - 1) * stride - 1
+            moved = padded(e, part, [0, 0, low, 0], [0, 0, high, 0], 0)
+            total = moved if total is None else e.add(tensor.AddOp(total, moved))
+        assert total is not None
+        x = e.refine(total, (batch, before * outer, image[axis], inner))
+    return e.reshape(x, (batch, channels, *image))
+
+
 RULES: dict[str, Rule] = {
+    "Col2Im": _from_columns,
     "Conv": _conv,
     "ConvInteger": _conv_integer,
     "ConvTranspose": _conv_transpose,

@@ -17,9 +17,11 @@ from ...dialects.shapes import is_float, is_integer
 from ...dialects.tensor.elementwise import BinaryOp
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.functions import is_negative
+from ..from_onnx.rules_elementwise import integer_power
 from ..problems import ProblemError
 from ..torch_functions import FUNCTIONS
 from .calls import Call, Operand, fake_tensor
+from .rules_onnx import companion, sized
 from .sizes import is_node
 from .torch_builder import Builder, Rule, element_type
 
@@ -80,10 +82,23 @@ def _div(e: Builder, call: Call) -> SSAValue:
     mode = call.word("rounding_mode")
     if mode == "floor" and is_integer(tensor_type(lhs)):
         return whole_floor(e, lhs, rhs)
+    if mode == "floor":
+        return _floored(Formula(e, lhs), Formula(e, rhs)).value
     quotient = e.add(tensor.DivOp(lhs, rhs))
-    if not mode or is_integer(tensor_type(lhs)):
-        return quotient
-    return e.add(tensor.FloorOp(quotient)) if mode == "floor" else e.add(tensor.TruncOp(quotient))
+    return e.add(tensor.TruncOp(quotient)) if mode and is_float(tensor_type(lhs)) else quotient
+
+
+def _floored(x: Formula, y: Formula) -> Formula:
+    """⌊x/y⌋ of floats by their remainder, as Python has it: a quotient is rounded before it is cut.
+
+    1 // 0.1 is 9, -1 // ∞ is -1 and ∞ // 1 is NaN.
+    """
+    quotient, rest = x / y, x.of(tensor.FmodOp, y)
+    turns = rest.compare("ne", 0).of(tensor.AndOp, (y < 0).of(tensor.XorOp, rest < 0))
+    whole = (x - rest) / y
+    whole = round(turns.choose(whole - 1, whole))
+    whole = whole.compare("eq", 0).choose(quotient * 0, whole)
+    return y.compare("eq", 0).choose(quotient, whole)
 
 
 class Writer(Protocol):
@@ -135,7 +150,15 @@ def _pow(e: Builder, call: Call) -> SSAValue:
         special = {0.5: tensor.SqrtOp, -0.5: tensor.RsqrtOp, -1: tensor.ReciprocalOp}.get(exponent)
         if special is not None:
             return e.add(special(x))
-    return e.add(tensor.PowOp(*e.operands([base, exponent], dtype, call.sizes)))
+    operands = e.operands([base, exponent], dtype, call.sizes)
+    if dtype.is_floating_point:
+        return e.add(tensor.PowOp(*operands))
+    sides = [
+        sized(e, value, e.sizes(given) if is_node(given) else ())
+        for given, value in zip([base, exponent], operands, strict=True)
+    ]
+    there = companion(e)
+    return there.real(integer_power(there, *sides))
 
 
 def compare(predicate: str) -> Rule:
@@ -192,7 +215,11 @@ def _clamp(e: Builder, call: Call) -> SSAValue:
     x = first(e, call)
     bounds = [call.operand(name) if name in call else None for name in ("min", "max")]
     low, high = bounds
-    if not is_node(low) and not is_node(high):
+    if (
+        not is_node(low)
+        and not is_node(high)
+        and not (low is not None and high is not None and low > high)
+    ):
         return e.add(tensor.ClampOp(x, min=low, max=high))
     for kind, bound in zip((tensor.MaximumOp, tensor.MinimumOp), bounds, strict=True):
         if bound is not None:

@@ -342,6 +342,12 @@ def _scatter(reduction: str) -> Rule:
         x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.axis(call.rank)
         wanted = call.word("reduce", reduction)
         sizes, element = e.sizes(call["index"]), tensor_type(x).element_type
+        region, rests = list(call.sizes), list[tuple[int, SSAValue]]()
+        for place, (size, count) in enumerate(zip(call.sizes, sizes, strict=True)):
+            if place != axis and size != count and wanted not in _GREATEST:
+                (count,) = static([count], "sizes of indices")
+                rests.append((place, cut(e, x, place, count, SLICE_END)))
+                x, region[place] = cut(e, x, place, 0, count), count
         if "value" in call:
             value = e.operand(call.operand("value"), call.value.dtype)
             updates = expanded(e, value, (), sizes)
@@ -356,8 +362,15 @@ def _scatter(reduction: str) -> Rule:
             return e.add(tensor.ScatterElementsOp(there, indices, value, axis, kind))
 
         includes = call.flag("include_self", True)
+
+        def whole(written: SSAValue) -> SSAValue:
+            """With the rows that no index reaches."""
+            for place, rest in reversed(rests):
+                written = e.add(tensor.ConcatenateOp([written, rest], place))
+            return written
+
         if wanted == "none":
-            return put(x, updates, "none")
+            return whole(put(x, updates, "none"))
         if wanted in _GREATEST:
             return _extremes(e, call, updates, _GREATEST[wanted], includes)
         if wanted not in ("add", "sum", "mean") or (
@@ -366,10 +379,10 @@ def _scatter(reduction: str) -> Rule:
             raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
         total = put(x if includes else put(x, 0, "none"), updates)
         if wanted != "mean":
-            return total
-        ones = expanded(e, e.number(1, element), (), call.sizes)
+            return whole(total)
+        ones = expanded(e, e.number(1, element), (), tuple(region))
         counts = put(ones if includes else put(ones, 0, "none"), 1)
-        return e.add(tensor.DivOp(total, counts))
+        return whole(e.add(tensor.DivOp(total, counts)))
 
     return rule
 

@@ -18,11 +18,10 @@ from ...dialects.shapes import DYNAMIC
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.window import ConvWindow
 from ...ir.trits import unpack_trits
-from ..from_onnx.elimination import solution_of
 from ..ir_builder import with_zeros_between
 from ..problems import ProblemError
 from .calls import Call, fake_tensor
-from .rules_onnx import carried, companion, deep_convolution, same, sized
+from .rules_onnx import deep_convolution, same, sized
 from .rules_shape import pads
 from .sizes import Sizes, is_free, product, static
 from .torch_builder import Builder, Known, Rule, Weight, array_of, keep, transposed
@@ -113,41 +112,6 @@ def _matmul_of(e: Builder, lhs: Node, rhs: Node, bias: SSAValue | None = None) -
 
 def _matmul(e: Builder, call: Call) -> SSAValue:
     return _matmul_of(e, call["self"], call["other" if "other" in call else "mat2"])
-
-
-def _determinant(e: Builder, call: Call) -> SSAValue:
-    return same(e, "Det", [call["self" if "self" in call else "A"]], {})[0]
-
-
-def _signed_determinant(e: Builder, call: Call) -> list[SSAValue | None]:
-    """The sign of the determinant, and the logarithm of its size."""
-    found = Formula(e, _determinant(e, call))
-    return [found.of(tensor.SignOp).value, found.of(tensor.AbsOp).of(tensor.LogOp).value]
-
-
-def _inverse(e: Builder, call: Call) -> SSAValue:
-    there = companion(e)
-    x = carried(e, there, call["self" if "self" in call else "A"])
-    assert x is not None
-    return there.real(solution_of(there, x))
-
-
-def _solve(e: Builder, call: Call) -> SSAValue:
-    """X of A·X = B, or of X·A = B; a B with an axis less has vectors."""
-    there = companion(e)
-    x, y = (carried(e, there, call[name]) for name in ("A", "B"))
-    assert x is not None and y is not None
-    turn = [*range(there.rank(x) - 2), there.rank(x) - 1, there.rank(x) - 2]
-    is_vector = there.rank(y) == there.rank(x) - 1
-    y = there.add(tensor.UnsqueezeOp(y, [there.rank(y)])) if is_vector else y
-    if there.rank(x) != there.rank(y) or there.sizes(x)[:-2] != there.sizes(y)[:-2]:
-        raise ProblemError("its sides have other axes before the last two; expand the smaller")
-    is_left = call.flag("left", True)
-    if not is_left:
-        x, y = there.permute(x, turn), there.permute(y, turn)
-    found = solution_of(there, x, y)
-    found = found if is_left else there.permute(found, turn)
-    return there.real(there.reshape(found, there.sizes(found)[:-1]) if is_vector else found)
 
 
 def _addmm(e: Builder, call: Call) -> SSAValue:
@@ -321,15 +285,9 @@ RULES: dict[str, Rule] = {
     "aten::bilinear": _bilinear,
     **dict.fromkeys(("aten::bmm", "aten::matmul", "aten::mm"), _matmul),
     **dict.fromkeys(("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::convolution"), _conv),
-    **dict.fromkeys(("aten::det", "aten::linalg_det"), _determinant),
     **dict.fromkeys(("aten::dot", "aten::mv"), _dot),
     "aten::einsum": _einsum,
-    **dict.fromkeys(("aten::inverse", "aten::linalg_inv"), _inverse),
-    "aten::linalg_inv_ex": lambda e, call: [_inverse(e, call), None],
-    **dict.fromkeys(("aten::linalg_slogdet", "aten::slogdet"), _signed_determinant),
-    "aten::linalg_solve": _solve,
     "aten::linear": _linear,
-    "aten::logdet": lambda e, call: e.add(tensor.LogOp(_determinant(e, call))),
     "triton_dsl::ternary_conv2d": _ternary_conv,
     "triton_dsl::ternary_linear": _ternary_linear,
 }

@@ -160,6 +160,19 @@ def windows(call: Call, kernel: Sequence[int]) -> dict[str, AttributeValue]:
     }  # fmt: skip
 
 
+def _from_columns(e: Builder, call: Call) -> SSAValue:
+    names = {"dilations": "dilation", "strides": "stride"}
+    attributes: dict[str, AttributeValue] = {
+        ours: call.window(theirs, 2) for ours, theirs in names.items()
+    }
+    attributes["pads"] = call.window("padding", 2) * 2
+    shapes = [np.array(call.window(name, 2)) for name in ("output_size", "kernel_size")]
+    x, is_lone = e.value(call["self"]), call.rank == 3
+    x = e.add(tensor.UnsqueezeOp(x, [0])) if is_lone else sized(e, x, e.sizes(call["self"]))
+    image = same(e, "Col2Im", [x, *shapes], attributes)[0]
+    return e.add(tensor.SqueezeOp(image, [0])) if is_lone else image
+
+
 def deep_convolution(e: Builder, call: Call) -> SSAValue:
     """A convolution of three axes and more, also a transposed one."""
     weight, spatial = call["weight"], len(e.sizes(call["weight"])) - 2
@@ -246,6 +259,7 @@ _AREA: Attributes = {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5
 
 
 RULES: dict[str, Rule] = {
+    "col2im": _from_columns,
     "grid_sampler_2d": _grid_sample,
     **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), _recurrent),
     "upsample_bicubic2d": _resize("cubic"),

@@ -29,7 +29,7 @@ from ..problems import ProblemError
 from .calls import Call, Operand, is_tensor
 from .rules_onnx import OPSET, carried, companion
 from .sizes import Sizes, is_free, is_node, sizes_of, static
-from .torch_builder import Builder, Known, Rule, element_type
+from .torch_builder import Builder, Known, Result, Rule, element_type
 
 if TYPE_CHECKING:
     from torch.fx import Node
@@ -181,6 +181,38 @@ def _dequantize(e: Builder, call: Call) -> SSAValue | Known:
     return _given(e, call, there, _restored(there, levels, scale, zero, axis, block))
 
 
+def _by_token(rule: Rule) -> Rule:
+    """A rule for scales and zero points of all that lies along the last axis."""
+
+    def by_token(e: Builder, call: Call) -> Result:
+        shape = call.value.shape
+        return rule(e, call.using(block_size=[*[1] * (call.rank - 1), *shape[-1:]]))
+
+    return by_token
+
+
+def _chosen_by_token(e: Builder, call: Call) -> list[SSAValue | None]:
+    """Scales and zero points of bytes for the range along the last axis."""
+    x = Formula(e, e.value(call["input"])).convert(f32)
+    if call.name.endswith("asymmetric"):
+        top, bottom = (
+            x.of(kind, axes=[x.rank - 1], keepdims=True)
+            for kind in (tensor.ReduceMaxOp, tensor.ReduceMinOp)
+        )
+        top, bottom = top.maximum(0), bottom.minimum(0)
+        scale = ((top - bottom) / 255).maximum(float(np.finfo(np.float32).eps))
+        low, high = bottom / scale, top / scale
+        # The end whose levels are rounded less far beyond the bytes stays where it is.
+        zero = ((low - 128) + (high + 127) > 0).choose(-128 - low, 127 - high)
+        zero = round(zero.maximum(-128).minimum(127))
+    else:
+        size = abs(x).of(tensor.ReduceMaxOp, axes=[x.rank - 1], keepdims=True)
+        scale = size.maximum(1e-5) / 127
+        zero = scale * 0
+    kinds = [element_type(value.dtype) for value in call.values]
+    return [e.convert(v.value, kind) for v, kind in zip((scale, zero), kinds, strict=True)]
+
+
 def _chosen(e: Builder, call: Call) -> list[SSAValue | None]:
     """Scale and zero point for the range of a tensor and 0; symmetric ones for the larger end."""
     import torch
@@ -208,11 +240,15 @@ RULES: dict[str, Rule] = {
     "aten::fake_quantize_per_channel_affine": _both,
     "aten::fake_quantize_per_tensor_affine": _both,
     "quantized_decomposed::choose_qparams": _chosen,
+    "quantized_decomposed::choose_qparams_per_token": _chosen_by_token,
+    "quantized_decomposed::choose_qparams_per_token_asymmetric": _chosen_by_token,
     "quantized_decomposed::choose_qparams_symmetric": _chosen,
     "quantized_decomposed::dequantize_per_channel": _dequantize,
     "quantized_decomposed::dequantize_per_tensor": _dequantize,
+    "quantized_decomposed::dequantize_per_token": _by_token(_dequantize),
     "quantized_decomposed::quantize_per_channel": _quantize,
     "quantized_decomposed::quantize_per_tensor": _quantize,
+    "quantized_decomposed::quantize_per_token": _by_token(_quantize),
     "torchao::dequantize_affine": _dequantize,
     "torchao::quantize_affine": _quantize,
 }

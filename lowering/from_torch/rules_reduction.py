@@ -13,7 +13,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
-from ..problems import ProblemError, refuse
+from ..problems import ProblemError
 from .calls import Call
 from .rules_elementwise import first, pair
 from .rules_shape import cut
@@ -118,9 +118,10 @@ def _distances(e: Builder, call: Call) -> SSAValue:
 def _of_order(
     e: Builder, x: SSAValue, order: float, axes: list[int], keepdims: bool = False
 ) -> SSAValue:
-    """The norm of any order but 0 of what is not negative."""
+    """The norm of any order of what is not negative; that of order 0 counts what is not 0."""
     kind = {math.inf: tensor.ReduceMaxOp, -math.inf: tensor.ReduceMinOp}.get(order)
-    refuse(order == 0, "norms of order 0 are not supported; count what is not 0")
+    if order == 0:
+        x, order = e.convert(Formula(e, x).compare("ne", 0).value, tensor_type(x).element_type), 1
     if kind is None and order != 1:
         powers = Formula(e, x).of(tensor.PowOp, order)
         total = powers.of(tensor.ReduceSumOp, axes=axes, keepdims=keepdims)

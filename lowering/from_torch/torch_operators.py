@@ -9,18 +9,22 @@ from . import (
     rules_elementwise,
     rules_index,
     rules_linear,
+    rules_matrices,
     rules_onnx,
     rules_pooling,
     rules_quantization,
     rules_reduction,
     rules_running,
     rules_shape,
+    rules_special,
     rules_spiking,
 )
 from .torch_builder import Rule
 
 _ATEN = (
     rules_elementwise.RULES,
+    rules_matrices.RULES,
+    rules_special.RULES,
     rules_activation.RULES,
     rules_pooling.RULES,
     rules_reduction.RULES,

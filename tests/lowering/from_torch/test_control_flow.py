@@ -129,3 +129,29 @@ class Doubled(nn.Module):
 def test_loops_whose_end_depends_on_values_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"while_loop .*when it ends depends on values"):
         from_torch(Doubled(), torch.ones(2, 4))
+
+
+class Counted(nn.Module):
+    """Loops whose ends hang on counters alone, one within the other."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        from torch._higher_order_ops.while_loop import while_loop
+
+        loop, last = cast("Any", while_loop), torch.tensor(4)
+
+        def twice(i: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+            start = y.new_zeros((), dtype=torch.int32)
+            again = loop(lambda j, y: j < 2, lambda j, y: (j + 1, y.sin() + j), (start, y))[1]
+            return i + 1, again * 1.5 + i
+
+        count, y = loop(lambda i, y: (i < last) & (i < 9), twice, (torch.tensor(1), x))
+        return y * count, loop(lambda i, y: i < 0, lambda i, y: (i + 1, y + i), (0, x))[1]
+
+
+def test_loops_with_a_counter() -> None:
+    module = Counted().eval()
+    program = from_torch(module, torch.randn(2, 4))
+    for x in INPUTS:
+        wanted = module(torch.from_numpy(x))
+        for result, value in zip(run_module(program, [x]), wanted, strict=True):
+            np.testing.assert_allclose(result, value.numpy(), 1e-5, 1e-6)

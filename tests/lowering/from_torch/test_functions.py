@@ -32,6 +32,18 @@ SQUARES = torch.randn(4, 3, 3, generator=GENERATOR) + 2 * torch.eye(3)
 SQUARES[0] = SQUARES[0].roll(1, 0)  # rows must change places
 ROWS = torch.randn(4, 3, 5, generator=GENERATOR)
 
+DEFINITE = SQUARES @ SQUARES.mT + torch.eye(3)
+GAMMA = torch.tensor(
+    [-2.75, -2.0, -0.3, -0.0, 0.0, 1e-9, 0.2, 1.25, 1.75, 7.9, 8.0, 33.5, 1e10, torch.inf,
+     -torch.inf, torch.nan], dtype=torch.float64
+)  # fmt: skip
+BELOW_ONE = torch.tensor(
+    [-1.5, -1, -0.9999, -0.7, -0.0, 1e-9, 0.3, 0.71, 0.999999, 1, torch.nan], dtype=torch.float64
+)
+TAILS = torch.tensor(
+    [-9, -2.5, -0.5, 0.0, 1e-9, 0.5, 1.99, 2.01, 5, 8.5, torch.inf, torch.nan], dtype=torch.float64
+)
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X,)) for name in ("sin", "cos", "tan", "atan", "asinh")},
     **{name: (getattr(torch, name), (X,)) for name in ("sinh", "cosh", "exp2", "isinf")},
@@ -194,6 +206,50 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "argmin of bytes": (lambda x: x.argmin(1), (torch.tensor([[3, 0, 255]], dtype=torch.uint8),)),
     "argmin of int8": (lambda x: x.argmin(1), (torch.tensor([[3, -128]], dtype=torch.int8),)),
     "min of bytes": (lambda x: x.min(1)[1], (torch.tensor([[3, 0, 255]], dtype=torch.uint8),)),
+    **{name: (getattr(torch, name), (GAMMA,)) for name in ("lgamma", "digamma")},
+    "lgamma of floats": (torch.lgamma, (GAMMA.float(),)),
+    "erfinv": (torch.erfinv, (BELOW_ONE,)),
+    "erfinv of floats": (torch.erfinv, (BELOW_ONE.float(),)),
+    **{name: (getattr(torch.special, name), (TAILS,)) for name in ("erfc", "erfcx", "log_ndtr")},
+    "erfc of floats": (torch.erfc, (TAILS.float(),)),
+    "mvlgamma": (lambda x: torch.special.multigammaln(x + 2, 3), (TAILS[4:8],)),
+    "cholesky": (torch.linalg.cholesky, (DEFINITE,)),
+    "an upper cholesky": (lambda x: torch.linalg.cholesky(x, upper=True), (DEFINITE.double(),)),
+    "cholesky_solve": (
+        lambda x, y: torch.cholesky_solve(y, torch.linalg.cholesky(x)),
+        (DEFINITE.double(), ROWS.double()),
+    ),
+    **{
+        f"solve_triangular {upper} {left} {ones}": (
+            lambda x, y, upper=upper, left=left, ones=ones: torch.linalg.solve_triangular(
+                x, y if left else y.mT, upper=upper, left=left, unitriangular=ones
+            ),
+            (DEFINITE.double(), ROWS.double()),
+        )
+        for upper, left, ones in ((True, True, False), (False, False, False), (False, True, True))
+    },
+    "one matrix for several sides": (
+        lambda x, y: torch.linalg.solve(x[0], y),
+        (SQUARES.double(), ROWS.double()),
+    ),
+    "clamp between bounds in the wrong order": (lambda x: x.clamp(1, -1), (HOLES,)),
+    "powers of integers": (
+        lambda x, y: (x.pow(y), 3**y, x.pow(2)),
+        (torch.tensor([[-2, 7, 0, 1, -1], [2, -3, 5, 9, 10]]), PLACES[:2]),
+    ),
+    **{
+        f"floor of a quotient by {y}": (
+            lambda x, y=y: torch.div(x, y, rounding_mode="floor"),
+            (torch.cat([HOLES, HOLES * 0.3, torch.tensor([[1.0, -1.0, 0.6]])]),),
+        )
+        for y in (0.1, 2, -0.7, 0.0, torch.inf)
+    },
+    "floor of a quotient": (lambda x, y: x // y, (HOLES, HOLES.T.clone())),
+    "what is not 0 counted": (lambda x: x.relu().norm(p=0, dim=1), (X,)),
+    "scatter fewer rows": (
+        lambda x, i: (x.scatter(1, i[:2, :2], 9.0), x.scatter_add(0, i[:, :2] % 3, x[:, 1:])),
+        (X, PLACES),
+    ),
     "log1p": (torch.log1p, (TINY,)),
     "expm1": (torch.expm1, (TINY,)),
     "elu": (torch.nn.functional.elu, (TINY,)),

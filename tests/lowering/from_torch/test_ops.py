@@ -192,6 +192,9 @@ INDEXING: dict[str, Callable[[Tensor], Any]] = {
     "computed": lambda x: x[:, x[0, 0, 0].argsort()[:3] - 3, x[0, 0, 1].argsort()[:3] - 6],
     "summed": summed,
     "unfold": lambda x: (x.unfold(2, 3, 2), functional.unfold(x, 3, dilation=2, padding=1)),
+    "fold windows that overlap": lambda x: functional.fold(
+        functional.unfold(x, (3, 2), 2, (1, 0), (2, 1)), (6, 6), (3, 2), 2, (1, 0), (2, 1)
+    ),
     "fold": lambda x: functional.fold(x.reshape(-1, 16, 9), (6, 6), 2, stride=2),
     "diagonal": lambda x: (x.diagonal(1, 2, 3), x.diagonal(-2, 1, 3), torch.diag_embed(x)),
     "kth": lambda x: (*x.kthvalue(2, 1), *x.kthvalue(3, -1, keepdim=True)),

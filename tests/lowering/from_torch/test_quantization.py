@@ -96,6 +96,23 @@ def test_a_range_that_is_found_when_the_program_runs(kind: str, dtype: torch.dty
             np.testing.assert_allclose(one, other.numpy(), rtol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["", "_asymmetric"])
+@pytest.mark.parametrize("shape", [(3, 4, 6), (3, 6), (2, 1, 6)])
+def test_a_range_for_each_token(kind: str, shape: tuple[int, ...]) -> None:
+    def dynamic(x: Tensor) -> tuple[Tensor, ...]:
+        scale, zero = getattr(DECOMPOSED, f"choose_qparams_per_token{kind}")(x, torch.int8)
+        levels = DECOMPOSED.quantize_per_token(x, scale, zero, *LEVELS)
+        return levels, DECOMPOSED.dequantize_per_token(levels, scale, zero, *LEVELS, torch.float32)
+
+    x = randn(*shape)
+    module = from_torch(Function(dynamic), (x,))
+    for values in (x, randn(5, *shape[1:]) * 9, torch.zeros(shape), x.abs() + 3):
+        found = run_module(module, [values.numpy()])
+        for one, other in zip(found, dynamic(values), strict=True):
+            assert one.dtype == other.numpy().dtype
+            np.testing.assert_allclose(one, other.numpy(), rtol=1e-6, atol=1e-6)
+
+
 def trained(*, settled: bool = True) -> nn.Module:
     """A small network after training with fake quantisation."""
     torch.manual_seed(2)
