@@ -2,7 +2,7 @@
 
 Keys and values are joined behind those of the cache, so that results have the sizes that the
 runtime's have where a cache is full: all sequences of a batch are as long as the cache and what is
-new. Not here: attention without a cache (`rules_fused`).
+new. Not here: attention whose heads have keys of their own (`rules_attention`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ...dialects.inference import tensor_type
 from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError, refuse
 from .onnx_builder import Builder, Call, Results, Rule, Value
-from .rules_fused import apart, together
-from .sizes import Size, static
+from .rules_attention import apart, both_masks, numbered, seen_keys, together, with_past
+from .sizes import static
 
 _FULL = "its sequences fill their cache: seqlens_k is how many keys there are, less one"
 """What holds of a program that takes a cache."""
@@ -64,14 +64,6 @@ def rotated(
     return e.add(tensor.ConcatenateOp([joined, whole.cut(3, 2 * half, width).value], 3))
 
 
-def _numbered(e: Builder, steps: Size, start: Size) -> SSAValue:
-    """start, start + 1, …: places of steps, i64."""
-    first = e.sizes_value(np.array(start, object))
-    return (
-        (Formula(e, e.arange(steps)) + Formula(e, first)).value if start != 0 else e.arange(steps)
-    )
-
-
 def _rotary(e: Builder, call: Call) -> SSAValue:
     x, places = call[0], call[1]
     if call.integer("is_packed_batching", 0) or call.number("scale", 1.0) != 1.0:
@@ -86,20 +78,6 @@ def _rotary(e: Builder, call: Call) -> SSAValue:
         places = (Formula(e, counted) + Formula(e, e.reshape(e.convert(places, i64), [1, 1]))).value
     turned = rotated(e, x, call[2], call[3], places, call.flag("interleaved", False))
     return together(e, turned) if flat else turned
-
-
-def _seen(e: Builder, steps: Size, past: Size, window: int, causal: bool) -> SSAValue | None:
-    """Which keys each query sees, [1, 1, steps, past + steps]."""
-    if not causal and window < 0:
-        return None
-    own = Formula(e, e.reshape(_numbered(e, steps, past), [steps, 1]))
-    total = past + steps
-    other = Formula(e, e.reshape(e.arange(total), [1, total]))
-    seen = other.compare("le", own)
-    if window > 0:
-        near = (own - window).compare("lt", other)
-        seen = Formula(e, e.add(tensor.AndOp(seen.value, near.value)))
-    return e.reshape(seen.value, [1, 1, steps, total])
 
 
 def _repeated(e: Builder, x: SSAValue, times: int) -> SSAValue:
@@ -137,19 +115,15 @@ def _grouped(e: Builder, call: Call) -> Results:
     if call.flag("do_rotary", False):
         places = call.optional(9)
         if places is None:
-            places = e.reshape(_numbered(e, steps, past), [1, steps])
+            places = e.reshape(numbered(e, steps, past), [1, steps])
         turn = call.flag("rotary_interleaved", False)
         query, key = (rotated(e, x, call[7], call[8], places, turn) for x in (query, key))
-    key, value = (
-        new if old is None else e.add(tensor.ConcatenateOp([old, new], 2))
-        for old, new in zip(cache, (key, value), strict=True)
+    key, value = with_past(e, cache, (key, value))
+    mask = seen_keys(
+        e, steps, past, call.integer("local_window_size", -1), call.flag("causal", True)
     )
-    mask = _seen(e, steps, past, call.integer("local_window_size", -1), call.flag("causal", True))
-    bias = call.optional(10)
-    if bias is not None and mask is not None:
-        bias = Formula(e, mask).choose(Formula(e, bias), -np.inf).value
+    seen = both_masks(e, mask, call.optional(10))
     wide = [_repeated(e, x, heads // shared) for x in (key, value)]
-    seen = mask if bias is None else bias
     scale = call.number("scale", 0.0) or None
     mixed = _capped(e, query, wide, seen, scale, call.number("softcap", 0.0))
     if past != 0:

@@ -10,6 +10,7 @@ from ..problems import ProblemError
 from .elimination import solution_of
 from .onnx_builder import Builder, Call, Rule
 from .rules_activation import RULES as ACTIVATIONS
+from .rules_attention import ATTENTION
 from .rules_decoder import DECODER
 from .rules_fused import FUSED
 from .rules_linear import linear
@@ -65,6 +66,9 @@ MICROSOFT: dict[str, Rule] = {
     "Gelu": ACTIVATIONS["Gelu"],
     "Inverse": lambda e, call: solution_of(e, call[0]),
     "MatMulNBits": _matmul_bits,
+    "NhwcConv": channels_last(WINDOWS["Conv"]),
+    "NhwcMaxPool": channels_last(POOLING["MaxPool"]),
+    **ATTENTION,
     **DECODER,
     **FUSED,
     **QOPERATORS,

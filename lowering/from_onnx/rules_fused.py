@@ -1,6 +1,6 @@
 """ONNX import of operators that ONNX Runtime's optimiser makes of several of the standard's.
 
-Not here: those on quantised tensors (`rules_qoperator`), and caches of language models.
+Not here: those on quantised tensors (`rules_qoperator`), and attention (`rules_attention`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
 
@@ -22,6 +21,7 @@ from .rules_activation import formula
 from .rules_elementwise import RULES as ELEMENTWISE
 from .rules_linear import RULES as LINEAR
 from .rules_linear import linear
+from .rules_qoperator import channels_last
 from .rules_quantization import RULES as QUANTIZATION
 from .rules_reduction import RULES as REDUCTION
 from .rules_window import RULES as WINDOWS
@@ -97,76 +97,17 @@ def _skipped(op: str, bias: int) -> Rule:
     return rule
 
 
-def apart(e: Builder, x: SSAValue, heads: int) -> SSAValue:
-    """[batch, steps, width] as [batch, heads, steps, width of a head]."""
-    batch, steps, width = e.sizes(x)
-    (size,) = static([width], "width")
-    return e.permute(e.reshape(x, [batch, steps, heads, size // heads]), [0, 2, 1, 3])
+def _group_norm(e: Builder, call: Call) -> SSAValue:
+    """A normalisation of groups of channels, which stand last unless told otherwise."""
+    numbers = {
+        "num_groups": call.integer("groups", 1), "epsilon": call.number("epsilon", 1e-5),
+    }  # fmt: skip
 
+    def rule(e: Builder, call: Call) -> SSAValue:
+        normal = _of(e, "GroupNormalization", [*call.inputs[:3]], numbers)
+        return _of(e, "Swish", [normal]) if call.flag("activation", False) else normal
 
-def together(e: Builder, x: SSAValue) -> SSAValue:
-    """The inverse of `apart`."""
-    batch, heads, steps, width = e.sizes(x)
-    whole = static([heads, width], "heads")
-    return e.reshape(e.permute(x, [0, 2, 1, 3]), [batch, steps, whole[0] * whole[1]])
-
-
-def _mixed(
-    e: Builder, call: Call, parts: list[SSAValue], mask: SSAValue | None, bias: SSAValue | None
-) -> SSAValue:
-    """Attention of queries, keys and values [batch, steps, width] in heads.
-
-    Args:
-        e: writes the ops.
-        call: says how many heads there are, and how sums are scaled.
-        parts: the three.
-        mask: [batch, steps], 0 where a key is padding, or [batch], how many keys are none.
-        bias: what is added to sums, [batch or 1, heads or 1, steps, steps].
-    """
-    count = call.integer("num_heads", 1)
-    query, key, value = (apart(e, part, count) for part in parts)
-    if mask is not None:
-        batch, steps = e.sizes(parts[1])[:2]
-        if tuple(e.sizes(mask)) == (batch,):
-            (count_of_keys,) = static([steps], "number of keys")
-            places = Formula(e, e.numbers(np.arange(count_of_keys, dtype=np.int32), i32))
-            lengths = e.reshape(e.convert(mask, i32), [batch, 1])
-            mask = places.compare("lt", Formula(e, lengths)).value
-        refuse(e.rank(mask) != 2, "its mask has neither the form [batch, steps] nor [batch]")
-        low = call.number("mask_filter_value", -10000.0)
-        off = (1 - Formula(e, e.convert(mask, query))) * low
-        hidden = e.reshape(off.value, [batch, 1, 1, steps])
-        bias = hidden if bias is None else e.add(tensor.AddOp(bias, hidden))
-    scale = call.number("scale", 0.0) or None
-    result = tensor.ScaledDotProductAttentionOp(
-        query, key, value, bias, scale=scale, is_causal=call.flag("unidirectional", False)
-    )
-    return together(e, e.add(result))
-
-
-def _attention(e: Builder, call: Call) -> SSAValue:
-    """Attention of a sequence to itself, projections included."""
-    _refuse(call, {4: "past keys", 6: "the length of its past"}, ("do_rotary", "qkv_hidden_sizes"))
-    joined = linear(e, call[0], call[1], call.optional(2))
-    return _to_itself(e, call, joined, call.optional(3), call.optional(5))
-
-
-def _to_itself(
-    e: Builder, call: Call, joined: SSAValue, mask: SSAValue | None, bias: SSAValue | None
-) -> SSAValue:
-    """Attention of queries, keys and values beside each other; see `_mixed`."""
-    (width,) = static(e.sizes(joined)[2:], "width")
-    parts = e.add_all(tensor.SplitOp(joined, 2, [width // 3] * 3))
-    return _mixed(e, call, parts, mask, bias)
-
-
-def _integer_attention(e: Builder, call: Call) -> SSAValue:
-    """The same for integers and their weights, each with a scale and a zero point."""
-    _refuse(call, {8: "past keys"}, ("do_rotary",))
-    order = (0, 1, 3, 4, 6, 7, 2)
-    inputs = [call.optional(index) for index in order]
-    joined = _integers_to_float(e, replace(call, inputs=inputs))
-    return _to_itself(e, call, joined, call.optional(5), None)
+    return tensor_of((channels_last(rule) if call.flag("channels_last", True) else rule)(e, call))
 
 
 def _embedded(e: Builder, call: Call) -> Results:
@@ -187,28 +128,7 @@ def _embedded(e: Builder, call: Call) -> Results:
     return (normal, counted, total)[: max(call.outputs, 1)]
 
 
-def _multi_head(e: Builder, call: Call) -> SSAValue:
-    """Attention whose projections stand before it, but for their biases."""
-    _refuse(call, {6: "past keys", 7: "past values"}, ())
-    parts = [call[index] for index in range(3) if call.has(2)]
-    if len(parts) < 3 or any(e.rank(part) != 3 for part in parts):
-        raise ProblemError("its queries, keys and values are not three tensors of three axes")
-    if call.has(3):
-        widths = static([e.sizes(part)[2] for part in parts], "width")
-        biases = e.add_all(tensor.SplitOp(call[3], 0, widths))
-        parts = [e.add(tensor.AddOp(p, b)) for p, b in zip(parts, biases, strict=True)]
-    return _mixed(e, call, parts, call.optional(4), call.optional(5))
-
-
-def _refuse(call: Call, inputs: Mapping[int, str], attributes: tuple[str, ...]) -> None:
-    for index, what in inputs.items():
-        refuse(call.has(index), f"it takes {what}; export the model without")
-    for name in attributes:
-        refuse(call.attributes.get(name), f"its attribute '{name}' is not known")
-    refuse(call.outputs > 1, "it gives keys and values too; export the model without its cache")
-
-
-def _integers_to_float(e: Builder, call: Call) -> SSAValue:
+def integers_to_float(e: Builder, call: Call) -> SSAValue:
     """A product of integers, times the scales of both, and a bias."""
     sums = _of(e, "MatMulInteger", [call[0], call[1], call.optional(4), call.optional(5)])
     scales = Formula(e, call[2]) * Formula(e, call[3])
@@ -222,20 +142,18 @@ def _dynamic_matmul(e: Builder, call: Call) -> SSAValue:
     assert isinstance(found, tuple)
     levels, scale, zero = map(tensor_of, found)
     inputs = [levels, call[1], scale, call[2], zero, call.optional(3), call.optional(4)]
-    return _integers_to_float(e, replace(call, inputs=inputs))
+    return integers_to_float(e, replace(call, inputs=inputs))
 
 
 FUSED: dict[str, Rule] = {
-    "Attention": _attention,
     "BiasGelu": lambda e, call: e.add(tensor.GeluOp(e.add(tensor.AddOp(call[0], call[1])))),
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "EmbedLayerNormalization": _embedded,
     "FusedConv": _activated("Conv"),
     "FusedGemm": _activated("Gemm"),
     "FusedMatMul": _fused_matmul,
-    "MatMulIntegerToFloat": _integers_to_float,
-    "MultiHeadAttention": _multi_head,
-    "QAttention": _integer_attention,
+    "GroupNorm": _group_norm,
+    "MatMulIntegerToFloat": integers_to_float,
     "QuickGelu": formula(
         lambda x, call: x * (x * call.number("alpha", 1.702)).of(tensor.SigmoidOp)
     ),

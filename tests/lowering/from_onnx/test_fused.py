@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.from_onnx import from_onnx
 
 MICROSOFT = "com.microsoft"
@@ -156,12 +156,37 @@ def test_products_of_integers_as_floats(bench: Any, biased: bool) -> None:
     fused(bench, "DynamicQuantizeMatMul", floats(3, 6), known)
 
 
-def test_caches_are_refused_with_a_reason(bench: Any) -> None:
-    inputs = {"x": (np.float32, (1, 3, 8)), "past": (np.float32, (2, 1, 2, 4, 4))}
+def test_convolutions_with_channels_last(bench: Any) -> None:
+    """ONNX Runtime has them for other devices than a processor."""
+    x, known = floats(2, 5, 6, 4), {"w": floats(6, 2, 2, 3), "b": floats(6)}
+    given: Any = {"group": 2, "pads": [1, 0, 0, 2], "strides": [2, 1]}
+    node = helper.make_node("NhwcConv", ["x", "w", "b"], ["y"], domain=MICROSOFT, **given)
+    inputs = {"x": (np.float32, ("N", 5, 6, 4))}
+    model = bench.model([node], inputs, ["y"], known, domains=[MICROSOFT])
+    standard = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["a", "w", "b"], ["c"], **given),
+        helper.make_node("Transpose", ["c"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    (wanted,) = bench.run(bench.model(standard, inputs, ["y"], known), {"x": x})
+    (found,) = run_module(from_onnx(model), [x])
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("activation", [0, 1])
+def test_groups_of_channels_normalised(bench: Any, last: int, activation: int) -> None:
+    functional = pytest.importorskip("torch").nn.functional
+    tensor = pytest.importorskip("torch").from_numpy
+    x, known = floats(2, 6, 3, 4), {"g": floats(6), "b": floats(6)}
+    wanted = functional.group_norm(tensor(x), 3, tensor(known["g"]), tensor(known["b"]), 1e-3)
+    wanted = (functional.silu(wanted) if activation else wanted).numpy()
+    if last:
+        x, wanted = x.transpose(0, 2, 3, 1).copy(), wanted.transpose(0, 2, 3, 1)
     node = helper.make_node(
-        "Attention", ["x", "w", "b", "", "past"], ["y", "now"], domain=MICROSOFT, num_heads=2
-    )
-    known = {"w": floats(8, 24), "b": floats(24)}
-    model = bench.model([node], inputs, ["y", "now"], known, domains=[MICROSOFT])
-    with pytest.raises(UnsupportedError, match="past keys; export the model without"):
-        from_onnx(model)
+        "GroupNorm", ["x", "g", "b"], ["y"], domain=MICROSOFT, groups=3, epsilon=1e-3,
+        activation=activation, channels_last=last,
+    )  # fmt: skip
+    inputs = {"x": (np.float32, ("N", *x.shape[1:]))}
+    model = bench.model([node], inputs, ["y"], known, domains=[MICROSOFT])
+    np.testing.assert_allclose(run_module(from_onnx(model), [x])[0], wanted, 1e-5, 1e-5)
