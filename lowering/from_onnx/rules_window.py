@@ -22,6 +22,9 @@ from .rules_shape import check_size, take
 from .sizes import static
 from .windows import Window, image_of
 
+LARGEST = 1024
+"""Windows that are summed have at most as many elements along an axis: each is ops."""
+
 
 def convolution(
     e: Builder, x: SSAValue, weight: SSAValue, bias: SSAValue | None, window: Window, groups: int
@@ -164,6 +167,7 @@ def _from_columns(e: Builder, call: Call) -> SSAValue:
     """
     image, block = ([int(n) for n in e.array(call[i], "image and window")] for i in (1, 2))
     check_size([*image, *block])
+    refuse(max(block, default=0) > LARGEST, f"its windows have more than {LARGEST} rows")
     window = Window(call, block, [*image])
     counts = [
         (size + low + high - span) // stride + 1
