@@ -25,6 +25,7 @@ from ....dialects.spike.types import dense_type
 from ....ir.arrays import Array
 from ....passes.analysis.compile_time import is_literal
 from ..kernels.additions import can_add, code_of, cost_of, count_of
+from ..kernels.pack_panels import BYTES
 from ..kernels.recipes import Recipe
 from ..linalg.linalg_builder import PARALLEL
 from .nests import Access, RefusedError, access, linear_form, loop_sizes
@@ -111,10 +112,11 @@ def plane_of(sizes: Sequence[Size], parallel: Sequence[bool], x: Access, outs: i
     return Plane(rows, columns, step, pitch, (sizes[rows].at(1) - 1) * -(-pitch // step) + count)
 
 
-def dotted(recipe: Recipe, sums: Sums, places: int) -> float:
-    """Cycles by dot products of four bytes: as many as there are of these."""
+def dotted(recipe: Recipe, sums: Sums, places: int, group: int = BYTES) -> float:
+    """Cycles by dot products of so many factors: as many as there are of these."""
     vectors = -(-sums.outs // recipe.lanes)
-    return sums.window * places * -(-sums.channels // 4) * vectors
+    each = recipe.slow_words if group == WORDS else 1
+    return sums.window * places * -(-sums.channels // group) * vectors * each
 
 
 def tiled(recipe: Recipe, sums: Sums, rows: int, columns: int) -> float:
@@ -122,7 +124,7 @@ def tiled(recipe: Recipe, sums: Sums, rows: int, columns: int) -> float:
     tiles = -(-rows // INTEGERS.step) * -(-columns // INTEGERS.step)
     vectors = -(-sums.outs // recipe.lanes)
     moved = -(-sums.channels // recipe.lanes) + vectors
-    once = INTEGERS.places * -(-sums.channels // WORDS) * vectors * recipe.slow_words
+    once = dotted(recipe, Sums(sums.outs, sums.channels, INTEGERS.places), 1, WORDS)
     near = INTEGERS.places * WORDS * sums.channels * sums.outs <= _NEAR
     return once * (tiles + (_READ if near else _READ_FAR)) + tiles * moved * _CHANGES
 

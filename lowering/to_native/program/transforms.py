@@ -31,7 +31,8 @@ class Form:
         factors: what each row of G is multiplied by.
         kind: of sums, and of what windows are made of.
         element: of tiles and windows that are transformed.
-        times: what sums are greater than those of the convolution.
+        doubled: how often sums of the convolution are doubled in what comes out, which is 9 times
+            as much besides.
     """
 
     step: int
@@ -41,7 +42,7 @@ class Form:
     factors: Sequence[float]
     kind: Attribute
     element: Attribute
-    times: int = 1
+    doubled: int = 0
 
     @property
     def side(self) -> int:
@@ -84,15 +85,16 @@ INTEGERS = Form(
         (0, 2, -1, -2, 1, 0),
         (0, 4, 0, -5, 0, 1),
     ),
-    ((6, 0, 0), (-4, -4, -4), (-4, 4, -4), (1, 2, 4), (1, -2, 4), (0, 0, 24)),
-    ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
+    ((6, 0, 0), (-4, -4, -4), (-4, 4, -4), (1, 2, 4), (1, -2, 4), (0, 0, 6)),
+    ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 4)),
     (1.0,) * 6,
     i32,
     i16,
-    576,
+    6,
 )
-"""F(4×4, 3×3): 36 products for 144, 24·G in the place of G. All is exact modulo 2³², and so are the
-sums that come out, 576 times those of the convolution, if 32 bits hold these."""
+"""F(4×4, 3×3): 36 products for 144, 24·G in the place of G, but for a last row that is a quarter of
+it, so that 16 bits hold windows of bytes; the last column of Aᵀ is 4 times as much. All is exact
+modulo 2³²; 576 = 64 · 9 times the sums of the convolution come out."""
 
 _INVERSE = pow(9, -1, 1 << 32)
 """By which multiples of 9 are divided modulo 2³²."""
@@ -108,14 +110,14 @@ def both(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[S
 
 def divided(builder: Builder, form: Form, value: SSAValue) -> SSAValue:
     """A sum of a convolution, of what comes out."""
-    if form.times == 1:
+    if not form.doubled:
         return value
-    # 576 = 64 · 9; no bits are lost, so that a product divides.
-    shift = builder.insert(arith.ConstantOp(IntegerAttr(6, 32))).result
-    nines = builder.insert(arith.ShRSIOp(value, shift)).result
+    # By 9 first, modulo 2³², so that 32 bits need not hold 9 times as much.
     inverse = IntegerAttr(_INVERSE - (1 << 32 if _INVERSE >> 31 else 0), 32)
     factor = builder.insert(arith.ConstantOp(inverse)).result
-    return builder.insert(arith.MuliOp(nines, factor)).result
+    doubled = builder.insert(arith.MuliOp(value, factor)).result
+    shift = builder.insert(arith.ConstantOp(IntegerAttr(form.doubled, 32))).result
+    return builder.insert(arith.ShRSIOp(doubled, shift)).result
 
 
 def scaled(builder: Builder, value: SSAValue, factor: float) -> SSAValue:

@@ -1,7 +1,7 @@
 """Which convolutions go by Winograd's tiles: those that are quicker so.
 
-Windows are 3×3, a step apart, weights are known. Floats go by F(2×2, 3×3); images of bytes with
-trits or other small weights by F(4×4, 3×3), exactly. Not here: what is done instead (`tiles`).
+Windows are 3×3, a step apart, weights are known. Floats go by F(2×2, 3×3); images and weights of
+bytes by F(4×4, 3×3), exactly. Not here: what is done instead (`tiles`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 from .conv_costs import WORDS, Sums, dotted, tiled
 from .dots import DotStep
 from .intervals import Interval
-from .known_factors import factors_of
+from .known_factors import factors_of, known_values
 from .nests import Nest
 from .program import Program, Step
 from .sizes import ONE
@@ -41,12 +41,13 @@ def use_winograd(program: Program, known: Mapping[Buffer, Interval]) -> None:
     """
     steps: list[Step] = []
     for step in program.steps:
-        found = None
-        if isinstance(step, DotStep) and step.given is not None and program.keeps:
-            found = _whole_conv(step.given, known)
+        found, group = None, 0
+        if isinstance(step, DotStep):
+            if step.given is not None and step.dots is not None and program.keeps:
+                found, group = _whole_conv(step.given, known), step.dots.group
         elif isinstance(step, NestStep) and step.given is not None and step.kind is None:
             found = _conv(step.given, _factors(step.given), FLOATS)
-        if found is None or not _pays(program, *found):
+        if found is None or not _pays(program, *found, group):
             steps.append(step)
             continue
         new = steps_of(program, *found, keep=_keeps(program, *found))
@@ -58,7 +59,7 @@ def use_winograd(program: Program, known: Mapping[Buffer, Interval]) -> None:
 
 def _whole_conv(nest: Nest, known: Mapping[Buffer, Interval]) -> tuple[Nest, Convolution] | None:
     """What a nest convolves in integers, if tiles are exact: 16 bits hold images and windows that
-    are transformed, 32 bits the sums. So it is with trits; weights may be somewhat larger."""
+    are transformed, 32 bits the sums as often doubled as they come out."""
     start = nest.starts[0] if len(nest.starts) == 1 else None
     if start is None or not isinstance(start.value, IntegerAttr) or start.value.value.data:
         return None
@@ -66,19 +67,19 @@ def _whole_conv(nest: Nest, known: Mapping[Buffer, Interval]) -> tuple[Nest, Con
     if found is None:
         return None
     conv = found[1]
-    image, weights = nest.reads[conv.image].view.buffer, nest.reads[conv.weights].view.buffer
+    image = nest.reads[conv.image].view.buffer
     rows = [nest.sizes[d].at(1) for d in (conv.rows, conv.columns)]
-    channels = nest.sizes[conv.channels].at(1)
-    if weights.content is None or min(rows) < INTEGERS.step or channels % WORDS:
+    loops = conv.outs, conv.channels, conv.down, conv.right
+    values = known_values(nest.reads[conv.weights], [nest.sizes[d].at(1) for d in loops], loops)
+    if values is None or min(rows) < INTEGERS.step or values.shape[1] % WORDS:
         return None
     if image not in known:
         return None
-    most = int(np.abs(weights.content).max(initial=0))
-    largest = max(map(abs, known[image]))
-    window = most * max(sum(map(abs, row)) for row in INTEGERS.windows) ** 2
+    sizes = np.abs(values.reshape(len(values), -1).astype(np.int64))
+    window = int(sizes.max()) * max(sum(map(abs, row)) for row in INTEGERS.windows) ** 2
     low, high = min(known[image][0], 0), max(known[image][1], 0)
     spread = INTEGERS.reach * (high - low)
-    total = INTEGERS.times * 9 * channels * most * largest
+    total = int(sizes.sum(axis=1).max()) * max(-low, high) << INTEGERS.doubled
     return found if max(window, spread) <= _MOST_SHORT and total <= _MOST_WORD else None
 
 
@@ -152,14 +153,20 @@ def _keeps(program: Program, nest: Nest, conv: Convolution) -> bool:
     return worth_keeping(program, _MADE, conv.form.places * tiles_of(nest, conv))
 
 
-def _pays(program: Program, nest: Nest, conv: Convolution) -> bool:
-    """Whether the products that are spared are more than what changes images and results."""
+def _pays(program: Program, nest: Nest, conv: Convolution, group: int) -> bool:
+    """Whether the products that are spared are more than what changes images and results.
+
+    Args:
+        program: that is planned.
+        nest, conv: the convolution.
+        group: products that an instruction would add else, of integers.
+    """
     rows, columns, outs, channels = (
         nest.sizes[d].at(1) for d in (conv.rows, conv.columns, conv.outs, conv.channels)
     )
     if conv.form.element != f32:
         sums = Sums(outs, channels, 9)
-        direct = dotted(program.recipe, sums, rows * columns)
+        direct = dotted(program.recipe, sums, rows * columns, group)
         return tiled(program.recipe, sums, rows, columns) < _LEFT * direct
     lanes, tiles = program.recipe.lanes, tiles_of(nest, conv)
     vectors = -(-outs // lanes)

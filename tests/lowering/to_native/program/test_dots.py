@@ -43,6 +43,8 @@ class Case(NamedTuple):
     spread: int = 0
     """By how much channels are shifted further; every third then has a multiplier of 1."""
     bias: int = 1000
+    ends: bool = False
+    """Whether weights are the least and the most alone, the most of the first output."""
 
 
 CASES = {
@@ -80,11 +82,15 @@ CASES = {
     "tiles of trits": Case((64, 16, 18), (80, 64, 3, 3), padding=(1, 1, 1, 1), most=1),
     "tiles of signed": Case((64, 21, 20), (80, 64, 3, 3), zero=0, most=1),
     "deep tiles": Case((512, 16, 16), (64, 512, 3, 3), padding=(1, 1, 1, 1), shift=40, most=1),
-    "sums of tiles of 31 bits": Case((64, 22, 22), (64, 64, 3, 3), most=25),
-    "too great for tiles": Case((64, 22, 22), (64, 64, 3, 3), most=26),
+    "tiles of bytes": Case((64, 22, 22), (64, 64, 3, 3)),
+    "sums of tiles of 31 bits": Case((114, 26, 26), (64, 114, 3, 3), shift=48, ends=True),
+    "sums too great for tiles": Case((116, 26, 26), (64, 116, 3, 3), shift=48, ends=True),
+    "windows of tiles of 15 bits": Case((64, 22, 22), (64, 64, 3, 3), most=227, ends=True),
+    "windows too great for tiles": Case((64, 22, 22), (64, 64, 3, 3), most=228, ends=True),
 }
-TILED = {"tiles of trits", "tiles of signed", "deep tiles", "sums of tiles of 31 bits"}
-"""Cases by tiles of 4×4 places: 576 times their sums, at most 576·9·64·25·255, are below 2³¹."""
+TILED = {name for name in CASES if "tiles" in name and "too great" not in name}
+"""Cases by tiles of 4×4 places: 64 times their sums, at most 64·9·114·127·255, are below 2³¹, and
+144 times their weights, at most 144·227, below 2¹⁵."""
 
 
 def _text(case: Case) -> tuple[str, tuple[int, ...]]:
@@ -142,6 +148,9 @@ def _module(case: Case) -> tuple[Any, dict[str, Array]]:
         "m": random.integers(1 << 20, (1 << 31) - 1, outs).astype(np.int32),
         "n": case.shift + random.integers(0, case.spread + 1, outs).astype(np.int32),
     }
+    if case.ends:
+        values["w"] = np.where(values["w"] < 0, -case.most, case.most).astype(np.int32)
+        values["w"][0] = case.most
     if case.spread:
         values["m"][::3] = 1
     module = parse_module(_text(case)[0])
@@ -154,6 +163,7 @@ CHOSEN = [
     *((name, BEST) for name in CASES if name != "tiles of trits"),
     *((name, "avx2") for name in CASES if "avx2" in OTHERS and "tiles" not in name),
     *(("tiles of trits", recipe) for recipe in RUNNABLE if recipe == "avx2"),
+    *(("tiles of bytes", recipe) for recipe in OTHERS if recipe == "avx2"),
     *(("five channels", recipe) for recipe in OTHERS if recipe != "avx2"),
 ]
 
@@ -171,6 +181,7 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
         x = random.integers(-128, 128, (batch, *case.image)).astype(np.int8)
         np.testing.assert_array_equal(program(x), _expected(case, x, values))
     extreme = np.where(random.integers(0, 2, (2, *case.image)), 127, -128).astype(np.int8)
+    extreme[0] = 127 if case.ends else extreme[0]
     np.testing.assert_array_equal(program(extreme), _expected(case, extreme, values))
 
 
