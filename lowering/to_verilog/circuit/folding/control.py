@@ -22,7 +22,7 @@ from ..circuit import Circuit
 from ..memories import Memory
 from ..pacing import Pacing
 from ..signals import Wire
-from ..stages.body import StageBody, clog2, load_sizes
+from ..stages.body import Counter, StageBody, clog2, load_sizes
 from ..stages.stage import Layout, Stage
 
 
@@ -181,10 +181,7 @@ class SteppedBody(StageBody):
             # From a register, as much waits for it, and the number itself has many readers.
             last = self.state(1, f"{name}_last", 0)
             self.drive(last, self.compare(value, "eq", count - 2), step)
-        more = self.add(value, 1)
-        if count & (count - 1):
-            more = self.select(last, self.constant(0, clog2(count)), more)
-        self.drive(value, more, step)
+        more = self.count_on(Counter(value, last, count), step)
         return Wire(value, 0, count - 1), self.select(step, more, value), last
 
     def rom(self, words: Sequence[int], width: int, address: SSAValue, name: str) -> SSAValue:

@@ -176,15 +176,16 @@ class ModuleBody(Writer):
         value = self.state(clog2(count), name, 0)
         return Counter(value, self.compare(value, "eq", count - 1), count)
 
-    def count_on(self, counter: Counter, step: SSAValue) -> None:
-        """Let a counter go on, after its last number to 0, where `step` is 1."""
+    def count_on(self, counter: Counter, step: SSAValue) -> SSAValue:
+        """Let a counter go on, after its last number to 0, where `step` is 1; the next number."""
         if counter.count == 1:
-            return
+            return counter.value
         following = self.add(counter.value, 1)
         if counter.count & (counter.count - 1):
             zero = self.constant(0, clog2(counter.count))
             following = self.select(counter.last, zero, following)
         self.drive(counter.value, following, step)
+        return following
 
     def memory(self, memory: Memory, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """An instance of a memory; operands after the clock, see `memories`."""

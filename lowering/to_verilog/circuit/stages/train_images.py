@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
 from ..signals import Signal
-from .body import Counter, StageBody, clog2
+from .body import StageBody
 from .neurons import Population
 from .stage import Layout, Stage
 
@@ -36,10 +36,14 @@ def image_neuron_stage(population: Population, steps: int) -> Stage:
     held = [state.held for neuron in where for state in neuron]
     widths = [0 if low == high else width_of(low, high) for low, high in held]
     memory = Memory.ram(positions, sum(widths)) if any(widths) else None
-    potentials = memory and _read_ahead(body, memory, position, moved)
-    body.count_on(position, moved)
+    potentials: SSAValue | None = None
+    following = body.count_on(position, moved)
+    if memory:
+        # The word of the next position; what is written at this one is not known yet.
+        operands = [moved, position.value, body.constant(0, memory.width), moved, following]
+        potentials = body.memory(memory, "potentials", operands)
     spikes: list[Signal] = []
-    following: list[SSAValue] = []
+    after_all: list[SSAValue] = []
     low, sizes = 0, iter(widths)
     for index, (rule, ranges, current) in enumerate(zip(rules, where, currents, strict=True)):
         states: list[Signal] = []
@@ -54,10 +58,10 @@ def image_neuron_stage(population: Population, steps: int) -> Stage:
             states.append(signal)
         with neurons.circuit.element(index):
             fired, after = neurons.step(rule, ranges, states, current)
-        following += [neurons.bits(s, w) for s, w in zip(after, own, strict=True) if w]
+        after_all += [neurons.bits(s, w) for s, w in zip(after, own, strict=True) if w]
         spikes.append(fired)
     if potentials is not None:
-        _write(body, potentials, body.joined(following))
+        _write(body, potentials, body.joined(after_all))
     data = body.state(len(rules), "spikes")
     body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
     body.drive(valid, body.in_valid[0], ready)
@@ -65,15 +69,6 @@ def image_neuron_stage(population: Population, steps: int) -> Stage:
     output = Layout(tuple(spike.bounds for spike in spikes), input.beats)
     parts = [memory.declaration()] if memory else []
     return body.stage(population.name, comment, output, (ready, data, valid), parts)
-
-
-def _read_ahead(body: StageBody, memory: Memory, at: Counter, moved: SSAValue) -> SSAValue:
-    """The word of the position whose beat comes; what is written there is not known yet."""
-    following = body.add(at.value, 1)
-    if at.count & (at.count - 1):
-        following = body.select(at.last, body.constant(0, clog2(at.count)), following)
-    unknown = body.constant(0, memory.width)
-    return body.memory(memory, "potentials", [moved, at.value, unknown, moved, following])
 
 
 def _write(body: StageBody, before: SSAValue, word: SSAValue) -> None:
