@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,11 +22,29 @@ class InputRange:
     high: int
 
     @staticmethod
+    def around(bounds: Iterable[tuple[int, int]]) -> InputRange:
+        """The interval around some, of two numbers at least."""
+        low, high = around(bounds)
+        return InputRange(low, max(high, low + 1))
+
+    @staticmethod
     def of_bits(bits: int, *, signed: bool = True) -> InputRange:
         """All values of `bits` bits, in two's complement or unsigned."""
         if signed:
             return InputRange(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         return InputRange(0, (1 << bits) - 1)
+
+
+def around(bounds: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    """The interval around some."""
+    lows, highs = zip(*bounds, strict=True)
+    return min(lows), max(highs)
+
+
+def product_bounds(low: Array, high: Array, matrix: Array) -> tuple[Array, Array]:
+    """The least and the largest x · M of each column, for x from `low` to `high`, [..., K]."""
+    plus, minus = np.maximum(matrix, 0), np.maximum(-matrix, 0)
+    return low @ plus - high @ minus, high @ plus - low @ minus
 
 
 def width_of(low: int, high: int) -> int:

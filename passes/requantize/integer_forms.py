@@ -19,6 +19,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC, axes_behind, axis_index
 from ...dialects.traits import SelectsElements, has
+from ..adder_graph.graph import around
 from ..analysis.compile_time import literal_value
 from ..analysis.magnitude import magnitude
 
@@ -245,8 +246,7 @@ def interval(value: SSAValue) -> tuple[int, int]:
     if isinstance(op, ternary.FusedOp) and op.low is not None and op.high is not None:
         return op.low.value.data, op.high.value.data
     if has(op, SelectsElements):
-        bounds = [interval(operand) for operand in op.operands]
-        return min(low for low, _ in bounds), max(high for _, high in bounds)
+        return around(interval(operand) for operand in op.operands)
     size = int(magnitude(value).max())
     most = 127 if tensor_type(value).element_type == i8 else ACCUMULATOR_LIMIT
     return -size, min(size, most)

@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import ternary
 from ...dialects.parameters import Array
+from ..adder_graph.graph import around, product_bounds
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import Layer, channel_axis, is_conv, is_ternary, weight_of
 from .level_functions import Bounds, NoFunctionError, channels_on
@@ -112,11 +113,10 @@ def sum_bounds(matrix: Array, bounds: Bounds) -> Bounds:
     Raises:
         NoFunctionError: it has no 32 bits.
     """
-    low, high = bounds
-    ups, downs = np.maximum(matrix, 0).sum(axis=1), np.maximum(-matrix, 0).sum(axis=1)
     # Padding puts zeros in the place of inputs.
-    least, most = min(low, 0), max(high, 0)
-    ends = int((ups * least - downs * most).min()), int((ups * most - downs * least).max())
+    low, high = (np.full(matrix.shape[1], end) for end in around((bounds, (0, 0))))
+    lows, highs = product_bounds(low, high, matrix.T)
+    ends = int(lows.min()), int(highs.max())
     if max(-ends[0], ends[1]) >= 2**31:
         raise NoFunctionError("its sums have no 32 bits")
     return ends

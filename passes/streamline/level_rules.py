@@ -19,6 +19,7 @@ from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_float
 from ...ir.locations import location_name
+from ..adder_graph.graph import around
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import (
     Layer,
@@ -153,8 +154,7 @@ def _joined_channels(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
         return np.concatenate(parts, axis)
 
     whole = _side_by_side(levels, op, [function.root for function in known])
-    ends = min(low for low, _ in bounds), max(high for _, high in bounds)
-    entry = LevelFunction(whole, ends, op.result, lift, op.result)
+    entry = LevelFunction(whole, around(bounds), op.result, lift, op.result)
     entry.at(np.array([0]))
     levels.functions[op.result] = entry
 
@@ -183,7 +183,7 @@ def _joint(
             root = levels.add(tensor.AddOp(levels.wide(root), number))
         low, high = (factor * bound + shift for bound in grid.bounds)
         made.append(LevelGrid(root, step, grid.offset - step * shift, (low, high)))
-    return made, (min(g.bounds[0] for g in made), max(g.bounds[1] for g in made))
+    return made, around(grid.bounds for grid in made)
 
 
 def dequantized(levels: LevelGrids, op: tensor.DequantizeOp) -> None:

@@ -202,8 +202,7 @@ def _column_sums(
 
 
 def _range(row: Sequence[Signal]) -> InputRange:
-    lows, highs = zip(*(signal.bounds for signal in row), strict=True)
-    return InputRange(min(lows), max(*highs, min(lows) + 1))
+    return InputRange.around(signal.bounds for signal in row)
 
 
 def _shared(

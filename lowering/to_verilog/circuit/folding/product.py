@@ -25,7 +25,7 @@ import numpy as np
 
 from .....ir.arrays import Array
 from .....ir.errors import OptionError
-from .....passes.adder_graph.graph import width_of
+from .....passes.adder_graph.graph import around, product_bounds, width_of
 from .channel_functions import ChannelFunction, Staircase
 from .division import Division, division
 
@@ -116,8 +116,7 @@ class Product:
     @cached_property
     def width(self) -> int:
         """Bits of an input in the circuit, the same for all."""
-        lows, highs = zip(*self.inputs, strict=True)
-        return width_of(min(lows), max(highs))
+        return width_of(*around(self.inputs))
 
     @cached_property
     def signed(self) -> bool:
@@ -386,9 +385,8 @@ def sum_bounds(matrix: Array, inputs: tuple[Bounds, ...], places: Array) -> tupl
     `places` are the inputs that each group of columns takes, [G, K].
     """
     columns = np.moveaxis(matrix.astype(np.int64).reshape(len(matrix), len(places), -1), 1, 0)
-    plus, minus = (np.maximum(sign * columns, 0) for sign in (1, -1))
     low, high = (
         np.array([ends[side] for ends in inputs], np.int64)[places][:, None] for side in (0, 1)
     )
-    ends = low @ plus - high @ minus, high @ plus - low @ minus
+    ends = product_bounds(low, high, columns)
     return ends[0].reshape(-1), ends[1].reshape(-1)

@@ -74,15 +74,10 @@ def _graph(product: Product, time_budget: float) -> AdderGraph:
             matrix,
             cost="adders",
             time_budget=time_budget / product.groups,
-            inputs=InputRange(*_around(own)),
+            inputs=InputRange.around(own),
         )
         first = inputs + len(nodes)
         at = [*places, *range(first, first + len(graph.nodes))]
         nodes += [(at[a], at[b], sign, shift) for a, b, sign, shift in graph.nodes]
         outputs += [(at[value], sign) for value, sign in graph.outputs]
     return AdderGraph(inputs, tuple(nodes), tuple(outputs))
-
-
-def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    lows, highs = zip(*bounds, strict=True)
-    return min(lows), max(max(highs), min(lows) + 1)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .....dialects.fabric import INPUTS
-from .....passes.adder_graph.graph import width_of
+from .....passes.adder_graph.graph import product_bounds, width_of
 from ..areas import LUT_PER_REGISTER
 from ..retiming import Step, calm_cycles
 from .rows import FALSE_NET, Nets, Row
@@ -194,7 +194,12 @@ class _Planner:
     ) -> None:
         self.inputs, self.exact, self.tries = inputs, exact, tries
         self.matrix = matrix
-        self.ends = [(given.low << given.shift, given.high << given.shift) for given in inputs]
+        low, high = (
+            np.array(ends, np.int64) << [given.shift for given in inputs]
+            for ends in ([given.low for given in inputs], [given.high for given in inputs])
+        )
+        lows, highs = product_bounds(low, high, matrix.astype(np.int64))
+        self.bounds: list[tuple[int, int]] = list(zip(lows.tolist(), highs.tolist(), strict=True))
         self.nets = Nets()
         self.rows: list[tuple[int, Row]] = []
         self.input_nets: list[tuple[int, ...]] = []
@@ -270,23 +275,13 @@ class _Planner:
             total += constant
         return joined(*heaps), total
 
-    def _bounds(self, output: int) -> tuple[int, int]:
-        """The least and the largest value of an output."""
-        low = high = 0
-        trits: list[int] = self.matrix[:, output].tolist()
-        for ends, trit in zip(self.ends, trits, strict=True):
-            if trit:
-                low += trit * ends[trit < 0]
-                high += trit * ends[trit > 0]
-        return low, high
-
     def _task(self, output: int) -> _Task:
         heap, constant = self._gathered(self.sharing.sums[output].items())
         heap = joined(heap, self.extra[output])
         # A subtracted bit that is counted in a shared triple: -b = ~b - 1.
         column = self.matrix[:, output]
         constant -= int((column[self.left[:, output] == 0] < 0).sum())
-        low, high = self._bounds(output)
+        low, high = self.bounds[output]
         if self.exact:
             return _Task(heap, constant, low, high, 0)
         # The bits alone are never negative, but may reach further than the numbers do.

@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from .....ir.errors import UnsupportedError
 from .....ir.locations import location_text
-from .....passes.adder_graph.graph import width_of
+from .....passes.adder_graph.graph import around, width_of
 from .body import StageBody
 from .stage import Layout, Stage
 
@@ -64,7 +64,7 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
     """
     count = len(positions)
     columns: list[list[int]] = np.array(positions).T.tolist()
-    bounds = tuple(_around([input.bounds[place] for place in column]) for column in columns)
+    bounds = tuple(around(input.bounds[place] for place in column) for column in columns)
     output = Layout(bounds, count)
     body = StageBody(input)
     words = [
@@ -83,10 +83,6 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
         body.drive(place, moved, body.any_of(loads, sent))
     comment = f"Scatters a frame to {count} positions"
     return body.stage(name, comment, output, (ready, places[0], valid))
-
-
-def _around(bounds: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    return min(low for low, _ in bounds), max(high for _, high in bounds)
 
 
 Accumulation = Literal["sum", "max", "min"]

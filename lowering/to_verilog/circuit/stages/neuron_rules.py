@@ -17,6 +17,7 @@ from .....dialects.inference import tensor_type
 from .....dialects.shapes import DYNAMIC
 from .....ir.neurons import MODELS
 from .....ir.neurons.arithmetic import Options
+from .....passes.adder_graph.graph import around
 from .....passes.analysis.compile_time import literal_value
 from ..evaluation import type_bounds
 from .integer_arithmetic import IntegerArithmetic, NoCircuit
@@ -68,12 +69,7 @@ class Range:
     @property
     def all(self) -> Bounds:
         """Before and after any step."""
-        return hull(self.held, self.left)
-
-
-def hull(a: Bounds, b: Bounds) -> Bounds:
-    """The interval around two."""
-    return min(a[0], b[0]), max(a[1], b[1])
+        return around((self.held, self.left))
 
 
 @lru_cache(maxsize=65536)
@@ -85,15 +81,12 @@ def state_ranges(rule: NeuronRule, current: Bounds, steps: int) -> tuple[Range, 
         paths = list(_after(rule, current, now))
         wraps = [w or any(path[k].wraps for path in paths) for k, w in enumerate(wraps)]
         ends = [[path[k].bounds for path in paths] for k in range(len(now))]
-        after = [
-            rule.type if w else (min(low for low, _ in each), max(high for _, high in each))
-            for w, each in zip(wraps, ends, strict=True)
-        ]
+        after = [rule.type if w else around(each) for w, each in zip(wraps, ends, strict=True)]
         if after == now:
             break
         now = after
         if step < steps - 1:
-            held = [hull(a, b) for a, b in zip(held, now, strict=True)]
+            held = [around(pair) for pair in zip(held, now, strict=True)]
     return tuple(
         Range(rule.type, rule.type, wraps=True) if w else Range(a, b)
         for a, b, w in zip(held, now, wraps, strict=True)
@@ -199,7 +192,7 @@ class _Paths(IntegerArithmetic[_Interval]):
     def choose(self, where: _Interval, chosen: _Interval, other: _Interval) -> _Interval:
         if where.low == where.high:
             return chosen if where.low else other
-        bounds = hull(chosen.bounds, other.bounds)
+        bounds = around((chosen.bounds, other.bounds))
         return _Interval(*bounds, chosen.wraps or other.wraps)
 
 

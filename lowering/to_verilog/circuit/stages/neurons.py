@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from .....ir.neurons import MODELS
-from .....passes.adder_graph.graph import width_of
+from .....passes.adder_graph.graph import around, width_of
 from ..arithmetic import add, at_least, clamp, equal_to, plain, scaled, select
 from ..circuit import Circuit, Search
 from ..pacing import Pacing
 from ..signals import Signal, Wire
 from .body import ModuleBody, StageBody
 from .integer_arithmetic import IntegerArithmetic
-from .neuron_rules import Bounds, NeuronRule, Range, hull, state_ranges
+from .neuron_rules import Bounds, NeuronRule, Range, state_ranges
 from .stage import Layout, Stage
 
 _SHORT_COMPARISON = 12
@@ -173,7 +173,7 @@ class _Signals(IntegerArithmetic[Signal]):
 
     def choose(self, where: Signal, chosen: Signal, other: Signal) -> Signal:
         chosen, other = self._inside(chosen), self._inside(other)
-        bounds = hull(chosen.bounds, other.bounds)
+        bounds = around((chosen.bounds, other.bounds))
         return select(self.circuit, where, chosen, other, bounds, self.circuit.name("left"))
 
     def shifted(self, factor: Signal, x: Signal, places: int) -> Signal:
