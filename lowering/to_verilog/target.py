@@ -17,6 +17,7 @@ from ..stages import Stage, run_stages
 from ..target import Target
 from .bitstream import find_tools, make_bitstream
 from .circuit.interface import Interface, Record, noted_interface
+from .circuit.pacing import DEVICE
 from .circuit.registers import register_module, registers
 from .circuit.structure import check_structure
 from .cocotb import cocotb_files
@@ -203,9 +204,7 @@ class VerilogTarget(Target[VerilogOptions]):
 
 def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Estimate:
     """The estimate of the circuit, for UltraScale+ where no device is given."""
-    if device is None:
-        return estimate(module, top=interface.name)
-    return estimate(module, device.family, interface.name, device.grade)
+    return estimate(module, device.grade if device else DEVICE, interface.name)
 
 
 def _reports(data: Record) -> dict[str, str]:

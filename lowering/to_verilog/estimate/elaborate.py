@@ -52,14 +52,6 @@ def parts_of(module: hw.HWModuleOp) -> list[tuple[Part, list[Operation]]]:
     return runs if runs[0][1] else runs[1:]
 
 
-@dataclass
-class Elaboration:
-    """A netlist and its parts (by group)."""
-
-    netlist: Netlist
-    parts: list[Part]
-
-
 @dataclass(eq=False)
 class _Scope:
     """One instance of a module."""
@@ -81,8 +73,8 @@ class _Scope:
 Task = tuple[_Scope, SSAValue]
 
 
-def elaborate(module: ModuleOp, top: hw.HWModuleOp, family: Family) -> Elaboration:
-    """The netlist of a module with everything that it instantiates.
+def elaborate(module: ModuleOp, top: hw.HWModuleOp, family: Family) -> tuple[Netlist, list[Part]]:
+    """The netlist of a module with everything that it instantiates, and the part of each group.
 
     Args:
         module: has the modules of the instances.
@@ -97,7 +89,7 @@ def elaborate(module: ModuleOp, top: hw.HWModuleOp, family: Family) -> Elaborati
     work.run(top)
     if work.unknown:
         raise UnsupportedError("verilog", list(work.unknown.values()))
-    return Elaboration(work.netlist, work.parts)
+    return work.netlist, work.parts
 
 
 class _Elaborator:

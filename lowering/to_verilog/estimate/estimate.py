@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal
@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import ModuleOp
 from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
 from .controls import merged_controls, resets_inverted
-from .delays import DELAYS, Delays, delays
-from .elaborate import Elaboration, Part, elaborate
+from .delays import Delays, delays
+from .elaborate import Part, elaborate
 from .families import Family, block_memories, family_of
 from .mapping import Cut, cover, least_levels
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
@@ -99,29 +99,27 @@ class Estimate:
         return sums
 
 
-def estimate(
-    module: ModuleOp,
-    family: str = "ultrascale+",
-    top: str | None = None,
-    grade: str | None = None,
-) -> Estimate:
+def estimate(module: ModuleOp, grade: str = "ultrascale+", top: str | None = None) -> Estimate:
     """How large a circuit is, and how fast it may run.
 
     Args:
         module: holds modules of `hw`, `comb` and `seq`.
-        family: see `families.FAMILIES`.
+        grade: of the devices, see `delays.DELAYS`.
         top: the symbol of the outermost one; by default the last that no other one uses.
-        grade: whose delays count, see `delays.DELAYS`; by default the family's first.
 
     Raises:
-        OptionError: no such family or grade.
+        OptionError: no such grade.
         LoweringError: no such module, or none at all.
         UnsupportedError: ops whose size is not known.
     """
-    known, outermost = family_of(family), _top(module, top)
-    first = next(name for name in DELAYS if name.startswith(family))
+    known, outermost, family = delays(grade), _top(module, top), family_of(grade)
     with rare_collection():
-        return _estimate(module, known, outermost, delays(grade or first))
+        netlist, parts = elaborate(module, outermost, family)
+        live = netlist.remove_dead()
+        uses = Counter(literal >> 1 for literal in reading(netlist, family))
+        uses.update(literal >> 1 for node in live for literal in netlist.inputs[node])
+        infer_resets(netlist, uses, gated=family.gated_reset)
+        return _Count(netlist, parts, family, known).result()
 
 
 def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
@@ -141,29 +139,14 @@ def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
     )
 
 
-def _estimate(module: ModuleOp, family: Family, top: hw.HWModuleOp, known: Delays) -> Estimate:
-    elaborated = elaborate(module, top, family)
-    netlist = elaborated.netlist
-    live = netlist.remove_dead()
-    uses = Counter(literal >> 1 for literal in reading(netlist, family))
-    uses.update(literal >> 1 for node in live for literal in netlist.inputs[node])
-    infer_resets(netlist, uses, gated=family.gated_reset)
-    return _Count(elaborated, family, known).result()
-
-
 class _Count:
     """Counts what is in a netlist that has been cleaned up."""
 
     def __init__(
-        self,
-        elaborated: Elaboration,
-        family: Family,
-        known: Delays,
+        self, netlist: Netlist, parts: Sequence[Part], family: Family, known: Delays
     ) -> None:
-        self.family = family
-        self.known = known
-        self.parts = elaborated.parts
-        self.netlist = elaborated.netlist
+        self.netlist, self.parts = netlist, parts
+        self.family, self.known = family, known
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         self.roots = roots(self.netlist, family)
         wanted = {literal >> 1 for literal in self.roots}

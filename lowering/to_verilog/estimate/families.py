@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from ....ir.errors import OptionError
-
 FamilyName = Literal["ultrascale+", "7-series", "ecp5", "ice40"]
 
 
@@ -121,16 +119,9 @@ FAMILIES: dict[FamilyName, Family] = {
 """The families by name."""
 
 
-def family_of(name: str) -> Family:
-    """The family of that name.
-
-    Raises:
-        OptionError: there is none.
-    """
-    for known, family in FAMILIES.items():
-        if known == name:
-            return family
-    raise OptionError(f"no family of FPGAs is called '{name}'; there are {', '.join(FAMILIES)}")
+def family_of(grade: str) -> Family:
+    """The family whose devices have a grade, see `delays.DELAYS`."""
+    return next(family for name, family in FAMILIES.items() if grade.startswith(name))
 
 
 def block_memories(depth: int, width: int, shapes: Mapping[int, int]) -> int:

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from .....ir.pipeline import parse_pipeline
 from ...estimate.estimate import estimate
-from ...estimate.families import FAMILIES
 from .. import ConvertTernaryToHwPass
 from ..areas import Cost
 from ..interface import noted_interface
@@ -50,7 +49,6 @@ def measured(
     interface = noted_interface(module)
     if not sized:
         return Measured(interface.interval)
-    family = next(family for family in FAMILIES if conversion.device.startswith(family))
-    total = estimate(module, family, interface.name, conversion.device).total
+    total = estimate(module, conversion.device, interface.name).total
     cost = Cost(total.luts, total.flip_flops, total.block_memories)
     return Measured(interface.interval, cost)

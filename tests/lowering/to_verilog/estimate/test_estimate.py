@@ -213,7 +213,7 @@ def test_comparisons_with_constants_take_what_yosys_leaves_of_a_chain(
     body = f"""%c = hw.constant {constant} : i{width}
 %n = comb.icmp {predicate} %a, %c : i{width}
 %y0 = seq.compreg %n, %clock : i1"""
-    size = estimate(circuit(body, f"in %a: i{width}", "i1"), "ice40").total
+    size = estimate(circuit(body, f"in %a: i{width}", "i1"), "ice40-hx").total
     assert (size.luts, size.carries) == (luts, carries)
 
 
@@ -278,7 +278,7 @@ def test_what_is_not_known_is_named() -> None:
         estimate(circuit(body, "in %a: i8, in %b: i8", "i8"))
     with pytest.raises(LoweringError, match=r"no hw\.module to"):
         estimate(parse_module("builtin.module {}"))
-    with pytest.raises(OptionError, match="no family"):
+    with pytest.raises(OptionError, match="no delays are known for 'max10'"):
         estimate(parse_module("builtin.module {}"), "max10")
 
 
@@ -308,7 +308,7 @@ def test_equal_roms_at_one_address_are_read_into_one_register() -> None:
 def test_memories() -> None:
     large = Memory.ram(1024, 36, "block")
     assert estimate(with_memory(large)).total == Resources(block_memories=2)
-    assert estimate(with_memory(large), "ice40").total.block_memories == 9
+    assert estimate(with_memory(large), "ice40-hx").total.block_memories == 9
     small = estimate(with_memory(Memory.ram(32, 14, "distributed"))).total
     assert (small.memory_luts, small.flip_flops) == (8, 14)
     registers = estimate(with_memory(Memory.ram(4, 3, "registers"))).total
@@ -356,8 +356,8 @@ def test_the_clock_follows_the_longest_path() -> None:
     ports = "in %a: i16, in %b: i16, in %c: i16"
     one = "%s = comb.add %a, %b : i16\n" + register("y0", "%s", 16)
     two = "%s = comb.add %a, %b : i16\n%t = comb.add %s, %c : i16\n" + register("y0", "%t", 16)
-    for family in ("ultrascale+", "7-series", "ecp5", "ice40"):
-        short, long = (estimate(circuit(body, ports, "i16"), family) for body in (one, two))
+    for grade in ("ultrascale+", "7-series", "ecp5", "ice40-hx"):
+        short, long = (estimate(circuit(body, ports, "i16"), grade) for body in (one, two))
         assert 0 < short.period < long.period < 2 * short.period + 1
         assert long.frequency == pytest.approx(1e3 / long.period)
 
@@ -431,7 +431,7 @@ def test_what_does_not_fit_is_told_with_numbers() -> None:
     body = "%y0 = comb.add %a, %b : i6000"
     module = circuit(body, "in %a: i6000, in %b: i6000", "i6000")
     device = find_device("up5k")
-    found = estimate(module, device.family, grade=device.grade)
+    found = estimate(module, device.grade)
     with pytest.raises(LoweringError) as error:
         check_fits(found, device, "circuit 'm'", lambda: "take fewer bits")
     assert f"logic cells: needs {found.total.cells:,}, has 5,280" in str(error.value)

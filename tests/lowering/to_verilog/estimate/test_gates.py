@@ -79,7 +79,7 @@ def computed(text: str, family: Family, a: int, b: int) -> int:
     module = parse_module(text)
     (top,) = module.ops
     assert isinstance(top, HWModuleOp)
-    netlist = elaborate(module, top, family).netlist
+    netlist, _ = elaborate(module, top, family)
     netlist.remove_dead()
     # The inputs are the first nodes behind the constant.
     bits = [(value >> i) & 1 for value in (a, b) for i in range(WIDTH)]
