@@ -20,12 +20,12 @@ from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from ..to_tflite.integer_patterns import centred, pooled, rescaled, scaled_in_floats
 from .byte_levels import signed, unsigned
-from .byte_steps import BYTES, factor_of, rescaled_sums, with_offsets, within
+from .byte_steps import BYTES, floats_of, parts_of, rescaled_sums, stepped, within
 from .byte_weights import SHIFT, convolve, of_trits
 from .graph import Array, Attributes, Element
 from .integer import FLOAT_EXACT
 from .onnx_writer import Writer
-from .rescaling import Steps, offsets_of, scales_of, steps_of
+from .rescaling import Line, Steps, scales_of, steps_of
 
 
 def byte_pool(e: Writer, op: tensor.ConvertOp) -> bool:
@@ -39,7 +39,9 @@ def byte_pool(e: Writer, op: tensor.ConvertOp) -> bool:
     def rescale(sums: Array) -> Array:
         return np.clip(np.sign(sums) * ((np.abs(sums) + count // 2) // count), *pool.bounds)
 
-    mean = _mean_of(pool.x, (count, 0, 1 / count), rescale, pool.bounds, 0)
+    mean = _mean_of(
+        pool.x, (count, 0, (np.ones(1), np.full(1, float(count)))), rescale, pool.bounds, 0
+    )
     if mean is None:
         return False
     made = _in_windows(e, mean, pool.kernel, pool.strides)
@@ -60,7 +62,7 @@ def byte_mean(e: Writer, op: tensor.RequantizeOp) -> bool:
     if not (scaled.multipliers > 0).all():
         return False
     return _written(e, op, summed, _mean_of(
-        summed.x, (summed.size, -summed.size * summed.zero, float(factor_of(scaled)[0])),
+        summed.x, (summed.size, -summed.size * summed.zero, parts_of(scaled)),
         lambda sums: rescaled_sums(scaled, sums), scaled.bounds, scaled.zero,
     ))  # fmt: skip
 
@@ -85,9 +87,8 @@ def float_mean(e: Writer, op: tensor.QuantizeOp) -> bool:
         return np.clip(np.rint(scales).astype(np.int64) + scaled.zero, *scaled.bounds)
 
     zero = int(levels[nearest]) + scaled.zero
-    mean = _mean_of(
-        summed.x, (count, start + more, float(factor)), rescale, scaled.bounds, zero
-    )  # fmt: skip
+    parts = (np.array([factor], np.float64), np.ones(1))
+    mean = _mean_of(summed.x, (count, start + more, parts), rescale, scaled.bounds, zero)
     return BYTES[0] <= zero <= BYTES[1] and _written(e, op, summed, mean)
 
 
@@ -134,20 +135,23 @@ def _written(
     return True
 
 
+_Numbers = tuple[int, int, tuple[Array, Array]]
+
+
 class _Mean(NamedTuple):
     """Bytes whose sums are rescaled.
 
-    `numbers` are how many bytes a sum has, what is added to it, and about which factor follows.
+    `numbers` are how many bytes a sum has, what is added to it, and the `parts_of` what follows.
     """
 
     x: SSAValue
-    numbers: tuple[int, int, float]
+    numbers: _Numbers
     steps: Steps
     bounds: tuple[int, int]
 
 
 def _mean_of(
-    x: SSAValue, numbers: tuple[int, int, float], rescale: Callable[[Array], Array],
+    x: SSAValue, numbers: _Numbers, rescale: Callable[[Array], Array],
     bounds: tuple[int, int], zero: int,
 ) -> _Mean | None:  # fmt: skip
     """None where a sum is too large for what follows."""
@@ -185,14 +189,15 @@ def _in_windows(
 
 
 def _in_floats(e: Writer, mean: _Mean, axes: list[int], *, keepdims: bool) -> str | None:
-    """UINT8: sums of floats, and one division."""
-    count, moved, factor = mean.numbers
-    found = offsets_of(mean.steps, np.array([factor]))
-    away = 0 if found is None else count * SHIFT - moved + int(found.centre[0])
-    if found is None or count * 255 + abs(away) > FLOAT_EXACT:
+    """UINT8: sums of floats, and one division or two."""
+    count, moved, parts = mean.numbers
+    away = count * SHIFT - moved
+    found = floats_of(mean.steps, parts, np.array([2 * count * SHIFT]), np.array([away]))
+    if found is None:
         return None
+    away += found.centre[0] if isinstance(found, Line) else 0
     floats = e.cast(unsigned(e, e.value(mean.x)), Element.FLOAT)
     sums = e.node("ReduceSum", [floats, e.indices(axes, "axes")], Element.FLOAT,
                   keepdims=int(keepdims))  # fmt: skip
     sums = e.apply("Sub", [sums, e.scalar(away, Element.FLOAT)]) if away else sums
-    return within(e, with_offsets(e, sums, found, 0), mean.bounds)
+    return within(e, stepped(e, sums, found, 0), mean.bounds)

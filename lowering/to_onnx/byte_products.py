@@ -10,6 +10,7 @@ images of one pixel, since QLinearMatMul has no bias.
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import DYNAMIC
 from ..to_tflite.integer_patterns import (
     Rescaled,
     Scaled,
@@ -30,13 +32,20 @@ from ..to_tflite.integer_patterns import (
 from ..to_tflite.integer_patterns import centred as inside
 from .byte_levels import centred, levels, signed, unsigned
 from .byte_neighbours import neighbours_of
-from .byte_steps import BYTES, factor_of, rescaled_sums, with_offsets, within
+from .byte_steps import (
+    BYTES,
+    factor_of,
+    floats_of,
+    parts_of,
+    rescaled_sums,
+    stepped,
+    within,
+)
 from .byte_weights import SHIFT, convolve, store
 from .graph import Array, Attributes, Element
-from .integer import FLOAT_EXACT
 from .linear import window_attributes
 from .onnx_writer import Writer
-from .rescaling import Steps, factors_of, offsets_of, scales_of, steps_of
+from .rescaling import Line, Steps, factors_of, scales_of, steps_of
 
 
 def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
@@ -51,12 +60,9 @@ def byte_product(e: Writer, op: tensor.RequantizeOp) -> bool:
     low, high = _reach(layer, channels)
     if max(-low.min(initial=0), high.max(initial=0)) >= 1 << 30:
         return False
-    steps = steps_of(
-        lambda sums: rescaled_sums(scaled, sums), low, high, scaled.bounds, scaled.zero
-    )
-    both = scales_of(steps)
+    both = scales_of(_steps(scaled, low, high))
     if both is None:
-        made = _in_floats(e, layer, steps, scaled, max(-low.min(), high.max()))
+        made = _in_floats(e, layer, scaled, low, high)
     else:
         made = _convolved(e, layer, *both, scaled, op.result)
     if made is None:
@@ -136,31 +142,48 @@ def _reach(layer: Weighted, channels: int) -> tuple[Array, Array]:
     return low, high
 
 
-def _in_floats(
-    e: Writer, layer: Weighted, steps: Steps, scaled: Rescaled, reach: int
-) -> str | None:
-    """A product that float32 sums exactly, and QuantizeLinear with a scale a channel.
+def _steps(scaled: Rescaled, low: Array, high: Array) -> Steps:
+    """Of the sums that each channel may have."""
+    return steps_of(lambda sums: rescaled_sums(scaled, sums), low, high, scaled.bounds, scaled.zero)
 
-    The offset is subtracted: ONNX Runtime would make a sum a part of the product.
+
+def _in_floats(e: Writer, layer: Weighted, scaled: Rescaled, low: Array, high: Array) -> str | None:
+    """A product that float32 sums exactly, in any order, and QuantizeLinear.
+
+    It has a scale a channel where ONNX Runtime's kernel does not take one number after the other.
+    Pads of the zero point are zeros.
     """
-    op, channels = layer.op, len(steps.sums)
-    if reach > FLOAT_EXACT:
+    op, channels = layer.op, low.size
+    bias = np.zeros(channels) if layer.bias is None else layer.bias.astype(np.float64)
+    span, parts = np.maximum(bias - low, high - bias), parts_of(scaled)
+    is_image, found = isinstance(op, tensor.ConvOp), None
+    if parts[0].size == 1:
+        shared = _steps(scaled, low.min(keepdims=True), high.max(keepdims=True))
+        most = [part.max(keepdims=True) for part in (span, np.abs(bias))]
+        found = floats_of(shared, parts, *most)
+    if not isinstance(found, Line):
+        factors, scales = (np.broadcast_to(part, channels) for part in parts)
+        shape = tensor_type(op.results[0]).get_shape()
+        few = 0 <= prod(shape) <= FEW and DYNAMIC not in shape
+        found = floats_of(
+            _steps(scaled, low, high), (factors, scales), span, bias, by_channel=is_image or few
+        )
+    if found is None:
         return None
-    found = offsets_of(steps, np.broadcast_to(factor_of(scaled), channels))
-    if found is None or reach + np.abs(found.centre).max() > FLOAT_EXACT:
-        return None
-    x = centred(e, e.value(layer.x), layer.zero)
+    source, attributes = _unpadded(layer, op) if isinstance(op, tensor.ConvOp) else (layer.x, {})
+    x = centred(e, e.value(source), layer.zero)
     name = op.operands[1].name_hint or "weight"
-    bias = (0 if layer.bias is None else layer.bias.astype(np.int64)) - found.centre
+    bias = bias - found.centre if isinstance(found, Line) else bias
     inputs = [
         x, e.cast(e.constant(layer.weight, name), Element.FLOAT),
         e.constant(bias.astype(np.float32), f"{name}.bias"),
     ]  # fmt: skip
-    if isinstance(op, tensor.ConvOp):
-        sums = e.node("Conv", inputs, Element.FLOAT, **window_attributes(op))
-    else:
-        sums = e.node("Gemm", inputs, Element.FLOAT)
-    return within(e, with_offsets(e, sums, found, layer.weight.ndim - 2), scaled.bounds)
+    sums = e.node("Conv" if is_image else "Gemm", inputs, Element.FLOAT, **attributes)
+    return within(e, stepped(e, sums, found, layer.weight.ndim - 2), scaled.bounds)
+
+
+FEW = 256
+"""So many numbers QuantizeLinear takes with a scale each in the time of a few operators."""
 
 
 def byte_sum(e: Writer, op: tensor.RequantizeOp) -> bool:

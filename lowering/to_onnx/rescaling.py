@@ -6,11 +6,14 @@ Nothing is assumed of the search: numbers are taken if they have every step.
 
 - `scales_of`: what ONNX Runtime's integer kernels do (MLAS, `MlasRequantizeOutput`),
   round(float32(sum + bias)·scale) + zero point, halves to even, then the bounds of bytes.
-- `offsets_of`: round(float32(sum + offset)/scale) + zero point, where the offset is a fraction and
-  may have the sign of the sum; in float64, where a product takes less time than a quotient, if
-  float32 has too few bits. LiteRT rounds twice
-  (`lowering.from_tflite.fixed_point`), which is as if each sum were up to one more in size: no
-  whole number in the bias does that.
+- `lines_of`: round((sum - centre)/scale) + zero point, where the centre is a multiple of 2^-n, so
+  small that a product of floats with it in the bias is exact, and the zero point is the channel's
+  own: there are 256 of them, and behind some the centre is near such a multiple. LiteRT rounds
+  twice (`lowering.from_tflite.fixed_point`), which moves all steps by a fraction of a sum.
+- `signed_of`: round((sum ± offset)/scale) + zero point with the sum's sign, for sums of both signs,
+  since LiteRT's second rounding takes halves away from zero.
+- `rounded_of`: round(round(sum·factor)/scale) + zero point, the first product in float64, which has
+  more bits.
 - `factors_of`: round(float32(a·α) + float32(b·β)) + zero point, for two bytes less their zeros; all
   pairs of bytes are compared, and also what the kernel makes of it that these operators become.
 """
@@ -39,13 +42,27 @@ class Steps:
         sums: [channels, steps], the least sum that gives a level or more.
         levels: [steps], these levels, zero point included.
         zero: the zero point.
-        reached: [channels, steps], whether the sum and the one before both occur.
+        occurs: [channels, steps], whether the sum occurs.
+        before: [channels, steps], whether the sum before occurs.
     """
 
     sums: Array
     levels: Array
     zero: int
-    reached: Array
+    occurs: Array
+    before: Array
+
+    def of(self, channels: Array) -> Steps:
+        """Those of some channels."""
+        rows = (self.sums[channels], self.occurs[channels], self.before[channels])
+        return Steps(rows[0], self.levels, self.zero, *rows[1:])
+
+    def made_by(self, rescale: Callable[[Array], Array], zero: int | Array) -> Array:
+        """[channels], whether a rescaling that does not fall, less its zero, has all steps."""
+        edge = self.levels - np.reshape(zero, (-1, 1))
+        has: Array = (rescale(self.sums) >= edge) | ~self.occurs
+        lacks: Array = (rescale(self.sums - 1) < edge) | ~self.before
+        return np.logical_and.reduce(has & lacks, axis=1)
 
 
 def steps_of(
@@ -68,8 +85,7 @@ def steps_of(
         has = rescale(middle) >= levels
         right = np.where(has & (left < right), middle, right)
         left = np.where(~has & (left < right), middle + 1, left)
-    reached = (right > low[:, None]) & (right <= high[:, None])
-    return Steps(right, levels, zero, reached)
+    return Steps(right, levels, zero, right <= high[:, None], right > low[:, None])
 
 
 def scales_of(steps: Steps) -> tuple[Array, Array] | None:
@@ -77,12 +93,11 @@ def scales_of(steps: Steps) -> tuple[Array, Array] | None:
     channels = len(steps.sums)
     scales, shifts = np.zeros(channels, np.float32), np.zeros(channels, np.int64)
     found = np.zeros(channels, bool)
-    reached = steps.reached
     for shift in SHIFTS:
-        middle = _middle(steps, reached, shift)
+        middle = _middle(steps, shift)
         for ulps in NEIGHBOURS:
             scale = (middle.view(np.int32) + np.int32(ulps)).view(np.float32)
-            fits = np.isfinite(scale) & (scale > 0) & _has(steps, reached, scale, shift) & ~found
+            fits = np.isfinite(scale) & (scale > 0) & ~found & _has(steps, scale, shift)
             scales, shifts = np.where(fits, scale, scales), np.where(fits, shift, shifts)
             found |= fits
         if found.all():
@@ -91,91 +106,161 @@ def scales_of(steps: Steps) -> tuple[Array, Array] | None:
 
 
 @dataclass(frozen=True)
-class Offsets:
-    """round(float32(float32(sum - centre) + offset)/scale) + zero; [channels] but for `zero`.
-
-    In float64 sums are multiplied by 1/scale.
+class Line:
+    """round((sum - centre + sign(sum)·offset)/scale) + zero; [channels] each.
 
     Attributes:
-        centre: a whole number, by which sums and levels become smaller, and errors with them.
-        offset: a fraction; of the sum's sign where `of_sign`, and then all centres are 0.
-        scale: the divisor.
-        zero: the level of 0.
-        of_sign: whether the offset has the sign of the sum.
+        centre: float64, a multiple of the fraction that was asked for.
+        scale: float32.
+        zero: a level, by which centres differ.
+        offset: float32, and then centres are 0.
     """
 
     centre: Array
-    offset: Array
     scale: Array
-    zero: int
-    of_sign: bool
+    zero: Array
+    offset: Array | None = None
 
 
-def offsets_of(steps: Steps, factors: Array) -> Offsets | None:
-    """What has all steps, for a rescaling by about `factors`, [channels]."""
-    middle = int(steps.levels[0] + steps.levels[-1]) // 2
-    centre = np.rint((middle - steps.zero) / factors).astype(np.int64)
-    none = np.zeros_like(centre)
-    for kind in (np.float32, np.float64):
-        found = _offsets(steps, factors.astype(kind), centre, middle, of_sign=False)
-        found = found or _offsets(steps, factors.astype(kind), none, steps.zero, of_sign=True)
-        if found is not None:
+def lines_of(steps: Steps, factors: Array, most: Array, fractions: Array) -> Line | None:
+    """What has all steps, for a rescaling by about `factors`, [channels].
+
+    Args:
+        most: [channels], how large centres may be.
+        fractions: powers of two, [channels], whose multiples they are.
+    """
+    channels, zeros = len(factors), np.arange(-SPAN, SPAN)
+    with np.errstate(divide="ignore"):
+        nearest = (1 / factors).astype(np.float32)
+    scales = [(nearest.view(np.int32) + np.int32(n)).view(np.float32) for n in WIDTH]
+    tries: list[Array] = []
+    for scale in scales:
+        # sum - centre ≥ (level - zero - 1/2)·scale, and not for the sum before.
+        bound = steps.sums - (steps.levels - 0.5) * scale[:, None].astype(np.float64)
+        high = np.where(steps.occurs, bound, np.inf).min(axis=1, initial=np.inf)
+        low = np.where(steps.before, bound - 1, -np.inf).max(axis=1, initial=-np.inf)
+        high = np.where(np.isfinite(high), high, np.where(np.isfinite(low), low + 1, 0.5))
+        low = np.where(np.isfinite(low), low, high - 1)
+        middle = ((low + high) / 2)[:, None] + zeros * scale[:, None].astype(np.float64)
+        below = np.floor(middle / fractions[:, None])
+        for centre in (below * fractions[:, None], (below + 1) * fractions[:, None]):
+            margin = (high - low)[:, None] / 2 - np.abs(centre - middle)
+            tries.append(
+                np.stack([np.where(np.abs(centre) > most[:, None], -np.inf, margin), centre])
+            )
+    margins, centres = np.stack(tries, axis=2).reshape(2, channels, -1)
+    best = np.sort(np.argpartition(-margins, MOST, axis=1)[:, :MOST], axis=1)
+    inside = np.argsort(-np.take_along_axis(margins, best, axis=1), axis=1, kind="stable")
+    order = np.take_along_axis(best, inside, axis=1)
+    found = Line(np.zeros(channels), np.ones(channels, np.float32), np.zeros(channels, np.int64))
+    left = np.arange(channels)
+    for place in order.T:
+        at, zero = np.divmod(place[left], len(zeros))
+        centre, scale = centres[left, place[left]], np.stack(scales)[at // 2, left]
+        fits = steps.of(left).made_by(_line(centre, scale), zeros[zero])
+        if not np.isfinite(margins[left, place[left]]).all():
+            return None
+        found.centre[left[fits]], found.scale[left[fits]] = centre[fits], scale[fits]
+        found.zero[left[fits]] = zeros[zero][fits]
+        left = left[~fits]
+        if not left.size:
             return found
     return None
 
 
-def _offsets(
-    steps: Steps, factors: Array, centre: Array, zero: int, *, of_sign: bool
-) -> Offsets | None:
-    kind, whole = factors.dtype, np.dtype(f"int{8 * factors.dtype.itemsize}")
-    edge = (steps.levels - zero)[None, :]
-    side: Array = np.where(edge > 0, 1.0, -1.0) if of_sign else np.ones(edge.shape)
-    offsets, scales = np.zeros(len(factors), kind), np.ones(len(factors), kind)
-    left, nearest = np.arange(len(factors)), 1 / factors
-    for ulps in sorted(range(-WIDTH, WIDTH + 1), key=abs):
-        scale = (nearest[left].view(whole) + whole.type(ulps)).view(kind)
-        sums, reached = steps.sums[left] - centre[left, None], steps.reached[left]
-        # (sum + side·offset) ≥ (edge - 1/2)·scale, and not for the sum before.
-        bound: Array = side * ((edge - 0.5) * scale[:, None].astype(np.float64) - sums)
-        low = np.where(reached, np.where(side > 0, bound, bound - 1), -2.0).max(axis=1)
-        high = np.where(reached, np.where(side > 0, bound + 1, bound), 2.0).min(axis=1)
+def _line(centre: Array, scale: Array) -> Callable[[Array], Array]:
+    return lambda sums: np.rint((sums - centre[:, None]).astype(np.float32) / scale[:, None])
+
+
+SPAN = 128
+"""Zero points are from -128 to 127."""
+
+WIDTH = sorted(range(-6, 7), key=abs)
+"""Floats beside a scale that are tried, in units in the last place."""
+
+ROUNDING = 2.0**-16
+"""By about how much float32 moves a level, twice over."""
+
+MOST = 1000
+"""How many of a channel's centres and scales are compared with its steps."""
+
+
+def signed_of(steps: Steps, factors: Array) -> Line | None:
+    """What has all steps, for a rescaling by about `factors`, [channels]."""
+    edge = (steps.levels - steps.zero)[None, :]
+    side: Array = np.where(edge > 0, 1.0, -1.0)
+    ones = np.ones(len(factors), np.float32)
+    offsets = 0 * ones
+    found = Line(0.0 * ones, ones, np.full(len(factors), steps.zero), offsets)
+    left, nearest = np.arange(len(factors)), (1 / factors).astype(np.float32)
+    for ulps in sorted(range(-REACH, REACH + 1), key=abs):
+        scale, here = (
+            (nearest[left].view(np.int32) + np.int32(ulps)).view(np.float32),
+            steps.of(left),
+        )
+        bound: Array = side * ((edge - 0.5) * scale[:, None].astype(np.float64) - here.sums)
+        above, below = here.occurs & (side > 0), here.before & (side < 0)
+        low = np.where(above, bound, np.where(below, bound - 1, -2.0)).max(axis=1, initial=-2)
+        above, below = here.before & (side > 0), here.occurs & (side < 0)
+        high = np.where(above, bound + 1, np.where(below, bound, 2.0)).min(axis=1, initial=2)
         for part in PARTS:
-            offset = (low + (high - low) * part).astype(kind)
-            fits = _has_with(sums, reached, edge, offset, scale, of_sign=of_sign)
-            offsets[left[fits]], scales[left[fits]] = offset[fits], scale[fits]
+            offset = (low + (high - low) * part).astype(np.float32)
+            fits = steps.of(left).made_by(_signed(offset, scale), steps.zero)
+            offsets[left[fits]], found.scale[left[fits]] = offset[fits], scale[fits]
             left, low, high, scale = left[~fits], low[~fits], high[~fits], scale[~fits]
-            sums, reached = sums[~fits], reached[~fits]
             if not left.size:
-                return Offsets(centre, offsets, scales, zero, of_sign)
+                return found
     return None
 
 
-WIDTH = 32
-"""How many floats on each side of a scale are tried."""
+def _signed(offset: Array, scale: Array) -> Callable[[Array], Array]:
+    def rescale(sums: Array) -> Array:
+        wide = sums.astype(np.float32)
+        return np.rint((wide + np.sign(wide) * offset[:, None]) / scale[:, None])
+
+    return rescale
+
 
 PARTS = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9, 0.0, 1.0)
 """Where in its interval an offset is tried."""
 
 
-def _has_with(
-    sums: Array, reached: Array, edge: Array, offset: Array, scale: Array, *, of_sign: bool
-) -> Array:
-    """[channels], whether the arithmetic of `scale` has all steps."""
-    right = np.ones(reached.shape, bool)
-    for at, reaches in ((sums, True), (sums - 1, False)):
-        wide = at.astype(scale.dtype)
-        added = np.sign(wide) * offset[:, None] if of_sign else offset[:, None]
-        moved, by = wide + added, scale[:, None]
-        scaled = moved * (1 / by) if moved.dtype == np.float64 else moved / by
-        right &= (np.rint(scaled) >= edge) == reaches
-    return (right | ~reached).all(axis=1)
+@dataclass(frozen=True)
+class Rounded:
+    """round(round(sum·factor)/scale) + zero; [channels] but for `zero`.
+
+    Attributes:
+        factor: float64.
+        scale: float32.
+        zero: the level of 0.
+    """
+
+    factor: Array
+    scale: Array
+    zero: int
 
 
-def _middle(steps: Steps, reached: Array, shift: int) -> Array:
+def rounded_of(steps: Steps, factors: Array, scales: Array) -> Rounded | None:
+    """What has all steps, for sums times `factors` over `scales`, [channels]."""
+
+    def rescale(sums: Array) -> Array:
+        return np.rint(np.rint(sums * factors[:, None]).astype(np.float32) / found.scale[:, None])
+
+    # A scale a little smaller takes halves away from zero.
+    for less in (2.0**-20, 0.0, 2.0**-22, 2.0**-18):
+        found = Rounded(factors, (scales * (1 - less)).astype(np.float32), steps.zero)
+        if steps.made_by(rescale, steps.zero).all():
+            return found
+    return None
+
+
+def _middle(steps: Steps, shift: int) -> Array:
     """The middle of the scales that have all steps, were they real numbers, as float32."""
     edge = (steps.levels - steps.zero - 0.5)[None, :]
-    low, high = np.zeros(len(reached)), np.full(len(reached), np.inf)
-    for sums, above in ((steps.sums + shift, True), (steps.sums - 1 + shift, False)):
+    low, high = np.zeros(len(steps.sums)), np.full(len(steps.sums), np.inf)
+    for sums, above, reached in (
+        (steps.sums + shift, True, steps.occurs), (steps.sums - 1 + shift, False, steps.before)
+    ):  # fmt: skip
         with np.errstate(divide="ignore", invalid="ignore"):
             bound = edge / sums
         # sum·scale ≥ edge bounds the scale from below where the sum is positive.
@@ -188,14 +273,11 @@ def _middle(steps: Steps, reached: Array, shift: int) -> Array:
     return np.maximum((low + high) / 2, 1e-30).astype(np.float32)
 
 
-def _has(steps: Steps, reached: Array, scale: Array, shift: int) -> Array:
+def _has(steps: Steps, scale: Array, shift: int) -> Array:
     """[channels], whether float32 arithmetic has all steps."""
-    edge = (steps.levels - steps.zero)[None, :]
-    right = np.ones(reached.shape, bool)
-    for sums, reaches in ((steps.sums, True), (steps.sums - 1, False)):
-        product = (sums + shift).astype(np.float32) * scale[:, None]
-        right &= (np.rint(product) >= edge) == reaches
-    return (right | ~reached).all(axis=1)
+    return steps.made_by(
+        lambda sums: np.rint((sums + shift).astype(np.float32) * scale[:, None]), steps.zero
+    )
 
 
 @dataclass(frozen=True)
