@@ -166,12 +166,12 @@ def _codes(recipe: Recipe, variant: Additions) -> Iterator[list[str]]:
 def _function(
     recipe: Recipe, variant: Additions, name: str, codes: Sequence[Sequence[str]]
 ) -> llvm.FuncOp:
-    code = Code(name, [POINTER, POINTER, i64, i64])
-    x, sums, first, end = code.arguments
+    code = Code(name, [POINTER, POINTER, i64, i64, i64, i64])
+    x, sums, first, end, start, stop = code.arguments
     touched = [f"~{{xmm{n}}}" for n in range(_registers(recipe))]
     with code.each(first, end) as piece:
         for number in code.cases(piece, range(len(codes))):
-            with code.each(0, variant.vectors) as vector:
+            with code.each(start, stop) as vector:
                 places = code.mul(vector, recipe.width)
                 addresses = [code.at(x, places), code.at(sums, places)]
                 constraints = ",".join(["r", "r", *touched, "~{memory}"])

@@ -29,6 +29,7 @@ from .narrowing import narrowest
 from .nests import Access, Behind, Nest, followed, mapping
 from .program import Program, SharedStep, Step
 from .repetition import Turns
+from .schedule import ENOUGH_THINGS
 from .sizes import ONE, ZERO, Size
 from .structured import in_lanes_of, planned
 from .views import View, holder
@@ -36,6 +37,8 @@ from .writer import Writer
 
 _SLACK = 64
 """Words that may be read past the last place."""
+_LEAST_VECTORS = 16
+"""Registers of places of a stretch, for which code comes into the nearest cache."""
 
 
 @dataclass
@@ -44,14 +47,29 @@ class AdditionStep(SharedStep):
 
     Attributes:
         work: additions of numbers of 16 bits.
+        pieces, vectors: of code, and registers of places, of which it does all with all.
+        pitch: words from a row of places to the next.
     """
 
     work: int = 0
+    pieces: int = 0
+    vectors: int = 0
+    pitch: int = 0
+
+    @property
+    def _stretches(self) -> int:
+        """Into how many the places are cut for threads, which then write rows of their own."""
+        wanted = max(2, -(-ENOUGH_THINGS // self.pieces))
+        return max(1, min(wanted, self.vectors // _LEAST_VECTORS))
 
     @property
     def things(self) -> int:
-        """Pieces of code."""
-        return self.sizes[1].at(1)
+        """Pieces of code, for each stretch of places."""
+        return self._stretches * self.pieces
+
+    def numbers(self, writer: Writer) -> list[SSAValue]:
+        """All pieces and places."""
+        return [writer.constant(n) for n in (0, self.pieces, 0, self.vectors)]
 
     def compute(
         self,
@@ -60,7 +78,15 @@ class AdditionStep(SharedStep):
         bounds: tuple[SSAValue, SSAValue],
     ) -> None:
         """See `SharedStep.compute`."""
-        replace(self, sizes=()).call(writer, address, *bounds)
+        with writer.each(*bounds) as thing:
+            stretch = writer.udiv(thing, self.pieces)
+            piece = writer.sub(thing, writer.mul(stretch, self.pieces))
+            places = [
+                writer.udiv(writer.mul(bound, self.vectors), self._stretches)
+                for bound in (stretch, writer.add(stretch, 1))
+            ]
+            views = [address(view) for view in (*self.reads, *self.writes)]
+            writer.call(self.name, *views, piece, writer.add(piece, 1), *places)
 
 
 @dataclass(frozen=True)
@@ -119,9 +145,9 @@ def steps_of(program: Program, found: Summed) -> list[Step] | None:
     pitch = vectors * recipe.width // 2
     sums = program.new(i16, [Size.of(n) for n in (len(parts), len(trits), pitch)])
     first = View(image.view.buffer, (), (), image.offset)
-    sizes = ZERO, Size.of(pieces_of(recipe, variant))
     name, work = program.kernel(variant, "additions"), int(np.count_nonzero(trits)) * pitch
-    steps.append(AdditionStep(name, [first], [sums], sizes, work=work))
+    shared = pieces_of(recipe, variant), vectors, image.plane.pitch
+    steps.append(AdditionStep(name, [first], [sums], (), None, None, work, *shared))
     steps.append(_behind(program, found, sums, image.plane, turns))
     return turns.around(steps)
 

@@ -27,9 +27,9 @@ from ..linalg.signature import ARGUMENT_ATTRIBUTE
 from . import arena
 from .dot_code import DotWriter
 from .dots import DotStep
-from .loops import Bounds, LoopWriter
+from .loops import LoopWriter, Share
 from .nests import shape_of
-from .phases import Phase, phases_of, things_of
+from .phases import Phase, phases_of
 from .program import KernelStep, Program, Step
 from .reductions import write_reduction
 from .repetition import LoopStep
@@ -72,7 +72,7 @@ class Assembly:
         """Bytes of workspace that each thread has for itself."""
         self._words: dict[LoopStep, int] = {}
         self._private: set[Buffer] = set()
-        self._shared = {phase.nest for phase in self.phases} - {None}
+        self._shared = {phase.nest: phase.loop for phase in self.phases if phase.nest}
 
     def write(self) -> tuple[list[llvm.FuncOp], NDArray[np.uint8]]:
         """All functions, and the constants that they read."""
@@ -225,19 +225,19 @@ class Assembly:
         writer: Writer,
         address: Callable[[View], SSAValue],
         step: NestStep,
-        bounds: Bounds | None = None,
+        bounds: tuple[SSAValue, SSAValue] | None = None,
     ) -> None:
-        nest, cut = step.nest, step in self._shared
+        nest, shared = step.nest, self._shared.get(step)
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
-        key = (shape_of(nest), step.plan, step.kind, cut)
+        key = (shape_of(nest), step.plan, step.kind, shared)
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = f"loops_{len(self._names)}"
             self.functions.append(self._nest(name, step))
         places = [address(a.first) for a in accesses] + [address(view) for view in tables]
-        if cut:
-            places += _all_things(writer, step) if bounds is None else bounds
+        if shared is not None:
+            places += _all_things(writer, step, shared) if bounds is None else bounds
         writer.call(name, *places, writer.size(Size.of(0, 1)))
 
     def _nest(self, name: str, step: NestStep) -> llvm.FuncOp:
@@ -245,21 +245,20 @@ class Assembly:
         nest = step.nest
         accesses = list(dict.fromkeys(nest.accesses))
         tables = list(dict.fromkeys(nest.views()))
-        operands, cut = len(accesses) + len(tables), step in self._shared
+        operands, shared = len(accesses) + len(tables), self._shared.get(step)
         writer = Writer(
             name,
-            [POINTER] * operands + [i64, i64] * cut,
+            [POINTER] * operands + [i64, i64] * (shared is not None),
             features=self.program.recipe.features,
             location=step.location,
         )
         pointers = dict(zip(accesses, writer.arguments, strict=False))
         places = dict(zip(tables, writer.arguments[len(accesses) : operands], strict=True))
-        first, end = writer.arguments[-3:-1] if cut else (None, None)
-        bounds = None if first is None or end is None else (first, end)
+        share = None if shared is None else Share(shared, *writer.arguments[-3:-1])
         if isinstance(step, DotStep):
-            DotWriter(writer, step, self.program.recipe, pointers, places, bounds).write()
+            DotWriter(writer, step, self.program.recipe, pointers, places, share).write()
         else:
-            LoopWriter(writer, nest, step.plan, pointers, places, write_reduction, bounds).write()
+            LoopWriter(writer, nest, step.plan, pointers, places, write_reduction, share).write()
         attributes = [{"llvm.noalias": UnitAttr()} if a in nest.writes else {} for a in accesses]
         return writer.finish(attributes=attributes)
 
@@ -274,10 +273,10 @@ def _holds(step: Step, loop: LoopStep) -> bool:
     return isinstance(step, LoopStep) and any(s is loop or _holds(s, loop) for s in step.repeated)
 
 
-def _all_things(writer: Writer, step: NestStep) -> Bounds:
-    """The bounds of all things of a nest, for any batch."""
-    d, each, _ = things_of(step)
-    count = writer.add(writer.size(step.nest.sizes[d]), each - 1)
+def _all_things(writer: Writer, step: NestStep, loop: int) -> tuple[SSAValue, SSAValue]:
+    """The bounds of all things of a loop, for any batch."""
+    each = step.plan.parallel[loop]
+    count = writer.add(writer.size(step.nest.sizes[loop]), each - 1)
     return writer.constant(0), writer.udiv(count, each)
 
 

@@ -17,7 +17,7 @@ from ..kernels.pack_panels import BYTES
 from ..kernels.recipes import Recipe
 from ..llvm.types import element, vector
 from .dots import DotStep
-from .loops import Bounds, LoopWriter
+from .loops import LoopWriter, Share
 from .nests import Access
 from .sequels import Results
 from .views import View, stored
@@ -34,9 +34,9 @@ class DotWriter(LoopWriter):
         recipe: Recipe,
         pointers: Mapping[Access, SSAValue],
         tables: Mapping[View, SSAValue],
-        bounds: Bounds | None = None,
+        share: Share | None = None,
     ) -> None:
-        super().__init__(writer, step.nest, step.plan, pointers, tables, lambda _: None, bounds)
+        super().__init__(writer, step.nest, step.plan, pointers, tables, lambda _: None, share)
         assert step.dots is not None
         self._dots = step.dots
         self._recipe = recipe

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
@@ -22,8 +23,14 @@ from .tile_values import Piece, pieces_of
 from .views import View
 from .writer import Writer
 
-Bounds = tuple[SSAValue, SSAValue]
-"""The first and the end of some of a number of things."""
+
+class Share(NamedTuple):
+    """Some of the turns of a parallel loop, from the first to the end: each time so many as are
+    done together (`Schedule.parallel`)."""
+
+    loop: int
+    first: SSAValue
+    end: SSAValue
 
 
 class LoopWriter(Sequels):
@@ -37,7 +44,7 @@ class LoopWriter(Sequels):
         pointers: Mapping[Access, SSAValue],
         tables: Mapping[View, SSAValue],
         reduce: Callable[[LoopWriter], None],
-        bounds: Bounds | None = None,
+        share: Share | None = None,
     ) -> None:
         """Take a nest and where its operands stand.
 
@@ -46,13 +53,11 @@ class LoopWriter(Sequels):
             nest, plan: what it is, and how it runs.
             pointers, tables: where operands and tensors stand that are read elsewhere.
             reduce: see above.
-            bounds: which of the things that `first_loop` counts are done; all when not given.
+            share: what is done of it; all when not given.
         """
         super().__init__(writer, nest, plan, pointers, tables)
         self._reduce = reduce
-        self._bounds = bounds
-        first_of_all = first_loop(nest, plan)
-        self._shared = None if bounds is None or first_of_all is None else first_of_all[0]
+        self._share = share
 
     def write(self) -> None:
         """Write all of it."""
@@ -83,9 +88,10 @@ class LoopWriter(Sequels):
     def _range(self, d: int, step: int) -> tuple[Index, Index]:
         """Where a loop begins and ends, of which so many turns are one thing."""
         end = self._extent(self.nest.sizes[d])
-        if d != self._shared or self._bounds is None:
+        share = self._share
+        if share is None or d != share.loop:
             return 0, end
-        start, stop = (self.writer.mul(bound, step) for bound in self._bounds)
+        start, stop = (self.writer.mul(bound, step) for bound in (share.first, share.end))
         return start, self.writer.minimum(stop, self.writer.integer(end))
 
     def _whole(self, start: Index, end: Index, step: int) -> Index:
@@ -164,17 +170,3 @@ class LoopWriter(Sequels):
             self._reduce(self)
         else:
             self.store([self.copies(result) for result in self.nest.results()])
-
-
-def first_loop(nest: Nest, plan: Schedule) -> tuple[int, int] | None:
-    """The outermost parallel loop of more than one turn for one sample, and how many of its turns
-    are one thing, which is never cut."""
-    loops: dict[str, list[tuple[int, int]]] = {
-        "outer": [(d, 1) for d in plan.outer],
-        "rows": [] if plan.rows is None else [(plan.rows, plan.row_count)],
-        "columns": [],
-    }
-    if plan.vector is not None and not plan.across:
-        loops["columns"].append((plan.vector, plan.lanes * plan.columns))
-    each = [loop for part in plan.parts for loop in loops[part]]
-    return next(((d, step) for d, step in each if nest.sizes[d].at(1) > 1), None)

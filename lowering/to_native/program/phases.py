@@ -1,30 +1,35 @@
 """The steps of a program in phases, for one sample in several threads (`abi.phases`).
 
-A phase is a step whose things threads share out: turns of its outermost loop, or of a loop over
-steps that may go in any order, or parts of a kernel, as panels of a product with trits, whose rows
-are prepared before; or it is some steps that are not worth it. Not here: how many
-threads, who takes what (`runtime.native`), code (`assembly`).
+A phase is a step whose things threads share out: turns of one of its loops, or of a loop over steps
+that may go in any order, or parts of a kernel, as panels of a product with trits, whose rows are
+prepared before; or it is some steps that are not worth it. Not here: how many threads, who takes
+what (`runtime.native`), code (`assembly`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .loops import first_loop
+from .additions import AdditionStep
+from .dots import DotStep
+from .nests import Access
 from .program import Program, SharedStep, Step
 from .repetition import LoopStep
+from .schedule import ENOUGH_THINGS
 from .structured import NestStep
 from .trace import facts_of
-from .views import Buffer
+from .views import Buffer, holder
 
 _LEAST_TURNS = 6
 """Turns of a loop over steps from which on threads share them out, not what is done in each."""
-_WORTH = 30.0
-"""Microseconds of a step for which threads may meet behind it."""
+_WORTH, _WORTH_BYTES = 8.0, 600e3
+"""Microseconds of computing, or bytes of memory that others may have written, of a step for which
+threads may meet behind it."""
 _RATES = {"bytes": 400e3, "i16": 200e3, "f32": 60e3}
-_OTHERS, _BYTES = 30e3, 20e3
-"""Operations and bytes that a thread does in a microsecond, about."""
+_APART, _OTHERS = 100e3, 30e3
+"""Operations that a thread does in a microsecond with registers of 64 bytes, about; those of sums
+that have factors of their own; and others."""
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,16 @@ class Phase:
         things: that are shared out; 1 where all is one thread's.
         steps: what is done, each at so many turns of the loops around it. A phase of several things
             is one step: a nest, a loop of which things are turns, or a kernel.
+        loop: of a nest, which things are turns of.
     """
 
     things: int
     steps: Sequence[tuple[Step, Mapping[Buffer, int]]]
+    loop: int = 0
 
     @property
     def nest(self) -> NestStep | None:
-        """The nest of which threads share out the outermost loop."""
+        """The nest of which threads share out a loop."""
         step = self.steps[0][0]
         return step if self.things > 1 and isinstance(step, NestStep) else None
 
@@ -62,28 +69,20 @@ class Phase:
 def phases_of(program: Program) -> list[Phase]:
     """The phases of a program for a batch of one."""
     phases: list[Phase] = []
+    shares = _Shares(program)
 
-    def add(things: int, step: Step, turns: Mapping[Buffer, int]) -> None:
+    def add(step: Step, turns: Mapping[Buffer, int], things: int = 1, loop: int = 0) -> None:
         if things == 1 and phases and phases[-1].things == 1:
             phases[-1] = Phase(1, [*phases[-1].steps, (step, turns)])
         else:
-            phases.append(Phase(things, [(step, turns)]))
+            phases.append(Phase(things, [(step, turns)], loop))
 
     for step, turns in _flat(program.steps, {}):
-        things = _things(program, step)
+        things, loop = shares.of(step)
         if things > 1 and isinstance(step, SharedStep) and step.preparation is not None:
-            add(1, step.preparation, turns)
-        add(things, step, turns)
+            add(step.preparation, turns)
+        add(step, turns, things, loop)
     return phases
-
-
-def things_of(step: NestStep) -> tuple[int, int, int]:
-    """The outermost loop of a nest, how many of its turns are one thing, and things of a sample."""
-    found = first_loop(step.nest, step.plan)
-    if found is None:
-        return 0, 1, 1
-    d, each = found
-    return d, each, -(-step.nest.sizes[d].at(1) // each)
 
 
 def _flat(
@@ -100,15 +99,59 @@ def _flat(
     return found
 
 
-def _things(program: Program, step: Step) -> int:
-    """Of one step."""
-    if isinstance(step, LoopStep):
-        return step.count.at(1) if step.apart else 1
-    if not isinstance(step, NestStep | SharedStep):
-        return 1
-    facts = facts_of(program, step, 1)
-    rate = _RATES.get(facts.unit, _OTHERS)
-    worth = max((facts.operations or 0) / rate, facts.bytes / _BYTES) >= _WORTH
-    if isinstance(step, SharedStep):
-        return step.things if worth else 1
-    return things_of(step)[2] if worth else 1
+@dataclass
+class _Shares:
+    """How threads share out one step after the other.
+
+    Attributes:
+        program: whose steps they are.
+        strides: of tensors that threads wrote, how far from each other things begin there.
+    """
+
+    program: Program
+    strides: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+
+    def of(self, step: Step) -> tuple[int, int]:
+        """The things of a step, and the loop of a nest which they are turns of."""
+        if isinstance(step, LoopStep):
+            return step.count.at(1) if step.apart else 1, 0
+        if not isinstance(step, NestStep | SharedStep) or not self._worth(step):
+            return 1, 0
+        if isinstance(step, NestStep):
+            return self._of_nest(step)
+        if isinstance(step, AdditionStep):
+            self.strides |= {holder(view): step.pitch for view in step.writes}
+        return step.things, 0
+
+    def _of_nest(self, step: NestStep) -> tuple[int, int]:
+        """Of loops with enough things that along which threads go on with what they wrote, and
+        whose results lie far apart, so that no line of a cache is two threads'; where none has so
+        many, that with the most."""
+        nest = step.nest
+
+        def worth(loop: int) -> tuple[int, int, int]:
+            follows = sum(
+                abs(read.strides[loop].at(1)) in (written, 2 * written)
+                for read in nest.reads.values()
+                if (written := self.strides.get(holder(read.view)))
+            )
+            return min(things[loop], ENOUGH_THINGS), follows, _distance(nest.writes, loop)
+
+        each = step.plan.parallel
+        things = {loop: -(-nest.sizes[loop].at(1) // turns) for loop, turns in each.items()}
+        loop = max(things, key=worth, default=0)
+        for write in nest.writes:
+            self.strides[holder(write.view)] = _distance([write], loop)
+        return things.get(loop, 1), loop
+
+    def _worth(self, step: NestStep | SharedStep) -> bool:
+        facts = facts_of(self.program, step, 1)
+        apart = isinstance(step, DotStep) and step.dots is not None and step.dots.lanes
+        rate = _APART if apart else _RATES.get(facts.unit, _OTHERS)
+        time = (facts.operations or 0) / rate * 64 / self.program.recipe.width
+        return time >= _WORTH or facts.bytes >= _WORTH_BYTES
+
+
+def _distance(accesses: Sequence[Access], loop: int) -> int:
+    """Elements from one turn of a loop to the next."""
+    return sum(abs(a.strides[loop].at(1)) for a in accesses)

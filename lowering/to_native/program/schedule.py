@@ -47,6 +47,9 @@ _SECOND = 3.0
 """Instructions for a vector of every second element, in a nest without weights that make several
 results of an element; with them vectors along these are the better ones."""
 
+ENOUGH_THINGS = 12
+"""Things that threads can share out evenly."""
+
 Part = Literal["outer", "rows", "columns"]
 
 
@@ -79,6 +82,16 @@ class Schedule:
     reductions: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ("outer", "columns", "rows")
     window: int | None = None
+
+    @property
+    def parallel(self) -> dict[int, int]:
+        """The parallel loops, and how many turns of each are done together, which is never cut."""
+        each = dict.fromkeys(self.outer, 1)
+        if self.rows is not None:
+            each[self.rows] = self.row_count
+        if self.vector is not None and not self.across:
+            each[self.vector] = self.lanes * self.columns
+        return each
 
 
 def schedule(nest: Nest, recipe: Recipe) -> Schedule:

@@ -88,19 +88,25 @@ def test_things_may_be_anybodys(name: str, tmp_path: Path, monkeypatch: pytest.M
     np.testing.assert_array_equal(program(x.numpy()), alone(x.numpy()))
 
 
-def test_integers_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of dot products, with outputs that are void in the last."""
+@pytest.mark.parametrize("trits", [False, True])
+def test_integers_may_be_anybodys(
+    trits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tiles of dot products, with outputs that are void in the last; additions by stretches."""
     monkeypatch.setattr(phases, "_WORTH", 0.0)
     torch.manual_seed(1)
     layers = (nn.Conv2d(8, 20, 3), nn.ReLU(), nn.Conv2d(20, 37, 3, 2), nn.ReLU(), nn.Flatten())
-    module = nn.Sequential(*layers, nn.Linear(37 * 36, 45)).eval()
-    samples = torch.randn(4, 8, 15, 15)
+    size = 30 if trits else 15
+    flat = 37 * ((size - 3) // 2) ** 2
+    module = nn.Sequential(*layers, nn.Linear(flat, 45)).eval()
+    samples = torch.randn(4, 8, size, size)
     np.save(tmp_path / "samples.npy", samples.numpy())
     source = from_torch(module, (samples[:2],))
+    weights = "" if trits else "weights=8"
     apply_passes(
         source,
-        "free-batch,fold-constants,fuse-linear,fold-constants,canonicalize,"
-        f'quantize-activations{{data="{tmp_path}/samples.npy" bits=8 weights=8 signed=false}},'
+        f"free-batch,fold-constants,fuse-linear,{'ternarize,' * trits}fold-constants,canonicalize,"
+        f'quantize-activations{{data="{tmp_path}/samples.npy" bits=8 {weights} signed=false}},'
         "requantize,cse,dce",
     )
     program = native_program(source, threads=2, cache_folder=tmp_path)
