@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, expect_from
 from ...passes.expose_logits import left_out
 from ..artifact import Artifact
 from ..options import TargetOptions
@@ -79,12 +79,14 @@ class VerilogTarget(Target[VerilogOptions]):
         return [*integer_stages(options, build=built), *after]
 
     def prepare(self, module: ModuleOp, options: VerilogOptions) -> None:
-        """Refuse a device that is not known before anything is compiled; keep the program for it.
+        """Refuse options before anything is compiled; keep the program for a device.
 
         Raises:
-            OptionError: names those that are.
+            OptionError: a number is out of range, a device not known, or options contradict.
             BackendError: tools for a bitstream are missing.
         """
+        for name, number, least in (("vectors", options.vectors, 2), ("seed", options.seed, 0)):
+            expect_from(f"target 'verilog' expects {name}", number, least)
         device, board = device_of(options), board_of(options)
         if board is not None and options.ip:
             raise OptionError("ip=true has a bus and a board's serial port has none: leave out one")
@@ -104,17 +106,11 @@ class VerilogTarget(Target[VerilogOptions]):
         """The files.
 
         Raises:
-            OptionError: fewer than two vectors.
             UnsupportedError: names every op without Verilog.
             VerifyError: the hardware modules are no circuit.
             LoweringError: the device has no room for the circuit.
             BackendError: a tool fails that makes a bitstream.
         """
-        if options.vectors is not None and options.vectors < 2:
-            raise OptionError(f"target 'verilog' expects at least 2 vectors, got {options.vectors}")
-        for name, number in (("seed", options.seed), ("time-budget", options.time_budget)):
-            if not number >= 0:
-                raise OptionError(f"target 'verilog' expects {name} of 0 or more, got {number}")
         interface = noted_interface(module)
         vectors = options.vectors or max(4, min(64, _BEATS // interface.beats_in))
         hardware = modules(module)

@@ -17,7 +17,7 @@ from ...dialects.parameters import module_of
 from ...dialects.shapes import is_float
 from ...dialects.ternary.types import is_trit
 from ...dialects.traits import SelectsElements, has
-from ...ir.errors import OptionError
+from ...ir.errors import OptionError, expect_one_of
 from ...ir.progress import tracked
 from ..analysis.argument_bounds import noted_bounds
 from ..analysis.compile_time import is_literal, literal, literal_value
@@ -34,6 +34,19 @@ HARDWARE_FORM = "verilog.form"
 
 Product = ternary.MatmulOp | ternary.LinearOp | tensor.MatmulOp | tensor.LinearOp
 """Products by a matrix; those of `tensor` with weights of several bits."""
+
+
+def check_search(of: str, cost: str, max_depth: int | None, time_budget: float) -> None:
+    """Refuse options of a search for adders that are out of range; `of` is the pass.
+
+    Raises:
+        OptionError: one is.
+    """
+    expect_one_of(f"{of} expects cost", cost, COSTS)
+    if max_depth is not None and max_depth < 0:
+        raise OptionError(f"{of} expects max-depth of 0 or more, got {max_depth}")
+    if not 0 <= time_budget < float("inf"):
+        raise OptionError(f"{of} expects time-budget in seconds, got {time_budget}")
 
 
 @dataclass(frozen=True)
@@ -87,14 +100,7 @@ class OptimizeAdderGraphPass(ModulePass):
     narrower (bounds of a quantisation, a number of thresholds)."""
 
     def __post_init__(self) -> None:
-        if self.cost not in COSTS:
-            raise OptionError(
-                f"{self.name} expects cost one of {', '.join(COSTS)}, got '{self.cost}'"
-            )
-        if self.max_depth is not None and self.max_depth < 0:
-            raise OptionError(f"{self.name} expects max-depth of 0 or more, got {self.max_depth}")
-        if not 0 <= self.time_budget < float("inf"):
-            raise OptionError(f"{self.name} expects time-budget in seconds, got {self.time_budget}")
+        check_search(self.name, self.cost, self.max_depth, self.time_budget)
         if self.input_bits is not None and not 1 <= self.input_bits <= 32:
             raise OptionError(f"{self.name} expects input-bits in [1, 32], got {self.input_bits}")
 

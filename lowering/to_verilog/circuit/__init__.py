@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 from ....ir.attribute_data import attribute_of
 from ....ir.errors import OptionError
 from ....ir.interpreter import entry_function
+from ....passes.adder_graph.optimize_adder_graph import check_search
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
 from ..estimate.delays import delays
 from .circuit import Search
@@ -112,6 +113,7 @@ class ConvertTernaryToHwPass(ModulePass):
             raise OptionError(f"{self.name} expects pipeline of 0 or more, got {self.pipeline}")
         if self.clock is not None and not 0 < self.clock < float("inf"):
             raise OptionError(f"{self.name} expects clock in MHz, got {self.clock}")
+        check_search(self.name, self.cost, self.max_depth, self.time_budget)
         if self.stream_width is not None and self.stream_width not in STREAM_WIDTHS:
             known = ", ".join(map(str, STREAM_WIDTHS))
             raise OptionError(

@@ -383,9 +383,10 @@ def test_vectors_of_the_batch_stay_apart(program: Program, body: str) -> None:
         ({"input_bits": 9}, "input-bits of at most 8"),
         ({"input_bits": 0}, r"input-bits in \[1, 32\]"),
         ({"pipeline": -1}, "pipeline of 0 or more"),
-        ({"vectors": 1}, "at least 2 vectors"),
-        ({"seed": -1}, "seed of 0 or more, got -1"),
-        ({"time_budget": -1.0}, "time-budget of 0 or more, got -1"),
+        ({"vectors": 1}, "vectors of at least 2, got 1"),
+        ({"seed": -1}, "seed of at least 0, got -1"),
+        ({"time_budget": -1.0}, "time-budget in seconds, got -1"),
+        ({"time_budget": float("inf")}, "time-budget in seconds, got inf"),
     ],
 )
 def test_wrong_options(small: ModuleOp, options: dict[str, float], message: str) -> None:
