@@ -100,7 +100,8 @@ def _finished(x: Array, steps: Sequence[Record]) -> Array:
                 zero = x.astype(np.int64) - step["zero_point"]
                 x = zero.astype(np.float32) * np.float32(step["scale"])
             case "tensor.sigmoid":
-                x = (1 / (1 + np.exp(-x))).astype(x.dtype)
+                with np.errstate(over="ignore"):  # of large numbers: 1 / inf is 0
+                    x = (1 / (1 + np.exp(-x))).astype(x.dtype)
             case "tensor.softmax" | "tensor.log_softmax":
                 shifted = x - x.max(axis=step["axis"], keepdims=True)
                 total = np.exp(shifted).sum(axis=step["axis"], keepdims=True)

@@ -66,6 +66,21 @@ def test_channels_that_are_summed_need_a_common_step() -> None:
         compile_to_target(from_onnx(model), "verilog")
 
 
+def test_a_sigmoid_of_large_numbers_is_left_to_the_receiver(
+    require_tool: Callable[[str, str], str],
+) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    g = Graph(8)
+    x = g.node("MatMul", g.quant("x", 4, 1.0), g.weight((12, 8), 3, 0.25))
+    x = g.node("Mul", x, g.constant(np.array(64, np.float32)))
+    module = from_onnx(g.model(["N", 12], g.node("Sigmoid", x)))
+    x = np.random.default_rng(0).uniform(-8, 8, (5, 12)).astype(np.float32)
+    _, (got,), _ = run_target(module, "verilog", [x])
+    want = run_module(module, [x])[0]
+    assert {0.0, 1.0} <= set(want.flat)
+    np.testing.assert_allclose(got, want, atol=1e-6)
+
+
 def test_the_class_may_be_the_first_of_the_largest(
     require_tool: Callable[[str, str], str],
 ) -> None:
