@@ -40,12 +40,12 @@ class Wrapped(nn.Module):
 
 def test_all_problems_are_listed_at_once() -> None:
     def several(x: Tensor) -> Tensor:
-        return torch.nonzero(x).sum() + torch.randn(4) + torch.lgamma(x)
+        return torch.nonzero(x).sum() + torch.randn(4) + torch.special.i0(x)
 
     with pytest.raises(UnsupportedError) as caught:
         from_torch(Wrapped(several), torch.randn(2, 4))
     problems = {name: (place, reason) for name, place, reason in caught.value.problems}
-    assert set(problems) == {"aten::nonzero", "aten::randn", "aten::lgamma"}
+    assert set(problems) == {"aten::nonzero", "aten::randn", "aten::special_i0"}
     place, reason = problems["aten::nonzero"]
     line = Wrapped.Inner.forward.__code__.co_firstlineno + 1
     assert place.startswith("'inner' (") and place.endswith(f"test_errors.py:{line})")
@@ -60,7 +60,7 @@ def test_all_problems_are_listed_at_once() -> None:
         (lambda x: torch.unique(x), "depends on values"),
         (lambda x: x[0, torch.tensor([0, 1, 0])][:, torch.tensor([0]), x[0, 0, 0] > 0], "depends"),
         (lambda x: x.to(torch.complex64), "it is complex; return torch.view_as_real of it"),
-        (lambda x: torch.linalg.cholesky(x), "no op of the IR computes it"),
+        (lambda x: torch.linalg.qr(x)[0], "no op of the IR computes it"),
     ],
 )
 def test_single_problems(function: Any, message: str) -> None:

@@ -59,7 +59,7 @@ CELL = torch.nn.GRUCell(4, 4)
     "function",
     [
         lambda y: y + torch.linalg.eigvals(torch.eye(4)).real,
-        lambda y: (torch.lgamma(y), y * 2)[1],
+        lambda y: (torch.special.i0(y), y * 2)[1],
         lambda y: torch.special.entr(y + 1),
         CELL,
     ],
