@@ -18,7 +18,7 @@ from .program import Program, SharedStep, Step
 from .repetition import LoopStep
 from .schedule import ENOUGH_THINGS
 from .structured import NestStep
-from .trace import facts_of
+from .trace import StepFacts, facts_of
 from .views import Buffer, holder
 
 _LEAST_TURNS = 6
@@ -26,6 +26,8 @@ _LEAST_TURNS = 6
 _WORTH, _WORTH_BYTES = 8.0, 600e3
 """Microseconds of computing, or bytes of memory that others may have written, of a step for which
 threads may meet behind it."""
+_WORTH_CALLING = 200.0
+"""Microseconds of what is shared for which others are called, who may sleep."""
 _RATES = {"bytes": 400e3, "i16": 200e3, "f32": 60e3}
 _APART, _OTHERS = 100e3, 30e3
 """Operations that a thread does in a microsecond with registers of 64 bytes, about; those of sums
@@ -82,6 +84,8 @@ def phases_of(program: Program) -> list[Phase]:
         if things > 1 and isinstance(step, SharedStep) and step.preparation is not None:
             add(step.preparation, turns)
         add(step, turns, things, loop)
+    if shares.time < _WORTH_CALLING:
+        return [Phase(1, [each for phase in phases for each in phase.steps])]
     return phases
 
 
@@ -106,22 +110,30 @@ class _Shares:
     Attributes:
         program: whose steps they are.
         strides: of tensors that threads wrote, how far from each other things begin there.
+        time: microseconds that one thread takes for all that is shared, about.
     """
 
     program: Program
     strides: dict[Buffer, int] = field(default_factory=dict[Buffer, int])
+    time: float = 0.0
 
     def of(self, step: Step) -> tuple[int, int]:
         """The things of a step, and the loop of a nest which they are turns of."""
-        if isinstance(step, LoopStep):
-            return step.count.at(1) if step.apart else 1, 0
-        if not isinstance(step, NestStep | SharedStep) or not self._worth(step):
+        if not isinstance(step, LoopStep | NestStep | SharedStep):
             return 1, 0
-        if isinstance(step, NestStep):
-            return self._of_nest(step)
+        if isinstance(step, LoopStep):
+            things, loop = step.count.at(1) if step.apart else 1, 0
+        elif not self._worth(step):
+            return 1, 0
+        elif isinstance(step, NestStep):
+            things, loop = self._of_nest(step)
+        else:
+            things, loop = step.things, 0
         if isinstance(step, AdditionStep):
             self.strides |= {holder(view): step.pitch for view in step.writes}
-        return step.things, 0
+        if things > 1:
+            self.time += self._time(step)
+        return things, loop
 
     def _of_nest(self, step: NestStep) -> tuple[int, int]:
         """Of loops with enough things that along which threads go on with what they wrote, and
@@ -145,11 +157,17 @@ class _Shares:
         return things.get(loop, 1), loop
 
     def _worth(self, step: NestStep | SharedStep) -> bool:
-        facts = facts_of(self.program, step, 1)
+        return self._time(step) >= _WORTH or self._facts(step).bytes >= _WORTH_BYTES
+
+    def _time(self, step: Step) -> float:
+        """Microseconds that one thread computes."""
+        facts = self._facts(step)
         apart = isinstance(step, DotStep) and step.dots is not None and step.dots.lanes
         rate = _APART if apart else _RATES.get(facts.unit, _OTHERS)
-        time = (facts.operations or 0) / rate * 64 / self.program.recipe.width
-        return time >= _WORTH or facts.bytes >= _WORTH_BYTES
+        return (facts.operations or 0) / rate * 64 / self.program.recipe.width
+
+    def _facts(self, step: Step) -> StepFacts:
+        return facts_of(self.program, step, 1)
 
 
 def _distance(accesses: Sequence[Access], loop: int) -> int:

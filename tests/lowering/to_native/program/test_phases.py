@@ -47,6 +47,12 @@ NETWORKS: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
 }
 
 
+def share_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have short steps, of short programs too, in phases of their own."""
+    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    monkeypatch.setattr(phases, "_WORTH_CALLING", 0.0)
+
+
 def in_pieces(program: NativeProgram, x: Array) -> Array:
     """All phases by three members, who take things from the last to the first."""
     kind = CFUNCTYPE(None, c_void_p, *[c_int64] * 4)
@@ -71,7 +77,7 @@ def test_things_may_be_anybodys(name: str, tmp_path: Path, monkeypatch: pytest.M
     module, shape = NETWORKS[name]
     torch.manual_seed(0)
     x = torch.randn(2, *shape)
-    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    share_all(monkeypatch)
     source = from_torch(module.eval(), (x,))
     alone, program = (native_program(source, threads=n, cache_folder=tmp_path) for n in (1, 2))
     assert not alone.interface.phases
@@ -93,7 +99,7 @@ def test_integers_may_be_anybodys(
     trits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tiles of dot products, with outputs that are void in the last; additions by stretches."""
-    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    share_all(monkeypatch)
     torch.manual_seed(1)
     layers = (nn.Conv2d(8, 20, 3), nn.ReLU(), nn.Conv2d(20, 37, 3, 2), nn.ReLU(), nn.Flatten())
     size = 30 if trits else 15
@@ -119,7 +125,7 @@ def test_integers_may_be_anybodys(
 
 def test_panels_of_trits_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Products with trits, whose last panel is not full; sums are exact."""
-    monkeypatch.setattr(phases, "_WORTH", 0.0)
+    share_all(monkeypatch)
     rng = np.random.default_rng(2)
     text = """layer Net {
         let first = BitLinear(130, 200)
