@@ -27,6 +27,9 @@ KnownValues: TypeAlias = "dict[Node, Tensor | float | None]"
 LONGEST = 4096
 """Loops are unrolled over at most this many steps."""
 
+_MOST_NODES, _MOST_VALUES = 100_000, 1 << 16
+"""Nodes of a graph to which no more turns of a loop are added; elements of what counters may be."""
+
 
 def write_out_bodies(program: ExportedProgram) -> None:
     """Write out what branches and scans do; what stays is refused later as an operator."""
@@ -129,7 +132,7 @@ def _turns(module: GraphModule, node: Node, known: KnownValues) -> list[Result] 
         (goes_on,) = _copied(module, condition, [*states, *others])
         value = _value(goes_on, known)
         _erase_after(last, node)
-        if value is None:
+        if value is None or len(module.graph.nodes) > _MOST_NODES:
             break
         if not value:
             return [*states]
@@ -155,7 +158,8 @@ def _value(result: Result, known: KnownValues) -> Tensor | float | None:
         name, schema = operator_name(result), schema_of(result)
         sources = result.all_input_nodes[name in _OF_TYPE :]
         values = [_value(source, known) for source in sources]
-        changes = schema is None or (schema.is_mutable and name != "aten::detach_")
+        large = is_tensor(result) and fake_tensor(result).numel() > _MOST_VALUES
+        changes = large or schema is None or (schema.is_mutable and name != "aten::detach_")
         if not changes and None not in values and not any(map(_is_changed, sources)):
             empty = (
                 []
@@ -232,7 +236,8 @@ STAYS = {
     "cond": "its condition is about sizes that are free; fix them, as with dynamic={}",
     "map_impl": _FREE,
     "scan": _FREE,
-    "while_loop": "when it ends depends on values; loop in Python, a fixed number of times",
+    "while_loop": "when it ends depends on values, or is too far away; loop in Python, a fixed "
+    "number of times",
 }
 """Operators with bodies that stay where they cannot be written out, and why."""
 

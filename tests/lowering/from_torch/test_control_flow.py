@@ -131,6 +131,29 @@ def test_loops_whose_end_depends_on_values_are_refused() -> None:
         from_torch(Doubled(), torch.ones(2, 4))
 
 
+class Long(nn.Module):
+    """A loop that counts far, or by numbers that take much memory."""
+
+    def __init__(self, wide: bool) -> None:
+        super().__init__()
+        self.wide = wide
+
+    def forward(self, x: Tensor) -> Tensor:
+        from torch._higher_order_ops.while_loop import while_loop
+
+        def goes_on(i: Tensor, y: Tensor) -> Tensor:
+            return (i.expand(1 << 17) + 0).sum() < 9 if self.wide else i < 1 << 17
+
+        start = torch.tensor(0)
+        return cast("Any", while_loop)(goes_on, lambda i, y: (i + 1, y * 2), (start, x))[1]
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_long_loops_are_refused(wide: bool) -> None:
+    with pytest.raises(UnsupportedError, match=r"while_loop .*or is too far away"):
+        from_torch(Long(wide), torch.ones(2, 4))
+
+
 class Counted(nn.Module):
     """Loops whose ends hang on counters alone, one within the other."""
 
