@@ -23,6 +23,9 @@ from .sequels import Results
 from .views import View, stored
 from .writer import Writer, wide_type
 
+_SHORT, _MOST_UNROLLED = 32, 360
+"""Groups of products of a short sum, and ops behind those of a tile that are written out."""
+
 
 class DotWriter(LoopWriter):
     """Writes one step."""
@@ -40,6 +43,12 @@ class DotWriter(LoopWriter):
         assert step.dots is not None
         self._dots = step.dots
         self._recipe = recipe
+
+    @property
+    def most_unrolled(self) -> int:
+        """More where sums are short: to wait on the stack takes as long as some products."""
+        short = prod(count for count, _ in self._dots.taps) <= _SHORT
+        return _MOST_UNROLLED if short else super().most_unrolled
 
     def _load_all(self, value: SSAValue, a: Access) -> None:
         """Factors are read in the innermost loop alone."""

@@ -121,6 +121,9 @@ class LoopWriter(Sequels):
         count, step = size.number, lanes * self.plan.columns
         start, stop = self._range(d, step)
         rest = count % step
+        few = 0 < rest <= step // 2 and count >= step
+        if self.plan.joins and few and isinstance(stop, int):
+            rest += step
         end = stop - rest if isinstance(stop, int) else self._whole(start, stop, step)
         if count - rest >= step:
             self.pieces = whole

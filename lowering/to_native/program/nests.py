@@ -70,6 +70,11 @@ class Behind:
     sums: tuple[SSAValue, ...]
     reads: Mapping[SSAValue, Access]
 
+    @property
+    def work(self) -> int:
+        """The ops that are computed."""
+        return sum(not isinstance(op, arith.ConstantOp) for op in self.body.ops)
+
 
 @dataclass(frozen=True)
 class Nest:

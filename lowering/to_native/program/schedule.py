@@ -70,6 +70,8 @@ class Schedule:
         parts: what stands around what: the loops `outer`, that over `rows`, that in vectors.
         window: an innermost reduction that is written one after the other, since rows of a tile
             meet the same vectors along it, which then stay in registers.
+        joins: whether the few elements that are left over are computed beside the last whole
+            vectors, as one long formula alone would leave the processor waiting.
     """
 
     outer: tuple[int, ...]
@@ -82,6 +84,7 @@ class Schedule:
     reductions: tuple[int, ...] = ()
     parts: tuple[Part, ...] = ("outer", "columns", "rows")
     window: int | None = None
+    joins: bool = False
 
     @property
     def parallel(self) -> dict[int, int]:
@@ -140,13 +143,14 @@ def _estimated(
     if rows is None and vector is not None and not across:
         rows = next((d for d in shared_parts(nest) if d != vector), None)
     row_count = 1 if rows is None else recipe.tile_rows if nest.reductions else lanes
-    columns = 1
+    columns, joins = 1, False
     if nest.reductions and vector is not None:
         columns = max(1, _CHAINS // row_count)
         if not across:
             row_count, columns = _tile(nest, vector, rows, recipe, work)
     elif vector is not None and row_count == 1 and any(isinstance(op, FORMULAS) for op in ops):
         columns = min(_CHAINS, -(-(nest.sizes[vector].number or lanes) // lanes))
+        joins = True
     turn = rows if not nest.reductions else None
     weighted = any(_makes_more(nest, a) for a in nest.reads.values())
     loads = sum(
@@ -179,7 +183,7 @@ def _estimated(
         reductions = (*(d for d in reductions if d != window), window)
     parts = _parts(nest, vector)
     return cost, Schedule(
-        outer, vector, rows, row_count, columns, lanes, across, reductions, parts, window
+        outer, vector, rows, row_count, columns, lanes, across, reductions, parts, window, joins
     )
 
 

@@ -79,16 +79,22 @@ class TileValues:
     def bound(self, d: int, index: SSAValue) -> Generator[None]:
         """A loop at an index; what is computed meanwhile is forgotten afterwards."""
         values = dict(self._values)
-        places = dict(self._places)
         self._indices[d] = index
+        with self._moved(d, index):
+            self._level(self._order.index(d) + 1)
+            yield
+        self._values = values
+
+    @contextmanager
+    def _moved(self, d: int | None, index: SSAValue) -> Generator[None]:
+        """Operands so many iterations of a loop further on."""
+        places = dict(self._places)
         for a, place in places.items():
-            if a.depends_on(d):
+            if d is not None and a.depends_on(d):
                 kind = stored(a.view.element)
                 self._places[a] = self.writer.move(place, [(index, a.strides[d])], kind)
-        self._level(self._order.index(d) + 1)
         yield
         self._places = places
-        self._values = values
 
     def _level(self, depth: int) -> None:
         """Compute what changes with the loops entered so far and with no later one."""
