@@ -87,25 +87,35 @@ class Assembly:
     def _place_workspace(self) -> None:
         """The memory of the program, and behind it what each thread has for itself."""
         own: list[arena.Lifetime] = []
+        apart = ZERO
         for phase in self.phases:
-            if phase.turns is not None:
-                lives = arena.lifetimes_of(phase.turns.repeated)
-                written = {holder(v) for step in phase.turns.repeated for v in step.writes}
-                outside = {
-                    holder(v)
-                    for step in self.program.steps
-                    for v in (*step.reads, *step.writes)
-                    if step is not phase.turns and not _holds(step, phase.turns)
-                }
-                lives = [x for x in lives if x.buffer in written - outside]
-                self.apart = max(self.apart, arena.plan(lives).at(1))
-                own += lives
+            lives = self._lives_apart(phase)
+            apart = apart.bound(arena.plan(lives))
+            own += lives
+        self.apart = apart.at(1)
         self._private = {life.buffer for life in own}
         lives = arena.lifetimes_of(self.program.steps)
         shared = arena.plan([x for x in lives if x.buffer not in self._private])
         for buffer in self._private:
             buffer.offset = shared + buffer.offset
-        self.workspace = shared + Size.of(self.apart)
+        self.workspace = shared + apart
+
+    def _lives_apart(self, phase: Phase) -> list[arena.Lifetime]:
+        """The buffers of which each thread has its own."""
+        if phase.kernel is not None and phase.kernel.preparation is None:
+            scratch = phase.kernel.scratch
+            return [x for x in arena.lifetimes_of([phase.kernel]) if x.buffer is scratch]
+        if phase.turns is None:
+            return []
+        written = {holder(v) for step in phase.turns.repeated for v in step.writes}
+        outside = {
+            holder(v)
+            for step in self.program.steps
+            for v in (*step.reads, *step.writes)
+            if step is not phase.turns and not _holds(step, phase.turns)
+        }
+        lives = arena.lifetimes_of(phase.turns.repeated)
+        return [x for x in lives if x.buffer in written - outside]
 
     def _place_kept(self) -> None:
         """The memory that is kept: a word for each step that fills some, then what it fills."""

@@ -1,9 +1,9 @@
 """The steps of a program in phases, for one sample in several threads (`abi.phases`).
 
 A phase is a step whose things threads share out: turns of one of its loops, or of a loop over steps
-that may go in any order, or parts of a kernel, as panels of a product with trits, whose rows are
-prepared before; or it is some steps that are not worth it. Not here: how many threads, who takes
-what (`runtime.native`), code (`assembly`).
+that may go in any order, or parts of a kernel, as rows of a product with trits, or panels of it,
+for which rows are prepared before; or it is some steps that are not worth it. Not here: how many
+threads, who takes what (`runtime.native`), code (`assembly`).
 """
 
 from __future__ import annotations

@@ -39,13 +39,16 @@ from ..ternary_products import kind_of
 from . import bitplane_products
 from .nests import RefusedError
 from .program import KernelStep, Planner, Program, SharedStep
+from .schedule import ENOUGH_THINGS
 from .sizes import ZERO, Size, product
 from .structured import packed
-from .views import Buffer, View
+from .views import Buffer, View, stored
 from .writer import Writer
 
 _PERIOD = 16
 """Rows after which the size of scratch memory grows evenly."""
+_ROWS = 16
+"""Rows of activations that a thread takes at a time."""
 
 
 class LinearVariant(NamedTuple):
@@ -67,13 +70,29 @@ class LinearStep(SharedStep):
     prepare: str = ""
 
     @property
-    def things(self) -> int:
-        """Panels of outputs."""
+    def _few_rows(self) -> int:
+        """Things that are a few rows of activations."""
+        return -(-self.sizes[0].at(1) // _ROWS)
+
+    @property
+    def _panels(self) -> int:
+        """Things that are panels of outputs, for all rows."""
         return -(-self.sizes[2].at(1) // PANEL) if self.prepare else 1
 
     @property
-    def preparation(self) -> KernelStep:
-        """What comes before any panel."""
+    def _by_rows(self) -> bool:
+        return self._few_rows >= min(self._panels, ENOUGH_THINGS)
+
+    @property
+    def things(self) -> int:
+        """A few rows of activations, or panels of outputs."""
+        return self._few_rows if self._by_rows else self._panels
+
+    @property
+    def preparation(self) -> KernelStep | None:
+        """What comes before any panel; who takes rows prepares them."""
+        if self._by_rows:
+            return None
         rows, ins, _ = self.sizes
         return KernelStep(self.prepare, self.operands[:1], (), (rows, ins, ZERO, rows), self.memory)
 
@@ -83,13 +102,31 @@ class LinearStep(SharedStep):
         address: Callable[[View], SSAValue],
         bounds: tuple[SSAValue, SSAValue],
     ) -> None:
-        """Append the call for some panels, of rows that are prepared."""
-        first, end = (writer.mul(bound, PANEL) for bound in bounds)
-        outs = self.sizes[2].at(1)
-        end = writer.select(writer.icmp("slt", end, outs), end, outs)
-        name = self.name.replace("linear", "compute", 1)
-        call = KernelStep(name, self.operands[1:], self.outputs, self.sizes, self.memory, place=1)
-        call.call(writer, address, first, end)
+        """Append the call for some rows, or for some panels of rows that are prepared."""
+        rows, ins, outs = self.sizes
+        each, all_ = (_ROWS, rows.at(1)) if self._by_rows else (PANEL, outs.at(1))
+        first, end = (writer.mul(bound, each) for bound in bounds)
+        end = writer.select(writer.icmp("slt", end, all_), end, all_)
+        if not self._by_rows:
+            name = self.name.replace("linear", "compute", 1)
+            call = KernelStep(
+                name, self.operands[1:], self.outputs, self.sizes, self.memory, place=1
+            )
+            call.call(writer, address, first, end)
+            return
+        widths = {self.reads[0]: ins, self.outputs[0]: outs}
+
+        def of_rows(view: View) -> SSAValue:
+            place = address(view)
+            if view not in widths:
+                return place
+            away = writer.mul(first, widths[view].at(1))
+            return writer.at(place, away, stored(view.element))
+
+        counts = writer.sub(end, first), writer.size(ins), writer.size(outs)
+        KernelStep(self.name, self.operands, self.outputs, (), self.memory, self.place).call(
+            writer, of_rows, *counts
+        )
 
     def call(self, writer: Writer, address: Callable[[View], SSAValue], *more: SSAValue) -> None:
         """See `KernelStep.call`."""

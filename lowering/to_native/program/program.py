@@ -329,7 +329,7 @@ class SharedStep(KernelStep):
 
     @property
     def preparation(self) -> KernelStep | None:
-        """What comes before any thing."""
+        """What comes before any thing; where nothing does, each thread has scratch of its own."""
         return None
 
     @abstractmethod

@@ -146,3 +146,22 @@ def test_panels_of_trits_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.Mon
         y = np.rint(y * factor) @ matrix.T / factor
     np.testing.assert_allclose(program(x), y, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(in_pieces(program, x), program(x))
+
+
+def test_rows_of_products_may_be_anybodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products with trits as accurate as float32, of rows that each thread prepares for itself."""
+    share_all(monkeypatch)
+    torch.manual_seed(3)
+    module = nn.Sequential(nn.Linear(130, 200), nn.ReLU(), nn.Linear(200, 77)).eval()
+    several = torch.randn(3, 70, 130)
+    source = from_torch(module, (several,))
+    apply_passes(source, "ternarize,fuse-linear")
+    alone, program = (native_program(source, threads=n, cache_folder=tmp_path) for n in (1, 2))
+    assert program.interface.phases.count(5) == 2 and program.interface.apart > 0
+    x = several[:1].numpy()
+    (expected,) = run_module(source, [x])
+    found = program(x)
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(in_pieces(program, x), found)
+    np.testing.assert_array_equal(alone(x), found)
+    np.testing.assert_array_equal(program(several.numpy()), alone(several.numpy()))
