@@ -1,4 +1,4 @@
-"""Values of `hw` and `comb` as Verilog expressions: of the ops that circuits are made of.
+"""Values of `hw` and `comb` as Verilog expressions.
 
 Not here: which values get a wire of their own (`printer`).
 """
@@ -18,10 +18,18 @@ from ...dialects.shapes import bit_width
 _INFIX: dict[type[Operation], str] = {
     comb.AddOp: "+",
     comb.SubOp: "-",
+    comb.MulOp: "*",
     comb.AndOp: "&",
     comb.OrOp: "|",
     comb.XorOp: "^",
+    comb.ShlOp: "<<",
+    comb.ShrUOp: ">>",
+    comb.DivUOp: "/",
+    comb.ModUOp: "%",
 }
+
+_SIGNED: dict[type[Operation], str] = {comb.ShrSOp: ">>>", comb.DivSOp: "/", comb.ModSOp: "%"}
+"""Ops whose first operand (or both) is a number in two's complement."""
 
 _COMPARE = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")
 """The signs of `comb.icmp`'s predicates; 2 to 5 compare numbers in two's complement."""
@@ -90,6 +98,11 @@ def _infix(op: Operation, e: Operands) -> Expression:
     return Expression(f" {_INFIX[type(op)]} ".join(e.text(value) for value in op.operands))
 
 
+def _infix_signed(op: comb.DivSOp | comb.ModSOp | comb.ShrSOp, e: Operands) -> Expression:
+    right = e.text if isinstance(op, comb.ShrSOp) else e.signed
+    return Expression(f"{e.signed(op.lhs)} {_SIGNED[type(op)]} {right(op.rhs)}")
+
+
 def _xor(op: comb.XorOp, e: Operands) -> Expression:
     if len(op.inputs) == 2 and _is_ones(op.inputs[1]):
         return Expression(f"~{e.text(op.inputs[0])}", simple=True)
@@ -144,11 +157,13 @@ def _is_ones(value: SSAValue) -> bool:
 EXPRESSIONS: dict[type[Operation], Callable[[Any, Operands], Expression]] = {
     **dict.fromkeys(_INFIX, _infix),
     comb.XorOp: _xor,
+    **dict.fromkeys(_SIGNED, _infix_signed),
     BitsOp: _picked,
     comb.ConcatOp: _joined,
     comb.ExtractOp: _extracted,
     comb.ICmpOp: _compared,
     comb.MuxOp: _chosen,
+    comb.ParityOp: lambda op, e: Expression(f"^{e.text(op.input)}"),
     comb.ReplicateOp: _repeated,
     hw.ConstantOp: lambda op, e: Expression(constant(op), simple=True),
 }

@@ -271,6 +271,7 @@ _FITTING: dict[type[Operation], Callable[[Any, list[int], int], bool]] = {
     comb.ExtractOp: lambda op, of, result: 0 <= op.low_bit.value.data <= of[0] - result,
     comb.ReplicateOp: lambda op, of, result: result % of[0] == 0,
     comb.ICmpOp: lambda op, of, result: of[0] == of[1] and result == 1,
+    comb.ParityOp: lambda op, of, result: result == 1,
     RowOp: lambda op, of, result: of == [INPUTS * (result - 2), 1],
     comb.MuxOp: lambda op, of, result: of == [1, result, result],
     seq.CompRegOp: _register_fits,

@@ -42,12 +42,12 @@ def test_logits_and_tokens_are_those_of_transformers(family: str, tmp_path: Path
     shape = (2, 0, decoder.groups, decoder.head_dim)
     empty = [np.zeros(shape, np.float32)] * (2 * decoder.layers)
     whole, *_ = run_module(module, [TOKENS, *empty])
-    np.testing.assert_allclose(whole, expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(whole, expected, rtol=2e-5, atol=2e-5)
     parts, cache = list[np.ndarray](), empty
     for first, end in ((0, 4), (4, 5), (5, 6), (6, 9)):
         logits, *cache = run_module(module, [TOKENS[:, first:end], *cache])
         parts.append(logits)
-    np.testing.assert_allclose(np.concatenate(parts, 1), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(np.concatenate(parts, 1), expected, rtol=2e-5, atol=2e-5)
     greedy = RECORDS[f"{family}.greedy"].tolist()
     session = open_session(tmp_path, "interpreter")
     assert list(generate(session, greedy[:4], len(greedy) - 4)) == greedy[4:]

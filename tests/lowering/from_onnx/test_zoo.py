@@ -76,7 +76,8 @@ def test_results_that_are_quantised(bench: Any, zero: Any, real: bool) -> None:
     rng = np.random.default_rng(0)
     constants = {
         "s": np.float32(0.02), "t": np.float32(0.0313), "z": zero,
-        "w": rng.integers(-90, 91, (12, 5)).astype(np.int8),
+        # ONNX Runtime adds products of bytes in pairs, which saturate without VNNI.
+        "w": rng.integers(-63, 64, (12, 5)).astype(np.int8),
         "ws": rng.uniform(0.002, 0.008, 5).astype(np.float32), "wz": np.zeros(5, np.int8),
     }  # fmt: skip
     nodes = [

@@ -42,7 +42,9 @@ def assert_agrees(module: ModuleOp, outputs: list[Any], inputs: list[Any]) -> No
         if is_integer_program(module):
             np.testing.assert_array_equal(actual, expected)
         else:
-            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
+            # Sums of large numbers that are near zero have the errors of these.
+            largest = np.abs(expected).max(initial=1)
+            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6 * max(largest, 100))
 
 
 @pytest.mark.parametrize("layer", LAYERS)

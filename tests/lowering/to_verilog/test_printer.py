@@ -192,8 +192,8 @@ def test_a_long_sum_that_begins_with_braces(iverilog: str, tmp_path: Path) -> No
   %five = hw.constant 5 : i5
   %wide = comb.concat %sign, %{name} : i1, i4
   %total = comb.add %wide, %five : i5
-  %twice = comb.add %total, %total : i5
-  hw.output %twice : i5
+  %square = comb.mul %total, %total : i5
+  hw.output %square : i5
 }}"""
         )
     )
@@ -206,4 +206,4 @@ module tb;
   initial #1 $display("%0d", y);
 endmodule"""
     run = simulate({"dut.v": text, "tb.v": bench}, "tb", tmp_path, "iverilog")
-    assert run.output.split() == [str((25 + 5) * 2 % 32)]
+    assert run.output.split() == [str((25 + 5) ** 2 % 32)]

@@ -127,6 +127,7 @@ def test_sums_are_exact(name: str, recipe: str) -> None:
     _agrees(CASES[name], recipe)
 
 
+@pytest.mark.skipif("avx512vnni" not in RUNNABLE, reason="the processor has no AVX-512 VNNI")
 @pytest.mark.parametrize("name", CASES)
 def test_which_products_add_several_at_once(name: str) -> None:
     _, trace = traced_program(_program(CASES[name]), NativeOptions(recipe="avx512vnni"), 1)
