@@ -169,6 +169,8 @@ def _pays(program: Program, nest: Nest, conv: Convolution, group: int) -> bool:
         direct = dotted(program.recipe, sums, rows * columns, group)
         return tiled(program.recipe, sums, rows, columns) < _LEFT * direct
     lanes, tiles = program.recipe.lanes, tiles_of(nest, conv)
+    if tiles == 1:  # products with a vector, which run along it: weights lie in panels of outputs
+        return False
     vectors = -(-outs // lanes)
     moved = -(-channels // lanes) + vectors
     direct = 9 * rows * columns * channels * vectors

@@ -69,6 +69,21 @@ def test_sizes_even_and_odd(sizes: tuple[int, int], batch: int, recipe: str) -> 
     assert not np.array_equal(tiled, direct)
 
 
+@pytest.mark.parametrize("trits", [False, True])
+@pytest.mark.parametrize("size", [2, 3])
+def test_images_of_one_tile(size: int, trits: bool) -> None:
+    torch.manual_seed(2)
+    module, x = nn.Conv2d(256, 512, 3, padding=1).eval(), torch.randn(3, 256, size, size)
+    if trits:
+        with torch.no_grad():
+            module.weight.copy_(module.weight.sign() * 0.5)
+    source = from_torch(module, (x,))
+    if trits:
+        apply_passes(source, "ternarize,fuse-linear")
+    found, expected = native_program(source)(x.numpy()), exact(module, x)
+    np.testing.assert_allclose(found, expected, atol=2e-6 * np.abs(expected).max())
+
+
 def test_images_with_channels_outside_and_a_free_batch() -> None:
     torch.manual_seed(1)
     module = nn.Conv2d(64, 32, 3).eval()
