@@ -195,14 +195,29 @@ def _panel(program: Program, nest: Nest, conv: Convolution) -> int:
     if conv.form.element != f32:
         outs = nest.sizes[conv.outs].at(1)
         return program.recipe.lanes * best_tile(program.recipe, None, outs)[1]
+    plan = _of_floats(program, nest, conv).plan
+    return plan.lanes * plan.columns
+
+
+def _of_floats(program: Program, nest: Nest, conv: Convolution) -> NestStep:
+    """The products of floats, of all tiles and of weights that are made."""
     outs, channels = nest.sizes[conv.outs], nest.sizes[conv.channels]
     view = program.new(f32, (Size.of(16), channels, outs))
-    weights = Access(view, ZERO, (view.strides[0], ZERO, ONE, view.strides[1]))
+    weights = Access(view, ZERO, (view.strides[0], ZERO, ONE, view.strides[1]), panels=True)
     tiles = Size.of(tiles_of(nest, conv))
-    some = _Group(program, nest, conv, weights).products(
+    return _Group(program, nest, conv, weights).products(
         _matrices(conv.form, f32, tiles, channels), _matrices(conv.form, f32, tiles, outs)
     )
-    return some.plan.lanes * some.plan.columns
+
+
+def has_panels(program: Program, nest: Nest, conv: Convolution) -> bool:
+    """Whether products of floats run along outputs, in panels of which weights that are made lie;
+    those of few tiles or outputs may run along others."""
+    step = _of_floats(program, nest, conv)
+    vector = step.plan.vector
+    return vector is not None and [
+        a.panels for a in step.nest.reads.values() if a.depends_on(vector)
+    ] == [True]
 
 
 def _windows(w: Access, conv: Convolution, first: int) -> tuple[dict[SSAValue, Access], Block]:

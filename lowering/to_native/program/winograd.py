@@ -21,7 +21,7 @@ from .nests import Nest
 from .program import Program, Step
 from .sizes import ONE
 from .structured import NestStep
-from .tiles import Convolution, steps_of, tiles_of
+from .tiles import Convolution, has_panels, steps_of, tiles_of
 from .transforms import FLOATS, INTEGERS, Form
 from .trit_constants import worth_keeping
 from .views import Buffer
@@ -169,13 +169,12 @@ def _pays(program: Program, nest: Nest, conv: Convolution, group: int) -> bool:
         direct = dotted(program.recipe, sums, rows * columns, group)
         return tiled(program.recipe, sums, rows, columns) < _LEFT * direct
     lanes, tiles = program.recipe.lanes, tiles_of(nest, conv)
-    if tiles == 1:  # products with a vector, which run along it: weights lie in panels of outputs
-        return False
     vectors = -(-outs // lanes)
     moved = -(-channels // lanes) + vectors
     direct = 9 * rows * columns * channels * vectors
     each = _CHANGES if program.recipe.registers > 16 else _MORE_CHANGES
     cost = tiles * (conv.form.places * channels * vectors + moved * each)
-    if nest.reads[conv.weights].view.element != f32 and not _keeps(program, nest, conv):
+    made = nest.reads[conv.weights].view.element != f32
+    if made and not _keeps(program, nest, conv):
         cost += _MADE * channels * vectors
-    return cost < _LEFT * direct
+    return cost < _LEFT * direct and (not made or has_panels(program, nest, conv))
