@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects import tensor
+from ...dialects.elements import numpy_dtype
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import Array
 from ...dialects.traits import Elementwise, WorksAlong, has
@@ -178,6 +179,12 @@ def columns(values: Array) -> Array:
     if not np.isfinite(values.astype(np.float64)).all():
         raise NoFunctionError("values are not finite")
     return values.reshape(len(values), -1)
+
+
+def of_type(value: SSAValue, numbers: Array) -> Array:
+    """Numbers, f64, as elements of the type of `value`."""
+    dtype = numpy_dtype(tensor_type(value).element_type)
+    return (np.rint(numbers) if dtype.kind in "iu" else numbers).astype(dtype)
 
 
 def channels_on(values: SSAValue, axis: int, vector: Array) -> Array:

@@ -31,6 +31,7 @@ from .level_functions import (
     channels_on,
     columns,
     levels_of,
+    of_type,
     uniform_levels,
 )
 from .level_products import weight_channel, with_signs
@@ -89,7 +90,7 @@ class LevelGrids:
         scale, offset = grid.scale, grid.offset
 
         def lift(points: Array) -> Array:
-            return (own.lift(points) * scale + offset).astype(np.float32)
+            return of_type(value, own.lift(points) * scale + offset)
 
         self.functions[value] = LevelFunction(grid.root, grid.bounds, value, lift, value)
 

@@ -124,8 +124,7 @@ def sum_bounds(matrix: Array, bounds: Bounds) -> Bounds:
 
 def real_sums(points: Array, grid: ProductGrid) -> Array:
     """What sums of integers [points] stand for, [points, channels]."""
-    real = grid.weight.scale * points.astype(np.float64)[:, None] + grid.fixed
-    return real.astype(np.float32)
+    return grid.weight.scale * points.astype(np.float64)[:, None] + grid.fixed
 
 
 def finished(op: Layer, real: Array) -> Array:

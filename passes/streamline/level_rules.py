@@ -38,6 +38,7 @@ from .level_functions import (
     channels_on,
     columns,
     is_order,
+    of_type,
     with_common_step,
 )
 from .level_grids import LevelGrids, turns, weight_key
@@ -65,7 +66,7 @@ def product(levels: LevelGrids, op: Layer) -> None:
     def lift(points: Array) -> Array:
         real = real_sums(points, grid)
         laid_out = channels_on(op.result, axis, real[0]).shape[1:]
-        return finished(op, real.reshape(len(points), *laid_out))
+        return finished(op, of_type(op.result, real.reshape(len(points), *laid_out)))
 
     entry = LevelFunction(sums, bounds, op.result, lift, op.result)
     entry.at(np.array([0]))
@@ -194,6 +195,13 @@ def dequantized(levels: LevelGrids, op: tensor.DequantizeOp) -> None:
     step = float(scale.reshape(-1)[0])
     offset = -step * float(zero.reshape(-1)[0])
     levels.enter(op.result, LevelGrid(op.input, step, offset, interval(op.input)))
+
+
+def converted(levels: LevelGrids, op: tensor.ConvertOp) -> None:
+    """Integers of the program as another type."""
+    if is_float(tensor_type(op.operand)):
+        raise NoFunctionError("it computes with values that are no floats of few levels")
+    levels.enter(op.result, LevelGrid(op.operand, 1.0, 0.0, interval(op.operand)))
 
 
 def moved(levels: LevelGrids, op: Operation) -> None:
@@ -326,10 +334,10 @@ def largest(levels: LevelGrids, op: tensor.ArgmaxOp) -> None:
 def _with_operand(op: Operation, old: SSAValue, new: SSAValue) -> Operation:
     """A copy of `op` on integers."""
     copy = op.clone({old: new})
-    element = tensor_type(new).element_type
+    before, element = (tensor_type(value).element_type for value in (old, new))
     for result in copy.results:
         type = tensor_type(result)
-        if is_float(type):
+        if type.element_type == before:
             new_type = TensorType(element, type.get_shape())
             Rewriter.replace_value_with_new_type(result, new_type)
     return copy

@@ -51,7 +51,8 @@ class StreamlinePass(ModulePass):
         %s = ternary.linear %q, %w2 : tensor<?x4xi8>, … -> tensor<?x8xi32>      // %q of 0 and 1
         %a = tensor.multi_threshold %s, %t : (tensor<?x8xi32>, tensor<8x1xi32>) -> tensor<?x8xi8>
 
-    Weights that are a scale times trits become trits, others i32. Sums, concatenations and means
+    Weights that are a scale times trits become trits, others i32. Products of integers whose sums
+    are rescaled in float are taken as those of floats. Sums, concatenations and means
     of activations on different grids are those of a grid that holds both. An argument that is only
     quantised becomes a `tensor.quantize`, of its `tensor.sign` where the only step is at 0; results
     that are sums a `tensor.dequantize`. An offset that is no fraction of a step, with a divisor of
@@ -100,8 +101,7 @@ class _Streamlining:
     def run(self) -> None:
         """Compute what has an integer form in integers."""
         before = list(self.block.ops)
-        floats = [op for op in before if is_layer(op) and is_float(tensor_type(op.results[0]))]
-        if not isinstance(before[-1], ReturnOp) or not floats:
+        if not isinstance(before[-1], ReturnOp) or not any(map(_computes_in_floats, before)):
             return
         for argument in self.block.args:
             if argument in self.stated:
@@ -134,6 +134,8 @@ class _Streamlining:
         known = [value for value in op.operands if value in levels.functions]
         if isinstance(op, tensor.DequantizeOp) and not known:
             level_rules.dequantized(levels, op)
+        elif isinstance(op, tensor.ConvertOp) and not known:
+            level_rules.converted(levels, op)
         elif not known:
             raise NoFunctionError("it computes with values that are no floats of few levels")
         elif is_layer(op):
@@ -241,6 +243,13 @@ def _many_channels(function: LevelFunction) -> bool:
         return function.at(np.zeros(1, np.float32)).size != 1
     except NoFunctionError:
         return True
+
+
+def _computes_in_floats(op: Operation) -> bool:
+    """Whether an op is a layer of floats, or quantises what the program computes."""
+    if isinstance(op, tensor.QuantizeOp):
+        return isinstance(op.input.owner, Operation)
+    return is_layer(op) and is_float(tensor_type(op.results[0]))
 
 
 def is_float_op(op: Operation) -> bool:

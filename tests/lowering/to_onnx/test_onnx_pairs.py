@@ -5,15 +5,13 @@ The files are made by ONNX Runtime's own quantiser, and it says what they give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+from onnx import numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.registry import parse_module
@@ -23,10 +21,8 @@ from triton_dsl.lowering.to_onnx.byte_weights import fits
 from triton_dsl.lowering.to_onnx.engine import EXACT_BYTES
 from triton_dsl.runtime.engines import open_session, run_session
 
-Array = np.ndarray[Any, Any]
-Node = tuple[str, list[str], str, dict[str, Any]]
+from ..from_onnx.quantized_files import Node, quantized_file
 
-TYPES = {"u8": QuantType.QUInt8, "s8": QuantType.QInt8}
 NETWORKS = ("images", "rows", "attention")
 
 
@@ -72,44 +68,14 @@ def network(kind: str, random: np.random.Generator) -> tuple[list[Node], list[in
     return nodes, [3, 10, 10], [10]
 
 
-class Samples(CalibrationDataReader):
-    """Samples of the input `x`."""
-
-    def __init__(self, x: Array) -> None:
-        self.samples: Iterator[dict[str, Array]] = iter([{"x": x}])
-
-    def get_next(self) -> Any:
-        return next(self.samples, None)
-
-
 def quantized(
     folder: Path, kind: str, activations: str, weights: str, each: bool
 ) -> tuple[Any, ...]:
     """The file, and an input."""
-    random = np.random.default_rng(len(kind) + 7 * each)
-    nodes, sizes, result = network(kind, random)
-    stored: dict[str, Array] = {}
-    for name in (name for node in nodes for name in node[1]):
-        if name[0] in "wbv" and len(name) > 1:
-            shape = [int(size) for size in name[1:].split(",") if size]
-            values = random.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
-            stored[name] = np.array(shape[0] if name[0] == "v" else values, np.float32)
-    x = random.normal(size=[8, *sizes]).astype(np.float32)
-    graph = helper.make_graph(
-        [helper.make_node(op, inputs, [out], **more) for op, inputs, out, more in nodes],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", *sizes])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", *result])],
-        [numpy_helper.from_array(array, name) for name, array in stored.items()],
-    )
-    opsets = [helper.make_opsetid("", 17)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    onnx.save(model, folder / "float.onnx")
-    quantize_static(
-        folder / "float.onnx", folder / "q.onnx", Samples(x), per_channel=each,
-        activation_type=TYPES[activations], weight_type=TYPES[weights],
-    )  # fmt: skip
-    return folder / "q.onnx", random.normal(size=[5, *sizes]).astype(np.float32)
+    seed = len(kind) + 7 * each
+    nodes, sizes, result = network(kind, np.random.default_rng(seed))
+    path = quantized_file(folder, nodes, sizes, result, seed, activations, weights, each)
+    return path, np.random.default_rng(seed + 1).normal(size=[5, *sizes]).astype(np.float32)
 
 
 def exported(module: ModuleOp) -> bytes:
