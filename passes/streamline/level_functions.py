@@ -48,12 +48,23 @@ def is_step(op: Operation) -> bool:
 
 @dataclass(frozen=True)
 class LevelGrid:
-    """scale·root + offset, with integers of `bounds` in `root`."""
+    """scale·root + offset, with integers of `bounds` in `root`.
+
+    Attributes:
+        exactly: integers [n] to the floats that they stand for, where those were rounded.
+    """
 
     root: SSAValue
     scale: float
     offset: float
     bounds: Bounds
+    exactly: Callable[[Array], Array] | None = None
+
+    def real(self, points: Array) -> Array:
+        """What integers [n] stand for."""
+        if self.exactly is not None:
+            return self.exactly(points)
+        return points.astype(np.float64) * self.scale + self.offset
 
 
 @dataclass(frozen=True)
@@ -286,6 +297,14 @@ def with_common_step(
         if close.all() and (np.abs(shifts * step - apart) <= 1e-4 * step).all():
             return step, factors.astype(int).tolist(), shifts.astype(int).tolist()
     raise NoFunctionError("its operands have scales or offsets without a common step")
+
+
+def tabled(levels: Array, step: float, lowest: float, first: int) -> Callable[[Array], Array]:
+    """Integers from `first` on to the levels lowest + n·step, each as it was rounded."""
+    places = np.rint((levels - lowest) / step).astype(np.int64)
+    table: Array = lowest + step * np.arange(int(places.max()) + 1)
+    table[places] = levels
+    return lambda points: table[np.clip(points - first, 0, len(table) - 1)]
 
 
 def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:

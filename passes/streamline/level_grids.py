@@ -32,6 +32,7 @@ from .level_functions import (
     columns,
     levels_of,
     of_type,
+    tabled,
     uniform_levels,
 )
 from .level_products import weight_channel, with_signs
@@ -86,11 +87,9 @@ class LevelGrids:
         if max(-grid.bounds[0], grid.bounds[1]) >= 2**31:
             raise NoFunctionError("its integers have no 32 bits")
         rank = tensor_type(value).get_num_dims()
-        own = plain(grid.root, value, grid.bounds, rank)
-        scale, offset = grid.scale, grid.offset
 
         def lift(points: Array) -> Array:
-            return of_type(value, own.lift(points) * scale + offset)
+            return of_type(value, grid.real(points)).reshape(-1, *[1] * (rank - 1))
 
         self.functions[value] = LevelFunction(grid.root, grid.bounds, value, lift, value)
 
@@ -165,7 +164,8 @@ class LevelGrids:
         low = 0 if number <= 127 else -128
         real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
         root = self._quantized_by(real, scale, zero + low, (low, low + number))
-        return LevelGrid(root, step, lowest - low * step, (low, low + number))
+        exactly = tabled(np.unique(values), step, lowest, low)
+        return LevelGrid(root, step, lowest - low * step, (low, low + number), exactly)
 
     def _counted(self, function: LevelFunction) -> LevelGrid:
         """What a function makes of integers, as the number of thresholds that they reach."""
@@ -183,7 +183,8 @@ class LevelGrids:
             )
         step, lowest, number = uniform
         counted = self.counted(function, np.array([step]), np.array([lowest]), number)
-        return LevelGrid(counted, step, lowest, (0, number))
+        exactly = None if levels is None else tabled(levels, step, lowest, 0)
+        return LevelGrid(counted, step, lowest, (0, number), exactly)
 
     def counted(self, function: LevelFunction, step: Array, lowest: Array, number: int) -> SSAValue:
         """The levels above the lowest that values reach, by thresholds of the integers.
@@ -296,7 +297,11 @@ def _evenly(function: LevelFunction) -> LevelGrid | None:
         return None
     assert function.bounds is not None
     scale, offset = (float(part[0]) for part in fitted)
-    return LevelGrid(function.root, scale, offset, function.bounds)
+
+    def exactly(points: Array) -> Array:
+        return columns(function.at(points))[:, 0].astype(np.float64)
+
+    return LevelGrid(function.root, scale, offset, function.bounds, exactly)
 
 
 def _directions(function: LevelFunction) -> tuple[Array, Array]:

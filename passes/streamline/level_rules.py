@@ -52,6 +52,7 @@ from .level_products import (
     weight_grid,
 )
 from .level_results import integer_result
+from .level_sums import summed
 
 Reduction = tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp | tensor.ReduceSumOp
 
@@ -112,21 +113,39 @@ def added(levels: LevelGrids, op: tensor.AddOp | tensor.SubOp) -> None:
     """The sum or difference of two values on grids."""
     if tensor_type(op.lhs).get_shape() != tensor_type(op.rhs).get_shape():
         raise NoFunctionError("its operands have different shapes")
-    (a, b), _ = _joint(levels, [levels.spaced(op.lhs), levels.spaced(op.rhs)], offsets=False)
-    first, second = levels.wide(a.root), levels.wide(b.root)
+    a, b = levels.spaced(op.lhs), levels.spaced(op.rhs)
+    step, factors, exactly = summed(op, a, b)
+    first, second = (
+        levels.wide(_times(levels, grid.root, factor))
+        for grid, factor in zip((a, b), factors, strict=True)
+    )
+    lows, highs = zip(
+        *(
+            [factor * end for end in grid.bounds]
+            for grid, factor in zip((a, b), factors, strict=True)
+        ),
+        strict=True,
+    )
     if isinstance(op, tensor.AddOp):
-        bounds = (a.bounds[0] + b.bounds[0], a.bounds[1] + b.bounds[1])
+        bounds = sum(lows), sum(highs)
         total, offset = levels.add(tensor.AddOp(first, second)), a.offset + b.offset
     else:
-        bounds = (a.bounds[0] - b.bounds[1], a.bounds[1] - b.bounds[0])
+        bounds = (lows[0] - highs[1], highs[0] - lows[1])
         total, offset = levels.add(tensor.SubOp(first, second)), a.offset - b.offset
-    levels.enter(op.result, LevelGrid(total, a.scale, offset, bounds))
+    levels.enter(op.result, LevelGrid(total, step, offset, bounds, exactly))
+
+
+def _times(levels: LevelGrids, root: SSAValue, factor: int) -> SSAValue:
+    if factor == 1:
+        return root
+    number = levels.constant("grid.factor", np.array(factor, np.int32), i32)
+    return levels.add(tensor.MulOp(levels.wide(root), number))
 
 
 def joined(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
     """Values side by side: on one grid, or channels each with a function of its own."""
     try:
-        grids, bounds = _joint(levels, [levels.spaced(value) for value in op.inputs], offsets=True)
+        grids, bounds = _joint(levels, [levels.spaced(value) for value in op.inputs])
     except NoFunctionError:
         _joined_channels(levels, op)
         return
@@ -169,16 +188,13 @@ def _side_by_side(
 
 
 def _joint(
-    levels: LevelGrids, grids: Sequence[LevelGrid], *, offsets: bool
+    levels: LevelGrids, grids: Sequence[LevelGrid]
 ) -> tuple[list[LevelGrid], tuple[int, int]]:
-    """Grids with the same scale, and with the same offset if asked for; the bounds of all."""
-    step, factors, shifts = with_common_step(grids, offsets=offsets)
+    """Grids with the same scale and offset; the bounds of all."""
+    step, factors, shifts = with_common_step(grids, offsets=True)
     made: list[LevelGrid] = []
     for grid, factor, shift in zip(grids, factors, shifts, strict=True):
-        root = grid.root
-        if factor != 1:
-            number = levels.constant("grid.factor", np.array(factor, np.int32), i32)
-            root = levels.add(tensor.MulOp(levels.wide(root), number))
+        root = _times(levels, grid.root, factor)
         if shift:
             number = levels.constant("grid.shift", np.array(shift, np.int32), i32)
             root = levels.add(tensor.AddOp(levels.wide(root), number))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32, i8
+from xdsl.dialects.builtin import ModuleOp, f32, i8, i32
 from xdsl.ir import SSAValue
 
 from triton_dsl.dialects import tensor, ternary
@@ -209,7 +209,7 @@ def two_activations(insert: Any, x: SSAValue, step: float) -> list[SSAValue]:
     return [first, insert(tensor.AddOp(scaled, known(insert, -1.5 * step)))]
 
 
-@proves(rows(["added", "_joint"]), by="enumeration")
+@proves(rows(["added", "_joint", "_times"]), by="enumeration")
 @pytest.mark.parametrize("kind", [tensor.AddOp, tensor.SubOp])
 @pytest.mark.parametrize("step", [1.0, 0.5, 0.75])
 def test_sums_of_two_activations(kind: Any, step: float) -> None:
@@ -218,6 +218,30 @@ def test_sums_of_two_activations(kind: Any, step: float) -> None:
         return times(insert, levels(insert, total, scale=0.5))
 
     same(body, [1, 2])
+
+
+@pytest.mark.parametrize("kind", [tensor.AddOp, tensor.SubOp])
+@pytest.mark.parametrize("step", [0.031, 0.37, 2.9])
+def test_sums_of_bytes_without_a_common_step(kind: Any, step: float) -> None:
+    def body(insert: Any, x: SSAValue, y: SSAValue) -> SSAValue:
+        scaled = insert(tensor.MulOp(y, known(insert, step)))
+        return times(insert, levels(insert, insert(kind(x, scaled)), most=255.0))
+
+    same(body, [1, 1], [1, 1])
+
+
+@proves(rows(["converted"]), by="enumeration")
+def test_products_of_integers_that_are_rescaled_in_float() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        hidden = insert(tensor.ConvertOp(times(insert, insert(tensor.ConvertOp(x, i32))), f32))
+        scaled = insert(tensor.MulOp(hidden, known(insert, 0.037)))
+        one, zero = known(insert, 1.0), known(insert, 3, i8)
+        return times(insert, levels(insert, insert(tensor.DequantizeOp(
+            insert(tensor.QuantizeOp(scaled, one, zero)), one, zero
+        ))))  # fmt: skip
+
+    before = program([tensor_of(i8, [1, 2])], body)
+    enumerate_all(before, streamlined(before), every_pair(before))
 
 
 @proves(rows(["joined", "_joined_channels", "_side_by_side", "spaced"]), by="enumeration")
