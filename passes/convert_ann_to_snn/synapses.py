@@ -199,7 +199,9 @@ def maximum(state: Conversion, op: tensor.MaxPoolOp) -> Sequence[Signal]:
     """
     signal = state.signals[op.operand]
     if not spike.is_train(signal.steps) or (signal.worth <= 0).any():
-        raise NotConvertible("the maximum over time is defined on spikes; put it after neurons")
+        plain = "convert without signed ones, and " if state.signed else ""
+        reason = "the maximum over time is defined on spikes"
+        raise NotConvertible(f"{reason}; {plain}put it after neurons")
     if any(size != 1 for size in signal.worth.shape[1:]):
         raise NotConvertible("the spikes of a window are not worth the same")
     element = signal.type.element_type

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects import spike
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.registry import parse_module, verify_module
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.conversion import run_spiking
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.passes.convert_ann_to_snn import (
@@ -201,20 +201,30 @@ def test_signed_spikes_need_some_steps() -> None:
             ConvertAnnToSnnPass(timesteps=timesteps, signed=True)
 
 
+MAXIMUM = """
+func.func @forward(%x: tensor<?x2x4x4xf32>) -> tensor<?x2x2x2xf32> {
+  %h = tensor.relu %x : (tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %s = tensor.sub %h, %h : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %a = tensor.add %s, %h : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %g = tensor.relu6 %a : (tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
+  %y = tensor.max_pool %g {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+      padding = array<i64: 0, 0, 0, 0>} : (tensor<?x2x4x4xf32>) -> tensor<?x2x2x2xf32>
+  func.return %y : tensor<?x2x2x2xf32>
+}"""
+
+
 def test_a_maximum_is_taken_of_potentials() -> None:
-    module = parse_module("""
-    func.func @forward(%x: tensor<?x2x4x4xf32>) -> tensor<?x2x2x2xf32> {
-      %h = tensor.relu %x : (tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
-      %s = tensor.sub %h, %h : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
-      %a = tensor.add %s, %h : (tensor<?x2x4x4xf32>, tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
-      %g = tensor.relu6 %a : (tensor<?x2x4x4xf32>) -> tensor<?x2x4x4xf32>
-      %y = tensor.max_pool %g {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
-          padding = array<i64: 0, 0, 0, 0>} : (tensor<?x2x4x4xf32>) -> tensor<?x2x2x2xf32>
-      func.return %y : tensor<?x2x2x2xf32>
-    }""")
+    module = parse_module(MAXIMUM)
     x = np.random.default_rng(0).uniform(-1, 9, (60, 2, 4, 4)).astype(np.float32)
     (wanted,) = run_module(module, [x])
     convert(module, ConvertAnnToSnnPass(timesteps=8, signed=True, price=0), [(x,)])
     verify_module(module)
     (found,) = run_module(module, [x])
     np.testing.assert_allclose(found, wanted, atol=0.5)
+
+
+def test_signed_trains_have_no_maximum() -> None:
+    """`pools=before` leaves neurons before the pool, whose spikes would be what it takes."""
+    module, x = parse_module(MAXIMUM), np.ones((20, 2, 4, 4), np.float32)
+    with pytest.raises(UnsupportedError, match="convert without signed ones"):
+        convert(module, ConvertAnnToSnnPass(timesteps=4, signed=True, pools="before"), [(x,)])
