@@ -40,7 +40,9 @@ class ExposeIntegersPass(ModulePass):
     result that was only dequantised becomes the integer result. The attribute `tensor.quantized`
     of the argument or result holds what the caller has to do: `scale`, `zero_point`, `axis`, and
     for arguments `low` and `high`, as in `tensor.quantize` and `tensor.dequantize`, and `of_sign`:
-    1 where the caller quantises the `tensor.sign` of the argument. Moves of elements may stand
+    1 where the caller quantises the `tensor.sign` of the argument. An argument of which only known
+    thresholds are counted, the same for all elements, has `thresholds` in the place of scale, zero
+    point and axis. Moves of elements may stand
     between where one scale serves all elements. Known factors and addends of a result before its
     `tensor.dequantize` are the caller's too: `factor` and `addend`, one or one for each element of
     the last axis, of integers that wrap around as those of the result do.
@@ -91,12 +93,11 @@ def _expose_argument(function: FuncOp, index: int) -> None:
         use.operation for use in (sign.result if isinstance(sign, tensor.SignOp) else value).uses
     ]
     first = users[0] if users else None
-    if not isinstance(first, tensor.QuantizeOp) or not all(_same(user, first) for user in users):
+    if not isinstance(first, _TO_INTEGERS) or not all(_same(user, first) for user in users):
         return
-    scale, zero_point = literal_value(first.scale), literal_value(first.zero_point)
-    if scale is None or zero_point is None or (len(held) > 1 and scale.ndim):
+    entries = _made_by_caller(first, moved=len(held) > 1)
+    if entries is None:
         return
-    entries = _entries(first, first.scale, first.zero_point)
     element = tensor_type(first.result).element_type
     for moved in held:
         type = with_element(tensor_type(moved), element)
@@ -107,9 +108,31 @@ def _expose_argument(function: FuncOp, index: int) -> None:
     if isinstance(sign, tensor.SignOp):
         erase(sign)
         entries["of_sign"] = IntegerAttr(1, i64)
-    _forget(first.scale, first.zero_point)
-    entries |= {"low": first.low, "high": first.high}
+    _forget(*first.operands[1:])
     function.arg_attrs = _noted(function.arg_attrs, len(function.args), index, entries)
+
+
+_TO_INTEGERS = tensor.QuantizeOp | tensor.MultiThresholdOp
+
+
+def _made_by_caller(
+    op: tensor.QuantizeOp | tensor.MultiThresholdOp, *, moved: bool
+) -> dict[str, Attribute] | None:
+    """What the caller has to do in the place of `op`; `None` where it is not known."""
+    known = [literal_value(parameter) for parameter in op.operands[1:]]
+    literals = [each for each in known if each is not None]
+    if len(literals) < len(known):
+        return None
+    if isinstance(op, tensor.QuantizeOp):
+        if moved and literals[0].ndim:
+            return None
+        return _entries(op, op.scale, op.zero_point) | {"low": op.low, "high": op.high}
+    (thresholds,) = literals
+    if len(thresholds) != 1:
+        return None
+    ends = {"low": IntegerAttr(0, i64), "high": IntegerAttr(thresholds.size, i64)}
+    element = tensor_type(op.thresholds).element_type
+    return {"thresholds": dense(np.sort(thresholds[0]), element), **ends}
 
 
 def _expose_result(function: FuncOp, returned: ReturnOp, index: int) -> None:
@@ -168,9 +191,9 @@ def _known_side(op: tensor.AddOp | tensor.MulOp) -> tuple[SSAValue | None, SSAVa
     return None, None
 
 
-def _same(user: Operation, first: tensor.QuantizeOp) -> bool:
+def _same(user: Operation, first: Operation) -> bool:
     return (
-        isinstance(user, tensor.QuantizeOp)
+        isinstance(user, type(first))
         and user.properties == first.properties
         and tuple(user.operands) == tuple(first.operands)
     )

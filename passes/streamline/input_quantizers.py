@@ -1,4 +1,7 @@
-"""A float function with few levels as one `tensor.quantize`, found and proved on all of f32."""
+"""A float function with few levels as one `tensor.quantize`, found and proved on all of f32.
+
+What none gives has thresholds, `edges_of`.
+"""
 
 from __future__ import annotations
 
@@ -38,22 +41,16 @@ def quantizer(counts: Counts, number: int, step: float | None) -> Quantizer | No
     Returns:
         `None` if there is none: levels of another spacing, or other rounding of halves. What is
         returned gives the same level as `counts` on both sides of each of its steps, and so for
-        every finite f32; or, if nothing does, for all that are not within 2^-20 of a step, and not
-        within 2^-126 of one at 0.
+        every finite f32; within 2^-126 of a step at 0 it may be the level beside it.
     """
-    edges = _edges(counts, number)
+    edges = edges_of(counts, number)
     if not np.isfinite(edges).all():
         return None
-    candidates = _candidates(edges, step)
-    near = np.maximum(np.abs(edges).max() * np.float32(2.0**-20), TINY)
-    for slack in (np.float32(0), near):
-        for candidate in candidates:
-            if _agrees(edges, candidate, number, slack):
-                return candidate
-    return None
+    fitting = [each for each in _candidates(edges, step) if _agrees(edges, each, number)]
+    return fitting[0] if fitting else None
 
 
-def _edges(counts: Counts, number: int) -> Floats:
+def edges_of(counts: Counts, number: int) -> Floats:
     """The least f32 on each level from 1 to `number`, or above: by halving, all at once."""
     most = int(np.float32(np.inf).view(np.int32))
     low = np.full(number, 1 - most, np.int64)
@@ -108,9 +105,10 @@ def _rounded(x: float, bits: int) -> float:
     return float(np.ldexp(np.rint(np.ldexp(mantissa, bits)), exponent - bits))
 
 
-def _agrees(edges: Floats, by: Quantizer, number: int, slack: np.float32) -> bool:
+def _agrees(edges: Floats, by: Quantizer, number: int) -> bool:
     if not by.scale >= TINY:
         return False
+    slack = TINY if by.of_sign else np.float32(0)
     below = np.nextafter(edges, np.float32(-np.inf)) - slack
     edges = edges + slack
     wanted = np.arange(1, number + 1)

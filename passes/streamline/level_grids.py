@@ -21,7 +21,7 @@ from ...ir.locations import location_name
 from ..analysis.compile_time import literal, literal_value
 from ..analysis.layers import Layer, is_layer, rebuilt, weight_of
 from ..analysis.replacement import insert_before
-from .input_quantizers import quantizer
+from .input_quantizers import edges_of, quantizer
 from .level_functions import (
     LEVELS,
     LevelFunction,
@@ -140,7 +140,7 @@ class LevelGrids:
         return self.add(tensor.QuantizeOp(real, point, shift, low=bounds[0], high=bounds[1]))
 
     def _quantized(self, function: LevelFunction) -> LevelGrid:
-        """A float argument that a function takes to few levels: one `quantize`."""
+        """A float argument that a function takes to few levels: `quantize`, or thresholds."""
         bits = np.arange(0, 1 << 32, 1 << 16, dtype=np.uint64).astype(np.uint32)
         points = np.sort(bits.view(np.float32)[np.isfinite(bits.view(np.float32))])
         values = columns(function.at(points))
@@ -155,15 +155,16 @@ class LevelGrids:
             return np.rint((columns(function.at(x))[:, 0] - lowest) / step).astype(np.int64)
 
         fitting = quantizer(counts, number, step)
-        if fitting is None:
-            raise NoFunctionError(
-                "no quantiser gives the levels of its input: their steps must lie evenly, at "
-                "halves of their distance"
-            )
-        scale, zero, of_sign = fitting
-        low = 0 if number <= 127 else -128
-        real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
-        root = self._quantized_by(real, scale, zero + low, (low, low + number))
+        if fitting is not None:
+            scale, zero, of_sign = fitting
+            low = 0 if number <= 127 else -128
+            real = self.add(tensor.SignOp(function.root)) if of_sign else function.root
+            root = self._quantized_by(real, scale, zero + low, (low, low + number))
+        else:
+            low, edges = 0, edges_of(counts, number)
+            known = self.constant("input.thresholds", edges.reshape(1, -1), f32)
+            axis = min(1, tensor_type(function.root).get_num_dims() - 1)
+            root = self.add(tensor.MultiThresholdOp(function.root, known, axis=axis))
         exactly = tabled(np.unique(values), step, lowest, low)
         return LevelGrid(root, step, lowest - low * step, (low, low + number), exactly)
 

@@ -52,11 +52,12 @@ class StreamlinePass(ModulePass):
         %a = tensor.multi_threshold %s, %t : (tensor<?x8xi32>, tensor<8x1xi32>) -> tensor<?x8xi8>
 
     Weights that are a scale times trits become trits, others i32. Products of integers whose sums
-    are rescaled in float are taken as those of floats. Sums, concatenations and means
-    of activations on different grids are those of a grid that holds both. An argument that is only
-    quantised becomes a `tensor.quantize`, of its `tensor.sign` where the only step is at 0; results
-    that are sums a `tensor.dequantize`. An offset that is no fraction of a step, with a divisor of
-    at most 256, is rounded to 2^-17 of a step.
+    are rescaled in float are taken as those of floats. Sums, concatenations and means of
+    activations on different grids are those of a grid that holds both. An argument that is only
+    quantised becomes a `tensor.quantize`, of its `tensor.sign` where the only step is at 0, or a
+    `tensor.multi_threshold` where it rounds in another way; results that are sums become a
+    `tensor.dequantize`. An offset that is no fraction of a step, with a divisor of at most 256, is
+    rounded to 2^-17 of a step.
     A depthwise convolution takes activations with a scale a channel. Channels that a product sums
     need a common step, at most 256 times finer than each; their weights become as many times
     larger.

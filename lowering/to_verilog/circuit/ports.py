@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 Quantization = Record
 """`scale` and `zero_point` (numbers or lists), `axis`, for inputs `low` and `high`, and `of_sign`
-where the sign of an input is quantised."""
+where the sign of an input is quantised; or `thresholds`, `low` and `high` of an input."""
 
 
 @dataclass(frozen=True)

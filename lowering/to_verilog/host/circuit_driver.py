@@ -98,6 +98,9 @@ def quantized(port: Any, x: Any) -> Any:
     how = port["quantized"]
     if how is None:
         return np.asarray(x)
+    if "thresholds" in how:
+        reached = np.array(how["thresholds"], np.float32)
+        return np.searchsorted(reached, np.asarray(x, np.float32), side="right")
     real = np.sign(x) if how.get("of_sign") else np.asarray(x)
     with np.errstate(over="ignore"):  # what is too large comes to the end of the range
         steps = np.rint(real / _along(how, "scale", real.ndim))

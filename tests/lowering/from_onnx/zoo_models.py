@@ -41,14 +41,14 @@ class Graph:
         return name
 
     def quant(self, x: str, bits: int, scale: float, *, signed: bool = True, narrow: bool = True,
-              zero: float = 0.0) -> str:  # fmt: skip
+              zero: float = 0.0, rounding: str = "ROUND") -> str:  # fmt: skip
         """qonnx's Quant, or BipolarQuant for one bit."""
         factor = self.constant(np.array(scale))
         if bits == 1:
             return self.node("BipolarQuant", x, factor, domain=QONNX)
         return self.node(
             "Quant", x, factor, self.constant(np.array(zero)), self.constant(np.array(float(bits))),
-            domain=QONNX, signed=int(signed), narrow=int(narrow), rounding_mode="ROUND",
+            domain=QONNX, signed=int(signed), narrow=int(narrow), rounding_mode=rounding,
         )  # fmt: skip
 
     def weight(self, shape: Sequence[int], bits: int, scale: float = 0.5) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,27 @@ def test_inputs_may_be_stated(stated: str, require_tool: Callable[[str, str], st
     x = rng.choice(values.get(stated, np.array([-0.25, 0.25])), (5, 12)).astype(np.float32)
     _, (got,), _ = run_target(module, f'verilog{{inputs="x:{stated}"}}', [x])
     np.testing.assert_allclose(got, run_module(module, [x])[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["HALF_UP", "HALF_DOWN", "FLOOR", "CEIL", "UP", "DOWN"])
+def test_inputs_may_be_rounded_in_any_way(
+    mode: str, require_tool: Callable[[str, str], str]
+) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    g = Graph(4)
+    x = g.quant("x", 3, 0.5, narrow=False, rounding=mode)
+    weight = g.rng.integers(-3, 4, (4, 2))
+    product = g.node("MatMul", x, g.quant(g.constant(weight * 1.0), 3, 1.0))
+    module = from_onnx(g.model(["N", 4], product))
+    ties = np.arange(-12, 12, dtype=np.float32) / 4
+    each = np.concatenate([ties, np.nextafter(ties, 9), np.nextafter(ties, -9)]).astype(np.float32)
+    x = each.reshape(-1, 4)
+    named = {"CEIL": decimal.ROUND_CEILING}.get(mode, f"ROUND_{mode}")
+    steps = [int(Decimal(float(n) * 2).to_integral_value(named)) for n in x.flat]
+    want = np.clip(np.array(steps).reshape(x.shape), -4, 3) * 0.5 @ weight
+    _, (got,), _ = run_target(module, "verilog", [x])
+    np.testing.assert_array_equal(got, run_module(module, [x])[0])
+    np.testing.assert_array_equal(got[: ties.size // 4], want[: ties.size // 4])
 
 
 def test_the_layer_that_needs_a_quantiser_is_named() -> None:
