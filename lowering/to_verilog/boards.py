@@ -6,13 +6,12 @@ Not here: the tools (`bitstream`).
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 from ...ir.errors import OptionError, did_you_mean
 from .estimate.devices import Device, find_device
+from .estimate.families import FAMILIES, entries
 from .templates import filled
 
 BAUD = 115_200
@@ -23,9 +22,6 @@ _PORTS = ("clk", "rx", "tx")
 
 _LOADED = 6
 """The byte that answers a load: ACK."""
-
-_CLOCKS = {"ice40": 12.0, "ecp5": 25.0}
-"""In MHz, of boards with devices of a family, where nobody says."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +83,14 @@ def find_board(name: str | None, device: Device | None, pins: str | None) -> Boa
             )
     else:
         assert device is not None
-        if device.family not in _CLOCKS:
+        clock = device.built_from.clock
+        if not clock:
+            routed = sorted({family.name for family in FAMILIES.values() if family.clock})
             raise OptionError(
                 f"there is no open route to a bitstream of {device.name}, only of devices of "
-                f"{' and '.join(_CLOCKS)}: use vivado.tcl of the folder"
+                f"{' and '.join(routed)}: use vivado.tcl of the folder"
             )
-        board = Board(device.name, device, _CLOCKS[device.family], {})
+        board = Board(device.name, device, clock, {})
     return board if pins is None else _with_pins(board, pins)
 
 
@@ -118,12 +116,7 @@ def _with_pins(board: Board, pins: str) -> Board:
     return replace(board, pins=places, clock=clock)
 
 
-def _read_boards() -> dict[str, Board]:
-    text = files(f"{__package__}.estimate").joinpath("boards.toml").read_text(encoding="utf-8")
-    return {
-        name: Board(name, find_device(entry["device"]), entry["clock"], entry["pins"])
-        for name, entry in tomllib.loads(text).items()
-    }
-
-
-_BOARDS = _read_boards()
+_BOARDS = {
+    name: Board(name, find_device(entry["device"]), entry["clock"], entry["pins"])
+    for name, entry in entries("boards.toml").items()
+}

@@ -9,6 +9,7 @@ circuit is for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from xdsl.dialects import comb, hw, seq
@@ -23,9 +24,8 @@ from .circuit.modules import AnyModule, named_ports
 from .circuit.ops import read_by
 from .circuit.words import KEYWORDS
 from .expressions import EXPRESSIONS, Expression, Operands, bits_of, width
-from .memories import memory_text
-from .rows import row_module, row_parameters
-from .tools import TOOLS, Tool, ToolName, attribute
+from .templates import filled
+from .tools import TOOLS, Tool, ToolName, attribute, bit_range, memory_text
 
 LINE = 100
 """Longer lists are broken."""
@@ -120,7 +120,7 @@ class _Printer:
             _WRITERS.get(type(op), _Printer.write_value)(self, op)
         text = "\n".join([*self._head(), *self.lines, *self._unused(), "endmodule", ""])
         has_rows = any(type(op) is RowOp for op in self.ops)
-        return text + row_module(self.row) if has_rows else text
+        return text + filled("row.v", name=self.row) if has_rows else text
 
     def _is_named(self, op: Operation) -> bool:
         kind = type(op)
@@ -231,7 +231,7 @@ class _Printer:
         instance = self.names.new(f"{self.of[result].text}_i")
         x, c, y = (self._expression(value).text for value in (*op.operands, result))
         self.lines += [
-            f"  {self.row} #({row_parameters(op)})",
+            f"  {self.row} #({_sites(op.functions, *op.flags)}, .CHAIN({int(op.is_chained)}))",
             f"    {instance} (.x({x}), .c({c}), .y({y}));",
         ]
 
@@ -308,9 +308,20 @@ def _enables(op: Operation) -> bool:
     )
 
 
+@lru_cache(maxsize=1 << 14)
+def _sites(functions: tuple[int, ...], *flags: tuple[int, ...]) -> str:
+    """What makes an instance of the module of rows one row."""
+    sites = len(functions)
+    tables = sum(table << 64 * site for site, table in enumerate(functions))
+    direct, linked = ("".join(map(str, reversed(each))) for each in flags)
+    return (
+        f".SITES({sites}), .TABLES({64 * sites}'h{tables:x}), .DIRECT({sites}'b{direct}), "
+        f".LINKED({sites}'b{linked})"
+    )
+
+
 def _range(type: Attribute) -> str:
-    bits = width(type)
-    return "" if bits == 1 else f"[{bits - 1}:0] "
+    return bit_range(width(type))
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -13,17 +13,9 @@ from .bitstream import commands
 from .boards import Board
 from .circuit.interface import Interface
 from .estimate.devices import Device
-from .rows import MACROS
+from .estimate.families import Family
 from .templates import filled
 from .tools import ToolName
-
-_SYNTHESIS = {
-    "ultrascale+": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
-    "7-series": "synth_xilinx -family xc7 -flatten -noiopad -nodsp",
-    "ecp5": "synth_ecp5 -nodsp",
-    "ice40": "synth_ice40",
-}
-"""What Yosys runs for a family; products with trits need no multipliers."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +35,7 @@ class Project:
     interface: Interface
     sources: Sequence[str]
     frequency: float
-    family: str
+    family: Family
     device: Device | None
     board: Board | None
     tool: ToolName
@@ -57,52 +49,40 @@ class Project:
 def project_files(project: Project) -> dict[str, str]:
     """Names and texts; which ones depends on the device."""
     device, board, family = project.device, project.board, project.family
-    around = _ON_BOARD if board else _OF_FAMILY
-    templates = _WITHOUT_DEVICE if device is None else around[family]
-    synthesis, shown = _SYNTHESIS[family], family
+    name, kind, frequency = project.name, family.constraints, project.frequency
+    shown, synthesis = family.name, family.synthesis
     if project.tool == "quartus":
         shown, synthesis = "Cyclone V", "synth_intel_alm -nodsp"
-    outer = "serial" if board else "pins" if device and family == "ice40" else ""
+    templates = {"synth.ys": "synth.ys", "Makefile": "Makefile.mk"}
+    outer = "serial" if board else ""
+    if device is None:
+        templates |= {f"constraints/{name}.sdc": "clock.sdc", "quartus.tcl": "quartus.tcl"}
+    else:
+        about = "board" if board and kind == "pcf" else "clock"
+        templates[f"constraints/{name}.{kind}"] = f"{about}.{kind}"
+        if kind == "xdc":
+            templates["vivado.tcl"] = "vivado.tcl"
+        elif kind == "pcf" and not board:
+            outer, templates[f"impl/{name}_pins.v"] = "pins", "pins.v"
     words: dict[str, object] = {
         "project": project,
-        "name": project.name,
+        "name": name,
         "device": device,
         "part": device.part if device else "",
-        "kind": {"ecp5": "lpf", "ice40": "pcf"}.get(family) if device else None,
+        "kind": kind if device and family.clock else None,
         "synthesis": synthesis,
         "family": shown,
-        "macro": MACROS.get(shown),
+        "macro": "" if project.tool == "quartus" else family.macro,
         "outer": outer,
         "sources": " ".join(project.sources),
-        "period": f"{1e3 / project.frequency:.3f}",
+        "period": f"{1e3 / frequency:.3f}",
         "clock": "clk" if board else "aclk",
-        "frequency": f"{board.clock if board else project.frequency:.2f}",
+        "frequency": f"{board.clock if board else frequency:.2f}",
         "pins": board.pins.items() if board else (),
         "wide": project.interface.input_width,
         "out": project.interface.output_width,
     }
     if device and board:
-        sources = [*project.sources, f"impl/{project.name}_serial.v"]
-        words["steps"] = commands(project.name, device, sources)
-    every = {"synth.ys": "synth.ys", "Makefile": "Makefile.mk", **templates}
-    return {name.format(name=project.name): filled(text, **words) for name, text in every.items()}
-
-
-_XILINX = {"constraints/{name}.xdc": "clock.xdc", "vivado.tcl": "vivado.tcl"}
-
-_OF_FAMILY = {
-    "ultrascale+": _XILINX,
-    "7-series": _XILINX,
-    "ecp5": {"constraints/{name}.lpf": "clock.lpf"},
-    "ice40": {"constraints/{name}.pcf": "clock.pcf", "impl/{name}_pins.v": "pins.v"},
-}
-"""What a folder for a device of a family has besides the script for Yosys and the Makefile, and the
-template of each."""
-
-_ON_BOARD = {
-    "ecp5": {"constraints/{name}.lpf": "clock.lpf"},
-    "ice40": {"constraints/{name}.pcf": "board.pcf"},
-}
-"""The same with a serial port on a board."""
-
-_WITHOUT_DEVICE = {"constraints/{name}.sdc": "clock.sdc", "quartus.tcl": "quartus.tcl"}
+        sources = [*project.sources, f"impl/{name}_serial.v"]
+        words["steps"] = commands(name, device, sources)
+    return {file: filled(template, **words) for file, template in templates.items()}

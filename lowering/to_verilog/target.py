@@ -139,8 +139,8 @@ class VerilogTarget(Target[VerilogOptions]):
         files |= _reports(data)
         board = board_of(options)
         sources = [f"rtl/{name}.v" for name in texts]
-        family, frequency = size.family.name, _frequency(size)
-        project = Project(interface, sources, frequency, family, device, board, tool)
+        frequency = _frequency(size)
+        project = Project(interface, sources, frequency, size.family, device, board, tool)
         files |= project_files(project)
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:

@@ -1,18 +1,22 @@
 """What Verilog says to one tool alone: attributes of memories and registers, forms of sums.
 
-Each tool leaves alone what it does not know, so that text for one is Verilog for all. The names are
-those of Vivado (UG901, "Synthesis Attributes"), Quartus ("Verilog HDL Synthesis Attributes"),
-Yosys' `memory_libmap` and `proc_rom`, and Lattice's LSE and Synplify Pro (Diamond and Radiant).
-Not here: where attributes stand (`memories`, `printer`).
+Each tool leaves alone what it does not know, so that text for one is Verilog for all; the words are
+in `tools.toml`. Memories are what synthesis infers: an array with registered reads; small ROMs a
+case, of which Yosys takes the statement's attribute, `logic` (without one it makes blocks of large
+ones, as measured), others that of the register. Not here: what a memory is and who uses it
+(`to_verilog.circuit.memories`).
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import Literal
 
-from .circuit.memories import Style
+from .circuit.memories import Memory, Style
+from .templates import filled
 
 ToolName = Literal["vivado", "quartus", "yosys", "lattice", "none"]
 
@@ -38,51 +42,42 @@ class Tool:
     ram_apart: str = ""
 
 
-def _styles(attribute: str, block: str, distributed: str, registers: str) -> dict[Style, str]:
-    words: dict[Style, str] = {
-        "block": block,
-        "distributed": distributed,
-        "registers": registers,
-    }  # fmt: skip
-    return {style: f'{attribute} = "{word}"' for style, word in words.items()}
+_WORDS = files(f"{__package__}").joinpath("tools.toml").read_text(encoding="utf-8")
 
-
-_YOSYS = Tool(
-    ram=_styles("ram_style", "block", "distributed", "registers"),
-    rom=_styles("rom_style", "block", "distributed", "logic"),
-    case='rom_style = "logic"',
-    apart="keep",
-    ram_apart="no_rw_check",
-)
-
-TOOLS: dict[ToolName, Tool] = {
-    # The folder of an AMD device has a script for Yosys too, which takes the same words.
-    "vivado": Tool(
-        ram=_YOSYS.ram,
-        rom=_YOSYS.rom,
-        case=_YOSYS.case,
-        case_register='rom_style = "distributed"',
-        apart='keep, shreg_extract = "no"',
-        ram_apart=_YOSYS.ram_apart,
-    ),
-    "quartus": Tool(
-        ram=_styles("ramstyle", "M10K", "MLAB", "logic"),
-        rom=_styles("romstyle", "M10K", "logic", "logic"),
-        case_register='romstyle = "logic"',
-        apart="preserve",
-    ),
-    "yosys": _YOSYS,
-    "lattice": Tool(
-        ram=_styles("syn_ramstyle", "block_ram", "distributed", "registers"),
-        rom=_styles("syn_romstyle", "EBR", "logic", "logic"),
-        case_register='syn_romstyle = "logic"',
-        apart="syn_preserve = 1",
-    ),
-    "none": Tool(),
-}
+TOOLS = {name: Tool(**entry) for name, entry in tomllib.loads(_WORDS).items()}
 """The tools by name; `none` is Verilog without attributes."""
 
 
 def attribute(text: str) -> str:
     """An attribute as it stands before a declaration; nothing for none."""
     return f"(* {text} *) " if text else ""
+
+
+def bit_range(bits: int) -> str:
+    """The range of so many bits in a declaration; one bit has none."""
+    return "" if bits == 1 else f"[{bits - 1}:0] "
+
+
+def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True) -> str:
+    """The module of a memory, with the words of a ROM, so that a design in one file is whole.
+
+    Args:
+        memory: which.
+        name: of its module.
+        tool: whose attributes there are.
+        in_tables: whether look-up tables can be memories, see `Memory.made_of`.
+    """
+    style = memory.made_of(in_tables=in_tables)
+    rom = "rom.v" if memory.style == "block" else "logic_rom.v"
+    attributes = [(tool.ram if memory.kind == "ram" else tool.rom).get(style, "")]
+    attributes += [tool.ram_apart] if memory.apart else []
+    return filled(
+        rom if memory.kind == "rom" else "ram.v",
+        name=name,
+        memory=memory,
+        address=bit_range(memory.address_width),
+        word=bit_range(memory.width),
+        style=attribute(", ".join(filter(None, attributes))),
+        register_style=attribute(tool.case_register),
+        case_style=attribute(tool.case),
+    )

@@ -25,7 +25,7 @@ from ....ir.errors import OptionError
 from ....ir.interpreter import entry_function
 from ....passes.adder_graph.optimize_adder_graph import check_search
 from ....passes.quantize_activations.expose_integers import ExposeIntegersPass
-from ..estimate.delays import delays
+from ..estimate.families import family_of
 from .circuit import Search
 from .conversion import Conversion
 from .folding.layers import split_products
@@ -119,7 +119,7 @@ class ConvertTernaryToHwPass(ModulePass):
             raise OptionError(
                 f"{self.name} expects stream-width of {known}, got {self.stream_width}"
             )
-        delays(self.device)
+        family_of(self.device)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         ExposeIntegersPass().apply(ctx, op)

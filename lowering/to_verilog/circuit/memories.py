@@ -8,7 +8,7 @@ the word of an address comes one clock cycle after it, and stays while nothing i
     ram: inputs clock, write_enable, write_address, write_data, read_enable, read_address;
          output read_data. A read in the cycle of a write to the same address gives the old word.
 
-Not here: the Verilog (`to_verilog.memories`).
+Not here: the Verilog (`to_verilog.tools`).
 """
 
 from __future__ import annotations

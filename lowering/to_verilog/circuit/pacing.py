@@ -11,9 +11,10 @@ from math import log2
 
 from ....dialects.fabric import INPUTS as ROW_INPUTS
 from ....ir.errors import OptionError
-from ..estimate.delays import Grade, Kind, delay, delays
+from ..estimate.delays import Kind, delay
+from ..estimate.families import family_of
 
-DEVICE: Grade = "ultrascale+"
+DEVICE = "ultrascale+"
 """The family that circuits are for where nothing else is said."""
 
 _READY_STAGES = 6
@@ -92,7 +93,7 @@ class Pacing:
     @cached_property
     def lut_inputs(self) -> int:
         """The inputs of a look-up table."""
-        return delays(self.device).inputs
+        return family_of(self.device).inputs
 
     def cost(self, kind: Kind, width: int = 1, levels: int = 1) -> float:
         """What an op takes of the limit, with the net before it; never more than all of it.
@@ -153,12 +154,12 @@ class Pacing:
         """How much later than a register's a word of a block memory is where it is read."""
         if self.clock is None:
             return 0
-        known = delays(self.device)
+        known = family_of(self.device)
         return known.memory - known.clock_to_q + self.after_spreading(readers)
 
     def after_spreading(self, readers: int) -> float:
         """How much later a bit is where it is read for having so many readers."""
-        return 0 if self.clock is None else delays(self.device).fanout * log2(max(1, readers))
+        return 0 if self.clock is None else family_of(self.device).fanout * log2(max(1, readers))
 
     def after_sharing(self, users: int) -> float:
         """How much later than `cost` says a number is where so many adders take it."""

@@ -7,16 +7,13 @@ The numbers stand in `devices.toml`, each device with its source. Not here: what
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 
 from ....ir.errors import LoweringError, OptionError, did_you_mean
-from .delays import Grade
 from .estimate import Estimate, Resources
-from .families import FAMILIES, Family, FamilyName
+from .families import FAMILIES, Family, entries
 
 
 @dataclass(frozen=True)
@@ -42,8 +39,8 @@ class Device:
     name: str
     part: str
     packages: tuple[str, ...]
-    family: FamilyName
-    grade: Grade
+    family: str
+    grade: str
     luts: int
     flip_flops: int
     block_memories: int
@@ -55,7 +52,7 @@ class Device:
     @property
     def built_from(self) -> Family:
         """Its family."""
-        return FAMILIES[self.family]
+        return FAMILIES[self.grade]
 
     @property
     def memory_kbits(self) -> int:
@@ -71,57 +68,20 @@ class Device:
         Returns:
             `None` where it says no package or grade of this device. What is left out stays.
         """
-        words = _words(self.family, rest)
-        own = _words(self.family, _rest(self.part, (self.name, *self.aliases)) or "")
-        if words is None or own is None or words["package"] not in (None, *self.packages):
+        family = self.built_from
+        behind = _rest(self.part, (self.name, *self.aliases)) or ""
+        own, words = (re.fullmatch(family.order, text) for text in (behind, rest))
+        if own is None or words is None or words["package"] not in (None, *self.packages):
             return None
-        said = {key: words[key] or own[key] or "" for key in own}
+        said = {key: words[key] or own[key] or "" for key in own.groupdict()}
         if words["speed"] is not None:
             said["temperature"] = words["temperature"] or ""
-        return replace(self, part=_part(self, said), flags=_flags(self, said))
-
-
-_ORDERS: Mapping[FamilyName, str] = {
-    "ultrascale+": r"(?P<package>[a-z]{4}\d{3,4})?"
-    r"((?P<speed>[123](?:l|lv|h|hv)?)(?P<temperature>[ceiqm])?)?",
-    "7-series": r"(?P<industrial>i?)(?P<package>[a-z]{3}\d{3})?"
-    r"((?P<speed>[123]l?)(?P<temperature>[ceiq])?)?",
-    "ecp5": r"(?P<speed>[678])?((?P<package>[bm]g\d{3})(?P<temperature>[ci])?)?",
-    "ice40": r"(?P<package>[a-z]{2,3}\d{2,3})?(?P<speed>)(?P<temperature>(?:itr|tr|i)?)",
-}
-"""What follows a device's name in an order number, without punctuation."""
-
-_NEXTPNR_PACKAGES = {"bg": "CABGA", "mg": "CSFBGA"}
-
-
-def _words(family: FamilyName, rest: str) -> dict[str, str | None] | None:
-    """Package, speed and temperature; `None` for what is left out, or for all."""
-    match = re.fullmatch(_ORDERS[family], rest)
-    return None if match is None else match.groupdict()
-
-
-def _part(device: Device, said: Mapping[str, str]) -> str:
-    """The order number as the tools of the maker write it."""
-    package, speed, temperature = said["package"], said["speed"], said["temperature"]
-    match device.family:
-        case "ultrascale+":
-            end = f"-{temperature}" if temperature else ""
-            return f"{device.name}-{package}-{speed[:1]}{speed[1:].upper()}{end}"
-        case "7-series":
-            return f"{device.name}{said['industrial']}{package}-{speed.upper()}{temperature}"
-        case "ecp5":
-            return f"LFE5U-{device.name[-2:]}F-{speed}{package.upper()}{temperature.upper()}"
-        case "ice40":
-            return f"iCE40{device.name.rpartition('-')[2].upper()}-{package.upper()}"
-
-
-def _flags(device: Device, said: Mapping[str, str]) -> tuple[str, ...]:
-    """What nextpnr wants to know."""
-    size, package = device.name.rpartition("-")[2], said["package"]
-    if device.family == "ecp5":
-        name = _NEXTPNR_PACKAGES[package[:2]] + package[2:]
-        return (f"--{size}k", "--package", name, "--speed", said["speed"])
-    return (f"--{size}", "--package", package) if device.family == "ice40" else ()
+        said |= {"name": self.name, "size": self.name.rpartition("-")[2]}
+        short = said["package"][:2]
+        said["nextpnr"] = family.packages.get(short, short) + said["package"][2:]
+        said |= {key.upper(): word.upper() for key, word in said.items()}
+        part = family.part.format(**said).rstrip("-")
+        return replace(self, part=part, flags=tuple(family.nextpnr.format(**said).split()))
 
 
 def find_device(name: str) -> Device:
@@ -163,9 +123,8 @@ def _plain(name: str) -> str:
 
 
 def _read_devices() -> tuple[Device, ...]:
-    text = files(f"{__package__}").joinpath("devices.toml").read_text(encoding="utf-8")
     devices: list[Device] = []
-    for name, entry in tomllib.loads(text).items():
+    for name, entry in entries("devices.toml").items():
         lists = {key: tuple(entry.pop(key, ())) for key in ("packages", "aliases")}
         device = Device(name, grade=entry.pop("grade", entry["family"]), **lists, **entry)
         ordered = device.ordered("")

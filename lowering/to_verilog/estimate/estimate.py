@@ -14,17 +14,19 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
-from .controls import merged_controls, resets_inverted
-from .delays import Delays, delays
 from .elaborate import Part, elaborate
 from .families import Family, block_memories, family_of
-from .mapping import Cut, cover, least_levels
+from .mapping import Cut, cover, least_levels, tables_of
 from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
-from .resets import infer_resets
-from .shifting import shift_registers, shift_size
+from .registers import (
+    infer_resets,
+    merged_controls,
+    resets_inverted,
+    shift_registers,
+    shift_size,
+)
 from .storage import BLOCK, DISTRIBUTED, memory_tables
 from .timing import Timing
-from .wide import tables_of
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def estimate(module: ModuleOp, grade: str = "ultrascale+", top: str | None = Non
 
     Args:
         module: holds modules of `hw`, `comb` and `seq`.
-        grade: of the devices, see `delays.DELAYS`.
+        grade: of the devices, see `families.FAMILIES`.
         top: the symbol of the outermost one; by default the last that no other one uses.
 
     Raises:
@@ -112,14 +114,14 @@ def estimate(module: ModuleOp, grade: str = "ultrascale+", top: str | None = Non
         LoweringError: no such module, or none at all.
         UnsupportedError: ops whose size is not known.
     """
-    known, outermost, family = delays(grade), _top(module, top), family_of(grade)
+    family, outermost = family_of(grade), _top(module, top)
     with rare_collection():
         netlist, parts = elaborate(module, outermost, family)
         live = netlist.remove_dead()
         uses = Counter(literal >> 1 for literal in reading(netlist, family))
         uses.update(literal >> 1 for node in live for literal in netlist.inputs[node])
         infer_resets(netlist, uses, gated=family.gated_reset)
-        return _Count(netlist, parts, family, known).result()
+        return _Count(netlist, parts, family).result()
 
 
 def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
@@ -142,11 +144,8 @@ def _top(module: ModuleOp, name: str | None) -> hw.HWModuleOp:
 class _Count:
     """Counts what is in a netlist that has been cleaned up."""
 
-    def __init__(
-        self, netlist: Netlist, parts: Sequence[Part], family: Family, known: Delays
-    ) -> None:
-        self.netlist, self.parts = netlist, parts
-        self.family, self.known = family, known
+    def __init__(self, netlist: Netlist, parts: Sequence[Part], family: Family) -> None:
+        self.netlist, self.parts, self.family = netlist, parts, family
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
         self.roots = roots(self.netlist, family)
         wanted = {literal >> 1 for literal in self.roots}
@@ -172,7 +171,7 @@ class _Count:
 
     def _periods(self) -> dict[int, float]:
         used = self._uses(self.flat)
-        return Timing(self.netlist, self.flat, self.family, self.known, used).periods()
+        return Timing(self.netlist, self.flat, self.family, used).periods()
 
     def _tables(self) -> None:
         groups, copies = self.netlist.groups, self._copies()

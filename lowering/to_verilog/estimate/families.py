@@ -1,17 +1,20 @@
-"""What families of FPGAs build logic from, as far as it decides how much of it a circuit takes.
+"""What families of FPGAs build logic from, and how long signals take in each of their speed grades.
 
-The rules are those of Yosys' `synth_xilinx`, `synth_ecp5` and `synth_ice40`, in which the numbers
-can be checked. Not here: how fast (`delays`), how much a device has (`devices`).
+The numbers are in `families.toml`. The rules are those of Yosys, in which they can be checked.
+Delays are those of a slow corner, rounded to a hundredth of a nanosecond, for deciding where a
+register goes before anything is placed; what a design reaches, place and route says. Not here: how
+long an op takes (`delays`), how much a device has (`devices`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from typing import Any
 
-FamilyName = Literal["ultrascale+", "7-series", "ecp5", "ice40"]
-
+from ....ir.errors import OptionError
 
 EIGHTEEN_KBIT = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1}
 """For each depth of a block memory of 18 kbit its greatest width."""
@@ -19,10 +22,11 @@ EIGHTEEN_KBIT = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1}
 
 @dataclass(frozen=True)
 class Family:
-    """A family of devices.
+    """A family of devices, in one speed grade.
 
     Attributes:
-        name: as in `FAMILIES`.
+        name: of the family.
+        grade: of the devices, as in `FAMILIES`.
         inputs: of a look-up table.
         costs: for each size of a function, from one input on, what covering tries to make small.
         tables: for each size of a function, the look-up tables it takes.
@@ -30,6 +34,23 @@ class Family:
         least_adder: narrower adders become plain logic.
         carry_bits: bits in a carry cell.
         distributed_bits: of one look-up table as memory; 0 for none.
+        synthesis: what Yosys runs; products with trits need no multipliers.
+        constraints: the suffix of files of constraints.
+        order, part: of order numbers.
+        lut: through a look-up table, its slowest input.
+        wide: more for each input of a function beyond `inputs`, up to `widest`, by the
+            multiplexers behind look-up tables.
+        carry_start: from the operands of an adder of one bit to its sum.
+        carry_bit: more for each further bit.
+        carry_block: the bits of a carry block.
+        carry_pass: through a whole block, for adders of more than one.
+        net: a routed connection to one reader.
+        fanout: more for each doubling of the readers.
+        clock_to_q: from the clock edge to a register's output.
+        setup: before the edge; where registers take a look-up table's output, behind it.
+        memory: from the clock edge to what a block memory without an output register gives.
+        source: which delays are published, which read off placed designs, and which round numbers
+            or guesses.
         chained_compare: comparisons go, a look-up table of operand bits at a time, through a carry
             chain; else the numbers are subtracted.
         own_adder: an adder's bit is a cell of its own; else a look-up table before the chain takes
@@ -38,20 +59,41 @@ class Family:
         keeps_constants: a multiplexer of look-up tables has one for a constant too.
         shift_registers: a look-up table can be a shift register.
         gated_reset: a register's reset can wait for its enable.
-        merges_controls: see `controls`.
+        merges_controls: see `registers`.
         paired: a cell has one look-up table and one register, which takes the table's output or
             leaves it unused.
+        macro: what is defined for a family whose primitives are known, see `templates/row.v`.
+        nextpnr: its flags for a device.
+        packages: what it calls packages, by how order numbers begin with them.
+        clock: in MHz, of boards, where nobody says; 0 without an open route to a bitstream.
         block_widths: for each depth of a block its greatest width.
     """
 
-    name: FamilyName
+    name: str
+    grade: str
     inputs: int
-    costs: tuple[int, ...]
-    tables: tuple[int, ...]
+    costs: Sequence[int]
+    tables: Sequence[int]
     widest: int
     least_adder: int
     carry_bits: int
     distributed_bits: int
+    synthesis: str
+    constraints: str
+    order: str
+    part: str
+    lut: float
+    wide: float
+    carry_start: float
+    carry_bit: float
+    carry_block: int
+    carry_pass: float
+    net: float
+    fanout: float
+    clock_to_q: float
+    setup: float
+    memory: float
+    source: str
     chained_compare: bool = False
     own_adder: bool = False
     inverts: bool = False
@@ -60,6 +102,10 @@ class Family:
     gated_reset: bool = False
     merges_controls: bool = False
     paired: bool = False
+    macro: str = ""
+    nextpnr: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    clock: float = 0.0
     block_widths: Mapping[int, int] = field(default_factory=lambda: EIGHTEEN_KBIT)
 
     @property
@@ -68,60 +114,33 @@ class Family:
         return max(depth * width for depth, width in self.block_widths.items())
 
 
-_XILINX = Family(
-    "ultrascale+",
-    inputs=6,
-    costs=(2, 2, 3, 5, 5, 5, 10, 20, 40),
-    tables=(*(1,) * 6, 2, 4, 8),
-    # abc takes up to nine on longest paths, and finds others for most of those.
-    widest=8,
-    least_adder=3,
-    carry_bits=8,
-    distributed_bits=64,
-    chained_compare=True,
-    shift_registers=True,
-    merges_controls=True,
-)
+def entries(file: str) -> dict[str, dict[str, Any]]:
+    """The tables of a file beside this one."""
+    return tomllib.loads(files(f"{__package__}").joinpath(file).read_text(encoding="utf-8"))
 
-_LATTICE = Family(
-    "ecp5",
-    inputs=4,
-    costs=(1, 1, 1, 1, 2, 4, 8),
-    tables=(1, 1, 1, 1, 2, 4, 8),
-    widest=7,
-    least_adder=5,
-    carry_bits=2,
-    distributed_bits=16,
-    own_adder=True,
-    inverts=True,
-    keeps_constants=True,
-)
 
-_ICE = Family(
-    "ice40",
-    inputs=4,
-    costs=(1,) * 4,
-    tables=(1,) * 4,
-    widest=4,
-    least_adder=3,
-    carry_bits=1,
-    distributed_bits=0,
-    own_adder=True,
-    gated_reset=True,
-    paired=True,
-    block_widths={256: 16, 512: 8, 1024: 4, 2048: 2},
-)
+def _families() -> Iterator[Family]:
+    for name, entry in entries("families.toml").items():
+        widths = entry.pop("block_widths", None)
+        if widths is not None:
+            entry["block_widths"] = {int(depth): width for depth, width in widths.items()}
+        for grade, delays in entry.pop("grades").items():
+            yield Family(name, grade, **entry, **delays)
 
-FAMILIES: dict[FamilyName, Family] = {
-    family.name: family
-    for family in (_XILINX, replace(_XILINX, name="7-series", carry_bits=4), _LATTICE, _ICE)
-}
-"""The families by name."""
+
+FAMILIES: dict[str, Family] = {family.grade: family for family in _families()}
+"""The families by grade."""
 
 
 def family_of(grade: str) -> Family:
-    """The family whose devices have a grade, see `delays.DELAYS`."""
-    return next(family for name, family in FAMILIES.items() if grade.startswith(name))
+    """The family of a grade.
+
+    Raises:
+        OptionError: there is none of that name.
+    """
+    if grade not in FAMILIES:
+        raise OptionError(f"no delays are known for '{grade}'; there are {', '.join(FAMILIES)}")
+    return FAMILIES[grade]
 
 
 def block_memories(depth: int, width: int, shapes: Mapping[int, int]) -> int:

@@ -2,16 +2,18 @@
 
 Two rounds of Mishchenko, Cho, Chatterjee and Brayton 2007, "Combinational and sequential mapping
 with priority cuts": how flat all can be, then the least area flow that is as flat where it has to.
-Not here: what is covered (`estimate`).
+A function of more inputs than a table has is several behind multiplexers: the inputs beyond select
+between functions of the others, and a selected constant takes none. Not here: what is covered
+(`estimate`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from .families import Family
-from .netlist import LEAF, TABLE, TRUE, Netlist
+from .netlist import AND, LEAF, TABLE, TRUE, XOR, Netlist
 
 Cut = frozenset[int]
 
@@ -112,3 +114,48 @@ def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:
         if node in needed:
             needed |= {literal >> 1 for literal in netlist.inputs[node]}
     return [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
+
+
+def tables_of(netlist: Netlist, node: int, cut: Cut, family: Family) -> int:
+    """How many look-up tables give a node from the nodes of its cut.
+
+    Tools select by any of the inputs: the mean of the first and the last.
+    """
+    most = family.tables[max(len(cut), 1) - 1]
+    if most == 1 or node in netlist.whole:
+        return most
+    ascending = sorted(cut)
+    selected = sum(_selected(netlist, node, p, family) for p in (ascending, ascending[::-1]))
+    return min(most, -(-selected // 2) or 1)
+
+
+def _selected(netlist: Netlist, node: int, pins: Sequence[int], family: Family) -> int:
+    """How many functions the last of the pins select from, without constants."""
+    part = (1 << (1 << family.inputs)) - 1
+    table = _truth(netlist, node, pins)
+    places = range(0, 1 << len(pins), 1 << family.inputs)
+    return sum((table >> place & part) not in (0, part) for place in places)
+
+
+def _truth(netlist: Netlist, node: int, pins: Sequence[int]) -> int:
+    """A node for all numbers of its pins, the first of which is the lowest bit: a bit for each."""
+    every = (1 << (1 << len(pins))) - 1
+    known = {0: 0}
+    for place, pin in enumerate(pins):
+        half = 1 << place
+        known[pin] = every // ((1 << half) + 1) << half
+
+    def value(literal: int) -> int:
+        below, inverted = divmod(literal, 2)
+        if below not in known:
+            a, b, *others = map(value, netlist.inputs[below])
+            kind = netlist.kinds[below]
+            if kind == AND:
+                known[below] = a & b
+            elif kind == XOR:
+                known[below] = a ^ b
+            else:
+                known[below] = a & b | ~a & others[0]
+        return known[below] ^ every * inverted
+
+    return value(2 * node)

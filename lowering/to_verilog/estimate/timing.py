@@ -1,7 +1,7 @@
 """The longest path from register to register of a covered netlist.
 
 Inputs and outputs of the circuit count as registers outside, as in a larger design. A net takes the
-longer the more readers it has; how far they are is not known. Not here: the numbers (`delays`).
+longer the more readers it has; how far they are is not known. Not here: the numbers (`families`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import log2
 
-from .delays import Delays
 from .families import Family
 from .mapping import Cut
 from .netlist import TRUE, Block, Chain, Netlist
@@ -23,7 +22,6 @@ class Timing:
         netlist: cleaned up.
         tables: what covers it.
         family: of devices.
-        known: its delays.
         readers: of each node.
     """
 
@@ -32,13 +30,11 @@ class Timing:
         netlist: Netlist,
         tables: Mapping[int, Cut],
         family: Family,
-        known: Delays,
         readers: Mapping[int, int],
     ) -> None:
         self.netlist = netlist
         self.tables = tables
         self.family = family
-        self.known = known
         self.readers = readers
         self.given: dict[int, Chain | Block] = {}
         for chain in netlist.chains:
@@ -55,7 +51,7 @@ class Timing:
     def periods(self) -> dict[int, float]:
         """For each group the least clock period of the paths that end in it."""
         longest: dict[int, float] = {}
-        setup = self.known.setup
+        setup = self.family.setup
 
         def ends(group: int, literal: int, *, routed: bool) -> None:
             if literal > TRUE:
@@ -77,7 +73,7 @@ class Timing:
         return longest
 
     def _compute(self, node: int) -> None:
-        times, known = self.times, self.known
+        times, known = self.times, self.family
         if node in self.tables:
             cut = self.tables[node]
             wide = known.wide * max(0, len(cut) - known.inputs)
@@ -94,7 +90,7 @@ class Timing:
                 times[node] = known.clock_to_q
 
     def _chain(self, chain: Chain) -> None:
-        known = self.known
+        known = self.family
         own = self.family.own_adder
         start = known.carry_start if own else known.carry_start - known.lut
         carry = self.times[chain.carry >> 1] if chain.carry > TRUE else 0.0
@@ -115,10 +111,10 @@ class Timing:
             return self.times[node] + self._net(node)
         if node in self.tables:
             return self.times[node]
-        return self.times[node] + self._net(node) + self.known.lut
+        return self.times[node] + self._net(node) + self.family.lut
 
     def _net(self, node: int) -> float:
         readers = self.readers[node]
         if readers not in self.nets:
-            self.nets[readers] = self.known.net + self.known.fanout * log2(max(1, readers))
+            self.nets[readers] = self.family.net + self.family.fanout * log2(max(1, readers))
         return self.nets[readers]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory, Style, memory_of
-from triton_dsl.lowering.to_verilog.memories import memory_text
-from triton_dsl.lowering.to_verilog.tools import TOOLS
+from triton_dsl.lowering.to_verilog.tools import TOOLS, memory_text
 
 RequireTool = Callable[[str, str], str]
 MEMORIES = [

@@ -15,11 +15,10 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.artifact import write_artifact
 from triton_dsl.lowering.targets import compile_to_target, read_options
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory
-from triton_dsl.lowering.to_verilog.memories import memory_text
 from triton_dsl.lowering.to_verilog.options import VerilogOptions, tool_for
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.lowering.to_verilog.target import VerilogTarget
-from triton_dsl.lowering.to_verilog.tools import TOOLS, ToolName
+from triton_dsl.lowering.to_verilog.tools import TOOLS, ToolName, memory_text
 
 RequireTool = Callable[[str, str], str]
 

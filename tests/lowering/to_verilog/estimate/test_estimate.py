@@ -15,11 +15,11 @@ from xdsl.rewriter import Rewriter
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory
-from triton_dsl.lowering.to_verilog.estimate.delays import DELAYS, delay
+from triton_dsl.lowering.to_verilog.estimate.delays import delay
 from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES, check_fits, find_device, needs
 from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
-from triton_dsl.lowering.to_verilog.memories import memory_text
-from triton_dsl.lowering.to_verilog.tools import TOOLS
+from triton_dsl.lowering.to_verilog.estimate.families import FAMILIES
+from triton_dsl.lowering.to_verilog.tools import TOOLS, memory_text
 
 
 def circuit(body: str, ports: str, results: str) -> ModuleOp:
@@ -343,7 +343,7 @@ def test_roms_of_logic_stay_logic_in_synthesis(
 
 
 def test_delays_grow_with_the_width() -> None:
-    for grade in DELAYS:
+    for grade in FAMILIES:
         times = [delay(grade, "add", width) for width in (1, 4, 8, 16, 32)]
         assert times == sorted(times)
         assert delay(grade, "logic", 20) > delay(grade, "logic", 4) > 0

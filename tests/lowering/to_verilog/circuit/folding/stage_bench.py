@@ -13,9 +13,8 @@ from xdsl.ir import Operation
 from triton_dsl.lowering.to_verilog.circuit.memories import memory_of
 from triton_dsl.lowering.to_verilog.circuit.stages.handshake import Cycle, Handshake
 from triton_dsl.lowering.to_verilog.circuit.stages.stage import Stage
-from triton_dsl.lowering.to_verilog.memories import memory_text
 from triton_dsl.lowering.to_verilog.printer import verilog
-from triton_dsl.lowering.to_verilog.tools import TOOLS
+from triton_dsl.lowering.to_verilog.tools import TOOLS, memory_text
 from triton_dsl.passes.adder_graph.graph import width_of
 from triton_dsl.runtime.verilog import simulate
 
