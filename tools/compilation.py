@@ -56,7 +56,7 @@ def folding_table(artifact: Artifact) -> Table | None:
     folding = _report(artifact).get("folding")
     if folding is None:
         return None
-    from ..lowering.to_verilog.folding import COLUMNS, folding_rows, folding_title
+    from ..lowering.to_verilog.report import COLUMNS, folding_rows, folding_title
 
     return table(folding_title(folding), COLUMNS, folding_rows(folding))
 

@@ -18,8 +18,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ..ir.errors import UnsupportedError
 from ..lowering.to_verilog.formal import Port as StreamPort
-from ..lowering.to_verilog.formal import stream_properties
-from ..lowering.to_verilog.ip_core import ports_of
+from ..lowering.to_verilog.formal import ports_of, stream_properties
 from ..lowering.to_verilog.layer_circuits import LayerCircuit
 from ..lowering.to_verilog.plain import PlainForm, plain_form
 from ..lowering.to_verilog.printer import modules

@@ -26,7 +26,7 @@ from ..lowering.to_verilog.circuit.interface import Port
 from ..lowering.to_verilog.host.circuit_driver import dequantized, frames_of, quantized
 from ..lowering.to_verilog.layer_circuits import LayerCircuit, LayerCircuits
 from ..lowering.to_verilog.options import VerilogOptions
-from ..lowering.to_verilog.vectors import golden, random_inputs
+from ..lowering.to_verilog.testbench import golden, random_inputs
 from ..runtime.verilog import SIMULATORS
 from ..runtime.verilog_equivalence import check_provers
 from .circuit_comparison import compared

@@ -23,7 +23,7 @@ from ..lowering.to_verilog.host.circuit_driver import dequantized
 from ..lowering.to_verilog.options import VerilogOptions
 from ..lowering.to_verilog.simulation import received
 from ..lowering.to_verilog.target import VerilogTarget
-from ..lowering.to_verilog.vectors import golden, random_inputs
+from ..lowering.to_verilog.testbench import golden, random_inputs
 from ..passes.expose_logits import left_out
 from .circuit_comparison import compared
 from .layer_results import LayerChecks, LayerResult

@@ -6,6 +6,7 @@ The commands are those of the folder's Makefile. Not here: the files that they r
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -117,12 +118,9 @@ def find_tools(device: Device) -> dict[str, str]:
 
 def _found(tool: str) -> str | None:
     """The path of a program, on PATH or beside Python."""
-    beside = str(Path(sys.executable).parent)
-    for name in (tool, f"yowasp-{tool}"):
-        path = shutil.which(name) or shutil.which(name, path=beside)
-        if path is not None:
-            return path
-    return None
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)))
+    found = (shutil.which(name, path=places) for name in (tool, f"yowasp-{tool}"))
+    return next(filter(None, found), None)
 
 
 def make_bitstream(

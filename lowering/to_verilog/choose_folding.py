@@ -169,11 +169,8 @@ class ChooseFoldingPass(ModulePass):
 
 def _become(module: ModuleOp, other: ModuleOp) -> None:
     """Let a module have what another one has, which is empty then."""
-    for op in list(module.body.block.ops):
-        module.body.block.erase_op(op)
-    for op in list(other.body.block.ops):
-        op.detach()
-        module.body.block.add_op(op)
+    module.body.erase_block(module.body.block)
+    other.body.move_blocks(module.body)
     module.attributes.update(other.attributes)
 
 

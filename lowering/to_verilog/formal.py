@@ -8,7 +8,8 @@ without `bind`. Not here: how they are proved (`runtime.verilog_properties`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .circuit.interface import Interface
@@ -17,11 +18,18 @@ from .templates import filled
 Port = tuple[str, bool, int]
 """Name, whether it is an input, bits."""
 
+
 STREAMS = "streams"
 """What the properties of the streams are called by, in the names of modules and files."""
 
 _MOST_STILL = 3
 """Cycles that a request on AXI4-Lite waits at most while no answer waits."""
+
+
+def ports_of(text: str) -> list[Port]:
+    """The ports of a module by its Verilog."""
+    found = re.findall(r"^  (input |output) wire (?:\[(\d+):0\] )?(\w+),?$", text, re.MULTILINE)
+    return [(name, side == "input ", int(high or 0) + 1) for side, high, name in found]
 
 
 @dataclass(frozen=True)
@@ -44,22 +52,20 @@ class Properties:
 
 def stream_properties(interface: Interface, ports: Sequence[Port]) -> Properties:
     """Those of the module with the streams."""
-    kept = [
-        _kept("s_axis", "assume", "s_axis_t", ports),
-        _kept("m_axis", "assert", "m_axis_t", ports),
-    ]
     frames = filled("frames.v", of=interface)
-    return _properties(interface.name, STREAMS, ports, [*kept, frames])
+    channels = {"s_axis_t": "assume", "m_axis_t": "assert"}
+    return _properties(interface.name, STREAMS, ports, channels, frames)
 
 
 def register_properties(top: str, ports: Sequence[Port]) -> Properties:
     """Those of the AXI4-Lite of a module with registers."""
-    channels = [("aw", "assume"), ("w", "assume"), ("ar", "assume"), ("b", "assert"),
-                ("r", "assert")]  # fmt: skip
-    kept = [
-        _kept(f"s_axi_{channel}", verb, f"s_axi_{channel}", ports) for channel, verb in channels
-    ]
-    return _properties(top, "registers", ports, [*kept, filled("requests.v", most=_MOST_STILL)])
+    asked, answered = ("s_axi_aw", "s_axi_w", "s_axi_ar"), ("s_axi_b", "s_axi_r")
+    channels: dict[str, str] = {
+        **dict.fromkeys(asked, "assume"),
+        **dict.fromkeys(answered, "assert"),
+    }
+    requests = filled("requests.v", most=_MOST_STILL)
+    return _properties(top, "registers", ports, channels, requests)
 
 
 def formal_files(properties: Properties, sources: Sequence[str]) -> dict[str, str]:
@@ -78,33 +84,32 @@ def formal_files(properties: Properties, sources: Sequence[str]) -> dict[str, st
     return {f"formal/{own}": properties.text, f"formal/{properties.name}.sby": script}
 
 
-def _kept(side: str, verb: str, prefix: str, ports: Sequence[Port]) -> str:
-    """That what a channel offers stays, assumed of the one around or asserted of the circuit."""
-    valid, ready = f"{prefix}valid", f"{prefix}ready"
-    others = [
-        (name, bits)
-        for name, _, bits in ports
-        if name.startswith(prefix) and name not in (valid, ready)
-    ]
-    return filled(
-        "kept.v",
-        side=side,
-        verb=verb,
-        valid=valid,
-        ready=ready,
-        payload=", ".join(name for name, _ in others),
-        high=sum(bits for _, bits in others) - 1,
-    )
+def _properties(
+    top: str, kind: str, ports: Sequence[Port], channels: Mapping[str, str], counted: str
+) -> Properties:
+    """Properties of a module.
 
-
-def _properties(top: str, kind: str, ports: Sequence[Port], body: Sequence[str]) -> Properties:
-    name = f"{top}_{kind}"
-    text = filled(
-        "properties.v",
-        top=top,
-        name=name,
-        ports=ports,
-        all=", ".join(f".{n}({n})" for n, _, _ in ports),
-        body="".join(body),
-    )
+    Args:
+        top: the module.
+        kind: what they are of.
+        ports: of the module.
+        channels: for each beginning of a channel's ports whether that what it offers stays is to
+            `assume`, of the one around, or to `assert`, of the circuit.
+        counted: Verilog of what holds besides.
+    """
+    body = ""
+    for prefix, verb in channels.items():
+        valid, ready = ends = f"{prefix}valid", f"{prefix}ready"
+        others = [(n, b) for n, _, b in ports if n.startswith(prefix) and n not in ends]
+        body += filled(
+            "kept.v",
+            side=prefix.removesuffix("_t"),
+            verb=verb,
+            valid=valid,
+            ready=ready,
+            payload=", ".join(name for name, _ in others),
+            high=sum(bits for _, bits in others) - 1,
+        )
+    name, every = f"{top}_{kind}", ", ".join(f".{n}({n})" for n, _, _ in ports)
+    text = filled("properties.v", top=top, name=name, ports=ports, all=every, body=body + counted)
     return Properties(name, text)

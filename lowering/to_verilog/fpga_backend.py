@@ -144,19 +144,14 @@ def _box(layer: Elaborated) -> str:
     many = len(layer.outputs) > 1
     for index, value in enumerate(layer.outputs):
         ports.append(("output", f"output{index}" if many else "output", value.type))
-    names: set[str] = set()
-    lines: list[str] = []
+    shown: dict[str, str] = {}
     for direction, name, type in ports:
         port = identifier(name)
-        while port in names:
+        while port in shown:
             port += "_"
-        names.add(port)
-        lines.append(f"    {direction} wire [{_bits(type) - 1}:0] {port}")
-    return (
-        f"(* blackbox *)\nmodule {identifier(layer.name)} (\n"
-        + ",\n".join(lines)
-        + "\n);\nendmodule\n"
-    )
+        shown[port] = f"    {direction} wire [{_bits(type) - 1}:0] {port}"
+    head = f"(* blackbox *)\nmodule {identifier(layer.name)} (\n"
+    return head + ",\n".join(shown.values()) + "\n);\nendmodule\n"
 
 
 def _bits(type: TensorType) -> int:

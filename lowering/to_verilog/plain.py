@@ -14,7 +14,7 @@ from functools import partial, reduce
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import Float64Type, FloatAttr, ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -232,11 +232,11 @@ class _Writer:
         y = array_of(flat, (*x.shape[:-1], weight.shape[1]))
         bias = getattr(op, "bias", None)
         if bias is not None:
-            y = self.each(self.add, y, values[bias])
+            y = self.each(partial(self.combined, (1, 1)), y, values[bias])
         if not isinstance(op, ternary.FusedOp):
             return y
         if op.activation.data == "relu":
-            y = self.each(self.rectified, y)
+            y = self.each(partial(self.clamped, low=0, high=None), y)
         if op.thresholds is not None:
             y = self.counted(y, values[op.thresholds], y.ndim - 1)
         if op.multiplier is not None:
@@ -246,40 +246,24 @@ class _Writer:
             y = self.rescaled(y, steps, y.ndim - 1, (op.low.value.data, op.high.value.data))
         return y
 
-    def add(self, a: Number, b: Number) -> Number:
-        """a + b."""
-        return self.total([(1, a), (1, b)])
-
-    def subtract(self, a: Number, b: Number) -> Number:
-        """a - b."""
-        return self.total([(1, a), (-1, b)])
-
-    def negated(self, x: Number) -> Number:
-        """-x."""
-        return self.total([(-1, x)])
-
-    def rectified(self, x: Number) -> Number:
-        """The number, or 0 where it is less."""
-        return self.clamped(x, 0, None)
+    def combined(self, factors: Sequence[int], *numbers: Number) -> Number:
+        """The sum of numbers, each so many times."""
+        return self.total(list(zip(factors, numbers, strict=True)))
 
     def multiply(self, a: Number, b: Number) -> Number:
         """a · b."""
         ends = [x * y for x in (a.low, a.high) for y in (b.low, b.high)]
         return self.wire(f"{a.text} * {b.text}", min(ends), max(ends))
 
-    def larger(self, a: Number, b: Number) -> Number:
-        """The larger number."""
-        ends = max(a.low, b.low), max(a.high, b.high)
-        return self.choose(f"{a.text} > {b.text}", a, b, *ends)
-
-    def smaller(self, a: Number, b: Number) -> Number:
-        """The smaller number."""
-        ends = min(a.low, b.low), min(a.high, b.high)
-        return self.choose(f"{a.text} < {b.text}", a, b, *ends)
-
     def compare(self, sign: str, a: Number, b: Number) -> Number:
         """1 where it holds, else 0."""
         return self.choose(f"{a.text} {sign} {b.text}", constant(1), constant(0), 0, 1)
+
+    def end(self, sign: str, a: Number, b: Number) -> Number:
+        """The larger number, or with `<` the smaller one."""
+        join = max if sign == ">" else min
+        ends = join(a.low, b.low), join(a.high, b.high)
+        return self.choose(f"{a.text} {sign} {b.text}", a, b, *ends)
 
     def counted(self, x: Numbers, thresholds: Numbers, axis: int) -> Numbers:
         """How many thresholds of its channel each number has reached."""
@@ -300,7 +284,7 @@ class _Writer:
             rounded = self.total([(m.low, number), (1, constant(1 << (s.low - 1)))])
             bounds = rounded.low >> s.low, rounded.high >> s.low
             shifted = self.wire(f"{rounded.text} >>> {s.low}", *bounds)
-            return self.clamped(self.add(shifted, z), *ends)
+            return self.clamped(self.combined((1, 1), shifted, z), *ends)
 
         return self.each(one, x, along(multiplier, x.ndim, axis), along(shift, x.ndim, axis), zero)
 
@@ -310,17 +294,15 @@ class _Writer:
         for index, other in enumerate(row[1:], 1):
             above = f"{other.text} > {most.text}"
             place = self.choose(above, constant(index), place, 0, index)
-            most = self.larger(other, most)
+            most = self.end(">", other, most)
         return place
 
 
 _SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 
 
-def _clamp(writer: _Writer, op: tensor.ClampOp, x: Numbers) -> Numbers:
-    ends = [None if end is None else int(end.value.data) for end in (op.min, op.max)]
-
-    return writer.each(partial(writer.clamped, low=ends[0], high=ends[1]), x)
+def _bound(bound: FloatAttr[Float64Type] | None) -> int | None:
+    return None if bound is None else int(bound.value.data)
 
 
 _Rule = Callable[[_Writer, Any, Sequence[Numbers]], Numbers]
@@ -330,14 +312,16 @@ _RULES: dict[type[Operation], _Rule] = {
     ternary.MatmulOp: _Writer.product,
     tensor.LinearOp: _Writer.product,
     tensor.MatmulOp: _Writer.product,
-    tensor.AddOp: lambda w, op, x: w.each(w.add, *x),
-    tensor.SubOp: lambda w, op, x: w.each(w.subtract, *x),
+    tensor.AddOp: lambda w, op, x: w.each(partial(w.combined, (1, 1)), *x),
+    tensor.SubOp: lambda w, op, x: w.each(partial(w.combined, (1, -1)), *x),
     tensor.MulOp: lambda w, op, x: w.each(w.multiply, *x),
-    tensor.MaximumOp: lambda w, op, x: w.each(w.larger, *x),
-    tensor.MinimumOp: lambda w, op, x: w.each(w.smaller, *x),
-    tensor.NegOp: lambda w, op, x: w.each(w.negated, *x),
-    tensor.ReluOp: lambda w, op, x: w.each(w.rectified, *x),
-    tensor.ClampOp: lambda w, op, x: _clamp(w, op, x[0]),
+    tensor.MaximumOp: lambda w, op, x: w.each(partial(w.end, ">"), *x),
+    tensor.MinimumOp: lambda w, op, x: w.each(partial(w.end, "<"), *x),
+    tensor.NegOp: lambda w, op, x: w.each(partial(w.combined, (-1,)), *x),
+    tensor.ReluOp: lambda w, op, x: w.each(partial(w.clamped, low=0, high=None), *x),
+    tensor.ClampOp: lambda w, op, x: w.each(
+        partial(w.clamped, low=_bound(op.min), high=_bound(op.max)), *x
+    ),
     tensor.ConvertOp: lambda w, op, x: x[0],
     tensor.CompareOp: lambda w, op, x: w.each(partial(w.compare, _SIGNS[op.predicate.data]), *x),
     tensor.MultiThresholdOp: lambda w, op, x: w.counted(x[0], x[1], op.axis.value.data),
@@ -345,7 +329,9 @@ _RULES: dict[type[Operation], _Rule] = {
         x[0], x[1:], op.axis.value.data, (op.low.value.data, op.high.value.data)
     ),
     tensor.ArgmaxOp: lambda w, op, x: over_axes(op, x[0], w.best),
-    tensor.ReduceSumOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.add)),
-    tensor.ReduceMaxOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.larger)),
-    tensor.ReduceMinOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, w.smaller)),
+    tensor.ReduceSumOp: lambda w, op, x: over_axes(
+        op, x[0], partial(reduce, partial(w.combined, (1, 1)))
+    ),
+    tensor.ReduceMaxOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, partial(w.end, ">"))),
+    tensor.ReduceMinOp: lambda w, op, x: over_axes(op, x[0], partial(reduce, partial(w.end, "<"))),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 from xdsl.dialects import comb, hw, seq
@@ -325,13 +326,10 @@ def _range(type: Attribute) -> str:
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return runs
+    """The first and the last of each run of ascending numbers."""
+    groups = groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
+    return [(run[0], run[-1]) for run in runs]
 
 
 def _is_concatenation(text: str) -> bool:

@@ -8,21 +8,36 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from xdsl.dialects import comb, hw, seq
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
-from ...dialects.shapes import bit_width
+from ...ir.attribute_data import data_of
+from .choose_folding import FOLDING
 from .circuit.circuit import COMMENT
 from .circuit.interface import Interface, Record
 from .estimate.devices import Device, needs
 from .estimate.elaborate import Part, parts_of
 from .estimate.estimate import Estimate, Resources
+from .expressions import width
 from .templates import filled
 
 COUNTS = ("adders", "adder_bits", "comparators", "comparator_bits", "mux_bits")
 """What is counted of the ops of each layer; a register that waits is no selection."""
+
+COLUMNS = ("layer", "form", "PE", "SIMD", "cycles a frame", "LUT", "FF", "BRAM18")
+"""What is told of the forms that were chosen."""
+
+_KEYS = ("layer", "form", "pe", "simd", "cycles", "luts", "flip_flops", "block_memories")
+"""Of a layer, for each of those."""
+
+Folding = Record
+"""A choice of forms as JSON data: `clock` in MHz, `layers`, where asked for the `cycles` a frame
+that were allowed, where known the `interval` of the circuit. A layer has the name `layer`, `inputs`
+and `outputs`, a `form` (`unrolled`, `folded` on `pe` · `simd`, or `serial` by `digit` bits), and
+takes `cycles`, `luts`, `flip_flops` and `block_memories`."""
 
 SIZES = ("luts", "shift_luts", "memory_luts", "flip_flops", "carries", "block_memories")
 """What is told of each layer; the total has the rest of `Resources` too."""
@@ -65,9 +80,14 @@ def report(
             "clock_goal_mhz": clock,
             "clock_reached": clock is None or estimated.frequency >= clock or not estimated.period,
         },
-        "modules": {name: _size(size, SIZES) for name, size in estimated.modules().items()},
+        "modules": {name: _size(size, SIZES) for name, size in estimated.sums("module").items()},
         "control": _size(sum(rest, Resources()), SIZES),
-        "device": None if device is None else _device(device, estimated.total),
+        "device": None
+        if device is None
+        else {
+            **{name: getattr(device, name) for name in ("name", "part", "family")},
+            "resources": [asdict(need) for need in needs(estimated.total, device)],
+        },
     }
 
 
@@ -97,17 +117,21 @@ def _counted(
 
 
 def _count(op: Operation, counts: Counter[str]) -> None:
-    kind = type(op)
-    if kind is comb.AddOp or kind is comb.SubOp:
-        counts["adders"] += 1
-        counts["adder_bits"] += bit_width(op.results[0].type) or 1
-    elif kind is comb.ICmpOp:
-        counts["comparators"] += 1
-        counts["comparator_bits"] += bit_width(op.operands[0].type) or 1
-    elif kind is comb.MuxOp:
+    bits = width(op.operands[-1].type) if op.operands else 0
+    if (kind := _KINDS.get(type(op))) is not None:
+        counts[f"{kind}s"] += 1
+        counts[f"{kind}_bits"] += bits
+    elif type(op) is comb.MuxOp:
         register = op.operands[2].owner
         if type(register) is not seq.CompRegOp or register.operands[0] is not op.results[0]:
-            counts["mux_bits"] += bit_width(op.results[0].type) or 1
+            counts["mux_bits"] += bits
+
+
+_KINDS: dict[type[Operation], str] = {
+    comb.AddOp: "adder",
+    comb.SubOp: "adder",
+    comb.ICmpOp: "comparator",
+}
 
 
 def _layer(
@@ -134,18 +158,6 @@ def _slowest(size: Estimate) -> str:
     return part.layer.partition(":")[0] or part.module
 
 
-def _device(device: Device, total: Resources) -> Record:
-    return {
-        "name": device.name,
-        "part": device.part,
-        "family": device.family,
-        "resources": [
-            {"name": need.resource, "needs": need.needs, "has": need.has}
-            for need in needs(total, device)
-        ],
-    }
-
-
 def json_text(data: Record) -> str:
     """The report as JSON."""
     return json.dumps(data, indent=1, sort_keys=True) + "\n"
@@ -156,4 +168,39 @@ def markdown(data: Record) -> str:
     # What the receiver does with the results, behind the integers.
     left = zip(data["outputs"], data.get("left_out") or [], strict=False)
     words = data | {"left_out": [pair for pair in left if pair[1]], "sizes": SIZES}
+    if folding := data.get("folding"):
+        words["forms"] = (folding_title(folding), COLUMNS, folding_rows(folding))
     return filled("report.md", **words, shown=(*COUNTS, "luts", "flip_flops", "block_memories"))
+
+
+def noted_folding(module: ModuleOp) -> Folding | None:
+    """The choice that `choose-folding` noted on a module, as JSON data; `None` if there is none."""
+    noted = module.attributes.get(FOLDING)
+    return data_of(noted) if isinstance(noted, DictionaryAttr) else None
+
+
+def folding_text(forms: Sequence[Record]) -> str:
+    """Forms as the option `folding` takes them."""
+    words = {"folded": "pe={pe},simd={simd}", "serial": "digit={digit}", "unrolled": "unrolled"}
+    return ";".join(f"{form['layer']}:{words[form['form']].format(**form)}" for form in forms)
+
+
+def folding_rows(folding: Folding) -> list[list[object]]:
+    """A row of `COLUMNS` a layer, and one for all: the slowest, and sums."""
+    layers: list[Record] = folding["layers"]
+    rows = [[layer[key] for key in _KEYS] for layer in layers]
+    sums = [sum(row[place] for row in rows) for place in range(5, len(_KEYS))]
+    slowest = max((layer["cycles"] for layer in layers), default=0)
+    for row, layer in zip(rows, layers, strict=True):
+        if layer["digit"]:
+            row[1] = f"{row[1]}, {layer['digit']} bits"
+    return [*rows, ["all", "", "", "", slowest, *sums]]
+
+
+def folding_title(folding: Folding) -> str:
+    """What was asked and what comes of it, in a line."""
+    slowest = max((layer["cycles"] for layer in folding["layers"]), default=1)
+    interval = folding.get("interval", slowest)
+    rate = f"{folding['clock'] * 1e6 / interval:,.0f} frames/s at {folding['clock']:g} MHz"
+    asked = f"; {folding['cycles']:,} cycles a frame allowed" if "cycles" in folding else ""
+    return f"Folding: {rate}{asked}"

@@ -78,11 +78,9 @@ def _quantization(options: VerilogOptions) -> str | None:
     Raises:
         OptionError: options of the quantisation are given without samples.
     """
-    values = {
-        "bits": options.bits, "weight-bits": options.weight_bits, "observer": options.observer,
-        "precision": options.precision,
-    }  # fmt: skip
-    names = [name for name, value in values.items() if value is not None]
+    values = [options.bits, options.weight_bits, options.observer, options.precision]
+    known = ("bits", "weight-bits", "observer", "precision")
+    names = [name for name, value in zip(known, values, strict=True) if value is not None]
     if options.calibration is None:
         if names:
             raise OptionError(

@@ -20,20 +20,16 @@ from .circuit.interface import Interface, Record, noted_interface
 from .circuit.pacing import DEVICE
 from .circuit.registers import register_module, registers
 from .circuit.structure import check_structure
-from .cocotb import cocotb_files
 from .estimate.devices import Device, check_fits, needs
 from .estimate.estimate import Estimate, estimate
-from .folding import folding_markdown, folding_text, noted_folding
-from .formal import formal_files, register_properties, stream_properties
-from .host_files import Weights, driver_files, noted_weights
-from .ip_core import Core, core_files, ports_of
+from .formal import formal_files, ports_of, register_properties, stream_properties
+from .host_files import driver_files, noted_weights
 from .options import VerilogOptions, board_of, device_of, is_reloadable, tool_for
 from .printer import check_printable, modules, verilog
-from .project import Project, project_files
-from .report import json_text, markdown, report
+from .project import core_files, project_files
+from .report import folding_text, json_text, markdown, noted_folding, report
 from .stages import circuit_stage, has_goal, integer_stages
-from .testbench import vector_files
-from .vectors import golden, random_inputs
+from .testbench import cocotb_files, golden, random_inputs, vector_files
 
 _BEATS = 4096
 """Of all frames of a test bench together, unless more are asked for."""
@@ -140,8 +136,7 @@ class VerilogTarget(Target[VerilogOptions]):
         board = board_of(options)
         sources = [f"rtl/{name}.v" for name in texts]
         frequency = _frequency(size)
-        project = Project(interface, sources, frequency, size.family, device, board, tool)
-        files |= project_files(project)
+        files |= project_files(interface, sources, frequency, size.family, device, board, tool)
         weights = noted_weights(module, texts, interface.loads, interface.name)
         if options.formal:
             about = stream_properties(interface, ports_of(texts[interface.name]))
@@ -150,7 +145,17 @@ class VerilogTarget(Target[VerilogOptions]):
             text = board.serial(interface.name, loadable=bool(interface.loads))
             files |= {f"impl/{interface.name}_serial.v": text} | driver_files()
         if options.ip:
-            files |= self._core(project, weights, formal=options.formal)
+            words = interface.words_in, interface.words_out
+            loads, layout = (weights.loads, weights.layout[:8]) if weights else (None, "")
+            core = register_module(interface.name, interface.word, words, loads, layout)
+            made = {f"ip/{interface.name}_axi.v": core}
+            map = registers(loadable=weights is not None)
+            every, ports = [*sources, *made], ports_of(core)
+            files |= made | driver_files()
+            files |= core_files(interface.name, ports, every, frequency, device, map)
+            if options.formal:
+                properties = register_properties(f"{interface.name}_axi", ports)
+                files |= formal_files(properties, every)
         contents = {name: text.encode() for name, text in files.items()}
         contents |= weights.files() if weights else {}
         if board is not None and options.bitstream:
@@ -160,21 +165,6 @@ class VerilogTarget(Target[VerilogOptions]):
             )
             contents |= made | {name: text.encode() for name, text in _reports(data).items()}
         return Artifact(interface.name, contents, manifest={"report": data})
-
-    @staticmethod
-    def _core(project: Project, weights: Weights | None, *, formal: bool) -> dict[str, str]:
-        """The IP core around a circuit."""
-        interface, name = project.interface, f"{project.name}_axi"
-        words = interface.words_in, interface.words_out
-        loads, layout = (weights.loads, weights.layout[:8]) if weights else (None, "")
-        core = register_module(interface.name, interface.word, words, loads, layout)
-        text = {f"ip/{name}.v": core}
-        files = [*project.sources, *text]
-        map = registers(loadable=loads is not None)
-        if formal:
-            text |= formal_files(register_properties(name, ports_of(core)), files)
-        about = Core(project.name, ports_of(core), files, project.frequency, project.device, map)
-        return text | core_files(about) | driver_files()
 
     def _advice(self, options: VerilogOptions, device: Device) -> str:
         """A folding with which the program fits, built to know that, or that there is none."""
@@ -191,7 +181,7 @@ class VerilogTarget(Target[VerilogOptions]):
             folding = noted_folding(module)
             if folding is not None and all(need.fits for need in taken):
                 text = folding_text(folding["layers"])
-                shown = ", ".join(f"{need.needs:,} {need.resource}" for need in taken)
+                shown = ", ".join(f"{need.needs:,} {need.name}" for need in taken)
                 cycles = folding.get("interval", 0)
                 return f'it fits with folding="{text}": {shown}, {cycles:,} cycles a frame'
             budget = int(budget * _MARGIN / max(1.0, *(need.share for need in taken)))
@@ -205,8 +195,7 @@ def _size(module: ModuleOp, interface: Interface, device: Device | None) -> Esti
 
 def _reports(data: Record) -> dict[str, str]:
     """The report, for programs and for people."""
-    text = markdown(data) + folding_markdown(data["folding"])
-    return {"report.json": json_text(data), "report.md": text}
+    return {"report.json": json_text(data), "report.md": markdown(data)}
 
 
 def _frequency(size: Estimate) -> float:

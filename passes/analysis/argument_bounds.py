@@ -1,7 +1,7 @@
 """The least and the largest values of an argument's elements, noted where its maker is not seen.
 
 A layer that was cut out of a program takes values that the program computes, and of which interval
-analysis knows more than their types say. Not here: the cut (`to_verilog.layers`), and the
+analysis knows more than their types say. Not here: the cut (`to_verilog.layer_circuits`), and the
 analysis (`to_verilog.circuit`).
 """
 

@@ -11,8 +11,7 @@ from math import log2
 
 from ....dialects.fabric import INPUTS as ROW_INPUTS
 from ....ir.errors import OptionError
-from ..estimate.delays import Kind, delay
-from ..estimate.families import family_of
+from ..estimate.families import Kind, delay, family_of
 
 DEVICE = "ultrascale+"
 """The family that circuits are for where nothing else is said."""
@@ -99,7 +98,7 @@ class Pacing:
         """What an op takes of the limit, with the net before it; never more than all of it.
 
         Args:
-            kind: see `to_verilog.estimate.delays.delay`.
+            kind: see `to_verilog.estimate.families.delay`.
             width: of the op.
             levels: what counts without a clock.
 

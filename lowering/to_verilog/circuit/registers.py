@@ -1,7 +1,7 @@
 """Registers on AXI4-Lite around a circuit with streams: start, status, counters.
 
 What they do is Verilog, in `templates/registers.v`. Not here: files that describe the registers
-(`to_verilog.ip_core`).
+(`to_verilog.project`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ....ir.errors import LoweringError, OptionError, did_you_mean
@@ -122,18 +122,16 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _read_devices() -> tuple[Device, ...]:
-    devices: list[Device] = []
+def _read_devices() -> Iterator[Device]:
     for name, entry in entries("devices.toml").items():
         lists = {key: tuple(entry.pop(key, ())) for key in ("packages", "aliases")}
         device = Device(name, grade=entry.pop("grade", entry["family"]), **lists, **entry)
         ordered = device.ordered("")
         assert ordered is not None
-        devices.append(ordered)
-    return tuple(devices)
+        yield ordered
 
 
-DEVICES: tuple[Device, ...] = _read_devices()
+DEVICES = tuple(_read_devices())
 """The devices that are known, from `devices.toml`."""
 
 
@@ -142,12 +140,12 @@ class Need:
     """How much of a resource a circuit takes.
 
     Attributes:
-        resource: what it is called.
+        name: of the resource.
         needs: of the circuit.
         has: of the device.
     """
 
-    resource: str
+    name: str
     needs: int
     has: int
 
@@ -199,7 +197,7 @@ def check_fits(
     if not short:
         return
     lines = [
-        f"  {need.resource}: needs {need.needs:,}, has {need.has:,} ({need.share:.1f} times)"
+        f"  {need.name}: needs {need.needs:,}, has {need.has:,} ({need.share:.1f} times)"
         for need in short
     ]
     text = "\n".join(lines)
@@ -212,7 +210,7 @@ def check_fits(
 
 def _largest(estimated: Estimate) -> str:
     luts: Counter[str] = Counter()
-    for name, size in estimated.layers().items():
+    for name, size in estimated.sums("layer").items():
         luts[name.partition(":")[0] or "control"] += size.luts
     shown = ", ".join(f"{name} ({count:,} LUTs)" for name, count in luts.most_common(3) if count)
     return f"the largest layers are {shown}"

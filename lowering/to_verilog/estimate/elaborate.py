@@ -89,28 +89,30 @@ def elaborate(module: ModuleOp, top: hw.HWModuleOp, family: Family) -> tuple[Net
     work.run(top)
     if work.unknown:
         raise UnsupportedError("verilog", list(work.unknown.values()))
-    return work.netlist, work.parts
+    return work.netlist, list(work.parts)
 
 
 class _Elaborator:
     def __init__(self, module: ModuleOp, family: Family) -> None:
         self.symbols: dict[str, Operation] = {}
+        self.memories: dict[str, Memory] = {}
         for op in module.body.block.ops:
             if isinstance(op, hw.HWModuleOp | hw.HWModuleExternOp):
                 self.symbols[op.sym_name.data] = op
+            if isinstance(op, hw.HWModuleExternOp) and (memory := memory_of(op)):
+                self.memories[op.sym_name.data] = memory
         self.netlist = Netlist()
         self.gates = Gates(self.netlist, family)
         self.storage = Storage(self.netlist, family)
-        self.parts: list[Part] = []
-        self.part_of: dict[Part, int] = {}
+        self.parts: dict[Part, int] = {}
         self.groups: dict[hw.HWModuleOp, dict[Operation, int]] = {}
         self.unknown: dict[str, tuple[str, str, str]] = {}
         self.open: list[tuple[_Scope, seq.CompRegOp | hw.InstanceOp]] = []
 
     def run(self, top: hw.HWModuleOp) -> None:
-        scope = self._scope(top, None, None)
+        scope = _Scope(top, self._layers(top))
         for argument in top.body.block.args:
-            scope.values[argument] = self.netlist.leaves(bit_width(argument.type) or 1)
+            scope.values[argument] = self._leaves(argument)
         self.netlist.outputs = [
             bit for value in scope.outputs.inputs for bit in self.value(scope, value)
         ]
@@ -124,25 +126,13 @@ class _Elaborator:
             else:
                 self._connect_instance(owner, op)
 
-    def _scope(
-        self, module: hw.HWModuleOp, parent: _Scope | None, instance: hw.InstanceOp | None
-    ) -> _Scope:
-        if module not in self.groups:
-            self.groups[module] = self._layers(module)
-        return _Scope(module, self.groups[module], parent, instance)
-
     def _layers(self, module: hw.HWModuleOp) -> dict[Operation, int]:
-        self._group(Part(module.sym_name.data, ""))
-        groups: dict[Operation, int] = {}
-        for part, ops in parts_of(module):
-            groups |= dict.fromkeys(ops, self._group(part))
-        return groups
-
-    def _group(self, part: Part) -> int:
-        if part not in self.part_of:
-            self.part_of[part] = len(self.parts)
-            self.parts.append(part)
-        return self.part_of[part]
+        """The group of each op."""
+        if module not in self.groups:
+            groups = self.groups[module] = dict[Operation, int]()
+            for part, ops in ((Part(module.sym_name.data, ""), ()), *parts_of(module)):
+                groups |= dict.fromkeys(ops, self.parts.setdefault(part, len(self.parts)))
+        return self.groups[module]
 
     def value(self, scope: _Scope, value: SSAValue) -> Bits:
         """The bits of a value, computed with whatever it needs."""
@@ -214,7 +204,7 @@ class _Elaborator:
                 raise LoweringError(f"hw.instance '{op.instance_name.data}': no module @{name}")
             if not isinstance(module, hw.HWModuleOp):
                 return None
-            scope.children[op] = self._scope(module, scope, op)
+            scope.children[op] = _Scope(module, self._layers(module), scope, op)
         return scope.children[op]
 
     def _computed(self, scope: _Scope, value: SSAValue) -> Bits:
@@ -253,13 +243,10 @@ class _Elaborator:
         self.open.append((scope, op))
         return scope.values[value]
 
-    def _memory(self, op: Operation) -> Memory | None:
+    def _memory(self, op: seq.CompRegOp | hw.InstanceOp) -> Memory | None:
         """The memory that an op instantiates."""
-        if isinstance(op, hw.InstanceOp):
-            module = self.symbols.get(op.module_name.string_value())
-            if isinstance(module, hw.HWModuleExternOp):
-                return memory_of(module)
-        return None
+        is_instance = isinstance(op, hw.InstanceOp)
+        return self.memories.get(op.module_name.string_value()) if is_instance else None
 
     def _connect_instance(self, scope: _Scope, op: hw.InstanceOp) -> None:
         operands = [scope.values[operand] for operand in op.inputs]
@@ -268,20 +255,18 @@ class _Elaborator:
         if memory is not None:
             self.storage.connect(memory, operands, outputs)
             return
-        inputs = [bit for word in operands for bit in word]
-        name, nodes = op.module_name.string_value(), [bit >> 1 for bit in outputs]
-        self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))
+        inputs, nodes = [bit for word in operands for bit in word], [bit >> 1 for bit in outputs]
+        self.netlist.blocks.append(Block(inputs, nodes, self.netlist.group))
 
     def _registers(self, scope: _Scope, op: seq.CompRegOp, outputs: Bits | None = None) -> Bits:
         """What a register gives, where that is not said; constants need none, equal bits one."""
-        values, (data, conditions) = scope.values, _kept(op)
-        enable = self.netlist.all_of([values[c][0] ^ (not wanted) for c, wanted in conditions])
+        values, (data, conditions), net = scope.values, _kept(op), self.netlist
+        enable = net.all_of([values[c][0] ^ (not wanted) for c, wanted in conditions])
         reset, first = FALSE, [FALSE] * len(values[data])
         _, clk, resetting = read_by(op)
         if resetting is not None:
             reset, first = values[resetting[0]][0], values[resetting[1]]
-        net, clock, apart = self.netlist, values[clk][0], APART in op.attributes
-        given = outputs or [None] * len(first)
+        clock, apart, given = values[clk][0], APART in op.attributes, outputs or [None] * len(first)
         return [
             net.register(bit, enable, clock, output, reset=reset, begin=begin, apart=apart)
             for bit, begin, output in zip(values[data], first, given, strict=True)
@@ -302,12 +287,8 @@ def _kept(op: seq.CompRegOp) -> tuple[SSAValue, list[tuple[SSAValue, bool]]]:
     conditions: list[tuple[SSAValue, bool]] = []
     while type(value.owner) is comb.MuxOp:
         condition, yes, no = value.owner.operands
-        if no is own:
-            conditions.append((condition, True))
-            value = yes
-        elif yes is own:
-            conditions.append((condition, False))
-            value = no
-        else:
+        if own is not yes and own is not no:
             break
+        conditions.append((condition, no is own))
+        value = yes if no is own else no
     return value, conditions

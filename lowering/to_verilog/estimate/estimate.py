@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import ModuleOp
 from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
 from .elaborate import Part, elaborate
-from .families import Family, block_memories, family_of
+from .families import Family, family_of
 from .mapping import Cut, cover, least_levels, tables_of
-from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
+from .netlist import FALSE, LEAF, TRUE, Netlist
 from .registers import (
     infer_resets,
     merged_controls,
@@ -25,7 +25,6 @@ from .registers import (
     shift_registers,
     shift_size,
 )
-from .storage import BLOCK, DISTRIBUTED, memory_tables
 from .timing import Timing
 
 
@@ -85,18 +84,11 @@ class Estimate:
         """The highest clock frequency, in MHz; 0 where nothing has to be waited for."""
         return 1e3 / self.period if self.period else 0.0
 
-    def layers(self) -> dict[str, Resources]:
-        """By layer of the program; what belongs to none is under an empty name."""
-        return self._sums("layer")
-
-    def modules(self) -> dict[str, Resources]:
-        """By module."""
-        return self._sums("module")
-
-    def _sums(self, field: Literal["layer", "module"]) -> dict[str, Resources]:
+    def sums(self, of: Literal["layer", "module"]) -> dict[str, Resources]:
+        """By module, or by layer of the program; what belongs to none is under an empty name."""
         sums: dict[str, Resources] = {}
         for part, size in self.parts.items():
-            name: str = getattr(part, field)
+            name: str = getattr(part, of)
             sums[name] = sums.get(name, Resources()) + size
         return sums
 
@@ -147,7 +139,8 @@ class _Count:
     def __init__(self, netlist: Netlist, parts: Sequence[Part], family: Family) -> None:
         self.netlist, self.parts, self.family = netlist, parts, family
         self.counts: list[Counter[str]] = [Counter() for _ in self.parts]
-        self.roots = roots(self.netlist, family)
+        # What look-up tables, inverters, registers or inputs have to give.
+        self.roots = {literal for literal in reading(netlist, family) if literal > TRUE}
         wanted = {literal >> 1 for literal in self.roots}
         self.tables, self.flat = cover(self.netlist, wanted, family)
         self.used = self._uses(self.tables)
@@ -166,15 +159,12 @@ class _Count:
             for part, counts in zip(self.parts, self.counts, strict=True)
             if any(counts.values())
         }
-        periods = {self.parts[group]: time for group, time in self._periods().items()}
+        timing = Timing(self.netlist, self.flat, self.family, self._uses(self.flat))
+        periods = {self.parts[group]: time for group, time in timing.periods().items()}
         return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
 
-    def _periods(self) -> dict[int, float]:
-        used = self._uses(self.flat)
-        return Timing(self.netlist, self.flat, self.family, used).periods()
-
     def _tables(self) -> None:
-        groups, copies = self.netlist.groups, self._copies()
+        groups, kinds, copies = self.netlist.groups, self.netlist.kinds, self._copies()
         # Of more levels than one abc makes small tables of most functions with constants.
         whole = self.family.keeps_constants and self._longest == 1
         for node, cut in self.tables.items():
@@ -188,7 +178,7 @@ class _Count:
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.
             inverted = literal & 1
-            if inverted and (literal ^ 1 in self.roots or self._is_given(literal >> 1)):
+            if inverted and (literal ^ 1 in self.roots or kinds[literal >> 1] == LEAF):
                 self.counts[groups[literal >> 1]]["luts"] += 1
 
     @cached_property
@@ -212,9 +202,6 @@ class _Count:
         return Counter(
             {n: count for n, count in joined.items() if levels.get(n, 0) >= self._longest}
         )
-
-    def _is_given(self, node: int) -> bool:
-        return self.netlist.kinds[node] == LEAF
 
     def _inverters(self) -> None:
         """Count the inverters of registers that an inverted signal resets, as `aresetn` does.
@@ -245,22 +232,16 @@ class _Count:
         return Counter(itertools.chain(read, *tables.values()))
 
     def _chains(self) -> None:
-        own = self.family.own_adder
+        of_cell = self.family.carry_bits
         for chain in self.netlist.chains:
-            bits = len(chain.first)
-            count = self.counts[chain.group]
+            bits, count = len(chain.first), self.counts[chain.group]
             count["carry_bits"] += bits
-            single = self.family.carry_bits == 1
             # The last carry of single cells, if nobody reads it, needs none.
-            cells = bits - (chain.top < 0) if single else -(-bits // self.family.carry_bits)
+            cells = bits - (chain.top < 0) if of_cell == 1 else -(-bits // of_cell)
             count["carries"] += cells
-            if own:
-                count["luts"] += self._adder_tables(chain, cells)
-
-    def _adder_tables(self, chain: Chain, cells: int) -> int:
-        if self.family.carry_bits > 1:
-            return cells * self.family.carry_bits
-        return sum(output >= 0 for output in chain.outputs)
+            if self.family.own_adder:
+                sums = sum(output >= 0 for output in chain.outputs)
+                count["luts"] += sums if of_cell == 1 else cells * of_cell
 
     def _cells(self) -> None:
         """Tables with the registers that take them, other registers, and carries without a sum.
@@ -293,23 +274,17 @@ class _Count:
         """Whether a table of at most two inputs, without a carry in its cell, gives a bit."""
         if literal <= TRUE or literal in taken:
             return False
-        if literal & 1 and (self._is_given(literal >> 1) or literal ^ 1 in self.roots):
+        given = self.netlist.kinds[literal >> 1] == LEAF
+        if literal & 1 and (given or literal ^ 1 in self.roots):
             return True
         return len(self.tables.get(literal >> 1, range(3))) < 3
 
     def _blocks(self) -> None:
         for block in self.netlist.blocks:
-            kind, _, size = block.kind.partition(" ")
-            if not size:
-                continue
-            depth, width = map(int, size.split("x"))
             count = self.counts[block.group]
-            if kind == BLOCK:
-                count["block_memories"] += block_memories(depth, width, self.family.block_widths)
-            elif kind == DISTRIBUTED:
-                luts = memory_tables(depth, width, self.family)
-                count["luts"] += luts
-                count["memory_luts"] += luts
+            count["block_memories"] += block.memories
+            count["luts"] += block.luts
+            count["memory_luts"] += block.luts
 
 
 def reading(netlist: Netlist, family: Family) -> list[int]:
@@ -329,8 +304,3 @@ def reading(netlist: Netlist, family: Family) -> list[int]:
     for block in netlist.blocks:
         literals += block.inputs
     return literals
-
-
-def roots(netlist: Netlist, family: Family) -> set[int]:
-    """Literals that look-up tables, inverters, registers or inputs have to give."""
-    return {literal for literal in reading(netlist, family) if literal > TRUE}

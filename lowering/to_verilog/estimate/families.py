@@ -3,7 +3,7 @@
 The numbers are in `families.toml`. The rules are those of Yosys, in which they can be checked.
 Delays are those of a slow corner, rounded to a hundredth of a nanosecond, for deciding where a
 register goes before anything is placed; what a design reaches, place and route says. Not here: how
-long an op takes (`delays`), how much a device has (`devices`).
+much a device has (`devices`), which path of a circuit is the longest (`timing`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 from ....ir.errors import OptionError
+
+Kind = Literal["add", "compare", "logic", "mux", "register", "net", "memory"]
+"""What takes time: see `delay`."""
 
 EIGHTEEN_KBIT = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1}
 """For each depth of a block memory of 18 kbit its greatest width."""
@@ -146,3 +149,46 @@ def family_of(grade: str) -> Family:
 def block_memories(depth: int, width: int, shapes: Mapping[int, int]) -> int:
     """How many block memories a memory takes, in the best of their shapes: widths by depth."""
     return min(-(-depth // d) * -(-width // w) for d, w in shapes.items())
+
+
+def delay(grade: str, kind: Kind, width: int = 1) -> float:
+    """How long a part of a path takes, in nanoseconds, without the nets before and after it.
+
+    Args:
+        grade: see `FAMILIES`.
+        kind: `add` (a sum or difference of two numbers), `compare` (of two numbers, or of one
+            with a constant), `logic` (a function of `width` bits), `mux` (a selection by one bit),
+            `net`, `register` (clock to output and setup together), `memory` (clock to output).
+        width: bits of the numbers, or inputs of the function; nothing for the last three.
+
+    Raises:
+        OptionError: the grade is unknown.
+    """
+    known = family_of(grade)
+    match kind:
+        case "add":
+            return _carry(known, width)
+        case "compare":
+            return min(_carry(known, (width + 1) // 2), _logic(known, 2 * width))
+        case "logic":
+            return _logic(known, width)
+        case "mux":
+            return known.lut
+        case "register":
+            return known.clock_to_q + known.setup
+        case "net":
+            return known.net
+        case "memory":
+            return known.memory
+
+
+def _carry(known: Family, width: int) -> float:
+    blocks, rest = divmod(max(width, 1) - 1, known.carry_block)
+    return known.carry_start + blocks * known.carry_pass + rest * known.carry_bit
+
+
+def _logic(known: Family, inputs: int) -> float:
+    """Levels of look-up tables, with a net between two."""
+    if inputs <= known.widest:
+        return known.lut + known.wide * max(0, inputs - known.inputs)
+    return _logic(known, known.inputs) + known.net + _logic(known, -(-inputs // known.inputs))

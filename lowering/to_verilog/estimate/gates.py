@@ -119,7 +119,7 @@ class Gates:
 
     def at_least(self, a: Word, b: Word, signed: bool, strictly: bool) -> int:
         """a >= b, or a > b."""
-        constant = all(x <= TRUE for x in a) or all(x <= TRUE for x in b)
+        net, constant = self.netlist, all(x <= TRUE for x in a) or all(x <= TRUE for x in b)
         narrow = len(a) < self.family.least_adder or (constant and len(a) <= self.family.inputs)
         if narrow or self.family.chained_compare:
             if signed:
@@ -130,11 +130,9 @@ class Gates:
         # Yosys' `alumacc` takes a constant first.
         if all(x <= TRUE for x in a):
             more, equal = self._less(a, b, signed) ^ 1, self.equal(a, b)
-            return (
-                self.netlist.both(more, equal ^ 1) if strictly else self.netlist.either(more, equal)
-            )
+            return net.both(more, equal ^ 1) if strictly else net.either(more, equal)
         less = self._less(b, a, signed)
-        return less if strictly else self.netlist.either(less, self.equal(a, b))
+        return less if strictly else net.either(less, self.equal(a, b))
 
     def equal(self, a: Word, b: Word) -> int:
         """a = b."""

@@ -70,16 +70,18 @@ class Block:
     """Something that is counted as a whole: a memory, a module from elsewhere.
 
     Attributes:
-        kind: its name.
         inputs: literals.
         outputs: nodes.
         group: the layer.
+        memories: block memories that it takes.
+        luts: look-up tables that it takes as memory.
     """
 
-    kind: str
     inputs: list[int]
     outputs: list[int]
     group: int
+    memories: int = 0
+    luts: int = 0
 
 
 @dataclass

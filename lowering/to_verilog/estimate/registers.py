@@ -60,28 +60,17 @@ def shift_registers(netlist: Netlist, used: Counter[int]) -> list[list[Register]
     follower: dict[int, Register] = {}
     begins: list[Register] = []
     for register in plain.values():
-        before = plain.get(register.data >> 1)
-        if before is not None and _goes_on(before, register, used):
+        before = None if register.data & 1 else plain.get(register.data >> 1)
+        alike = before and (before.enable, before.clock) == (register.enable, register.clock)
+        if before is not None and alike and used[before.output] == 1:
             follower[before.output] = register
         else:
             begins.append(register)
-    sequences: list[list[Register]] = []
-    for register in begins:
-        sequence = [register]
+    sequences = [[register] for register in begins]
+    for sequence in sequences:
         while (after := follower.get(sequence[-1].output)) is not None:
             sequence.append(after)
-        if len(sequence) >= _LEAST:
-            sequences.append(sequence)
-    return sequences
-
-
-def _goes_on(before: Register, register: Register, used: Counter[int]) -> bool:
-    return (
-        register.data & 1 == 0
-        and used[before.output] == 1
-        and before.enable == register.enable
-        and before.clock == register.clock
-    )
+    return [sequence for sequence in sequences if len(sequence) >= _LEAST]
 
 
 def shift_size(length: int) -> tuple[int, int]:

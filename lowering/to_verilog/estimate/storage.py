@@ -8,14 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..circuit.memories import Memory, Style
-from .families import Family
+from .families import Family, block_memories
 from .netlist import FALSE, TRUE, Block, Netlist
 
 Bits = list[int]
-
-BLOCK = "block"
-DISTRIBUTED = "distributed"
-"""Kinds of `Block` for memories; the size stands behind: `block 512x36`."""
 
 
 class Storage:
@@ -45,7 +41,9 @@ class Storage:
         """
         if self.is_block(memory):
             inputs = [bit for word in operands for bit in word]
-            self._whole(BLOCK, memory, inputs, sorted({*outputs} - {FALSE, TRUE}))
+            given = sorted({*outputs} - {FALSE, TRUE})
+            count = block_memories(memory.depth, len(given), self.family.block_widths)
+            self._whole(inputs, given, memories=count)
             return
         clock, enable, data = self._read(memory, operands)
         for output, bit in dict(zip(outputs, data, strict=True)).items():
@@ -72,7 +70,8 @@ class Storage:
         (clock,), (write,), to, word, (enable,), address = operands
         if self._style(memory) == "distributed":
             data = self.netlist.leaves(memory.width)
-            self._whole(DISTRIBUTED, memory, [clock, write, *to, *word, *address], data)
+            luts = memory_tables(memory.depth, memory.width, self.family)
+            self._whole([clock, write, *to, *word, *address], data, luts=luts)
             return clock, enable, data
         return clock, enable, self._chosen(memory.depth, write, to, word, clock, address)
 
@@ -120,10 +119,9 @@ class Storage:
         if 1 < len(needed) <= len(self.family.tables) and data >> 1 not in needed:
             self.netlist.whole[data >> 1] = frozenset(needed)
 
-    def _whole(self, kind: str, memory: Memory, inputs: Bits, outputs: Bits) -> None:
-        name = f"{kind} {memory.depth}x{len(outputs)}"
+    def _whole(self, inputs: Bits, outputs: Bits, *, memories: int = 0, luts: int = 0) -> None:
         nodes = [bit >> 1 for bit in outputs]
-        self.netlist.blocks.append(Block(name, inputs, nodes, self.netlist.group))
+        self.netlist.blocks.append(Block(inputs, nodes, self.netlist.group, memories, luts))
 
 
 def memory_tables(depth: int, width: int, family: Family) -> int:

@@ -7,44 +7,40 @@ longer the more readers it has; how far they are is not known. Not here: the num
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import log2
 
 from .families import Family
 from .mapping import Cut
 from .netlist import TRUE, Block, Chain, Netlist
-from .storage import BLOCK
 
 
+@dataclass
 class Timing:
     """When each node has its value, in nanoseconds after the clock edge.
 
-    Args:
+    Attributes:
         netlist: cleaned up.
         tables: what covers it.
         family: of devices.
         readers: of each node.
     """
 
-    def __init__(
-        self,
-        netlist: Netlist,
-        tables: Mapping[int, Cut],
-        family: Family,
-        readers: Mapping[int, int],
-    ) -> None:
-        self.netlist = netlist
-        self.tables = tables
-        self.family = family
-        self.readers = readers
+    netlist: Netlist
+    tables: Mapping[int, Cut]
+    family: Family
+    readers: Mapping[int, int]
+
+    def __post_init__(self) -> None:
         self.given: dict[int, Chain | Block] = {}
-        for chain in netlist.chains:
+        for chain in self.netlist.chains:
             self.given |= {node: chain for node in (*chain.outputs, chain.top) if node >= 0}
-        for block in netlist.blocks:
+        for block in self.netlist.blocks:
             self.given |= dict.fromkeys(block.outputs, block)
         self.times: dict[int, float] = {0: 0.0}
         self.nets: dict[int, float] = {}
         # What a node is made of has lower numbers.
-        for node in range(1, len(netlist.kinds)):
+        for node in range(1, len(self.netlist.kinds)):
             if node not in self.times:
                 self._compute(node)
 
@@ -84,8 +80,7 @@ class Timing:
             case Chain() as chain:
                 self._chain(chain)
             case Block() as block:
-                stored = block.kind.startswith(f"{BLOCK} ")
-                times[node] = known.memory if stored else known.clock_to_q + known.lut
+                times[node] = known.memory if block.memories else known.clock_to_q + known.lut
             case _:
                 times[node] = known.clock_to_q
 

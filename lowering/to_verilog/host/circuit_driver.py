@@ -44,10 +44,8 @@ def load_of(folder: str | Path) -> tuple[bytes, Any]:
         ValueError: they are those of another circuit, or not whole.
     """
     place = Path(folder)
-    own, other = (
-        find("weights.json"),
-        json.loads((place / "host" / "weights.json").read_text(encoding="utf-8")),
-    )
+    own = find("weights.json")
+    other = json.loads((place / "host" / "weights.json").read_text(encoding="utf-8"))
     if own["layout"] != other["layout"]:
         raise ValueError(
             f"'{folder}' is of another circuit: compile the model with the options, names and "
@@ -131,7 +129,7 @@ def frames_of(port: Any, x: Any) -> Any:
     """Integers in the program's shape as int64 [frames, elements]."""
     if port["batch"]:
         x = np.moveaxis(x, port["batch_axis"], 0)
-    return np.asarray(x, np.int64).reshape(-1, _elements(port))
+    return np.asarray(x, np.int64).reshape(-1, np.prod(port["shape"], dtype=int))
 
 
 def shaped(port: Any, frames: Any) -> Any:
@@ -145,31 +143,24 @@ def shaped(port: Any, frames: Any) -> Any:
 
 def beats_of(port: Any, frames: Any) -> Any:
     """Integers [frames, elements] as [frames, beats, elements of a beat]."""
-    if port["beat_axes"]:
-        frames = np.moveaxis(frames.reshape(len(frames), *port["shape"]), *_sides(port))
-    elements = len(port["low"])
-    return frames.reshape(len(frames), _elements(port) // elements, elements)
+    order, elements = _order(port), len(port["low"])
+    return frames[:, order].reshape(len(frames), len(order) // elements, elements)
 
 
 def from_beats(port: Any, beats: Any) -> Any:
     """The inverse of `beats_of`."""
+    order = _order(port)
+    frames = np.empty((len(beats), len(order)), beats.dtype)
+    frames[:, order] = beats.reshape(frames.shape)
+    return frames
+
+
+def _order(port: Any) -> Any:
+    """The elements of a frame in the order of its beats."""
     shape, axes = port["shape"], port["beat_axes"]
-    if axes:
-        sizes = [n for axis, n in enumerate(shape) if axis not in axes]
-        beats = beats.reshape(len(beats), *(shape[axis] for axis in axes), *sizes)
-        beats = np.moveaxis(beats, *_sides(port)[::-1])
-    return beats.reshape(len(beats), _elements(port))
-
-
-def _elements(port: Any) -> int:
-    """Of a frame."""
-    return int(np.prod(port["shape"], dtype=int))
-
-
-def _sides(port: Any) -> tuple[list[int], list[int]]:
-    """The axes of beats of an array [frames, shape], and where they are before its elements."""
-    axes = port["beat_axes"]
-    return [axis + 1 for axis in axes], [index + 1 for index in range(len(axes))]
+    places = np.zeros(shape, np.int64)
+    places.reshape(-1)[:] = range(places.size)
+    return np.moveaxis(places, axes, range(len(axes))).reshape(-1)
 
 
 def packed(ports: Any, arrays: Any, beat: int, frame: int) -> Any:
@@ -252,10 +243,9 @@ class SerialCircuit:
         self.line.reset_input_buffer()
 
     def load(self, folder: str | Path) -> None:
-        """Load the weights of a model that was compiled to `folder`.
+        """Load the weights of a model that was compiled to `folder`; see `load_of`.
 
         Raises:
-            ValueError: they are those of another circuit.
             TimeoutError: the circuit does not answer.
         """
         content, report = load_of(folder)
@@ -365,10 +355,7 @@ class PynqCircuit:
     def load(self, folder: str | Path, seconds: float = 10.0) -> None:
         """Load the weights of a model that was compiled to `folder`, once the circuit is idle.
 
-        Raises:
-            ValueError: they are those of another circuit.
-            TimeoutError: a frame stays in the circuit for so many seconds.
-            RuntimeError: not all of them came in.
+        See `load_of` and `Registers.load`.
         """
         content, report = load_of(folder)
         registers = self.registers

@@ -8,9 +8,9 @@ synth: <sources>
 	$(YOSYS) -l synth.log synth.ys
 
 test:
-	cd test && iverilog -o run <| project.sources|map("replace", "rtl/", "../rtl/")|join(" ") |> <name>_tb.v && vvp run
+	cd test && iverilog -o run <| files|map("replace", "rtl/", "../rtl/")|join(" ") |> <name>_tb.v && vvp run
 
-<% if project.board %>
+<% if board %>
 .PHONY: bitstream
 
 <% for step in steps %>

@@ -8,7 +8,7 @@ set_global_assignment -name FAMILY $family
 set_global_assignment -name DEVICE $device
 set_global_assignment -name TOP_LEVEL_ENTITY <name>
 set_global_assignment -name PROJECT_OUTPUT_DIRECTORY build
-<% for source in project.sources %>
+<% for source in files %>
 set_global_assignment -name VERILOG_FILE <source>
 <% endfor %>
 set_global_assignment -name SDC_FILE constraints/<name>.sdc

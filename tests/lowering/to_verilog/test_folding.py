@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.targets import compile_to_target
-from triton_dsl.lowering.to_verilog.folding import folding_text
+from triton_dsl.lowering.to_verilog.report import folding_text
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
 from triton_dsl.tools.compilation import folding_table
 

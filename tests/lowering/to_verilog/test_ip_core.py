@@ -21,7 +21,7 @@ from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.estimate.devices import find_device
 from triton_dsl.lowering.to_verilog.host import circuit_driver
-from triton_dsl.lowering.to_verilog.ip_core import Core, core_files
+from triton_dsl.lowering.to_verilog.project import core_files
 
 from .designs import source
 
@@ -78,8 +78,9 @@ def test_ip_xact_is_read_back(program: Program, tmp_path: Path) -> None:
 def test_the_clock_of_a_design_is_that_of_the_constraints() -> None:
     """None is a MHz lower: 1000 / (1000 / 120) is less than 120 in floats."""
     for mhz in range(1, 1000):
-        core = Core("net", [("s_axis_tdata", True, 8)], [], float(mhz), find_device("xc7z020"))
-        assert f"set mhz {mhz}\n" in core_files(core)["ip/block_design.tcl"]
+        ports = [("s_axis_tdata", True, 8)]
+        files = core_files("net", ports, [], float(mhz), find_device("xc7z020"))
+        assert f"set mhz {mhz}\n" in files["ip/block_design.tcl"]
 
 
 @pytest.mark.parametrize("device", ["xczu3eg", "xc7z020"])

@@ -18,8 +18,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_verilog.circuit.interface import noted_interface
-from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits
-from triton_dsl.lowering.to_verilog.layers import Layers, cut_layers
+from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits, Layers, cut_layers
 from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.lowering.to_verilog.stages import integer_stages
 from triton_dsl.lowering.to_verilog.target import VerilogTarget

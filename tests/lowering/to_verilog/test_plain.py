@@ -19,7 +19,7 @@ from triton_dsl.lowering.to_verilog.circuit.interface import Interface
 from triton_dsl.lowering.to_verilog.layer_circuits import LayerCircuits
 from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.lowering.to_verilog.plain import PlainForm, check_plain, plain_form
-from triton_dsl.lowering.to_verilog.vectors import golden, random_inputs
+from triton_dsl.lowering.to_verilog.testbench import golden, random_inputs
 from triton_dsl.runtime.verilog import simulate
 
 from .images import ImageProgram

@@ -2,7 +2,7 @@
 
 A matrix product is one heap of weighted bits for each output. `sharing` finds sums that outputs
 have in common, `summing` the rows that make a heap one number, `triples` does both for single bits,
-`plan` puts all of it together, and `scheduling` says when each row works. `rows` is what a row can
-do; `emission` writes a plan into a circuit. On fabrics whose carry chains take two inputs a bit,
-products are shared adders or counts instead (`circuit.products`).
+and `plan` puts all of it together. `rows` is what a row can do; `emission` writes a plan into a
+circuit. On fabrics whose carry chains take two inputs a bit, products are shared adders or counts
+instead (`circuit.products`).
 """

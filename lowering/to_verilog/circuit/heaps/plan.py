@@ -1,6 +1,6 @@
 """A product with a constant matrix of trits as rows of look-up tables: shared sums, then outputs.
 
-Not here: when each row works (`scheduling`), a circuit of it (`emission`).
+Not here: in which cycle a row works (`retiming`), a circuit of it (`emission`).
 """
 
 from __future__ import annotations

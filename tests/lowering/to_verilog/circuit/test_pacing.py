@@ -14,7 +14,7 @@ from triton_dsl.ir.errors import OptionError
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
 from triton_dsl.lowering.to_verilog.circuit.products import graph_row
 from triton_dsl.lowering.to_verilog.circuit.signals import Signal
-from triton_dsl.lowering.to_verilog.estimate.delays import delay
+from triton_dsl.lowering.to_verilog.estimate.families import delay
 from triton_dsl.passes.adder_graph import InputRange, optimize_matrix
 
 Bench = Callable[..., Any]

@@ -15,10 +15,9 @@ from xdsl.rewriter import Rewriter
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.to_verilog.circuit.memories import Memory
-from triton_dsl.lowering.to_verilog.estimate.delays import delay
 from triton_dsl.lowering.to_verilog.estimate.devices import DEVICES, check_fits, find_device, needs
 from triton_dsl.lowering.to_verilog.estimate.estimate import Resources, estimate
-from triton_dsl.lowering.to_verilog.estimate.families import FAMILIES
+from triton_dsl.lowering.to_verilog.estimate.families import FAMILIES, delay
 from triton_dsl.lowering.to_verilog.tools import TOOLS, memory_text
 
 
