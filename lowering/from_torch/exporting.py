@@ -32,6 +32,7 @@ from .free_sizes import (
 )
 from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
+from .padded_sequences import padded_sequences
 from .rolling import roll_steps
 from .sizes import is_free, sizes_of
 from .standard_layers import batched_experts, masks_as_given, settled, shortened
@@ -100,7 +101,8 @@ def export(
     try:
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
-            masks_as_given(), recording(), torch.no_grad(), warnings.catch_warnings(),
+            masks_as_given(), padded_sequences(), recording(), torch.no_grad(),
+            warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)

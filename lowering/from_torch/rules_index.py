@@ -20,7 +20,7 @@ from ...ir.arrays import Array
 from ..problems import ProblemError, refuse
 from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
-from .sizes import Size, product, static
+from .sizes import Size, is_free, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
 
 if TYPE_CHECKING:
@@ -369,6 +369,8 @@ def _scatter(reduction: str) -> Rule:
                 written = e.add(tensor.ConcatenateOp([written, rest], place))
             return written
 
+        if wanted == "none" and call.rank == 1 and is_free(call.sizes[0]):
+            return _at_places(e, x, call.sizes[0], indices, updates)
         if wanted == "none":
             return whole(put(x, updates, "none"))
         if wanted in _GREATEST:
@@ -385,6 +387,17 @@ def _scatter(reduction: str) -> Rule:
         return whole(e.add(tensor.DivOp(total, counts)))
 
     return rule
+
+
+def _at_places(
+    e: Builder, x: SSAValue, size: Size, indices: SSAValue, updates: SSAValue
+) -> SSAValue:
+    """x of a free size with updates at places that differ: each place looks at all of them."""
+    places = Formula(e, e.arange(size)).of(tensor.UnsqueezeOp, axes=[1])
+    is_here = Formula(e, indices).compare("eq", places)
+    found = is_here.choose(Formula(e, updates), 0).of(tensor.ReduceSumOp, axes=[1])
+    count = is_here.convert(i64).of(tensor.ReduceSumOp, axes=[1])
+    return count.compare("eq", 0).choose(Formula(e, x), found).value
 
 
 _GREATEST = {"amax": tensor.ReduceMaxOp, "amin": tensor.ReduceMinOp}

@@ -21,7 +21,9 @@ from ..from_onnx.onnx_builder import Builder as OnnxBuilder
 from ..from_onnx.onnx_operators import RULES as ONNX
 from ..problems import ProblemError, refuse
 from .calls import Call
+from .padded_sequences import NAMESPACE
 from .sizes import Sizes, is_free, static
+from .standard_layers import OF_LENGTHS
 from .torch_builder import Builder, Known, Result, Rule, array_of
 
 if TYPE_CHECKING:
@@ -193,9 +195,9 @@ _GATES = {"lstm": ("LSTM", [0, 3, 1, 2]), "gru": ("GRU", [1, 0, 2])}
 
 
 def _recurrent(e: Builder, call: Call) -> Result:
-    """Layers of recurrent cells, unrolled over their steps."""
+    """Layers of recurrent cells."""
     refuse("input" not in call, "sequences of different lengths are not supported; pad them")
-    name = call.name.removeprefix("aten::")
+    name = OF_LENGTHS.get(call.name, call.name.removeprefix("aten::"))
     op, order = _GATES.get(name, ("RNN", [0]))
     layers, ways = call.integer("num_layers"), 1 + call.flag("bidirectional")
     parameters = call.tensors("params")
@@ -211,6 +213,7 @@ def _recurrent(e: Builder, call: Call) -> Result:
     starts = call.tensors("hx") if op == "LSTM" else [call["hx"]]
     states = [carried(e, there, start) for start in starts]
     x = there.real(tensor_of(carried(e, there, call["input"])))
+    lengths = carried(e, there, call.optional("lengths"))
     x = there.permute(x, [1, 0, 2]) if call.flag("batch_first") else x
     finals: list[list[SSAValue]] = [[] for _ in states]
     for layer in range(layers):
@@ -221,7 +224,7 @@ def _recurrent(e: Builder, call: Call) -> Result:
         bias = there.add(tensor.ConcatenateOp(weights[2:], 1)) if count > 3 else None
         projection = _stacked(e, there, [own[-1] for own in sets], [0]) if count % 2 else None
         begins = [there.cut(tensor_of(state), 0, first, first + ways) for state in states]
-        inputs = [x, weights[0], weights[1], bias, None, *begins]
+        inputs = [x, weights[0], weights[1], bias, lengths, *begins]
         inputs += [None] * (7 - len(inputs)) + [None, projection]
         results = ONNX[op](there, OnnxCall(op, "", OPSET, inputs, attributes, 1 + len(states)))
         assert isinstance(results, tuple)
@@ -275,3 +278,12 @@ RULES: dict[str, Rule] = {
     "upsample_trilinear3d": _resize("linear"),
 }
 """By the name of the operator in the namespace `aten`."""
+
+LAYERS: dict[str, Rule] = {
+    **dict.fromkeys(OF_LENGTHS, _recurrent),
+    **dict.fromkeys(
+        (f"{NAMESPACE}::rows", f"{NAMESPACE}::steps"),
+        lambda e, call: e.reshape(e.value(call["self"]), e.sizes(call["self"]), call.sizes),
+    ),
+}
+"""By the name of the operator; what sequences of several lengths become."""

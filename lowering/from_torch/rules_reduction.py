@@ -11,13 +11,14 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
+from ...dialects.shapes import is_integer
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.reduction import ReduceOp
 from ..problems import ProblemError
 from .calls import Call
 from .rules_elementwise import first, pair
 from .rules_shape import cut
-from .sizes import static
+from .sizes import Size, is_free, static
 from .torch_builder import Builder, Result, Rule, element_type
 
 
@@ -135,10 +136,24 @@ def _sorted(e: Builder, call: Call) -> list[SSAValue]:
     if not sizes:
         return [x, e.number(0, i64)]
     axis, is_top = call.integer("dim", -1), "k" in call
+    if is_free(sizes[axis]) and not is_top and len(sizes) == 1 and is_integer(tensor_type(x)):
+        return _ranked(e, x, sizes[0], call.flag("descending"))
     (k,) = static([call.size("k") if is_top else sizes[axis]], "number of elements")
     op = tensor.TopKOp(x, k, axis, largest=call.flag("largest", is_top) or call.flag("descending"))
     e.add(op)
     return list(op.results)
+
+
+def _ranked(e: Builder, x: SSAValue, size: Size, is_descending: bool) -> list[SSAValue]:
+    """As many integers as there are in order, and where they stood; each counts those before it."""
+    numbers, places = Formula(e, x), Formula(e, e.arange(size))
+    own, at = (value.of(tensor.UnsqueezeOp, axes=[1]) for value in (numbers, places))
+    is_equal = numbers.compare("eq", own).of(tensor.AndOp, places < at)
+    is_before = numbers.compare("gt" if is_descending else "lt", own).of(tensor.OrOp, is_equal)
+    rank = is_before.convert(i64).of(tensor.ReduceSumOp, axes=[1])
+    is_here = rank.compare("eq", at)
+    order = is_here.choose(places, 0).of(tensor.ReduceSumOp, axes=[1]).value
+    return [e.gather(x, 0, order), order]
 
 
 def _median(e: Builder, call: Call) -> Result:

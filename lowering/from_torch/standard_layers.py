@@ -17,6 +17,7 @@ from functools import cache, partial, wraps
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .calls import fake_tensor, nodes_of, operator_name, overload_name, schema_of
+from .padded_sequences import rows_of, steps_of
 from .sizes import is_node
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ _SCHEMAS = {
 
 _RECURRENT = ("gru", "lstm", "rnn_relu", "rnn_tanh")
 """Layers of recurrent cells; what PyTorch derives of them fixes the number of steps."""
+
+OF_LENGTHS = {f"{NAMESPACE}::{name}_of_lengths": name for name in _RECURRENT}
+"""The same for sequences that end before the last step, and their names."""
 
 _IN_PLACE = ("hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "relu", "silu")
 
@@ -88,6 +92,9 @@ def operators() -> _OpNamespace:
         y = x.new_empty((*x.shape[:2], (1 + ways) * starts[0].shape[-1]))
         return (y, *(start.new_empty(start.shape) for start in starts))
 
+    def of_lengths(x: Tensor, _lengths: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+        return recurrent(x, *rest)
+
     def define(name: str, schema: str, fake: Callable[..., Any]) -> None:
         library.define(name + schema)
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
@@ -112,7 +119,9 @@ def operators() -> _OpNamespace:
         states = 2 if name == "lstm" else 1
         results = ", ".join(["Tensor"] * (1 + states))
         start = "Tensor[]" if states > 1 else "Tensor"
-        define(name, f"(Tensor input, {start} hx, {rest}) -> ({results})", recurrent)
+        signature = f"{start} hx, {rest}) -> ({results})"
+        define(name, f"(Tensor input, {signature}", recurrent)
+        define(f"{name}_of_lengths", f"(Tensor input, Tensor lengths, {signature}", of_lengths)
     return getattr(torch.ops, NAMESPACE)
 
 
@@ -205,7 +214,7 @@ def settled(program: ExportedProgram) -> bool:
 
     for node in nodes_of(program):
         name = operator_name(node).removeprefix(f"{NAMESPACE}::")
-        if operator_name(node) in (name, ATTENTION):
+        if operator_name(node) in (name, ATTENTION, *OF_LENGTHS):
             continue
         if name.endswith("_") and not _reread(program, node):
             return False
@@ -363,33 +372,47 @@ def _attention(part: nn.MultiheadAttention) -> Forward:
 
 
 def _recurrent(name: str, part: nn.RNNBase) -> Forward:
-    """Recurrent cells over batches of sequences of one length."""
+    """Recurrent cells over batches of sequences, all of one length or packed."""
     import torch
+    from torch.nn.utils.rnn import PackedSequence
 
     otherwise: Forward = partial(type(part).forward, part)
     names: list[str] = part._flat_weights_names  # pyright: ignore[reportPrivateUsage]
-    rest = (part.bias, part.num_layers, 0.0, False, part.bidirectional, part.batch_first)
     count = part.num_layers * (1 + part.bidirectional)
     widths = [part.hidden_size, part.hidden_size][: 1 + (name == "lstm")]
     widths[0] = part.proj_size or part.hidden_size
 
-    def forward(input: Any, hx: Any = None) -> tuple[Tensor, Any]:
+    def moved(states: Any, places: Tensor | None) -> Any:
+        return states if places is None else [state.index_select(1, places) for state in states]
+
+    def forward(input: Any, hx: Any = None) -> tuple[Any, Any]:
         # While it is exported, the list of its weights has others than its attributes.
         weights = [getattr(part, key) for key in names]
-        if not isinstance(input, torch.Tensor) or input.dim() != 3 or (
-            input.dtype != weights[0].dtype
-        ):  # fmt: skip
+        is_packed = isinstance(input, PackedSequence)
+        if not is_packed and (not isinstance(input, torch.Tensor) or input.dim() != 3):
+            return otherwise(input, hx)
+        x, *lengths = steps_of(input) if is_packed else (input,)
+        is_batch_first = part.batch_first and not is_packed
+        if x.dtype != weights[0].dtype:
             return otherwise(input, hx)
         if hx is None:
-            batch = input.shape[0 if part.batch_first else 1]
-            starts = [input.new_zeros((count, batch, width)) for width in widths]
+            batch = x.shape[0 if is_batch_first else 1]
+            starts = [x.new_zeros((count, batch, width)) for width in widths]
         else:
             starts = list(hx) if name == "lstm" else [hx]
+            starts = moved(starts, input.sorted_indices) if is_packed else starts
         if any(start.dim() != 3 for start in starts):
             return otherwise(input, hx)
         given: Any = tuple(starts) if name == "lstm" else starts[0]
-        part.check_forward_args(input, given, None)  # pyright: ignore[reportArgumentType]
-        y, *ends = getattr(operators(), name)(input, given, weights, *rest)
+        rest = (part.bias, part.num_layers, 0.0, False, part.bidirectional, is_batch_first)
+        if is_packed:
+            run = getattr(operators(), f"{name}_of_lengths")
+            y, *ends = run(x, *lengths, given, weights, *rest)
+            y = PackedSequence(rows_of(y), *input[1:])
+            ends = moved(ends, input.unsorted_indices)
+        else:
+            part.check_forward_args(x, given, None)  # pyright: ignore[reportArgumentType]
+            y, *ends = getattr(operators(), name)(x, given, weights, *rest)
         return y, tuple(ends) if name == "lstm" else ends[0]
 
     return forward

@@ -43,6 +43,7 @@ ELEMENTWISE = frozenset(f"aten::{name}" for name in rules_elementwise.RULES)
 RULES: dict[str, Rule] = {
     **{f"aten::{name}": rule for table in _ATEN for name, rule in table.items()},
     **rules_linear.RULES,
+    **rules_onnx.LAYERS,
     **rules_attention.RULES,
     **rules_quantization.RULES,
     **rules_spiking.RULES,
