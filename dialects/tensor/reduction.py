@@ -144,6 +144,15 @@ class ReduceOp(OneOperandOp, ABC):
         keepdims = bool(self.keepdims.value.data)
         return {"axis": tuple(self.axes.get_values()), "keepdims": keepdims}
 
+    def padded(self, x: Array, value: float) -> Array:
+        """x with `value` where an axis that is reduced has nothing."""
+        axes = {axis % x.ndim for axis in self.axes.get_values()}
+        return np.pad(
+            x,
+            [(0, int(axis in axes and not size)) for axis, size in enumerate(x.shape)],
+            constant_values=value,
+        )
+
 
 def reduced_shape(shape: Shape, axes: set[int], keepdims: bool) -> Shape:
     """`shape` without `axes`, or with size 1 there."""
@@ -231,9 +240,16 @@ class ReduceVarianceOp(ReduceOp):
         return biased * (known / (known - correction) if known > correction else math.inf)
 
 
+def _ends(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the greatest number of a type."""
+    if dtype.kind in "iu":
+        return np.iinfo(dtype).min, np.iinfo(dtype).max
+    return (False, True) if dtype.kind == "b" else (-math.inf, math.inf)
+
+
 @irdl_op_definition
 class ReduceMaxOp(ReduceOp):
-    """The maximum over the axes.
+    """The maximum over the axes; of nothing -∞, or the least integer.
 
     %y = tensor.reduce_max %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
     """
@@ -242,12 +258,12 @@ class ReduceMaxOp(ReduceOp):
     traits = traits_def(SelectsElements())
 
     def compute(self, x: Array) -> Array:
-        return np.max(x, **self.along)
+        return np.max(x if x.size else self.padded(x, _ends(x.dtype)[0]), **self.along)
 
 
 @irdl_op_definition
 class ReduceMinOp(ReduceOp):
-    """The minimum over the axes.
+    """The minimum over the axes; of nothing ∞, or the greatest integer.
 
     %y = tensor.reduce_min %x {axes = array<i64: 1>} : (tensor<2x4xf32>) -> tensor<2xf32>
     """
@@ -256,7 +272,7 @@ class ReduceMinOp(ReduceOp):
     traits = traits_def(SelectsElements())
 
     def compute(self, x: Array) -> Array:
-        return np.min(x, **self.along)
+        return np.min(x if x.size else self.padded(x, _ends(x.dtype)[1]), **self.along)
 
 
 @irdl_op_definition

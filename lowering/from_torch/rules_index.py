@@ -14,7 +14,6 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
-from ...dialects.tensor.reduction import ReduceOp
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
 from ..problems import ProblemError, refuse
@@ -289,31 +288,6 @@ def _slice_scatter(e: Builder, call: Call) -> SSAValue:
     return _put(e, x, axis, fixed(sizes[axis]), source, np.array(places))
 
 
-def _embedding_bag(e: Builder, call: Call) -> list[SSAValue | None]:
-    """Sums, means or greatest elements of rows, as many in each bag."""
-    kinds = (tensor.ReduceSumOp, tensor.ReduceMeanOp, tensor.ReduceMaxOp)
-    if call.integer("padding_idx", -1) >= 0 or call.flag("include_last_offset"):
-        raise ProblemError("bags with a padding index or a last offset are not supported")
-    offsets, (count,) = call["offsets"], e.sizes(call["indices"])
-    known = e.known(offsets)
-    if known is not None:
-        ends = np.append(array_of(known.tensor), fixed(count))
-        lengths = {int(length) for length in np.diff(ends)}
-    else:
-        counted = Call.of(offsets)
-        is_even = counted.name == "aten::arange" and counted.size("start", 0) == 0
-        lengths = {counted.integer("step", 1)} if is_even else set[int]()
-    if len(lengths) != 1 or 0 in lengths:
-        raise ProblemError("its bags must have one length, known before the program runs")
-    (length,), width = lengths, call.sizes[-1]
-    rows = e.add(tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"])))
-    if "per_sample_weights" in call:
-        weights = e.add(tensor.UnsqueezeOp(e.value(call["per_sample_weights"]), [1]))
-        rows = e.add(tensor.MulOp(rows, weights))
-    bags = e.reshape(rows, (count, width), (call.sizes[0], length, width))
-    return [e.add(kinds[call.integer("mode", 0)](bags, [1])), None, None, None]
-
-
 def _one_hot(e: Builder, call: Call) -> SSAValue:
     on, off = e.number(1, i64), e.number(0, i64)
     return e.add(tensor.OneHotOp(e.value(call["self"]), on, off, call.integer("num_classes")))
@@ -374,11 +348,11 @@ def _scatter(reduction: str) -> Rule:
         if wanted == "none":
             return whole(put(x, updates, "none"))
         if wanted in _GREATEST:
-            return _extremes(e, call, updates, _GREATEST[wanted], includes)
-        if wanted not in ("add", "sum", "mean") or (
-            wanted == "mean" and not is_float(tensor_type(x))
-        ):
-            raise ProblemError(f"its reduction '{wanted}' is not supported; use add")
+            return _extremes(e, call, updates, wanted, includes)
+        refuse(
+            wanted == "mean" and not is_float(tensor_type(x)),
+            "means of integers are not supported; use add",
+        )
         total = put(x if includes else put(x, 0, "none"), updates)
         if wanted != "mean":
             return whole(total)
@@ -400,13 +374,11 @@ def _at_places(
     return count.compare("eq", 0).choose(Formula(e, x), found).value
 
 
-_GREATEST = {"amax": tensor.ReduceMaxOp, "amin": tensor.ReduceMinOp}
+_GREATEST = ("amax", "amin", "prod")
 
 
-def _extremes(
-    e: Builder, call: Call, updates: SSAValue, kind: type[ReduceOp], includes: bool
-) -> SSAValue:
-    """The greatest or least of what each place takes: all places beside all updates."""
+def _extremes(e: Builder, call: Call, updates: SSAValue, wanted: str, includes: bool) -> SSAValue:
+    """The greatest, least or product of what each place takes: all places beside all updates."""
     axis, sizes = call.axis(call.rank), call.sizes
     own = e.sizes(call["index"])
     if (*own[:axis], *own[axis + 1 :]) != (*sizes[:axis], *sizes[axis + 1 :]):
@@ -418,11 +390,14 @@ def _extremes(
         for value in (e.value(call["index"]), updates)
     )
     taken = here.compare("eq", Formula(e, places))
-    worst, best = _ends(call.value.dtype)
-    least = worst if kind is tensor.ReduceMaxOp else best
-    most = taken.choose(values, least).of(kind, axes=[axis + 1])
+    least, greatest = _ends(call.value.dtype)
+    kind, binary, start = {
+        "amax": (tensor.ReduceMaxOp, tensor.MaximumOp, least),
+        "amin": (tensor.ReduceMinOp, tensor.MinimumOp, greatest),
+        "prod": (tensor.ReduceProdOp, tensor.MulOp, 1),
+    }[wanted]
+    most = taken.choose(values, start).of(kind, axes=[axis + 1])
     if includes:
-        binary = tensor.MaximumOp if kind is tensor.ReduceMaxOp else tensor.MinimumOp
         return most.of(binary, Formula(e, x)).value
     count = taken.convert(i64).of(tensor.ReduceMaxOp, axes=[axis + 1])
     return count.compare("eq", 1).choose(most, Formula(e, x)).value
@@ -467,8 +442,6 @@ RULES: dict[str, Rule] = {
     "embedding": lambda e, call: e.add(
         tensor.GatherRowsOp(e.value(call["weight"]), e.value(call["indices"]))
     ),
-    "_embedding_bag": _embedding_bag,
-    "_embedding_bag_forward_only": _embedding_bag,
     "gather": _gather,
     "index": _index,
     "index_put": _index_put,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -68,7 +68,7 @@ def _arg(kind: type[tensor.ArgOp]) -> Rule:
 
 
 def _truth(kind: type[ReduceOp]) -> Rule:
-    """any and all."""
+    """any and all; of nothing the first is false and the other true."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
         import torch
@@ -76,7 +76,7 @@ def _truth(kind: type[ReduceOp]) -> Rule:
         truth = e.operand(call["self"], torch.bool)
         number = e.convert(truth, element_type(torch.int32))
         result = e.add(kind(number, _axes(e, call), keepdims=call.flag("keepdim")))
-        return e.convert(result, element_type(torch.bool))
+        return (Formula(e, result) > 0).value
 
     return rule
 
@@ -172,6 +172,27 @@ def _median(e: Builder, call: Call) -> Result:
     if not call.flag("keepdim"):
         chosen = [part.of(tensor.SqueezeOp, axes=[axis]) for part in chosen]
     return [part.value for part in chosen] if is_along else chosen[0].value
+
+
+def _median_but_nan(e: Builder, call: Call) -> Result:
+    """The lower median of what is a number, NaN where nothing is."""
+    x, sizes, is_along = e.value(call["self"]), e.sizes(call["self"]), "dim" in call
+    if not is_along:
+        x, sizes = e.add(tensor.ReshapeToOp(x, [-1])), (math.prod(static(sizes)),)
+    axis = call.axis(len(sizes)) if is_along else 0
+    is_number = (number := Formula(e, x)).compare("eq", number)
+    known = is_number.choose(number, math.inf).value
+    op = tensor.TopKOp(known, static([sizes[axis]])[0], axis, largest=False)
+    e.add(op)
+    count = is_number.convert(i32).of(tensor.ReduceSumOp, axes=[axis], keepdims=True)
+    middle = (count - 1).maximum(0) / 2
+    value, place = (
+        Formula(e, part).of(tensor.GatherElementsOp, middle, axis=axis) for part in op.results
+    )
+    chosen = [count.compare("eq", 0).choose(value.number(math.nan), value).value, place.value]
+    if not call.flag("keepdim"):
+        chosen = [e.add(tensor.SqueezeOp(part, [axis])) for part in chosen]
+    return chosen if is_along else chosen[0]
 
 
 # Normalisations.
@@ -285,6 +306,7 @@ RULES: dict[str, Rule] = {
     "mean": reduction(tensor.ReduceMeanOp),
     "median": _median,
     "min": _extreme(tensor.ReduceMinOp, tensor.ArgminOp, tensor.MinimumOp),
+    "nanmedian": _median_but_nan,
     "native_group_norm": _first_of(_group_norm),
     "native_layer_norm": _first_of(_layer_norm),
     **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import (
     rules_activation,
     rules_attention,
+    rules_bags,
     rules_complex,
     rules_elementwise,
     rules_index,
@@ -31,6 +32,7 @@ _ATEN = (
     rules_running.RULES,
     rules_shape.RULES,
     rules_index.RULES,
+    rules_bags.RULES,
     rules_onnx.RULES,
 )
 

@@ -85,6 +85,17 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "median along": (lambda x: x.median(1), (X,)),
     "median of an even number": (lambda x: x.median(1, keepdim=True)[0], (X[:, :4],)),
     "median with NaN": (lambda x: x.median(0)[0], (HOLES,)),
+    "median of numbers": (torch.nanmedian, (HOLES,)),
+    "median of numbers along": (lambda x: x.nanmedian(1), (HOLES,)),
+    "median of numbers, where there are some": (
+        lambda x: x.nanmedian(0, keepdim=True)[0],
+        (torch.tensor([[1.0, torch.nan, 4.0], [2.0, torch.nan, torch.nan]]),),
+    ),
+    "any and all": (lambda x: (x.any(1), x.all(1), x.any(), x.all()), (HOLES,)),
+    "any and all of nothing": (
+        lambda x: (x.any(1), x.all(1), x.any(), x.all()),
+        (torch.zeros(3, 0),),
+    ),
     "fmod of integers": (torch.fmod, (INTS, OTHERS)),
     "var": (lambda x: x.var(), (X,)),
     "var along": (lambda x: x.var(1, correction=0), (X,)),
@@ -111,7 +122,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
             ),
             (X, PLACES[:, 1:], Y),
         )
-        for kind in ("mean", "amax", "amin")
+        for kind in ("mean", "amax", "amin", "prod")
         for includes in (True, False)
     },
     "scatter_reduce of integers": (

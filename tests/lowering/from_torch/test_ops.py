@@ -299,6 +299,28 @@ def test_recurrent_layers(check: Any) -> None:
     check.same(module, *[[torch.randn(n, *shape) for shape in shapes] for n in (2, 3)])
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_different_lengths(check: Any, mode: str) -> None:
+    """Offsets are an input; rows may pad, bags be empty, and the last offset be the end."""
+
+    class Bags(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.plain = nn.EmbeddingBag(9, 4, mode=mode, padding_idx=2)
+            self.ended = nn.EmbeddingBag(9, 4, mode=mode, include_last_offset=True)
+
+        def forward(self, indices: Tensor, offsets: Tensor, ends: Tensor) -> Any:
+            table = torch.stack([indices, indices.flip(0)])
+            return self.plain(indices, offsets), self.ended(indices, ends), self.plain(table)
+
+    indices = torch.tensor([1, 2, 2, 8, 2, 5, 7, 0])
+    offsets, ends = torch.tensor([0, 1, 3, 3]), torch.tensor([0, 6, 6, 8])
+    batch = (indices, offsets, ends)
+    module, more = Bags(), (indices, torch.tensor([0, 0, 7, 8]), torch.tensor([0, 1, 2, 8]))
+    made = check.same(module, batch, more, dynamic={})
+    check.same_in_onnx(module, made, more)
+
+
 def test_bags(check: Any) -> None:
     module = Each([nn.EmbeddingBag(9, 4, mode=mode) for mode in ("sum", "mean", "max")])
     check.same(module, *[[torch.randint(9, (n, 5))] * 3 for n in (2, 3)])
