@@ -64,13 +64,15 @@ def hopeless(
 
 
 def sized_by_values(program: ExportedProgram) -> Iterator[tuple[Node, str]]:
-    """What has, or is cut into pieces of, sizes that hang on values, and why that has no form."""
+    """What has, or is cut at or into, sizes that hang on values, and why that has no form."""
     for node in nodes_of(program):
         if operator_name(node) == "aten::where" and len(node.args) == 1:
             yield node, "the size of its result depends on values; give 'where' two values"
-        elif operator_name(node) == "aten::split_with_sizes":
+        elif operator_name(node) in ("aten::slice", "aten::split_with_sizes"):
+            is_slice = operator_name(node) == "aten::slice"
+            sizes = [end for end in node.args[2:4] if end is not None] if is_slice else node.args[1]
             try:
-                static(sizes_of(cast("Sequence[int]", node.args[1])), "pieces")
+                static(sizes_of(cast("Sequence[int]", sizes)), "bounds" if is_slice else "pieces")
             except ProblemError as problem:
                 if is_of_values(str(problem)):
                     yield node, str(problem)

@@ -37,6 +37,10 @@ class Then(nn.Module):
             lambda y: y.split((y[:, :2] > 0).sum(0).tolist())[1] + 1,
             r"aten::split_with_sizes at .* pieces \[u0, u1\] depend on values",
         ),
+        (
+            lambda y: y.cumsum(1)[:, : (y[0, 0] > 0).long().item()],
+            r"aten::slice at .* bounds \[u0\] depend on values",
+        ),
     ],
 )
 def test_nothing_is_taken_apart_in_vain(
