@@ -27,7 +27,7 @@ from ..dialects.inference import keep_result_types
 from ..dialects.shapes import DYNAMIC
 from ..dialects.spike.rebuild import rebuilt
 from ..dialects.spike.types import TrainType, dense_type, is_train
-from ..ir.errors import expect_from
+from ..ir.errors import OptionError, expect_from
 from ..ir.interpreter import entry_function
 from .adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE
 from .analysis.replacement import replace, replace_results
@@ -70,7 +70,8 @@ class ExposeTrainsPass(ModulePass):
     end of a pipeline. A program without ops of `spike` stays as it is.
 
     Raises:
-        OptionError: `timesteps` is below 1.
+        OptionError: `timesteps` is below 1, the program has another number of steps, or no argument
+            comes in steps.
     """
 
     name = "expose-trains"
@@ -86,7 +87,11 @@ class ExposeTrainsPass(ModulePass):
         function = entry_function(op, "forward")
         spiking = any(inner.name.startswith("spike.") for inner in function.walk())
         trains = any(is_train(value) for value in function.args)
-        if len(function.body.blocks) != 1 or not (spiking or trains):
+        if len(function.body.blocks) != 1:
+            return
+        if self.timesteps is not None:
+            _check_steps(function, self.timesteps)
+        if not (spiking or trains):
             return
         if self.timesteps is not None and _fix_steps(function, self.timesteps):
             InferShapesPass().apply(ctx, op)
@@ -103,6 +108,20 @@ class ExposeTrainsPass(ModulePass):
         function.arg_attrs = _marked(function.arg_attrs, timed)
         function.res_attrs = _marked(function.res_attrs, leaving)
         function.update_function_type()
+
+
+def _check_steps(function: FuncOp, steps: int) -> None:
+    """Refuse a number of steps that no argument can have.
+
+    Raises:
+        OptionError: says why.
+    """
+    timed = [argument for argument in function.args if has_time_first(argument)]
+    others = {dense_type(argument).get_shape()[0] for argument in timed} - {DYNAMIC, steps}
+    if timed and not others:
+        return
+    said = f"the program says {max(others)}" if others else "no argument of the program has steps"
+    raise OptionError(f"timesteps={steps} is given, and {said}; leave it out")
 
 
 def _fix_steps(function: FuncOp, steps: int) -> bool:

@@ -146,6 +146,12 @@ def quantized_range(quantized: DictionaryAttr) -> InputRange:
     return InputRange(noted["low"], noted["high"])
 
 
+def takes_input_bits(function: func.FuncOp, index: int) -> bool:
+    """Whether nothing but its type says which integers an argument holds."""
+    quantized = _attributes(function.arg_attrs, index).get(QUANTIZED)
+    return quantized is None and noted_bounds(function.args[index]) is None
+
+
 def argument_port(function: func.FuncOp, index: int, input_bits: int | None) -> Port:
     """What comes in for an argument, all of it in one beat.
 
@@ -158,7 +164,7 @@ def argument_port(function: func.FuncOp, index: int, input_bits: int | None) -> 
     range = input_range(argument)
     if isinstance(quantized, DictionaryAttr):
         range = quantized_range(quantized)
-    elif input_bits is not None and noted is None:
+    elif input_bits is not None and takes_input_bits(function, index):
         most = width_of(range.low, range.high)
         if input_bits > most:
             raise OptionError(

@@ -17,7 +17,7 @@ from ....dialects.elements import numpy_dtype
 from ....dialects.inference import tensor_type
 from ....dialects.shapes import DYNAMIC, AnyTensor, is_float
 from ....dialects.spike.types import dense_type
-from ....ir.errors import UnsupportedError
+from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....ir.neurons import MODELS
 from ....ir.value_names import argument_names
@@ -27,6 +27,7 @@ from ....passes.quantize_neurons.quantize_neurons import INTEGER_FORMS
 from ....passes.streamline.streamline import STAYS
 from .circuit_rules import FLOATS, FLOATS_HINT, holds_integers, is_known, refusal
 from .folding.forms import has_form
+from .ports import takes_input_bits
 from .stages.neuron_rules import neuron_rules
 from .stages.neuron_rules import step_refusal as neuron_refusal
 from .stages.partition import has_trains, is_timed
@@ -49,6 +50,7 @@ def check_program(function: func.FuncOp, input_bits: int | None) -> None:
 
     Raises:
         UnsupportedError: names each op and why.
+        OptionError: no argument takes `input_bits`.
     """
     problems: list[Problem] = []
     between: list[Problem] = []
@@ -73,6 +75,12 @@ def check_program(function: func.FuncOp, input_bits: int | None) -> None:
             problems.append(("func.func", location_text(function), f"'{name}': {reason}"))
     if problems:
         raise UnsupportedError("verilog", problems, hint=FLOATS_HINT if floats else "")
+    indices = range(len(function.args))
+    if input_bits is not None and not any(takes_input_bits(function, i) for i in indices):
+        raise OptionError(
+            f"input-bits={input_bits} is given, and quantisers say what the arguments hold "
+            f"({', '.join(argument_names(function))}); leave it out"
+        )
 
 
 def check_frames(function: func.FuncOp) -> None:

@@ -124,6 +124,18 @@ def test_an_unknown_input_is_an_error() -> None:
         compile_to_target(network(), 'verilog{inputs="pixels:int8"}')
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("timesteps=4", "no argument of the program has steps"),
+        ("input-bits=4", r"quantisers say what the arguments hold \(x\); leave it out"),
+    ],
+)
+def test_options_without_effect_are_errors(options: str, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason):
+        compile_to_target(network(), f'verilog{{inputs="x:int2" {options}}}')
+
+
 def test_layers_are_called_as_the_nodes_of_the_source() -> None:
     artifact = compile_to_target(network(), 'verilog{inputs="x:int2"}')
     report: Any = artifact.manifest["report"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
-from triton_dsl.ir.errors import TritonError
+from triton_dsl.ir.errors import OptionError, TritonError
 from triton_dsl.lowering.stages import Stage, run_stages
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
@@ -260,6 +260,8 @@ def test_the_steps_of_a_program_that_does_not_say(iverilog: str, program: Progra
     artifact = compile_to_target(module, "verilog", {**OPTIONS, "timesteps": 6})
     expected = run_module(module, [x])
     assert np.array_equal(run_verilog(artifact, [x], "iverilog")[1][0], expected[0])
+    with pytest.raises(OptionError, match="timesteps=5 is given, and the program says 6"):
+        compile_to_target(program(written.text(), written.values), "verilog", {"timesteps": 5})
 
 
 DIRECT = """builtin.module @net {
