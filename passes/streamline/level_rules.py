@@ -18,6 +18,7 @@ from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_float
+from ...dialects.traits import MovesElements, has
 from ...ir.locations import location_name
 from ..adder_graph.graph import around
 from ..analysis.compile_time import literal_value
@@ -228,7 +229,7 @@ def moved(levels: LevelGrids, op: Operation) -> None:
         try:
             _moved_integers(levels, op, levels.grid(operand))
         except NoFunctionError:
-            _moved_floats(levels, op, function)
+            _moved_function(levels, op, function)
         return
     if isinstance(op, tensor.PermuteOp) and op.perm.get_values()[0] == 0:
         _permuted(levels, op, function)
@@ -236,7 +237,12 @@ def moved(levels: LevelGrids, op: Operation) -> None:
     if isinstance(op, tensor.MaxPoolOp) and not turns(function):
         _pooled_channels(levels, op, function)
         return
-    _moved_integers(levels, op, levels.spaced(operand))
+    try:
+        _moved_integers(levels, op, levels.spaced(operand))
+    except NoFunctionError:
+        if not has(op, MovesElements) or len(op.results) != 1:
+            raise
+        _moved_function(levels, op, function)
 
 
 def _moved_integers(levels: LevelGrids, op: Operation, grid: LevelGrid) -> None:
@@ -253,21 +259,21 @@ def _moved_integers(levels: LevelGrids, op: Operation, grid: LevelGrid) -> None:
         levels.enter(result, LevelGrid(root, grid.scale, grid.offset, bounds))
 
 
-def _moved_floats(levels: LevelGrids, op: Operation, function: LevelFunction) -> None:
-    """A function of floats, of the floats in other places."""
+def _moved_function(levels: LevelGrids, op: Operation, function: LevelFunction) -> None:
+    """A function that is the same in all channels, of its root's elements in other places."""
     if isinstance(op, tensor.PadToOp) or len(op.results) != 1:
         raise NoFunctionError("it moves floats that nobody quantised before")
+    point = np.zeros(1, np.float32) if function.bounds is None else np.array(function.bounds[:1])
+    if columns(function.at(point)).shape[1] != 1:
+        raise NoFunctionError("channels of what it moves differ")
     (result,) = op.results
-    root = levels.add(op.clone({function.value: function.root}))
+    root = levels.add(_with_operand(op, function.value, function.root))
     rank = tensor_type(result).get_num_dims()
 
     def lift(points: Array) -> Array:
-        values = columns(function.at(points))
-        if values.shape[1] != 1:
-            raise NoFunctionError("channels of an input differ")
-        return values.reshape(-1, *[1] * (rank - 1))
+        return columns(function.at(points)).reshape(-1, *[1] * (rank - 1))
 
-    levels.functions[result] = LevelFunction(root, None, result, lift, result)
+    levels.functions[result] = LevelFunction(root, function.bounds, result, lift, result)
 
 
 def _pooled_channels(levels: LevelGrids, op: tensor.MaxPoolOp, function: LevelFunction) -> None:

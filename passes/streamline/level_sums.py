@@ -20,7 +20,7 @@ MOST_PAIRS = 1 << 20
 _FINEST = 14
 """Steps of two grids are whole multiples of one up to two to this power times finer."""
 
-_NOISE = 2.0**-20
+_NOISE = 2.0**-23
 """How far sums lie below others that are smaller, for their size, by the rounding of floats."""
 
 Sums = tuple[float, tuple[int, int], Callable[[Array], Array] | None]

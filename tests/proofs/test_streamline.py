@@ -377,6 +377,14 @@ def test_moves(name: str) -> None:
         same(between, shape)
 
 
+def test_moves_of_values_on_many_uneven_levels() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        bent = insert(tensor.ClampOp(times(insert, x), min=-80.5, max=80.5))
+        return times(insert, levels(insert, insert(tensor.PermuteOp(bent, (1, 0)))))
+
+    same(body, [1, 2])
+
+
 @proves(rows(["_permuted"]), by="enumeration")
 def test_channels_that_are_moved() -> None:
     """Sums whose channels have factors of their own stand on another axis when they are rounded."""
@@ -458,7 +466,7 @@ def test_stated_arguments(kind: str) -> None:
     enumerate_all(before, streamlined(before, f"x:{kind}*0.25"), [grid.astype(np.float32)])
 
 
-@proves(rows(["_moved_floats"]), by="enumeration")
+@proves(rows(["_moved_function"]), by="enumeration")
 @pytest.mark.parametrize("name", QUANTISERS)
 def test_quantised_arguments_are_pooled_as_integers(name: str) -> None:
     quantiser, points = QUANTISERS[name]
