@@ -77,14 +77,10 @@ def _ranked(
     sums = integers.reshape(-1)[order]
     values = combined.outer(left, right).reshape(-1)[order].astype(np.float64)
     falls = -np.diff(values)
-    if (falls[np.diff(sums) == 0] != 0).any() or falls.max() > _NOISE * np.abs(values).max():
+    if (falls[np.diff(sums) == 0] != 0).any() or falls.max(initial=0.0) > _NOISE * np.abs(
+        values
+    ).max():
         return None
     known, first = np.unique(sums, return_index=True)
-    offset = float(combined(a.offset, b.offset))
-
-    def exactly(points: Array) -> Array:
-        places = np.clip(np.searchsorted(known, points), 0, len(known) - 1)
-        found = known[places] == points
-        return np.where(found, values[first[places]], points * step + offset)
-
-    return exactly
+    # Between them lie integers that no pair has.
+    return lambda points: np.interp(points, known, values[first])

@@ -221,7 +221,7 @@ def test_sums_of_two_activations(kind: Any, step: float) -> None:
 
 
 @pytest.mark.parametrize("kind", [tensor.AddOp, tensor.SubOp])
-@pytest.mark.parametrize("step", [0.031, 0.37, 2.9])
+@pytest.mark.parametrize("step", [0.031, 0.37, 0.6222, 2.9])
 def test_sums_of_bytes_without_a_common_step(kind: Any, step: float) -> None:
     def body(insert: Any, x: SSAValue, y: SSAValue) -> SSAValue:
         scaled = insert(tensor.MulOp(y, known(insert, step)))
