@@ -49,7 +49,7 @@ def packed(
         else circuit.bits(circuit.at(signal.wire, cycle), width)
         for signal, width in zip(signals, widths, strict=True)
     ]
-    return circuit.concatenated(parts[::-1], sum(widths))
+    return circuit.joined(parts)
 
 
 def end_of(circuit: Circuit, wires: Sequence[Wire]) -> int:
@@ -243,7 +243,7 @@ def _counted(circuit: Circuit, bits: Sequence[Signal]) -> Signal:
     top = bits[half - 1].wire
     assert top is not None
     low = circuit.number(rest.offset, top) if rest.wire is None else rest.wire
-    joined = circuit.joined(top, low, places, circuit.name("count"))
+    joined = circuit.beside(top, low, places, circuit.name("count"))
     return Signal(replace(joined, high=len(bits)))
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import combinations, count
 from math import inf
 from typing import NamedTuple
 
@@ -281,7 +281,7 @@ class ColumnSums:
             below = [wire.value for wire in carry]
             value = circuit.row(parts[0], parts[1:], below, plan.width, name)
         else:
-            value = circuit.concatenated(parts, plan.width, name)
+            value = circuit.joined(parts, name, plan.width)
         return circuit.made(value, 0, plan.count, [*numbers, *tabled, *carry], row_cost)
 
     def _bit(self, bit: Bit, cycle: int) -> Wire:
@@ -290,7 +290,7 @@ class ColumnSums:
         return Wire(value, 0, 1, wire.cycle, wire.level)
 
     def _counted(self, values: Sequence[SSAValue]) -> list[SSAValue]:
-        """How many of up to six bits are 1, as bits, the highest first."""
+        """How many of up to six bits are 1, as bits, the lowest first."""
         if len(values) < 2:
             return list(values)
         low, *carries = self._full(values[:3])
@@ -299,7 +299,7 @@ class ColumnSums:
             low, last = self._full([low, other])
             carries += [*more, last]
         number = [low, *(carries if len(carries) == 1 else self._full(carries))]
-        return number[: len(values).bit_length()][::-1]
+        return number[: len(values).bit_length()]
 
     def _full(self, bits: Sequence[SSAValue]) -> list[SSAValue]:
         """The sum and the carry of two or three bits; of one, that bit."""
@@ -308,10 +308,9 @@ class ColumnSums:
             return list(bits)
         total = circuit.put(ops.alike(comb.XorOp, bits), circuit.name("xor"))
         if len(bits) == 2:
-            return [total, circuit.put(ops.alike(comb.AndOp, bits), circuit.name("both"))]
-        a, b, c = bits
-        pairs = [circuit.put(ops.alike(comb.AndOp, [x, y])) for x, y in ((a, b), (a, c), (b, c))]
-        return [total, circuit.put(ops.alike(comb.OrOp, pairs), circuit.name("most"))]
+            return [total, circuit.all_of(*bits, name=circuit.name("both"))]
+        pairs = [circuit.all_of(*pair) for pair in combinations(bits, 2)]
+        return [total, circuit.any_of(*pairs, name=circuit.name("most"))]
 
 
 def ones_among(circuit: Circuit, bits: Sequence[Wire]) -> Signal:

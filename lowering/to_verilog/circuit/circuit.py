@@ -71,17 +71,77 @@ class Writer:
         return self.put(ops.extract(value, low, bits), name)
 
     def extended(self, value: SSAValue, signed: bool, bits: int) -> SSAValue:
-        """A number in so many bits, other than it has: with its sign or zeros above, or cut."""
+        """A number in so many bits: with its sign or zeros above, or cut."""
         have = bit_width(value.type) or 1
-        if bits < have:
-            return self.extract(value, 0, bits)
-        if signed:
-            top = self.extract(value, have - 1, 1) if have > 1 else value
-            if bits - have > 1:
-                top = self.put(ops.replicate(top, bits - have))
-        else:
-            top = self.constant(0, bits - have)
-        return self.put(ops.concat([top, value], bits))
+        if bits <= have:
+            return value if bits == have else self.extract(value, 0, bits)
+        if not signed:
+            return self.joined([value], bits=bits)
+        top = self.extract(value, have - 1, 1) if have > 1 else value
+        return self.joined([value, self.repeated(top, bits - have)])
+
+    def joined(
+        self, values: Sequence[SSAValue], name: str | None = None, bits: int = 0
+    ) -> SSAValue:
+        """All values in one, the first in the lowest bits, below as many zeros as make `bits`."""
+        have = sum(bit_width(value.type) or 0 for value in values)
+        if bits > have:
+            values = [*values, self.constant(0, bits - have)]
+        if len(values) == 1:
+            return values[0]
+        return self.put(ops.concat(values[::-1], max(bits, have)), name)
+
+    def repeated(self, bit: SSAValue, times: int) -> SSAValue:
+        """A bit so many times."""
+        return bit if times == 1 else self.put(ops.replicate(bit, times))
+
+    def all_of(self, *values: SSAValue, name: str | None = None) -> SSAValue:
+        """Where all values have a 1."""
+        if len(values) == 1:
+            return values[0]
+        return self.put(ops.alike(comb.AndOp, values), name) if values else self.constant(1, 1)
+
+    def any_of(self, *values: SSAValue, name: str | None = None) -> SSAValue:
+        """Where a value has a 1."""
+        if len(values) == 1:
+            return values[0]
+        return self.put(ops.alike(comb.OrOp, values), name) if values else self.constant(0, 1)
+
+    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        """Where exactly one of two values has a 1."""
+        return self.put(ops.alike(comb.XorOp, [a, b]))
+
+    def inverse(self, value: SSAValue, name: str | None = None) -> SSAValue:
+        """All bits the other way."""
+        bits = bit_width(value.type) or 1
+        return self.put(ops.alike(comb.XorOp, [value, self.constant(-1, bits)]), name)
+
+    def select(
+        self, condition: SSAValue, yes: SSAValue, no: SSAValue, name: str | None = None
+    ) -> SSAValue:
+        """`yes` where the condition is 1, else `no`."""
+        return self.put(ops.mux(condition, yes, no), name)
+
+    def either_of(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        """A selection in gates, of which synthesis makes no reset where one side is known, nor an
+        enable where one is the register itself: their nets are long."""
+        sides = ((yes, condition), (no, self.inverse(condition)))
+        bits = bit_width(yes.type) or 1
+        return self.any_of(*[self.all_of(side, self.repeated(c, bits)) for side, c in sides])
+
+    def compare(self, a: SSAValue, predicate: str, b: SSAValue | int) -> SSAValue:
+        """A comparison: `eq`, `ne`; `ult`, `uge`, … of unsigned, `slt`, … of signed numbers."""
+        other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
+        return self.put(comb.ICmpOp(a, other, predicate))
+
+    def add(self, a: SSAValue, b: SSAValue | int, name: str | None = None) -> SSAValue:
+        """a + b in the bits of a."""
+        other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
+        return self.put(ops.alike(comb.AddOp, [a, other]), name)
+
+    def subtract(self, a: SSAValue, b: SSAValue, name: str | None = None) -> SSAValue:
+        """a - b in their bits."""
+        return self.put(ops.alike(comb.SubOp, [a, b]), name)
 
 
 @dataclass
@@ -173,20 +233,13 @@ class Circuit(Writer):
         if isinstance(op, comb.ConcatOp):
             parts = [self._without_reset(part) for part in op.inputs]
             changed = any(a is not b for a, b in zip(parts, op.inputs, strict=True))
-            return self.concatenated(parts, bit_width(value.type) or 1) if changed else value
+            return self.joined(parts[::-1]) if changed else value
         if not isinstance(op, comb.MuxOp) or not any(
             isinstance(choice.owner, hw.ConstantOp | comb.ConcatOp)
             for choice in (op.true_value, op.false_value)
         ):
             return value
-        width = bit_width(value.type) or 1
-        other = self.put(ops.alike(comb.XorOp, [op.cond, self.constant(1, 1)]))
-        choices: list[SSAValue] = []
-        for condition, choice in ((op.cond, op.true_value), (other, op.false_value)):
-            if width > 1:
-                condition = self.put(ops.replicate(condition, width))
-            choices.append(self.put(ops.alike(comb.AndOp, [condition, choice])))
-        return self.put(ops.alike(comb.OrOp, choices))
+        return self.either_of(op.cond, op.true_value, op.false_value)
 
     def together(self, wires: Sequence[Wire], cost: float = 1) -> list[Wire]:
         """The wires in the first cycle that has room for an op of that cost (see `Pacing`)."""
@@ -214,8 +267,7 @@ class Circuit(Writer):
         """The wire's value · 2^places; no adder."""
         if not places:
             return wire
-        zeros = self.constant(0, places)
-        value = self.put(ops.concat([wire.value, zeros], wire.width + places))
+        value = self.joined([self.constant(0, places), wire.value])
         low, high = wire.low << places, wire.high << places
         width = width_of(low, high)
         if width != wire.width + places:
@@ -233,7 +285,7 @@ class Circuit(Writer):
         if (a.level or b.level) and self.pacing.keeps_sums_apart:
             value = self._chained(operands, sign, width, name)
         else:
-            value = self.put(ops.alike(comb.AddOp if sign > 0 else comb.SubOp, operands), name)
+            value = (self.add if sign > 0 else self.subtract)(*operands, name)
         return self.made(value, low, high, [a, b], cost)
 
     def _chained(
@@ -244,8 +296,8 @@ class Circuit(Writer):
         if sign > 0:
             return self.row(first, [second], [], width, name)
         one = self.constant(1, 1)
-        left, right = (self.concatenated([value, one], width + 1) for value in (first, second))
-        return self.extract(self.put(ops.alike(comb.SubOp, [left, right])), 1, width, name)
+        left, right = (self.joined([one, value]) for value in (first, second))
+        return self.extract(self.subtract(left, right), 1, width, name)
 
     def compared(self, a: Wire, b: Wire, predicate: str) -> Wire:
         """a ⋈ b as a bit; the predicate is `ge`, `gt` or `eq`."""
@@ -285,9 +337,8 @@ class Circuit(Writer):
             if reached is None:
                 reached = bit if asked else None
             else:
-                pair = [bit, reached]
                 name = self.name("is") if place == width - 1 else None
-                reached = self.put(ops.alike(comb.AndOp if asked else comb.OrOp, pair), name)
+                reached = (self.all_of if asked else self.any_of)(bit, reached, name=name)
         assert reached is not None
         return reached
 
@@ -311,16 +362,13 @@ class Circuit(Writer):
         cost = self.pacing.cost("mux", levels=levels)
         condition, yes, no = self.together([condition, yes, no], cost)
         width = width_of(*bounds)
-        value = self.put(
-            ops.mux(condition.value, self.bits(yes, width), self.bits(no, width)), name
-        )
+        value = self.select(condition.value, self.bits(yes, width), self.bits(no, width), name)
         return self.made(value, *bounds, [condition, yes, no], cost)
 
-    def joined(self, top: Wire, low: Wire, width: int, name: str) -> Wire:
+    def beside(self, top: Wire, low: Wire, width: int, name: str) -> Wire:
         """top · 2^width + low, for an unsigned `low` of at most `width` bits."""
         top, low = self.together([top, low], 0)
-        parts = [top.value, self.bits(low, width)]
-        value = self.put(ops.concat(parts, top.width + width), name)
+        value = self.joined([self.bits(low, width), top.value], name)
         return self.made(value, 0, (top.high << width) + (1 << width) - 1, [top, low], 0)
 
     def start_of(self, wires: Sequence[Wire]) -> tuple[int, float]:
@@ -342,21 +390,10 @@ class Circuit(Writer):
         key = (value, index, inverted)
         if key not in self._bits:
             if inverted:
-                plain = self.bit(value, index, inverted=False)
-                self._bits[key] = self.put(ops.alike(comb.XorOp, [plain, self.constant(1, 1)]))
+                self._bits[key] = self.inverse(self.bit(value, index, inverted=False))
             else:
                 self._bits[key] = value if value.type == i1 else self.extract(value, index, 1)
         return self._bits[key]
-
-    def concatenated(
-        self, parts: Sequence[SSAValue], width: int, name: str | None = None
-    ) -> SSAValue:
-        """The parts, the highest first, below as many zeros as make `width` bits."""
-        missing = width - sum(bit_width(part.type) or 0 for part in parts)
-        filled = [self.constant(0, missing), *parts] if missing else list(parts)
-        if len(filled) == 1:
-            return filled[0]
-        return self.put(ops.concat(filled, width), name)
 
     def row(
         self,
@@ -366,7 +403,7 @@ class Circuit(Writer):
         width: int,
         name: str,
     ) -> SSAValue:
-        """first + second + carry, unsigned, in so many bits; `second` is bits, highest first.
+        """first + second + carry, unsigned, in so many bits; `second` is bits, lowest first.
 
         Written as a difference from the inverse, with the carry in a place below the lowest one.
         A synthesis tool may swap the operands of a sum, but of a difference it keeps the first one
@@ -374,18 +411,13 @@ class Circuit(Writer):
         tables. Nor does it merge such rows into one sum of many operands.
         """
         below = list(carry) or [self.constant(0, 1)]
-        left = self.concatenated([first, *below], width + 1)
-        right = self.concatenated([*second, *below], width + 1)
-        ones = self.constant(-1, width + 1)
-        inverse = self.put(ops.alike(comb.XorOp, [right, ones]))
-        return self.extract(self.put(ops.alike(comb.SubOp, [left, inverse])), 1, width, name)
+        left = self.joined([*below, first], bits=width + 1)
+        right = self.joined([*below, *second], bits=width + 1)
+        return self.extract(self.subtract(left, self.inverse(right)), 1, width, name)
 
     def gathered(self, bits: Sequence[SSAValue], of: Sequence[Wire]) -> Wire:
         """Bits of one cycle as an unsigned number, the lowest first, made from the wires `of`."""
-        value = bits[0]
-        if len(bits) > 1:
-            value = self.put(ops.concat(bits[::-1], len(bits)))
-        return self.made(value, 0, (1 << len(bits)) - 1, of, 0)
+        return self.made(self.joined(bits), 0, (1 << len(bits)) - 1, of, 0)
 
     def number(self, value: int, like: Wire) -> Wire:
         """A constant as a wire that is there when `like` is."""

@@ -57,12 +57,6 @@ class _StreamBody(ModuleBody):
         given = {"in_data": data, "in_valid": comes, **own, **more}
         return self.instance(module, "stages", given).values()
 
-    def filled(self, parts: Sequence[SSAValue], missing: int) -> SSAValue:
-        """Values in one, the first in the lowest bits, with zeros above."""
-        above = [self.constant(0, missing)] if missing else []
-        values = [*above, *reversed(parts)]
-        return self.put(ops.concat(values, self.bits_out))
-
     def finish(self, name: str, comment: str, outputs: Sequence[SSAValue]) -> hw.HWModuleOp:
         """The module, with the values of its outputs."""
         given = list(zip(self._outputs, outputs, strict=True))
@@ -97,7 +91,7 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
     results = core.instance(body, advance, widths, body.data)
     for port, result in results.items():
         result.name_hint = value_name(port)
-    packed = body.filled([*results.values()], body.bits_out - bits_out)
+    packed = body.joined([*results.values()], bits=body.bits_out)
     return body.finish(
         name,
         f" around {core.module.sym_name.data}: one vector a beat, a result {latency} cycles later, "
@@ -126,15 +120,12 @@ def frame_stream_module(
     data = body.extract(body.data, 0, input.width)
     ready, out, valid = body.stages(network.module, data, body.valid)
     parts = [body.element(out, output, index) for index in order]
-    missing = body.bits_out - sum(output.widths[index] for index in order)
-    if missing:
-        parts.append(body.constant(0, missing))
     _, last = body.counter(output.beats, body.all_of(valid, body.ready, name="moved"), "beat")
     return body.finish(
         name,
         f": {input.beats} beats a frame in, {output.beats} out; a result after "
         f"{schedule.latency} cycles, a frame every {schedule.interval}",
-        [ready, body.joined(parts), valid, last],
+        [ready, body.joined(parts, bits=body.bits_out), valid, last],
     )
 
 

@@ -11,11 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
-from .. import ops
 from ..arithmetic import clamp, plain
 from ..signals import Signal, Wire
 from .channel_functions import Staircase
@@ -142,8 +140,7 @@ def _next_rest(body: SteppedBody, rest: Wire, divisor: Wire, place: int) -> Wire
         rest.high >> place,
     )
     bit = _is_positive(body, rest).value
-    sign = circuit.put(ops.replicate(bit, width))
-    other = circuit.put(ops.alike(comb.XorOp, [circuit.bits(divisor, width), sign]))
+    other = circuit.either(circuit.bits(divisor, width), circuit.repeated(bit, width))
     total = body.add(body.joined([bit, circuit.bits(upper, width)]), body.joined([bit, other]))
     parts = [body.extract(total, 1, width)]
     if place:

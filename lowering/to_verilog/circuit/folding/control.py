@@ -146,13 +146,10 @@ class SteppedBody(StageBody):
         half = 1 << (len(bits).bit_length() - 1)
         places = half.bit_length() - 1
         above, below = (
-            self._wider(self.counted(part), places) for part in (bits[half:], bits[: half - 1])
+            self.extended(self.counted(part), False, places)
+            for part in (bits[half:], bits[: half - 1])
         )
         return self.joined([self.select(bits[half - 1], above, below), bits[half - 1]])
-
-    def _wider(self, value: SSAValue, bits: int) -> SSAValue:
-        have = bit_width(value.type) or 1
-        return value if have == bits else self.joined([value, self.constant(0, bits - have)])
 
     def flag(self, value: SSAValue, name: str) -> SSAValue:
         """The bit one step later, 0 after a reset."""

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
 from .....ir.errors import OptionError
 from .....passes.adder_graph.graph import AdderGraph, width_of
-from .. import ops
 from ..arithmetic import plain
 from ..pacing import Pacing
 from ..signals import Signal, Wire
@@ -189,8 +187,8 @@ class _Writer:
         bits: list[SSAValue] = []
         for place in range(digit):
             x, y = (value if digit == 1 else body.extract(value, place, 1) for value in (a, b))
-            half = body.put(ops.alike(comb.XorOp, [x, y]))
-            bits.append(body.put(ops.alike(comb.XorOp, [half, carry])))
+            half = body.either(x, y)
+            bits.append(body.either(half, carry))
             carry = body.select(half, carry, x)
         return body.joined(bits), carry
 
@@ -247,7 +245,7 @@ class _Writer:
         if cycles > 1:
             at_end = body.compare(self.index.value, "eq", cycles - 1)
         flip = at_end if bits == 1 else body.joined([body.constant(0, bits - 1), at_end])
-        return body.put(ops.alike(comb.XorOp, [digit, flip]))
+        return body.either(digit, flip)
 
     def _at_least(self, digit: SSAValue, bound: int, column: int) -> SSAValue:
         """Whether the number whose digits come is ≥ `bound`, in the step after the last one."""

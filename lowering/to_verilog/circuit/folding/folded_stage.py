@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
-from .. import ops
 from ..arrays import in_pairs
 from ..bit_counts import ones_among
 from ..pacing import Pacing
@@ -106,7 +104,7 @@ class _Writer:
         if self.product.counts_negative:
             bits = self.folded.lanes * folding.simd * self.product.width
             top = body.repeated(body.compare(digit.value, "eq", 0), bits)
-            word = self.circuit.put(ops.alike(comb.XorOp, [word, top]))
+            word = self.circuit.either(word, top)
         chosen = body.register(word, body.enable, "chosen")
         last = body.flag(body.all_of(beat.busy, column_ends), "last")
         phase = self._phase(group, digit, last)
@@ -150,7 +148,7 @@ class _Writer:
             return word
         count = self.folded.selections.shape[1]
         tops = sum(1 << (i * width + width - 1) for i in range(count))
-        return circuit.put(ops.alike(comb.XorOp, [word, circuit.constant(tops, count * width)]))
+        return circuit.either(word, circuit.constant(tops, count * width))
 
     def _picked(
         self, words: list[SSAValue], beat: Beat, group: Wire, column_ends: SSAValue
@@ -205,14 +203,14 @@ class _Writer:
         circuit = self.circuit
         counts, negative = (circuit.extract(words, 2 * index + i, 1) for i in range(2))
         counts, negative = (self.body.repeated(bit, wire.width) for bit in (counts, negative))
-        signed = circuit.put(ops.alike(comb.XorOp, [wire.value, negative]))
-        return circuit.put(ops.alike(comb.AndOp, [signed, counts]), circuit.name("cell"))
+        signed = circuit.either(wire.value, negative)
+        return circuit.all_of(signed, counts, name=circuit.name("cell"))
 
     def _bit_cell(self, wire: Wire, words: SSAValue, index: int) -> SSAValue:
         """An input where the bit of its weight is 1."""
         circuit = self.circuit
         bit = self.body.repeated(circuit.extract(words, index, 1), wire.width)
-        return circuit.put(ops.alike(comb.AndOp, [wire.value, bit]), circuit.name("cell"))
+        return circuit.all_of(wire.value, bit, name=circuit.name("cell"))
 
     def _total(self, cells: list[Wire]) -> Wire:
         circuit = self.circuit
@@ -259,27 +257,22 @@ class _Writer:
         total = body.state(bits, circuit.name("acc") or "acc")
         before = start
         if self.folded.steps > 1:
-            start, lower = self._split_start(start, width, bits)
+            start, lower = self._split_start(start, bits)
             before_it = total if lower is None else self._doubled(total, lower, phase, bits)
             before = body.select(phase.first.value, start, before_it)
-        body.drive(total, circuit.put(ops.alike(comb.AddOp, [before, value])), body.enable)
+        body.drive(total, circuit.add(before, value), body.enable)
         sums = total if bits == width else circuit.extract(total, 0, width)
         return Wire(sums, *self.product.sums, wire.cycle + 1)
 
-    def _split_start(
-        self, start: SSAValue, width: int, bits: int
-    ) -> tuple[SSAValue, SSAValue | None]:
+    def _split_start(self, start: SSAValue, bits: int) -> tuple[SSAValue, SSAValue | None]:
         """What a column starts from at its highest digit, and the bits that come in later."""
         later = self.product.digits - 1
         if not later:
             return start, None
-        whole = self._filled(start, bits - width)
-        upper = self._filled(self.circuit.extract(whole, later, bits - later), later)
-        return upper, self.circuit.extract(whole, 0, later)
-
-    def _filled(self, value: SSAValue, zeros: int) -> SSAValue:
-        """A number with zeros above: the sum is right in its own bits whatever is there."""
-        return self.body.joined([value, self.body.constant(0, zeros)]) if zeros else value
+        # With zeros above: the sum is right in its own bits whatever is there.
+        whole = self.body.extended(start, False, bits)
+        upper = self.body.extract(whole, later, bits - later)
+        return self.body.extended(upper, False, bits), self.body.extract(whole, 0, later)
 
     def _doubled(self, total: SSAValue, lower: SSAValue, phase: _Phase, bits: int) -> SSAValue:
         """The accumulator, doubled where a digit begins: the next bit of the start comes in."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects import comb, hw, seq
+from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import IntegerType, SymbolRefAttr, i1
 from xdsl.ir import Attribute, Block, SSAValue, TypeAttribute
 
@@ -72,68 +72,19 @@ class ModuleBody(Writer):
         super().__init__(Block(arg_types=[type for _, type in self._ports]))
         self._states: dict[SSAValue, seq.CompRegOp] = {}
 
-    def all_of(self, *bits: SSAValue, name: str | None = None) -> SSAValue:
-        """Whether all bits are 1."""
-        if len(bits) == 1:
-            return bits[0]
-        return self.put(ops.alike(comb.AndOp, bits), name) if bits else self.constant(1, 1)
-
-    def any_of(self, *bits: SSAValue, name: str | None = None) -> SSAValue:
-        """Whether a bit is 1."""
-        if len(bits) == 1:
-            return bits[0]
-        return self.put(ops.alike(comb.OrOp, bits), name) if bits else self.constant(0, 1)
-
-    def either(self, a: SSAValue, b: SSAValue) -> SSAValue:
-        """Whether exactly one of two bits is 1."""
-        return self.put(ops.alike(comb.XorOp, [a, b]))
-
-    def inverse(self, value: SSAValue, name: str | None = None) -> SSAValue:
-        """All bits the other way."""
-        bits = bit_width(value.type) or 1
-        return self.put(ops.alike(comb.XorOp, [value, self.constant(-1, bits)]), name)
-
-    def select(
-        self, condition: SSAValue, yes: SSAValue, no: SSAValue, name: str | None = None
-    ) -> SSAValue:
-        """`yes` where the condition is 1, else `no`."""
-        return self.put(ops.mux(condition, yes, no), name)
-
-    def compare(self, a: SSAValue, predicate: str, b: SSAValue | int) -> SSAValue:
-        """A comparison: `eq`, `ne`; `ult`, `uge`, … of unsigned, `slt`, … of signed numbers."""
-        other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
-        return self.put(comb.ICmpOp(a, other, predicate))
-
-    def add(self, a: SSAValue, b: SSAValue | int, name: str | None = None) -> SSAValue:
-        """a + b in the bits of a."""
-        other = self.constant(b, bit_width(a.type) or 1) if isinstance(b, int) else b
-        return self.put(ops.alike(comb.AddOp, [a, other]), name)
-
     def element(self, beat: SSAValue, layout: Layout, index: int) -> SSAValue:
         """An element of a beat."""
         return self.extract(beat, layout.places[index], layout.widths[index])
 
-    def repeated(self, bit: SSAValue, times: int) -> SSAValue:
-        """A bit so many times."""
-        return bit if times == 1 else self.put(ops.replicate(bit, times))
-
     def resized(self, value: SSAValue, have: tuple[int, int], want: tuple[int, int]) -> SSAValue:
         """A number within the bounds `have` in the bits that the bounds `want` around them need."""
-        bits = width_of(*want)
-        return value if width_of(*have) == bits else self.extended(value, have[0] < 0, bits)
+        return self.extended(value, have[0] < 0, width_of(*want))
 
     def widened(
         self, beat: SSAValue, layout: Layout, index: int, want: tuple[int, int]
     ) -> SSAValue:
         """An element of a beat in the bits that those bounds need."""
         return self.resized(self.element(beat, layout, index), layout.bounds[index], want)
-
-    def joined(self, values: Sequence[SSAValue], name: str | None = None) -> SSAValue:
-        """All values in one, the first in the lowest bits."""
-        if len(values) == 1:
-            return values[0]
-        bits = sum(bit_width(value.type) or 0 for value in values)
-        return self.put(ops.concat(values[::-1], bits), name)
 
     def state(
         self, bits: int, name: str, first: int | None = None, reset: SSAValue | None = None

@@ -13,13 +13,12 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from .....dialects.shapes import bit_width
 from ..framing import Framing
 from ..memories import Memory
 from ..pipeline import Core
 from ..ports import Port
 from .body import StageBody
-from .repacking import either_of, in_pieces
+from .repacking import in_pieces
 from .stage import Stage
 from .words import words_layout
 
@@ -120,9 +119,7 @@ def _computed(
 ) -> SSAValue:
     """What the pipeline gives, with zeros above in so many bits."""
     widths = {port.name: sum(port.widths) for port in inputs}
-    y = body.joined([*core.instance(body, body.constant(1, 1), widths, x).values()])
-    missing = bits - (bit_width(y.type) or 1)
-    return body.joined([y, body.constant(0, missing)]) if missing else y
+    return body.joined([*core.instance(body, body.constant(1, 1), widths, x).values()], bits=bits)
 
 
 def _last(body: StageBody, count: int, step: SSAValue) -> SSAValue:
@@ -131,15 +128,14 @@ def _last(body: StageBody, count: int, step: SSAValue) -> SSAValue:
         return body.constant(1, 1)
     places = [body.state(1, f"word_{index}", int(not index)) for index in range(count)]
     for place, before in zip(places, [places[-1], *places[:-1]], strict=True):
-        body.drive(place, either_of(body, step, before, place))
+        body.drive(place, body.either_of(step, before, place))
     return places[-1]
 
 
 def _address(body: StageBody, memory: Memory, step: SSAValue, name: str) -> SSAValue:
     """An address that goes on where `step` is 1; it goes round by itself."""
-    value, above = body.state(memory.address_width, name, 0), memory.address_width - 1
-    one = body.joined([step, body.constant(0, above)]) if above else step
-    body.drive(value, body.add(value, one))
+    value = body.state(memory.address_width, name, 0)
+    body.drive(value, body.add(value, body.joined([step], bits=memory.address_width)))
     return value
 
 

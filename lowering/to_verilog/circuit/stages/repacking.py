@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
 from .....dialects.shapes import bit_width
-from .. import ops
 from .body import Counter, StageBody
 from .links import in_turns
 from .stage import Layout, Stage
@@ -32,8 +30,7 @@ def arranged(body: StageBody, layout: Layout, order: Sequence[int], bits: int) -
         value = body.in_data[0]
     else:
         value = body.joined([body.element(body.in_data[0], layout, index) for index in order])
-    have = sum(layout.widths[index] for index in order)
-    return value if have == bits else body.joined([value, body.constant(0, bits - have)])
+    return body.joined([value], bits=bits)
 
 
 class _Places:
@@ -122,15 +119,6 @@ def collect_stage(
     return body.stage(name, comment, output, handshake)
 
 
-def either_of(body: StageBody, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-    """A selection of which synthesis makes no reset where one side is known, nor an enable where
-    one is the register itself: their nets are long."""
-    bits = bit_width(yes.type) or 1
-    sides = ((yes, condition), (no, body.inverse(condition)))
-    parts = [ops.alike(comb.AndOp, [side, body.repeated(bit, bits)]) for side, bit in sides]
-    return body.put(ops.alike(comb.OrOp, [body.put(part) for part in parts]))
-
-
 def in_pieces(
     body: StageBody, pieces: Sequence[SSAValue], loads: SSAValue, steps: SSAValue | None = None
 ) -> SSAValue:
@@ -146,7 +134,7 @@ def in_pieces(
     for index in reversed(range(len(pieces))):
         # Nothing comes after the last one that anybody looks at.
         own = pieces[index]
-        value = own if piece is None else either_of(body, loads, own, piece)
+        value = own if piece is None else body.either_of(loads, own, piece)
         piece = body.state(bit_width(value.type) or 1, f"piece_{index}")
         body.drive(piece, value, steps)
     assert piece is not None

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import comb
 from xdsl.ir import SSAValue
 
-from .. import ops
 from ..framing import Framing
 from .body import StageBody
 from .links import fifo_stage, fork_stage, turns_stage
@@ -118,8 +116,7 @@ def _marked_words(name: str, input: Layout, framing: Framing, order: Sequence[in
         if missing:
             # Bytes that a frame has not are zero, whatever stood there in the block before.
             here = body.repeated(body.inverse(last), missing)
-            upper = body.extract(word, width - missing, missing)
-            upper = body.put(ops.alike(comb.AndOp, [upper, here]))
+            upper = body.all_of(body.extract(word, width - missing, missing), here)
             word = body.joined([body.extract(word, 0, width - missing), upper])
         return body.joined([word, ends])
 
