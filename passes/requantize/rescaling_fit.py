@@ -48,6 +48,66 @@ class Fit:
     high: int
 
 
+@dataclass(frozen=True)
+class Steps:
+    """Where a rising line has to be: at least at `level` at `at`, under `limit` at `below`."""
+
+    at: Array
+    level: Array
+    below: Array
+    limit: Array
+
+    @staticmethod
+    def of(
+        at: Array, within: tuple[int, int], ends: tuple[int, int], range_: tuple[int, int]
+    ) -> Steps:
+        """Those of integers in a range that rise from one end to the other at `at`.
+
+        Args:
+            at: where each level behind the first one begins.
+            within: the least and the largest x.
+            ends: the levels there.
+            range_: beyond which no level has to be kept apart from the ends.
+        """
+        level = np.arange(ends[0] + 1, ends[1] + 1, dtype=np.int64)
+        below, limit = at - 1, level
+        if ends[0] > range_[0]:
+            at, level = np.append(at, within[0]), np.append(level, ends[0])
+        if ends[1] < range_[1]:
+            below, limit = np.append(below, within[1]), np.append(limit, ends[1] + 1)
+        return Steps(at, level, below, limit)
+
+    def _gap(self, slope: float) -> float:
+        """The least height of a line of that slope less the largest one, below 0 if there is one.
+
+        A convex function of the slope: the largest of some lines less the least of others.
+        """
+        least = (self.level - slope * self.at).max(initial=-np.inf)
+        most = (self.limit - slope * self.below).min(initial=np.inf)
+        return float(least - most)
+
+    def slopes(self, most: float) -> tuple[float, float] | None:
+        """The least and the largest slope in [0, most] that a line may have."""
+        left, right = 0.0, most
+        for _ in range(_ROUNDS):
+            third = (right - left) / 3
+            if self._gap(left + third) <= self._gap(right - third):
+                right -= third
+            else:
+                left += third
+        best = (left + right) / 2
+        if not self._gap(best) < 0:
+            return None
+        return self._edge(best, 0.0), self._edge(best, most)
+
+    def _edge(self, inside: float, outside: float) -> float:
+        """The last slope from `inside` towards `outside` that a line may have."""
+        for _ in range(_ROUNDS):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if self._gap(middle) < 0 else (inside, middle)
+        return inside
+
+
 def fit_rescaling(function: Callable[[Array], Array], bound: Array, most: int) -> Fit | None:
     """The rescaling that does what a function does for all integers within ±bound.
 
@@ -128,16 +188,11 @@ def _channel(
     at: Array, bound: int, ends: tuple[int, int], range_: tuple[int, int], places: int
 ) -> tuple[int, int, int] | None:
     """Bias, multiplier and shift of a channel whose results begin at the integers `at`."""
-    level = np.arange(ends[0] + 1, ends[1] + 1, dtype=np.int64)
-    below, limit = at - 1, level
-    if ends[0] > range_[0]:
-        at, level = np.append(at, -bound), np.append(level, ends[0])
-    if ends[1] < range_[1]:
-        below, limit = np.append(below, bound), np.append(limit, ends[1] + 1)
-    slopes = _slopes(at, level, below, limit)
+    steps = Steps.of(at, (-bound, bound), ends, range_)
+    slopes = steps.slopes(2.0 * (int(np.ptp(steps.level) if len(steps.level) else 0) + 1))
     if slopes is None:
         return None
-    reached, missed = (at, level), (below, limit)
+    reached, missed = (steps.at, steps.level), (steps.below, steps.limit)
     tried = (slopes[0] + slopes[1]) / 2
     for _ in range(3):
         scaled = _multiplier(tried, places)
@@ -201,34 +256,3 @@ def _biases(
         default=_LIMIT,
     )
     return least, most
-
-
-def _slopes(at: Array, level: Array, below: Array, limit: Array) -> tuple[float, float] | None:
-    """The least and the largest slope of a line on or above `level` at `at`, under `limit` at
-    `below`; the gap between the bounds on its height is a convex function of the slope."""
-
-    def gap(slope: float) -> float:
-        least = (level - slope * at).max(initial=-np.inf)
-        most = (limit - slope * below).min(initial=np.inf)
-        return float(least - most)
-
-    low, high = 0.0, 2.0 * (int(max(np.ptp(level) if len(level) else 0, 0)) + 1)
-    left, right = low, high
-    for _ in range(_ROUNDS):
-        third = (right - left) / 3
-        if gap(left + third) <= gap(right - third):
-            right -= third
-        else:
-            left += third
-    best = (left + right) / 2
-    if not gap(best) < 0:
-        return None
-    return _edge(gap, best, low), _edge(gap, best, high)
-
-
-def _edge(gap: Callable[[float], float], inside: float, outside: float) -> float:
-    """The last slope from `inside` towards `outside` with a gap below 0."""
-    for _ in range(_ROUNDS):
-        middle = (inside + outside) / 2
-        inside, outside = (middle, outside) if gap(middle) < 0 else (inside, middle)
-    return inside
