@@ -21,7 +21,7 @@ from ...ir.errors import OptionError, expect_one_of
 from ...ir.progress import tracked
 from ..analysis.argument_bounds import noted_bounds
 from ..analysis.compile_time import is_literal, literal, literal_value
-from ..analysis.layers import Layer, input_of, weight_of
+from ..analysis.layers import Layer, channel_axis, input_of, options_of, weight_of
 from ..analysis.replacement import erase, insert_before, replace
 from ..skip_zeros.skip_zeros import FORM_ATTRIBUTE
 from . import COSTS, AdderGraph, InputRange, optimize_integers, optimize_matrix
@@ -34,6 +34,8 @@ HARDWARE_FORM = "verilog.form"
 
 Product = ternary.MatmulOp | ternary.LinearOp | tensor.MatmulOp | tensor.LinearOp
 """Products by a matrix; those of `tensor` with weights of several bits."""
+
+Convolution = ternary.ConvOp | tensor.ConvOp
 
 
 def check_search(of: str, cost: str, max_depth: int | None, time_budget: float) -> None:
@@ -176,23 +178,44 @@ def _powers(product: Product, shifts: list[int]) -> SSAValue:
     return op.result
 
 
-def split_product(op: Product) -> ternary.MatmulOp | tensor.MatmulOp:
-    """A product with what follows it as ops of their own; it notes the name of its weight."""
-    if isinstance(op, ternary.MatmulOp | tensor.MatmulOp):
-        product = op
-    elif isinstance(op, tensor.LinearOp):
-        product = tensor.MatmulOp(op.input, op.weight)
-    else:
-        product = ternary.MatmulOp(op.input, op.weight)
-    note_weight(product, op)
-    if product is not op:
-        if HARDWARE_FORM in op.attributes:
-            product.attributes[HARDWARE_FORM] = op.attributes[HARDWARE_FORM]
-        *steps, last = [product, *_steps_after(product.result, op)]
-        for step in steps:
-            insert_before(op, step)
-        replace(op, last)
-    return product
+def split_product(op: Product | Convolution) -> None:
+    """Make what follows a product or a convolution ops of their own.
+
+    It notes the name of its weight, and so does what follows a convolution. One with a scale,
+    or whose bias is not known, stays as it is.
+    """
+    product = _bare(op)
+    if product is None:
+        return
+    ops = [product, *([] if product is op else _steps_after(product.results[0], op))]
+    for each in ops if isinstance(op, Convolution) else ops[:1]:
+        note_weight(each, op)
+    if product is op:
+        return
+    if HARDWARE_FORM in op.attributes:
+        product.attributes[HARDWARE_FORM] = op.attributes[HARDWARE_FORM]
+    for step in ops[:-1]:
+        insert_before(op, step)
+    replace(op, ops[-1])
+
+
+def _bare(op: Product | Convolution) -> InferredOp | None:
+    """The product alone, which is the op itself where nothing follows."""
+    match op:
+        case ternary.MatmulOp() | tensor.MatmulOp():
+            return op
+        case tensor.LinearOp():
+            return tensor.MatmulOp(op.input, op.weight)
+        case ternary.LinearOp():
+            return ternary.MatmulOp(op.input, op.weight)
+        case _:
+            options = options_of(op)
+            if "scale" in options or ("bias" in options and literal_value(options["bias"]) is None):
+                return None
+            rectified = isinstance(op, ternary.ConvOp) and op.activation.data != "none"
+            if not rectified and not options:
+                return op
+            return type(op)(op.input, op.weight, **op.window)
 
 
 def note_weight(product: Operation, op: Layer) -> None:
@@ -204,15 +227,29 @@ def note_weight(product: Operation, op: Layer) -> None:
         product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(weight.name_hint)
 
 
-def _steps_after(product: SSAValue, op: Product) -> list[InferredOp]:
-    """The ops that do what a fused `linear` does after its product, in its order."""
-    if not isinstance(op, tensor.LinearOp | ternary.LinearOp):
+def _steps_after(product: SSAValue, op: Product | Convolution) -> list[InferredOp]:
+    """The ops that do what a fused op does after its product, in its order."""
+    if isinstance(op, tensor.MatmulOp | ternary.MatmulOp):
         return []
-    axis = tensor_type(product).get_num_dims() - 1
-    biased = [] if op.bias is None else [tensor.AddOp(product, op.bias)]
-    if isinstance(op, tensor.LinearOp):
+    bias = _along_channels(op) if isinstance(op, Convolution) else op.bias
+    biased = [] if bias is None else [tensor.AddOp(product, bias)]
+    if not isinstance(op, ternary.FusedOp):
         return [*biased]
-    return [*biased, *fused_steps(biased[0].result if biased else product, op, axis)]
+    return [*biased, *fused_steps(biased[0].result if biased else product, op, channel_axis(op))]
+
+
+def _along_channels(op: Convolution) -> SSAValue | None:
+    """The known bias of a convolution in a shape that broadcasts, before it."""
+    bias = None if op.bias is None else literal_value(op.bias)
+    if op.bias is None or bias is None:
+        return None
+    array = bias.reshape(-1, *[1] * (tensor_type(op.result).get_num_dims() - 2))
+    maker = op.bias.owner
+    key = maker.key.data if isinstance(maker, tensor.ParameterOp) else "bias"
+    type = TensorType(tensor_type(op.bias).element_type, array.shape)
+    constant = literal(module_of(op), f"{key}.channels", array, type)
+    insert_before(op, constant)
+    return constant.result
 
 
 def fused_steps(value: SSAValue, op: ternary.FusedOp, axis: int) -> list[InferredOp]:

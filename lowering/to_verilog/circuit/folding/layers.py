@@ -31,7 +31,6 @@ from .....passes.quantize_activations.expose_integers import QUANTIZED
 from ..evaluation import layer_identifier
 from ..ports import quantized_range
 from ..stages.products import ConvOp, convolution_matrix, convolution_places
-from ..stages.splitting import split_convolutions
 from .channel_functions import Staircase, channel_function, following
 from .choice import FoldableLayer
 from .forms import Folded, ProductOp, Serial, noted_form
@@ -40,9 +39,8 @@ from .product import Array, Bounds, Product, sum_bounds, widest_sums
 
 def split_products(function: FuncOp) -> None:
     """Put biases, activations, thresholds and requantisation behind products of integers."""
-    split_convolutions(function)
     for op in list(function.body.walk()):
-        if isinstance(op, MatrixOp) and is_known_product(op):
+        if isinstance(op, ConvOp) or (isinstance(op, MatrixOp) and is_known_product(op)):
             split_product(op)
 
 

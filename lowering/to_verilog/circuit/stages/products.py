@@ -125,7 +125,7 @@ def convolved(
     for own, at in zip(np.split(convolution_matrix(op), len(places), 1), places, strict=True):
         sums += times_matrix(circuit, [window[place] for place in at], own, exact=False)
     if not isinstance(op, spike.ConvOp) or op.bias is None:
-        return sums  # other biases are an op behind, see `splitting`
+        return sums  # other biases are an op behind
     bias = literal_value(op.bias)
     assert bias is not None
     offsets = np.broadcast_to(bias, len(sums))
