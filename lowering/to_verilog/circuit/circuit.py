@@ -120,7 +120,7 @@ class Writer:
         self, condition: SSAValue, yes: SSAValue, no: SSAValue, name: str | None = None
     ) -> SSAValue:
         """`yes` where the condition is 1, else `no`."""
-        return self.put(ops.mux(condition, yes, no), name)
+        return yes if yes is no else self.put(ops.mux(condition, yes, no), name)
 
     def either_of(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
         """A selection in gates, of which synthesis makes no reset where one side is known, nor an

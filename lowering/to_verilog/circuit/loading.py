@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import SSAValue, TypeAttribute
 
 from .memories import Memory
-from .stages.body import ModuleBody, clog2, load_sizes
+from .stages.body import ModuleBody, load_sizes
+from .stages.counters import clog2
 
 _FRAMES = 16
 """Bits of a count of frames in a circuit: more than any can hold."""
@@ -95,14 +96,14 @@ class Loader:
             leaves: whether a word of a result goes.
         """
         body = self.body
-        place, last_in = body.counter(frames[0], takes, "load_word_in")
-        _, last_out = body.counter(frames[1], leaves, "load_word_out")
-        came, left = body.all_of(takes, last_in), body.all_of(leaves, last_out)
+        place = body.counter(frames[0], takes, "load_word_in")
+        out = body.counter(frames[1], leaves, "load_word_out")
+        came, left = body.all_of(takes, place.last), body.all_of(leaves, out.last)
         inside = body.state(_FRAMES, "load_frames", 0)
         change = body.select(came, body.constant(1, _FRAMES), body.constant(-1, _FRAMES))
         body.drive(inside, body.add(inside, change), body.either(came, left))
         none = body.compare(inside, "eq", 0)
-        ready = body.all_of(none, body.compare(place, "eq", 0), body.inverse(takes))
+        ready = body.all_of(none, body.compare(place.value, "eq", 0), body.inverse(takes))
         body.drive(self._held, body.all_of(self._valid, ready))
         body.drive(self._begins, body.all_of(self._restart, ready))
         return ready

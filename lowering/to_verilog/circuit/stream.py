@@ -120,7 +120,8 @@ def frame_stream_module(
     data = body.extract(body.data, 0, input.width)
     ready, out, valid = body.stages(network.module, data, body.valid)
     parts = [body.element(out, output, index) for index in order]
-    _, last = body.counter(output.beats, body.all_of(valid, body.ready, name="moved"), "beat")
+    moved = body.all_of(valid, body.ready, name="moved")
+    last = body.counter(output.beats, moved, "beat").last
     return body.finish(
         name,
         f": {input.beats} beats a frame in, {output.beats} out; a result after "

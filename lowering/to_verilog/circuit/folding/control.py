@@ -22,7 +22,7 @@ from ..circuit import Circuit
 from ..memories import Memory
 from ..pacing import Pacing
 from ..signals import Wire
-from ..stages.body import Counter, StageBody, clog2, load_sizes
+from ..stages.body import StageBody, load_sizes
 from ..stages.stage import Layout, Stage
 
 
@@ -42,7 +42,7 @@ class Beat:
     data: SSAValue
     busy: SSAValue
     step: SSAValue
-    index: Wire
+    index: SSAValue
     at_end: SSAValue
     in_ready: SSAValue
 
@@ -98,7 +98,8 @@ class SteppedBody(StageBody):
         """
         busy = self.state(1, "busy", 0) if keep_beat else self.valid
         step = self.all_of(busy, self.enable, name="step")
-        index, _, at_end = self.numbered(steps, step, "fold")
+        fold = self.counter(steps, step, "fold", early=True)
+        index, at_end = fold.value, fold.last
         if not keep_beat:
             return Beat(self.data, busy, step, index, at_end, self.all_of(self.enable, at_end))
         free = self.any_of(self.inverse(busy), at_end)
@@ -126,17 +127,15 @@ class SteppedBody(StageBody):
             low += bits
         return values
 
-    def picked(self, words: Sequence[SSAValue], index: Wire) -> SSAValue:
+    def picked(self, words: Sequence[SSAValue], index: SSAValue) -> SSAValue:
         """The word of a number, by a tree of selections."""
-        for place in range(index.width):
+        for place in range(bit_width(index.type) or 1):
             if len(words) == 1:
                 break
-            bit = self.extract(index.value, place, 1)
+            bit = self.extract(index, place, 1)
             pairs = zip(words[::2], words[1::2], strict=False)
-            rest = words[-1:] if len(words) % 2 else []
-            words = [
-                low if low is high else self.select(bit, high, low) for low, high in pairs
-            ] + list(rest)
+            chosen = [self.select(bit, high, low) for low, high in pairs]
+            words = [*chosen, *words[2 * len(chosen) :]]
         return words[0]
 
     def counted(self, bits: Sequence[SSAValue]) -> SSAValue:
@@ -160,26 +159,6 @@ class SteppedBody(StageBody):
         for step in range(steps):
             value = self.flag(value, f"{name}_{step + 1}")
         return value
-
-    def numbered(self, count: int, step: SSAValue, name: str) -> tuple[Wire, SSAValue, SSAValue]:
-        """Counts 0 … count-1 for ever: its value, its next value, and whether it is the last.
-
-        Args:
-            count: at least 1.
-            step: 1 in the cycles after which it is one further.
-            name: of the register.
-        """
-        if count == 1:
-            zero = self.constant(0, 1)
-            return Wire(zero, 0, 0), zero, self.constant(1, 1)
-        value = self.state(clog2(count), name, 0)
-        last = value
-        if count > 2:
-            # From a register, as much waits for it, and the number itself has many readers.
-            last = self.state(1, f"{name}_last", 0)
-            self.drive(last, self.compare(value, "eq", count - 2), step)
-        more = self.count_on(Counter(value, last, count), step)
-        return Wire(value, 0, count - 1), self.select(step, more, value), last
 
     def rom(self, words: Sequence[int], width: int, address: SSAValue, name: str) -> SSAValue:
         """The word of an address, a step later; equal words that stay need no memory."""

@@ -115,7 +115,7 @@ class _Writer:
         goes_on = body.all_of(beat.busy, body.inverse(beat.at_end))
         between = body.register(body.inverse(goes_on), body.enable, "between")
         self.between = Wire(between, 0, 1)
-        index = body.register(beat.index.value, body.enable, "digit")
+        index = body.register(beat.index, body.enable, "digit")
         last = body.flag(body.all_of(beat.busy, beat.at_end), "last")
         values = self._graph(digits)
         columns = [self._signed(values[value], sign) for value, sign in graph.outputs]
@@ -128,7 +128,7 @@ class _Writer:
         result = body.flags(last, end + 1, "last")
         return body.end_with(output, beat.in_ready, result, body.joined(parts))
 
-    def _digits(self, beat: SSAValue, index: Wire) -> list[Wire]:
+    def _digits(self, beat: SSAValue, index: SSAValue) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""
         body, digit, cycles = self.body, self.serial.digit, self.serial.cycles
         width, signed = self.product.width, self.product.signed
@@ -254,7 +254,7 @@ class _Writer:
         words = [
             body.constant((moved >> (bits * step)) % (1 << bits), bits) for step in range(cycles)
         ]
-        other = body.picked(words, self.index)
+        other = body.picked(words, self.index.value)
         so_far = body.state(1, f"reached_{column}")
         before = body.constant(1, 1)
         if cycles > 1:

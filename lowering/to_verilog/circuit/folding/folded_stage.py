@@ -19,6 +19,7 @@ from ..arrays import in_pairs
 from ..bit_counts import ones_among
 from ..pacing import Pacing
 from ..signals import Signal, Wire
+from ..stages.counters import Counter
 from ..stages.stage import Layout, Stage
 from .activation import applied
 from .control import Beat, SteppedBody
@@ -96,11 +97,11 @@ class _Writer:
         body, folding = self.body, self.folded.folding
         groups, _ = self.folded.folds
         beat = body.beats(self.folded.cycles, keep_beat=keep_beat)
-        group, _, last_group = body.numbered(groups, beat.step, "fold_in")
-        step = body.all_of(beat.step, last_group)
-        digit, _, last_digit = body.numbered(self.product.digits, step, "digit")
-        column_ends = body.all_of(last_group, last_digit)
-        word = self._chosen(beat, group, column_ends)
+        group = body.counter(groups, beat.step, "fold_in", early=True)
+        step = body.all_of(beat.step, group.last)
+        digit = body.counter(self.product.digits, step, "digit", early=True)
+        column_ends = body.all_of(group.last, digit.last)
+        word = self._chosen(beat, group.value, column_ends)
         if self.product.counts_negative:
             bits = self.folded.lanes * folding.simd * self.product.width
             top = body.repeated(body.compare(digit.value, "eq", 0), bits)
@@ -109,7 +110,7 @@ class _Writer:
         last = body.flag(body.all_of(beat.busy, column_ends), "last")
         phase = self._phase(group, digit, last)
         bits = self.folded.weight_bits * folding.pe * folding.simd
-        words = body.rom(self.folded.weight_words(), bits, beat.index.value, "weights")
+        words = body.rom(self.folded.weight_words(), bits, beat.index, "weights")
         size = self.product.width
         spread = self.circuit.pacing.after_spreading(folding.pe)
         inputs = [
@@ -119,7 +120,7 @@ class _Writer:
         level = body.level_of(words, size)
         return beat.in_ready, inputs, phase, last, Wire(words, 0, (1 << bits) - 1, 0, level)
 
-    def _phase(self, group: Wire, digit: Wire, last: SSAValue) -> _Phase:
+    def _phase(self, group: Counter, digit: Counter, last: SSAValue) -> _Phase:
         """Where a step is in its column, a step later."""
         body = self.body
         begins = body.constant(1, 1)
@@ -134,9 +135,9 @@ class _Writer:
         first = body.register(body.all_of(begins, top), body.enable, "first")
         doubles = body.register(begins, body.enable, "doubles")
         number = body.register(digit.value, body.enable, "digit_of")
-        return _Phase(Wire(first, 0, 1), Wire(doubles, 0, 1), Wire(number, 0, digit.high))
+        return _Phase(Wire(first, 0, 1), Wire(doubles, 0, 1), Wire(number, 0, digit.count - 1))
 
-    def _chosen(self, beat: Beat, group: Wire, column_ends: SSAValue) -> SSAValue:
+    def _chosen(self, beat: Beat, group: SSAValue, column_ends: SSAValue) -> SSAValue:
         """The inputs of a group, as unsigned numbers, the first in the lowest bits."""
         circuit, width = self.circuit, self.product.width
         elements = self.body.elements(beat.data, self.product.inputs, width)
@@ -151,7 +152,7 @@ class _Writer:
         return circuit.either(word, circuit.constant(tops, count * width))
 
     def _picked(
-        self, words: list[SSAValue], beat: Beat, group: Wire, column_ends: SSAValue
+        self, words: list[SSAValue], beat: Beat, group: SSAValue, column_ends: SSAValue
     ) -> SSAValue:
         """The selection of this step."""
         body, folded = self.body, self.folded
@@ -160,15 +161,15 @@ class _Writer:
         if folded.parts == 1 and folded.product.digits == 1:
             return body.picked(words, beat.index)
         ends = body.all_of(beat.step, column_ends)
-        _, _, last_part = body.numbered(folded.parts, ends, "part")
+        part = body.counter(folded.parts, ends, "part", early=True)
         count = -(-folded.product.groups // folded.lanes)
-        own, _, _ = body.numbered(count, body.all_of(ends, last_part), "own_group")
+        own = body.counter(count, body.all_of(ends, part.last), "own_group", early=True)
         groups = folded.folds[0]
         chosen = [
             body.picked(words[start : start + groups], group)
             for start in range(0, len(words), groups)
         ]
-        return body.picked(chosen, own)
+        return body.picked(chosen, own.value)
 
     def _sums(self, chosen: list[Wire], words: Wire) -> list[Wire]:
         """For each column the sum of what its weights make of the inputs chosen."""
@@ -237,8 +238,10 @@ class _Writer:
         last = body.flags(last, sums[0].cycle, "last")
         width = self.product.sum_width
         step = body.all_of(last, body.enable)
-        group, following, _ = body.numbered(self.folded.folds[1], step, "group")
-        self.group = Wire(group.value, group.low, group.high, sums[0].cycle)
+        groups = self.folded.folds[1]
+        group = Counter(body, groups, "group", early=True)
+        following = body.select(step, group.step(step), group.value)
+        self.group = Wire(group.value, 0, groups - 1, sums[0].cycle)
         size = width * self.folded.folding.pe
         starts = body.rom(self.folded.start_words(), size, following, "starts")
         results: list[Wire] = []
@@ -279,7 +282,7 @@ class _Writer:
         body, later = self.body, self.product.digits - 1
         # The digit of number n ≥ 1 has the bit at the place later - n.
         incoming = [body.extract(lower, later - max(n, 1), 1) for n in range(later + 1)]
-        bit = body.picked(incoming, phase.digit)
+        bit = body.picked(incoming, phase.digit.value)
         doubled = body.joined([bit, body.extract(total, 0, bits - 1)])
         return body.select(phase.doubles.value, doubled, total)
 
@@ -290,7 +293,7 @@ class _Writer:
         body, circuit = self.body, self.circuit
         step = body.all_of(done, body.enable)
         _, groups = self.folded.folds
-        group, _, at_end = body.numbered(groups, step, "group_out")
+        group = body.counter(groups, step, "group_out", early=True)
         parts: list[SSAValue] = []
         every: list[list[int]] = self.folded.columns.tolist()
         for index, columns in enumerate(every):
@@ -305,4 +308,4 @@ class _Writer:
                 for signal, ends in zip(results, bounds, strict=False)
             ]
             parts.append(body.register(self.body.joined(values), here, f"result_{index}"))
-        return self.body.joined(parts), at_end
+        return self.body.joined(parts), group.last

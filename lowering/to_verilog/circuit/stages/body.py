@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import hw, seq
@@ -17,6 +16,7 @@ from .. import ops
 from ..circuit import Writer, named
 from ..memories import Memory
 from ..modules import AnyModule, hw_module, named_ports
+from .counters import Counter
 from .stage import Layout, Stage
 
 
@@ -25,29 +25,9 @@ def port_names(side: str, count: int) -> list[str]:
     return [side] if count == 1 else [f"{side}{index}" for index in range(count)]
 
 
-def clog2(count: int) -> int:
-    """The bits of a number in [0, count), at least one."""
-    return max(1, (count - 1).bit_length())
-
-
 def load_sizes(loads: Sequence[Memory]) -> tuple[int, int]:
     """The bits of an address and of a word that any of some memories takes."""
     return max(m.address_width for m in loads), max(m.width for m in loads)
-
-
-@dataclass(frozen=True)
-class Counter:
-    """A number that goes round in [0, count).
-
-    Attributes:
-        value: the number.
-        last: whether it is count - 1.
-        count: how many numbers.
-    """
-
-    value: SSAValue
-    last: SSAValue
-    count: int
 
 
 class ModuleBody(Writer):
@@ -114,29 +94,11 @@ class ModuleBody(Writer):
         self.drive(register, value, enable)
         return register
 
-    def counter(self, count: int, step: SSAValue, name: str) -> tuple[SSAValue, SSAValue]:
-        """A number that goes round in [0, count) where `step` is 1, and whether it is the last."""
-        counter = self.counting(count, name)
-        self.count_on(counter, step)
-        return counter.value, counter.last
-
-    def counting(self, count: int, name: str) -> Counter:
-        """A number in [0, count), 0 after reset; `count_on` says when it goes on."""
-        if count == 1:
-            return Counter(self.constant(0, 1), self.constant(1, 1), 1)
-        value = self.state(clog2(count), name, 0)
-        return Counter(value, self.compare(value, "eq", count - 1), count)
-
-    def count_on(self, counter: Counter, step: SSAValue) -> SSAValue:
-        """Let a counter go on, after its last number to 0, where `step` is 1; the next number."""
-        if counter.count == 1:
-            return counter.value
-        following = self.add(counter.value, 1)
-        if counter.count & (counter.count - 1):
-            zero = self.constant(0, clog2(counter.count))
-            following = self.select(counter.last, zero, following)
-        self.drive(counter.value, following, step)
-        return following
+    def counter(self, count: int, step: SSAValue, name: str, *, early: bool = False) -> Counter:
+        """A number that goes round in [0, count) where `step` is 1."""
+        counter = Counter(self, count, name, early=early)
+        counter.step(step)
+        return counter
 
     def memory(self, memory: Memory, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """An instance of a memory; operands after the clock, see `memories`."""
@@ -224,7 +186,7 @@ class StageBody(ModuleBody):
         """
         valid, ready, moved = self.taking()
         first = self.state(1, "first", 1)
-        _, last = self.counter(count, moved, name)
+        last = self.counter(count, moved, name).last
         ends = self.all_of(moved, last, name="ends")
         self.drive(valid, ends, ready)
         self.drive(first, ends, moved)
@@ -238,7 +200,7 @@ class StageBody(ModuleBody):
         """
         valid = self.state(1, "valid", 0)
         sent = self.all_of(valid, self.out_ready[0], name="sent")
-        _, last = self.counter(count, sent, name)
+        last = self.counter(count, sent, name).last
         ready = self.any_of(self.inverse(valid), self.all_of(sent, last), name="free")
         comes = self.all_of(ready, self.in_valid[0], name="moved")
         self.drive(valid, self.select(ready, self.in_valid[0], valid))

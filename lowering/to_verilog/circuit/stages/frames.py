@@ -44,7 +44,7 @@ def gather_stage(name: str, input: Layout) -> Stage:
     output = Layout(input.bounds * count)
     body = StageBody(input)
     valid, ready, moved = body.taking()
-    _, last = body.counter(count, moved, "position")
+    last = body.counter(count, moved, "position").last
     body.drive(valid, body.all_of(moved, last), ready)
     places = [body.state(input.width, f"pixel_{index}") for index in range(count)]
     for place, value in zip(places, [*places[1:], body.in_data[0]], strict=True):

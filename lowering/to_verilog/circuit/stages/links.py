@@ -14,7 +14,8 @@ from xdsl.ir import SSAValue
 
 from .....dialects.shapes import bit_width
 from ..memories import Memory
-from .body import StageBody, clog2
+from .body import StageBody
+from .counters import clog2
 from .stage import Layout, Stage
 
 FEW_BITS = 16
@@ -115,8 +116,8 @@ def _queued(body: StageBody, depth: int, memory: Memory) -> tuple[SSAValue, SSAV
     read = body.all_of(free, body.inverse(empty), name="read")
     passed = body.all_of(free, empty, moved, name="passed")
     write = body.all_of(moved, body.inverse(passed), name="write")
-    write_at, _ = body.counter(depth - 1, write, "write_at")
-    read_at, _ = body.counter(depth - 1, read, "read_at")
+    write_at = body.counter(depth - 1, write, "write_at").value
+    read_at = body.counter(depth - 1, read, "read_at").value
     operands = [write, write_at, data, read, read_at]
     word = body.memory(memory, "queue", operands)
     direct = body.register(data, passed, "direct")

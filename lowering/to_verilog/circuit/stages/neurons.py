@@ -243,17 +243,6 @@ def all_ranges(
     return [state_ranges(rule, bounds, steps) for rule, bounds in zip(rules, currents, strict=True)]
 
 
-def last_step(body: StageBody, steps: int, moved: SSAValue) -> SSAValue:
-    """Whether the beat that comes is the last of a frame, from a register where that is more."""
-    counter = body.counting(steps, "step")
-    body.count_on(counter, moved)
-    if steps <= 2:
-        return counter.last
-    last = body.state(1, "last", 0)
-    body.drive(last, body.compare(counter.value, "eq", steps - 2), moved)
-    return last
-
-
 @dataclass(frozen=True)
 class Population:
     """Neurons of a layer that are a stage.
@@ -289,7 +278,7 @@ def neuron_stage(population: Population) -> Stage:
     rules, steps = population.rules, population.input.beats
     body, neurons, currents, where = population.begun(steps)
     valid, ready, moved = body.taking()
-    last = last_step(body, steps, moved)
+    last = body.counter(steps, moved, "step", early=True).last
     restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
     fired, _ = neurons.run(rules, where, currents, moved, None, restart)
     spikes = body.state(len(rules), "spikes")

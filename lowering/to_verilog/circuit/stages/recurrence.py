@@ -24,7 +24,7 @@ from ..evaluation import LayerNames, evaluate, literal_signals, type_bounds
 from ..signals import Signal
 from .body import StageBody
 from .neuron_rules import neuron_rules
-from .neurons import Neurons, all_ranges, last_step
+from .neurons import Neurons, all_ranges
 from .products import position_shape
 from .stage import Layout, Stage
 from .steps import delays_of
@@ -92,7 +92,7 @@ class _Loop:
         self.body, self.op, self.input = body, op, input
         self.names = names
         self.valid, self.ready, self.moved = body.taking()
-        last = last_step(body, input.beats, self.moved)
+        last = body.counter(input.beats, self.moved, "step", early=True).last
         self.restart = body.any_of(body.reset, body.all_of(self.moved, last), name="restart")
         self.neurons = Neurons(body, names.of(op), f"{op.name} of {input.beats} steps", search)
         self.circuit = self.neurons.circuit

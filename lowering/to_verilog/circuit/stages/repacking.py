@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import SSAValue
 
 from .....dialects.shapes import bit_width
-from .body import Counter, StageBody
+from .body import StageBody
+from .counters import Counter
 from .links import in_turns
 from .stage import Layout, Stage
 
@@ -54,8 +55,7 @@ class _Places:
             self.places = [body.state(1, f"at_{index}", int(not index)) for index in range(count)]
         self.last = self.places[-1]
         if total % count:
-            counter = body.counting(total, "piece")
-            self._counter = Counter(counter.value, body.state(1, "ends", 0), total)
+            self._counter = Counter(body, total, "piece", early=True)
             self.last = body.any_of(self.last, self._counter.last)
 
     def step(self, moved: SSAValue) -> SSAValue:
@@ -68,11 +68,9 @@ class _Places:
         if self._counter is not None:
             stays = body.inverse(self.last)
             befores = [self.last, *(body.all_of(place, stays) for place in places[:-1])]
-            value, ends, total = self._counter.value, self._counter.last, self._counter.count
-            ending = body.compare(value, "eq", total - 2)
-            following = [body.select(moved, ending, ends)]
-            body.drive(ends, ending, moved)
-            body.count_on(self._counter, moved)
+            ending = self._counter.before(self._counter.count - 1)
+            following = [body.select(moved, ending, self._counter.last)]
+            self._counter.step(moved)
         for place, before in zip(places, befores, strict=True):
             body.drive(place, before, moved)
         return body.any_of(body.select(moved, befores[-1], places[-1]), *following)

@@ -47,7 +47,7 @@ def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequenc
     output = Layout(tuple(bounds), steps)
     body = StageBody(input)
     valid, ready, moved = body.taking()
-    _, last = body.counter(steps, moved, "step")
+    last = body.counter(steps, moved, "step").last
     parts: list[SSAValue] = []
     for index, (place, delay, width) in enumerate(zip(places, delays, output.widths, strict=True)):
         if not late[index]:
@@ -71,7 +71,7 @@ def last_stage(name: str, input: Layout) -> Stage:
     steps = input.beats
     body = StageBody(input)
     valid, ready, moved = body.taking()
-    _, last = body.counter(steps, moved, "step")
+    last = body.counter(steps, moved, "step").last
     data = body.register(body.in_data[0], moved, "data")
     body.drive(valid, body.all_of(moved, last), ready)
     comment = f"The last of {steps} beats"

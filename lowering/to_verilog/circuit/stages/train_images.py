@@ -14,6 +14,7 @@ from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
 from ..signals import Signal
 from .body import StageBody
+from .counters import Counter
 from .neurons import Population
 from .stage import Layout, Stage
 
@@ -29,15 +30,15 @@ def image_neuron_stage(population: Population, steps: int) -> Stage:
     positions = input.beats // steps
     body, neurons, currents, where = population.begun(steps)
     valid, ready, moved = body.taking()
-    position = body.counting(positions, "position")
+    position = Counter(body, positions, "position")
     ends = body.all_of(moved, position.last, name="ends")
-    _, last = body.counter(steps, ends, "step")
+    last = body.counter(steps, ends, "step").last
     first = body.register(last, ends, "first", 1)
     held = [state.held for neuron in where for state in neuron]
     widths = [0 if low == high else width_of(low, high) for low, high in held]
     memory = Memory.ram(positions, sum(widths)) if any(widths) else None
     potentials: SSAValue | None = None
-    following = body.count_on(position, moved)
+    following = position.step(moved)
     if memory:
         # The word of the next position; what is written at this one is not known yet.
         operands = [moved, position.value, body.constant(0, memory.width), moved, following]

@@ -21,9 +21,9 @@ from xdsl.ir import SSAValue
 from .....passes.adder_graph.graph import width_of
 from ..memories import Memory
 from ..pacing import Pacing
-from .body import Counter, StageBody, clog2
+from .body import StageBody
+from .counters import Counter, clog2
 from .stage import Layout, Stage
-from .watching import Watch, compared
 from .window_shape import Pair, WindowShape
 
 _REGISTERED_DELAY = 2
@@ -80,7 +80,10 @@ class _Window:
         self.memories: list[Memory] = []
         self.line_slots = self.shape.dilation[0] * self.shape.raster[1]
         self.at: Counter | None = None
-        self.y, self.x = map(self._counting, self.shape.raster, "yx")
+        self.y, self.x = (
+            Counter(self.body, count, name, early=self.early)
+            for count, name in zip(self.shape.raster, "yx", strict=True)
+        )
 
     def handshake(self) -> tuple[SSAValue, SSAValue, SSAValue]:
         """`in_ready`, the windows, and whether one is there."""
@@ -88,10 +91,9 @@ class _Window:
         valid = body.state(1, "valid", 0)
         free = body.any_of(body.inverse(valid), body.out_ready[0], name="free")
         ready, go, active = self._slots(free)
-        rows, columns, wanted = self._positions(go, active)
-        body.drive(valid, body.all_of(go, active, wanted), free)
+        body.drive(valid, body.all_of(go, active, self._wanted(go, active)), free)
         taps = self._taps(go)
-        inside = self._all_inside(rows, columns, go)
+        inside = self._all_inside(go)
         places = product(range(shape.kernel[0]), range(shape.kernel[1]))
         parts = [
             self._padded(index, taps[y][x], inside[y, x]) for index, (y, x) in enumerate(places)
@@ -102,7 +104,8 @@ class _Window:
         """`in_ready`, whether a slot passes, and whether it has a window."""
         body, shape = self.body, self.shape
         (rows, columns), lag = shape.raster, shape.lag
-        in_x, in_y = self._counting(columns, "in_x"), self._counting(rows, "in_y")
+        in_x = Counter(body, columns, "in_x", early=self.early)
+        in_y = Counter(body, rows, "in_y", early=self.early)
         start = body.all_of(in_y.is_at(0), in_x.is_at(0), name="start")
         pixel = body.all_of(
             *in_y.within(shape.margin[0], shape.size[0]),
@@ -115,20 +118,18 @@ class _Window:
         ready = body.all_of(free, pixel)
         before = divmod(lag - 1, columns)
         reached = body.all_of(in_y.is_at(before[0]), in_x.is_at(before[1])) if lag else start
-        in_x.count_on(entered)
-        in_y.count_on(self._both(in_x.counter.last, has, free))
+        in_x.step(entered)
+        in_y.step(self._both(in_x.last, has, free))
         if not lag:
             return ready, entered, body.constant(1, 1)
         # After the last slot of a frame, until its last window.
         some = body.state(1, "some", 0)
         flush = body.all_of(free, start, some, body.inverse(body.in_valid[0]), name="flush")
         go = body.any_of(entered, flush, name="go")
-        ends = body.all_of(
-            has if self.early else entered, in_x.counter.last, in_y.counter.last, name="ends"
-        )
+        ends = body.all_of(has if self.early else entered, in_x.last, in_y.last, name="ends")
         following = ends
         if lag > 1:
-            lasts = [at.counter.last for at in (self.x, self.y)[: 1 + (lag > columns)]]
+            lasts = [at.last for at in (self.x, self.y)[: 1 + (lag > columns)]]
             left = body.inverse(body.all_of(*lasts))
             following = body.any_of(ends, body.all_of(some, left))
         body.drive(some, following, go)
@@ -137,15 +138,15 @@ class _Window:
         body.drive(filled, full, entered)
         return ready, go, body.any_of(some, filled, name="active")
 
-    def _positions(self, go: SSAValue, active: SSAValue) -> tuple[SSAValue, SSAValue, SSAValue]:
-        """Row and column of the window at stride 1, and whether it belongs to the result."""
+    def _wanted(self, go: SSAValue, active: SSAValue) -> SSAValue:
+        """Whether the window at stride 1 belongs to the result; its row and column go on."""
         body, x, y = self.body, self.x, self.y
         step = body.all_of(go, active)
-        below = self._both(x.counter.last, active, go)
+        below = self._both(x.last, active, go)
         wanted = [*self._phase(1, x, step), *self._phase(0, y, below)]
-        x.count_on(step)
-        y.count_on(below)
-        return y.counter.value, x.counter.value, body.all_of(*wanted, name="wanted")
+        x.step(step)
+        y.step(below)
+        return body.all_of(*wanted, name="wanted")
 
     def _both(self, condition: SSAValue, ready: SSAValue, moves: SSAValue) -> SSAValue:
         """Whether a slot passes, of which `moves` is known last, and a condition holds."""
@@ -154,10 +155,7 @@ class _Window:
             return body.all_of(body.all_of(ready, condition), moves)
         return body.all_of(body.all_of(moves, ready), condition)
 
-    def _counting(self, count: int, name: str) -> Watch:
-        return Watch(self.body, self.body.counting(count, name), name, early=self.early)
-
-    def _phase(self, axis: int, at: Watch, step: SSAValue) -> list[SSAValue]:
+    def _phase(self, axis: int, at: Counter, step: SSAValue) -> list[SSAValue]:
         """Bits that say whether a window at this row (column) belongs to the result."""
         body, stride = self.body, self.shape.strides[axis]
         bound = (self.shape.result[axis] - 1) * stride + 1
@@ -165,17 +163,15 @@ class _Window:
         if stride == 1 or bound == 1:
             return bits
         phase = body.state(clog2(stride), f"{'yx'[axis]}_phase", 0)
-        again = body.any_of(body.compare(phase, "eq", stride - 1), at.counter.last)
+        again = body.any_of(body.compare(phase, "eq", stride - 1), at.last)
         following = body.select(again, body.constant(0, clog2(stride)), body.add(phase, 1))
         body.drive(phase, following, step)
         return [*bits, body.compare(phase, "eq", 0)]
 
-    def _all_inside(
-        self, rows: SSAValue, columns: SSAValue, go: SSAValue
-    ) -> dict[Pair, SSAValue | None]:
+    def _all_inside(self, go: SSAValue) -> dict[Pair, SSAValue | None]:
         """For each tap whether it is in the image, from registers; `None` if always."""
         body = self.body
-        sides = [self._inside(0, rows), self._inside(1, columns)]
+        sides = [self._inside(0, self.y), self._inside(1, self.x)]
         registers: dict[str, SSAValue] = {}
 
         def register(name: str, bits: Sequence[SSAValue]) -> SSAValue:
@@ -192,16 +188,16 @@ class _Window:
             inside[y, x] = register("_".join(asked), bits) if asked else None
         return inside
 
-    def _inside(self, axis: int, value: SSAValue) -> list[list[SSAValue] | None]:
+    def _inside(self, axis: int, at: Counter) -> list[list[SSAValue] | None]:
         """For each tap of an axis bits that say whether it is in the image; `None` if always."""
-        body, shape = self.body, self.shape
+        shape = self.shape
         every: list[list[SSAValue] | None] = []
         for tap in range(shape.kernel[axis]):
             if shape.always_inside(axis, tap):
                 every.append(None)
                 continue
             first = shape.low[axis] - tap * shape.dilation[axis]
-            every.append(compared(body, value, shape.raster[axis], first, shape.size[axis]))
+            every.append(at.compared(first, shape.size[axis]))
         return every
 
     def _taps(self, go: SSAValue) -> list[list[SSAValue]]:
@@ -209,8 +205,7 @@ class _Window:
         body, shape = self.body, self.shape
         (rows, columns), right = shape.kernel, shape.dilation[1]
         if rows > 1 and self.line_slots > _REGISTERED_DELAY:
-            self.at = body.counting(self.line_slots - 1, "line_at")
-            body.count_on(self.at, go)
+            self.at = body.counter(self.line_slots - 1, go, "line_at")
         lines = [body.in_data[0]]
         for row in reversed(range(rows - 1)):
             lines.append(self._delayed(lines[-1], go, f"line_{row}"))

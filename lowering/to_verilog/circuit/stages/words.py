@@ -14,12 +14,12 @@ from xdsl.ir import SSAValue
 
 from ..framing import Framing
 from .body import StageBody
+from .counters import Counter
 from .links import fifo_stage, fork_stage, turns_stage
 from .network import Network
 from .repacking import collect_stage, raw, spread_stage
 from .stage import Layout, Stage
 from .steps import last_stage
-from .watching import Watch
 
 
 def words_layout(framing: Framing) -> Layout:
@@ -92,11 +92,11 @@ def _mark_stage(name: str, input: Layout) -> Stage:
     output = Layout((*input.bounds, (0, 1), (0, 1)), input.beats, input.level)
     body = StageBody(input, Layout(((0, 1),)))
     (block, mark), (has_block, has_mark) = body.in_data, body.in_valid
-    watch = Watch(body, body.counting(input.beats, "block"), "block", early=True)
-    last = watch.counter.last
+    place = Counter(body, input.beats, "block", early=True)
+    last = place.last
     may = body.any_of(has_mark, body.inverse(last))
     goes = body.all_of(body.out_ready[0], may)
-    watch.count_on(body.all_of(goes, has_block, name="moved"))
+    place.step(body.all_of(goes, has_block, name="moved"))
     data = body.joined([block, last, body.all_of(last, mark)])
     readies = goes, body.all_of(body.out_ready[0], last, has_block)
     comment = f"Marks the last of {input.beats} blocks of a frame as its sender did"

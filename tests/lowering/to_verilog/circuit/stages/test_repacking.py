@@ -200,7 +200,7 @@ def places(name: str, count: int, total: int) -> str:
         return ""
     rules = ["at_0 + at_1 + at_2 == 2'd1"]
     if total % count:
-        rules += [f"piece < {total}", f"ends == (piece == {total - 1})"]
+        rules += [f"piece < {total}", f"piece_last == (piece == {total - 1})"]
         rules += [f"piece != {at} || at_{at % count}" for at in range(total)]
     return "".join(f"  always @* assert (reset || ({rule}));\n" for rule in rules)
 
