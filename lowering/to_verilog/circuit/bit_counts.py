@@ -186,7 +186,6 @@ class ColumnSums:
     cheapest of those needed and one more.
 
     Args:
-        circuit: where they go.
         columns: the planes of each.
         asked: whether thresholds are all that follows: each bit of what they make of six bits or
             fewer is one look-up table.

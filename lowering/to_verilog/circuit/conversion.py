@@ -44,10 +44,7 @@ class Conversion:
     """Makes the modules of one function.
 
     Args:
-        module: holds the function.
-        function: integer, of one block.
         input_bits: of inputs of integer type; by default those of the type.
-        options: how stages are made.
 
     Attributes:
         name: of the module with the streams.

@@ -67,8 +67,6 @@ class Loader:
     """Takes pieces, in the body of a module with streams.
 
     Args:
-        body: of the module.
-        loads: what is loaded.
         ports: `load_data`, `load_valid` and `load_restart`.
 
     Attributes:

@@ -56,10 +56,7 @@ def hw_module(
     """A module with those inputs, whose body is `block`, which gives those outputs.
 
     Args:
-        name: of the module.
-        comment: what it does, in one line.
         inputs: the arguments of the block.
-        outputs: names and values.
         block: all but its last op.
     """
     for argument, (hint, _) in zip(block.args, inputs, strict=True):

@@ -51,10 +51,6 @@ class Pipeline:
     """A pipeline while its module is being written.
 
     Args:
-        name: of the module.
-        inputs: what comes in, by name.
-        pacing: where registers are wanted.
-        search: how adders are searched for.
         stage: of a network; none where it is all there is.
 
     Attributes:

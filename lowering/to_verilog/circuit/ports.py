@@ -87,7 +87,6 @@ class Port:
 
         Args:
             spatial: the axes that the beats run over, counted from the last one.
-            beats: of a frame.
         """
         axes = tuple(axis + len(self.shape) for axis in spatial)
         low, high = (

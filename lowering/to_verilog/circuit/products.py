@@ -47,9 +47,6 @@ def times_matrix(
     Shared adders are searched for where rows of look-up tables may take more.
 
     Args:
-        circuit: where it goes.
-        row: the inputs.
-        matrix: of integers.
         exact: whether the results are wanted as they are, and not with offsets that cost nothing
             where thresholds follow.
     """
@@ -257,7 +254,6 @@ def calm_adders(
     """For each value of a graph with a register behind each adder the cycle in which it is there.
 
     Args:
-        graph: with inputs and nodes.
         widths: the bits of each value.
         ready: the cycle in which each input is there.
         held: see `calm_cycles`.

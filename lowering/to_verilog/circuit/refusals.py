@@ -45,7 +45,6 @@ def check_program(function: func.FuncOp, input_bits: int | None) -> None:
     """Refuse what cannot become hardware.
 
     Args:
-        function: of one block.
         input_bits: of inputs of integer type, where they are given.
 
     Raises:

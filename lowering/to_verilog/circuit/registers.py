@@ -105,7 +105,6 @@ def register_module(
     """Verilog of the module with registers and streams around a circuit.
 
     Args:
-        name: of the circuit.
         width: bits of the words of its streams.
         words: of a frame, coming in and going out.
         loads: what can be loaded into it, in pieces of at most 32 bits, if anything.

@@ -68,11 +68,6 @@ def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleO
 
     All registers take a step together, in each cycle in which the receiver takes the last result
     or there is none: no result is lost, and without waiting one vector goes in every cycle.
-
-    Args:
-        name: of the module.
-        core: the pipeline.
-        inputs: what goes into it.
     """
     widths = {port.name: sum(port.widths) for port in inputs}
     bits_out, latency = sum(layout.width for layout in core.outputs.values()), core.latency
@@ -109,9 +104,6 @@ def frame_stream_module(
     network counts.
 
     Args:
-        name: of the module.
-        network: the stages.
-        schedule: of the network.
         order: the elements of a result in the order in which they go out.
     """
     (input,), (output,) = network.inputs, network.outputs
@@ -144,10 +136,7 @@ def word_stream_module(
     `s_axis_tkeep` is not looked at, as the network counts.
 
     Args:
-        name: of the module.
-        stages: the module of the network.
         framings: of what comes in and goes out.
-        schedule: of the network.
         loads: the network's memories whose words can be loaded, if any.
     """
     given, taken = framings

@@ -29,7 +29,6 @@ def applied(
     """The function of the sums of a group of columns.
 
     Args:
-        body: the stage.
         folded: the product with its function.
         sums: one wire a column of the group, from accumulators.
         group: the group's number, a cycle before `sums` come.

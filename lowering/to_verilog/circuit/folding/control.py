@@ -51,9 +51,6 @@ class SteppedBody(StageBody):
     """A stage of one input and one output, while it is written.
 
     Args:
-        name: of the module.
-        source: what it computes, in words.
-        input: what comes in.
         pacing: where registers are wanted; nowhere is taken for after each level.
         loadable: whether the words of ROMs can be loaded: then they are RAMs.
 
@@ -229,7 +226,6 @@ class SteppedBody(StageBody):
         """The stage.
 
         Args:
-            output: what goes out.
             in_ready: whether a beat is taken.
             done: whether a part of a result is there, from a register.
             last: whether it is the last part; a step later the result is whole.

@@ -90,11 +90,7 @@ def serial_stage(
     """The stage of a digit-serial product.
 
     Args:
-        name: of the module.
-        source: what it is, in words.
-        serial: the product.
         keep_beat: as for `folded_stage`.
-        beats: of a frame.
     """
     product = serial.product
     input, output = (Layout(tuple(bounds), beats) for bounds in (product.inputs, product.outputs))

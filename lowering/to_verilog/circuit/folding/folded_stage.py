@@ -40,14 +40,9 @@ def folded_stage(
     """The stage of a folded product.
 
     Args:
-        name: of the module.
-        source: what it is, in words.
-        folded: the product.
-        pacing: where registers are wanted; nowhere is taken for after each level.
         keep_beat: take a beat in one cycle and keep it. Otherwise the beat must stay at the input
             until it is taken, which is after the last step: registers are saved where the sender
             has nothing else to do.
-        beats: of a frame.
     """
     product = folded.product
     input, output = (Layout(tuple(bounds), beats) for bounds in (product.inputs, product.outputs))

@@ -108,7 +108,6 @@ def nominal_bounds(op: ProductOp, input_bits: int | None = None) -> tuple[Bounds
     """The bounds of the inputs by who made them, the same for all.
 
     Args:
-        op: the product.
         input_bits: of the program's own inputs, where less than their types have.
     """
     range_of_input = _argument_range(input_of(op), input_bits) or input_range(input_of(op))
@@ -144,8 +143,6 @@ def product_of(
     """A product with the function that follows it, and the ops that this function stands for.
 
     Args:
-        op: the product.
-        inputs: the bounds of the elements of a beat.
         at: the element that each input is; by default they are in order.
         most: the most ops that may follow.
     """

@@ -34,11 +34,8 @@ def product_stage(
     """The stage of a product and of the ops behind it.
 
     Args:
-        name: of the stage.
         ops: the product, and what its stage computes besides.
-        layout: of the beats that come in.
         places: for each input of the product the element of a beat.
-        pacing: where registers are wanted.
         time_budget: to search for adders of a digit-serial product.
         keep_beat: as for `folded_stage`.
 

@@ -16,6 +16,9 @@ beats of a frame. A beat of an image is one position with all its channels, posi
 order; a beat of a vector is all of it.
 
 To write a kind of stage: make its module with a `StageBody` (`body`), which makes it a `Stage`.
+Functions that make one take its `name`, what comes in as `input`, and what it is in words as
+`source`; where it has `pacing` and `search`, they say where registers are wanted and how adders are
+searched for.
 `network` connects stages. How a stage moves beats is read off its module (`handshake`): latency,
 initiation interval and the depths of FIFOs follow from that (`schedule`).
 

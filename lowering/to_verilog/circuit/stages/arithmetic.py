@@ -14,9 +14,7 @@ def arithmetic_stage(name: str, core: Core, input: Layout) -> Stage:
     """The stage around a pipeline of one input and one output, all registers of which wait.
 
     Args:
-        name: of the stage.
         core: the pipeline, from `x` to `y`.
-        input: what comes in.
     """
     body = StageBody(input)
     advance, valid = body.out_ready[0], body.in_valid[0]

@@ -35,9 +35,6 @@ class ModuleBody(Writer):
 
     Values are of type i*n*. A register is declared with `state`, read at once, and driven later.
 
-    Args:
-        inputs: their names and types.
-
     Attributes:
         block: where the ops go.
         clock: of all registers.
@@ -141,7 +138,6 @@ class StageBody(ModuleBody):
     """The module of a stage while it is being written.
 
     Args:
-        inputs: what comes in.
         outputs: how many there are.
 
     Attributes:
@@ -218,12 +214,7 @@ class StageBody(ModuleBody):
         """The stage of one input and one output.
 
         Args:
-            name: of the stage and its module.
-            comment: what the module does, in one line.
-            output: what goes out.
             handshake: in_ready, out_data, out_valid.
-            parts: the modules that it uses.
-            loads: see `Stage`.
         """
         ready, data, valid = handshake
         return self.finish(name, comment, [ready], [(output, data, valid)], parts, loads)

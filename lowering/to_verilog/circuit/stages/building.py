@@ -83,12 +83,8 @@ class Building:
     """Makes the network of a partition.
 
     Args:
-        modules: the names of the circuit's modules.
-        partition: the parts.
         inputs: what a beat of the network's input is: for each argument the bounds of its
             elements.
-        names: of layers.
-        options: how stages are made.
 
     Attributes:
         results: what a beat of the results is.
@@ -111,13 +107,7 @@ class Building:
     def core(
         self, inputs: Mapping[str, SSAValue], outputs: Mapping[str, SSAValue], name: str
     ) -> Core:
-        """The circuit of a program that is one piece of arithmetic.
-
-        Args:
-            inputs: the arguments, by name.
-            outputs: what is returned, by name.
-            name: of the module.
-        """
+        """The circuit of a program that is one piece of arithmetic."""
         layouts = {port: Layout(tuple(self.inputs[value])) for port, value in inputs.items()}
         writer = Pipeline(name, layouts, self.options.pacing, self.options.search)
         values: dict[SSAValue, Signals] = {

@@ -22,9 +22,6 @@ class Counter:
     """A number that goes round in [0, count), 0 after reset; `step` says when it goes on.
 
     Args:
-        body: of the module.
-        count: how many numbers.
-        name: of the register.
         early: whether answers come from registers, else from comparisons.
 
     Attributes:

@@ -36,9 +36,6 @@ def credit_stage(
     """The stage around a pipeline, of words with marks of packets' ends.
 
     Args:
-        name: of the stage.
-        core: the pipeline.
-        inputs: what goes into it.
         framings: of what comes in and goes out: frames of one beat.
     """
     given, taken = framings

@@ -57,7 +57,6 @@ def scatter_stage(name: str, input: Layout, positions: Sequence[Sequence[int]]) 
     """A beat's elements, position by position.
 
     Args:
-        name: of the stage.
         input: all of a frame in one beat.
         positions: for each position the elements of its beat; the n-th elements of all positions
             get the bits that every one of them needs.

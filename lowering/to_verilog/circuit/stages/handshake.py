@@ -86,9 +86,6 @@ class _Rounds:
 class Handshake:
     """The handshake of one stage, after reset.
 
-    Args:
-        module: with the stage interface.
-
     Attributes:
         first: what the registers that are no positions hold after reset: a state.
         tables: what the logic sees at each position, a byte each, going round.

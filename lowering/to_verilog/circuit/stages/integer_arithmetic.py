@@ -19,11 +19,7 @@ class NoCircuit(Exception):
 
 
 class IntegerArithmetic(GeneralArithmetic[Value], ABC):
-    """Steps on integers whose parameters are known: by sums, known factors and known thresholds.
-
-    Args:
-        rule: of the neuron.
-    """
+    """Steps on integers whose parameters are known: by sums, known factors and known thresholds."""
 
     def __init__(self, rule: NeuronRule) -> None:
         self.options, self.rule = rule.options, rule

@@ -44,8 +44,6 @@ def fork_stage(name: str, input: Layout, outputs: Sequence[Sequence[int]]) -> St
     """Each beat to several outputs; each output takes some of its elements, in order.
 
     Args:
-        name: of the stage.
-        input: what comes in.
         outputs: for each output the elements that it takes.
     """
     layouts = [replace(input, bounds=tuple(input.bounds[i] for i in places)) for places in outputs]
@@ -178,7 +176,6 @@ def in_turns(
     takes most of a period on small fabrics, where nothing then stands before it.
 
     Args:
-        body: of the stage.
         ready: a register that says whether a beat may come; the caller drives it, from 0 at reset.
         data: the beat.
         comes: whether there is one; not where `ready` is 0.

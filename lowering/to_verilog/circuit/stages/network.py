@@ -56,8 +56,6 @@ class Network:
     """A network while it is being built.
 
     Args:
-        modules: the names of the circuit's modules.
-        input: what comes in, on channel 0.
         pacing: how many stages ready may pass through in a cycle, and when FIFOs give beats.
 
     Attributes:
@@ -85,7 +83,6 @@ class Network:
         """A place for a FIFO behind a channel; the channel behind it.
 
         Args:
-            name: of the stage.
             channel: what comes in.
             most: of a FIFO for bursts: how deep it may be.
         """

@@ -123,7 +123,6 @@ class _Paths(IntegerArithmetic[_Interval]):
     """A step on intervals, along one path through its comparisons.
 
     Args:
-        rule: of the neuron.
         path: how the first comparisons turn out that may turn out both ways; those after hold.
 
     Attributes:

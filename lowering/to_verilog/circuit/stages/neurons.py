@@ -33,12 +33,6 @@ each bit that it selects; the sign of a difference is there already."""
 class Neurons:
     """Neurons while their module is being written: arithmetic without registers between.
 
-    Args:
-        body: of the module.
-        name: of the layer.
-        source: the op, in words.
-        search: how adders are searched for.
-
     Attributes:
         circuit: where the arithmetic goes.
     """
@@ -71,7 +65,6 @@ class Neurons:
         """A step of all neurons with a register for each state, in cycles in which `moved` is 1.
 
         Args:
-            rules: of the neurons.
             ranges: where their states lie.
             currents: of the step.
             moved: whether a beat comes in.
@@ -134,13 +127,7 @@ class Neurons:
 
 
 class _Signals(IntegerArithmetic[Signal]):
-    """A step on signals, between two edges of the clock.
-
-    Args:
-        neurons: where they go.
-        rule: of the neuron.
-        where: its states lie.
-    """
+    """A step on signals, between two edges of the clock."""
 
     def __init__(self, neurons: Neurons, rule: NeuronRule, where: Sequence[Range]) -> None:
         super().__init__(rule)

@@ -49,12 +49,9 @@ def scan_stage(
     """A loop, and for each of its outputs where its elements are in a beat of the stage's output.
 
     Args:
-        name: of the stage.
         op: the loop; its states begin with constants.
         input: what comes in; a frame is a sample's steps.
         runs: for each run the places of its elements in a beat.
-        names: of the layers.
-        search: how adders are searched for.
     """
     body = StageBody(input)
     writer = _Loop(body, op, input, names, search)

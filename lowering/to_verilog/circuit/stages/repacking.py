@@ -38,8 +38,6 @@ class _Places:
     """At which piece of its block a frame is.
 
     Args:
-        body: of the stage.
-        count: pieces of a block.
         total: of a frame.
 
     Attributes:
@@ -82,8 +80,6 @@ def collect_stage(
     """Blocks of `count` beats side by side; the last one of a frame may be shorter.
 
     Args:
-        name: of the stage.
-        input: what comes in.
         output: what the bits of a block are; those above are left out.
         count: beats of a block; of one there are no registers.
         order: the elements that are wanted of a beat.
@@ -123,7 +119,6 @@ def in_pieces(
     """A shift register of pieces, of which the first one goes out.
 
     Args:
-        body: of the stage.
         pieces: that are there in a cycle.
         loads: whether they are taken in it, rather than that each goes on by one.
         steps: whether any register changes; by default always.
@@ -154,8 +149,6 @@ def spread_stage(
     where there was none or its last piece goes, which is known as two pieces have room behind it.
 
     Args:
-        name: of the stage.
-        input: what comes in.
         output: what the bits of a beat are; those above are left out.
         count: beats of a block.
         order: the elements that are wanted of a block.

@@ -29,8 +29,6 @@ def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequenc
     """Each element so many steps late, and 0 in the first steps of a frame.
 
     Args:
-        name: of the stage.
-        input: what comes in.
         places: the elements that are wanted, in order.
         delays: of each of them.
     """

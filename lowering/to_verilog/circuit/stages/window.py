@@ -52,8 +52,6 @@ def window_stage(
     """The windows of an image, one a beat, in row-major order.
 
     Args:
-        name: of the stage.
-        shape: the geometry.
         input: one pixel a beat.
         padding: for each channel the number that stands beyond the border.
         pacing: with a clock, what the handshake and the padding wait for are registers.

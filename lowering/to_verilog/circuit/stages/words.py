@@ -32,8 +32,6 @@ def beats_of_words(network: Network, framing: Framing, layout: Layout) -> tuple[
 
     Args:
         network: whose input has the `words_layout`.
-        framing: of what comes in.
-        layout: of the beats.
     """
     add, name = network.add, network.unique
     (words,) = add(turns_stage(name("words_in"), network.layouts[0]), [0])
@@ -64,8 +62,6 @@ def words_of_beats(
     """The channel of the words that hold a network's results.
 
     Args:
-        network: to add to.
-        framing: of what goes out.
         channel: of the results.
         order: their elements in the order in which they go out.
         marks: a beat a frame, 1 where its last word is marked.
