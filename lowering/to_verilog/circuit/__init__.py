@@ -3,11 +3,11 @@
 `conversion` takes a function through it, `refusals` says what it refuses, `circuit_rules` has the
 ops. `stages` are the parts of a circuit, joined by valid and ready, and `pipeline` is the
 arithmetic of one: all of a program that is one piece of arithmetic. `signals` is what is known of a
-number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them, `rescaling`
-finds cheap multipliers, `circuit` writes bits and registers, `bit_counts` sums of single bits,
-`modules` the modules of both, `stream` those with AXI4-Streams around them, `ports` what goes in
-and out, `interface` all of that from outside, `memories` has RAMs and ROMs. Not here: Verilog
-(`lowering.to_verilog`), and the search for shared adders (`passes.adder_graph`).
+number, `arrays` holds them in the shapes of tensors, `arithmetic` computes with them, `circuit`
+writes bits and registers, `bit_counts` sums of single bits, `modules` the modules of both, `stream`
+those with AXI4-Streams around them, `ports` what goes in and out, `interface` all of that from
+outside, `memories` has RAMs and ROMs. Not here: Verilog (`lowering.to_verilog`), the search for
+shared adders (`passes.adder_graph`), and that for cheap multipliers (`passes.requantize`).
 """
 
 from __future__ import annotations

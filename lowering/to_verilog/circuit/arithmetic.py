@@ -13,9 +13,9 @@ from functools import partial
 from xdsl.ir import SSAValue
 
 from ....passes.adder_graph.graph import width_of
+from ....passes.requantize.rescaling import Rescaling, cheapest, signed_digits, steps
 from .arrays import in_pairs
 from .circuit import Circuit
-from .rescaling import Rescaling, cheapest, signed_digits, steps
 from .signals import Signal, Wire
 
 _PLACES_OF_A_LEVEL = 3

@@ -24,6 +24,7 @@ from ....passes.adder_graph.graph import AdderGraph
 from ....passes.adder_graph.optimize_adder_graph import Product, is_known_product
 from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.integer_pipeline import integer_pipeline
+from ....passes.requantize.rescaling import Rescaling
 from .arithmetic import (
     add,
     clamp,
@@ -40,7 +41,6 @@ from .arithmetic import (
 from .arrays import Objects, Reduction, along, array_of, in_pairs, over_axes, rows_along
 from .circuit import Circuit
 from .products import graph_row, times_matrix
-from .rescaling import Rescaling
 from .signals import Signal
 
 Signals = Objects

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ....passes.adder_graph import InputRange, optimize_integers
 from ....passes.adder_graph.graph import AdderGraph, width_of
 from ....passes.adder_graph.integers import common_shifts, digit_planes
+from ....passes.adder_graph.retiming import calm_adders
 from .areas import LUT_PER_ADDER_BIT, LUT_PER_REGISTER
 from .arithmetic import add, scaled
 from .bit_counts import ColumnSums, Plane, planes
@@ -25,7 +26,6 @@ from .circuit import Circuit, Search
 from .heaps.emission import rows_of_plan
 from .heaps.plan import HeapPlan, Input, heap_plan, is_worth_planning
 from .heaps.summing import NoSumError
-from .retiming import Step, calm_cycles
 from .signals import Signal, Wire
 
 WIDEST_COUNTED = 2
@@ -246,21 +246,6 @@ def _cycles(
     widths = [width_of(*bounds) for bounds in graph.ranges(_range(row))]
     ready = [wire.cycle + bool(wire.level) for wire in wires]
     return calm_adders(graph, widths, ready, held=exact)
-
-
-def calm_adders(
-    graph: AdderGraph, widths: Sequence[int], ready: Sequence[int], *, held: bool
-) -> list[int]:
-    """For each value of a graph with a register behind each adder the cycle in which it is there.
-
-    Args:
-        widths: the bits of each value.
-        ready: the cycle in which each input is there.
-        held: see `calm_cycles`.
-    """
-    steps = [Step((a, b), (node,)) for node, (a, b, _, _) in enumerate(graph.nodes, graph.inputs)]
-    results = {value for value, sign in graph.outputs if sign}
-    return [*ready, *calm_cycles(steps, widths, ready, results, held=held)]
 
 
 def _at(circuit: Circuit, signal: Signal, cycle: int) -> Signal:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
+from .....passes.requantize.division import Division
 from ..arithmetic import clamp, plain
 from ..signals import Signal, Wire
 from .channel_functions import Staircase
 from .control import SteppedBody
 from .costs import chosen_division
-from .division import Division
 from .product import FoldedProduct
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from .....passes.adder_graph.graph import width_of
 from .....passes.adder_graph.integers import digit_planes
+from .....passes.requantize.division import Division
 from ..areas import LUT_PER_ADDER_BIT, LUT_PER_COUNTED_BIT, Cost, rom_cost
 from .channel_functions import Bounded, Staircase
-from .division import Division
 from .product import Array, FoldedProduct, Product
 
 ADDERS_PER_DIGIT = 0.52

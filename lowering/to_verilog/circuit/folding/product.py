@@ -26,8 +26,8 @@ import numpy as np
 from .....ir.arrays import Array
 from .....ir.errors import OptionError
 from .....passes.adder_graph.graph import around, product_bounds, width_of
+from .....passes.requantize.division import Division, division
 from .channel_functions import ChannelFunction, Staircase
-from .division import Division, division
 
 Bounds = tuple[int, int]
 

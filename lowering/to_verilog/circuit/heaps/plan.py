@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from .....dialects.fabric import INPUTS
 from .....passes.adder_graph.graph import product_bounds, width_of
+from .....passes.adder_graph.retiming import Step, calm_cycles
 from ..areas import LUT_PER_REGISTER
-from ..retiming import Step, calm_cycles
 from .rows import FALSE_NET, Nets, Row
 from .sharing import Heights, Sharing, shared_rows
 from .summing import Heap, NoSumError, Sum, Try, joined, negated, waiting

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from triton_dsl.lowering.to_verilog.circuit.folding.channel_functions import Staircase
 from triton_dsl.lowering.to_verilog.circuit.folding.costs import chosen_division
-from triton_dsl.lowering.to_verilog.circuit.folding.division import division
 from triton_dsl.lowering.to_verilog.circuit.folding.folded_stage import folded_stage
 from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct, Folding, Product
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
+from triton_dsl.passes.requantize.division import division
 
 from .stage_bench import run_stage
 

@@ -1,14 +1,15 @@
 """When each step of a computation works, so that few bits wait in registers.
 
 As soon as it can is not always best: where its operands wait anyway, for other users, a step had
-better be made late. Not here: the registers themselves (`circuit`), and what the steps compute:
-adders of shared graphs (`products`), rows of look-up tables (`heaps`).
+better be made late. Not here: the registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from .graph import AdderGraph
 
 SWEEPS = 8
 """The most times that all steps are looked at."""
@@ -60,6 +61,21 @@ def calm_cycles(
                 break
         tries.append(timing)
     return min(tries, key=lambda timing: timing.registers(range(len(widths)))).cycles
+
+
+def calm_adders(
+    graph: AdderGraph, widths: Sequence[int], ready: Sequence[int], *, held: bool
+) -> list[int]:
+    """For each value of a graph with a register behind each adder the cycle in which it is there.
+
+    Args:
+        widths: the bits of each value.
+        ready: the cycle in which each input is there.
+        held: see `calm_cycles`.
+    """
+    steps = [Step((a, b), (node,)) for node, (a, b, _, _) in enumerate(graph.nodes, graph.inputs)]
+    results = {value for value, sign in graph.outputs if sign}
+    return [*ready, *calm_cycles(steps, widths, ready, results, held=held)]
 
 
 class _Timing:

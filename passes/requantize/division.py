@@ -3,7 +3,7 @@
 y is the largest k ≥ 0 with k·divisor ≤ u·2^fraction + offset, for the whole numbers u that an
 accumulator holds: thresholds ⌈(k·divisor - offset) / 2^fraction⌉. What a rescaling makes is of this
 form, and two numbers a column stand for its hundreds of thresholds. As y has few bits, few bits of
-fraction are enough. Not here: the circuit (`activation`).
+fraction are enough. Not here: circuits.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from itertools import takewhile
 
 import numpy as np
 
-from .....ir.arrays import Array
-from .....passes.requantize.rescaling_fit import Steps
+from ...ir.arrays import Array
+from .rescaling_fit import Steps
 
 MOST_FRACTION = 24
 """The most bits of fraction that are tried."""

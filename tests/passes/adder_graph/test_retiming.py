@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triton_dsl.lowering.to_verilog.circuit.products import calm_adders
 from triton_dsl.passes.adder_graph import AdderGraph, InputRange, optimize_matrix
 from triton_dsl.passes.adder_graph.graph import width_of
+from triton_dsl.passes.adder_graph.retiming import calm_adders
 
 BITS = InputRange.of_bits(4)
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triton_dsl.lowering.to_verilog.circuit.rescaling import (
+from triton_dsl.passes.requantize.rescaling import (
     Rescaling,
     cheapest,
     signed_digits,
