@@ -1,7 +1,8 @@
 """A pipelined circuit as a module of its own: clock, enable, numbers in, numbers out.
 
-All paths through it have the same number of registers. Not here: the handshake around it
-(`stages.arithmetic`) or the streams (`stream`).
+All paths through it have the same number of registers. As a stage of a network it takes a beat in
+every cycle. Not here: the streams around it (`stream`), and pipelines that never wait
+(`stages.credits`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from .circuit import Circuit, Search
 from .modules import hw_module
 from .pacing import Pacing
 from .signals import Signal
-from .stages.body import ModuleBody
-from .stages.stage import Layout
+from .stages.body import ModuleBody, StageBody
+from .stages.stage import Layout, Stage
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,31 @@ class Core:
             given[port] = body.extract(data, place, width)
             place += width
         return body.instance(self.module, "core", given)
+
+    def steps(
+        self, body: ModuleBody, ready: SSAValue, valid: SSAValue
+    ) -> tuple[SSAValue, SSAValue]:
+        """Whether all its registers take a step, and whether there is a result.
+
+        They do where the receiver is ready or there is none, so that none is lost.
+        """
+        if not self.latency:
+            return ready, valid
+        chain = [body.state(1, f"valid_{step}", 0) for step in range(1, self.latency + 1)]
+        advance = body.any_of(ready, body.inverse(chain[-1]), name="advance")
+        for register, before in zip(chain, [valid, *chain], strict=False):
+            body.drive(register, before, advance)
+        return advance, chain[-1]
+
+    def stage(self, name: str, input: Layout) -> Stage:
+        """The stage around a pipeline of one input `x` and one output `y`."""
+        body = StageBody(input)
+        advance, valid = self.steps(body, body.out_ready[0], body.in_valid[0])
+        given = {"clock": body.clock, "enable": advance, "x": body.in_data[0]}
+        y = body.instance(self.module, "core", given)["y"]
+        symbol = self.module.sym_name.data
+        comment = f"Handshake around {symbol}: a beat every cycle, its result {self.latency} later"
+        return body.stage(name, comment, self.outputs["y"], (advance, y, valid), [self.module])
 
 
 class Pipeline:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from xdsl.dialects import comb, hw, seq
+from xdsl.dialects import hw, seq
 from xdsl.dialects.builtin import IntegerType, i1
 from xdsl.ir import SSAValue
 
 from ....ir.printing import value_name
-from . import ops
 from .framing import Framing
 from .loading import LOAD_OUTPUTS, Loader, Loads
 from .pipeline import Core
@@ -64,25 +63,15 @@ class _StreamBody(ModuleBody):
 
 
 def stream_module(name: str, core: Core, inputs: Sequence[Port]) -> hw.HWModuleOp:
-    """The AXI4-Stream module around a pipeline.
-
-    All registers take a step together, in each cycle in which the receiver takes the last result
-    or there is none: no result is lost, and without waiting one vector goes in every cycle.
-    """
+    """The AXI4-Stream module around a pipeline: without waiting a vector goes in every cycle."""
     widths = {port.name: sum(port.widths) for port in inputs}
     bits_out, latency = sum(layout.width for layout in core.outputs.values()), core.latency
     body = _StreamBody((sum(widths.values()), bits_out))
-    advance, valid, last = body.ready, body.valid, body.last
     if latency:
-        one = body.constant(1, 1)
-        body.constant(0, 1)
         body.reset = body.inverse(body.reset_n, "reset")
-        free = ops.alike(comb.XorOp, [one, one])
-        advance = body.any_of(body.ready, body.put(free, "free"), name="advance")
-        for step in range(1, latency + 1):
-            valid = body.register(valid, advance, f"valid_{step}", 0)
-            last = body.register(last, advance, f"last_{step}")
-        free.operands[0] = valid
+    (advance, valid), last = core.steps(body, body.ready, body.valid), body.last
+    for step in range(1, latency + 1):
+        last = body.register(last, advance, f"last_{step}")
     results = core.instance(body, advance, widths, body.data)
     for port, result in results.items():
         result.name_hint = value_name(port)

@@ -22,9 +22,9 @@ searched for.
 `network` connects stages. How a stage moves beats is read off its module (`handshake`): latency,
 initiation interval and the depths of FIFOs follow from that (`schedule`).
 
-`window` makes windows of an image with line buffers, `arithmetic` puts handshakes around a circuit,
-`frames` collects positions or adds them up, `links` has joins, forks and FIFOs.
+`window` makes windows of an image with line buffers, `pipeline.Core` puts a handshake around a
+circuit, `frames` collects positions or adds them up, `links` has joins, forks and FIFOs.
 
-Programs on trains: a beat is a time step. `neurons` and `steps` have their stages. `partition` says
-which parts a program falls into, `building` makes the stages of the parts.
+Programs on trains: a beat is a time step. `neurons` and `frames` have their stages. `partition`
+says which parts a program falls into, `building` makes the stages of the parts.
 """

@@ -32,8 +32,17 @@ from ..framing import Framing
 from ..module_names import ModuleNames
 from ..pacing import Pacing
 from ..pipeline import Core, Pipeline
-from .arithmetic import arithmetic_stage
-from .frames import Accumulation, accumulate_stage, check_gathered, gather_stage, scatter_stage
+from .frames import (
+    Accumulation,
+    accumulate_stage,
+    check_gathered,
+    delay_stage,
+    delays_of,
+    gather_stage,
+    last_stage,
+    repeat_stage,
+    scatter_stage,
+)
 from .links import fork_stage, join_stage
 from .network import Network
 from .neuron_rules import neuron_rules
@@ -45,7 +54,6 @@ from .products import ImageOp, WindowOp, on_window, paddings, position_shape, wi
 from .recurrence import scan_stage
 from .schedule import Schedule
 from .stage import Layout, Stage, repeated
-from .steps import delay_stage, delays_of, last_stage, repeat_stage
 from .train_images import image_neuron_stage
 from .window import window_stage
 from .words import beats_of_words, words_layout, words_of_beats
@@ -327,7 +335,7 @@ class Building:
         signals = [signal for value in part.exports for signal in values[value].reshape(-1)]
         places = _side_by_side({value: values[value].size for value in part.exports})
         made = writer.finish({"y": signals}, part.beats)
-        return arithmetic_stage(name, made, layout), places
+        return made.stage(name, layout), places
 
     def _compute(self, circuit: Circuit, part: Part, values: dict[SSAValue, Signals]) -> None:
         """What the ops of an arithmetic part make of values at one position.

@@ -23,11 +23,11 @@ from ..circuit_rules import Signals
 from ..evaluation import LayerNames, evaluate, literal_signals, type_bounds
 from ..signals import Signal
 from .body import StageBody
+from .frames import delays_of
 from .neuron_rules import neuron_rules
 from .neurons import Neurons, all_ranges
 from .products import position_shape
 from .stage import Layout, Stage
-from .steps import delays_of
 
 
 def is_state(value: SSAValue | None) -> bool:

@@ -15,11 +15,11 @@ from xdsl.ir import SSAValue
 from ..framing import Framing
 from .body import StageBody
 from .counters import Counter
+from .frames import last_stage
 from .links import fifo_stage, fork_stage, turns_stage
 from .network import Network
 from .repacking import collect_stage, raw, spread_stage
 from .stage import Layout, Stage
-from .steps import last_stage
 
 
 def words_layout(framing: Framing) -> Layout:

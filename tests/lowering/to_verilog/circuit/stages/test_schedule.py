@@ -19,7 +19,6 @@ from triton_dsl.lowering.to_verilog.circuit.folding.product import FoldedProduct
 from triton_dsl.lowering.to_verilog.circuit.pacing import Pacing
 from triton_dsl.lowering.to_verilog.circuit.pipeline import Pipeline
 from triton_dsl.lowering.to_verilog.circuit.signals import Signal
-from triton_dsl.lowering.to_verilog.circuit.stages.arithmetic import arithmetic_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.body import StageBody
 from triton_dsl.lowering.to_verilog.circuit.stages.frames import gather_stage
 from triton_dsl.lowering.to_verilog.circuit.stages.handshake import Handshake
@@ -85,7 +84,7 @@ def pipeline(latency: int) -> Stage:
     assert wire is not None
     writer.circuit.begin("x", "x")
     core = writer.finish({"y": [Signal(writer.circuit.at(wire, latency))]})
-    return arithmetic_stage("stage", core, BIT)
+    return core.stage("stage", BIT)
 
 
 def folded(inputs: int, groups: int, *, keep: bool) -> Stage:
