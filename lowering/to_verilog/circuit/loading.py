@@ -125,16 +125,15 @@ class Loader:
         body.drive(piece, body.select(last_piece, zeros[0], body.add(piece, 1)), step)
         following = body.select(last_word, zeros[1], body.add(address, 1))
         writes = [
-            body.register(body.all_of(whole, turn), body.constant(1, 1), f"load_write_{k}", 0)
+            body.register(body.all_of(whole, turn), None, f"load_write_{k}", 0)
             for k, turn in enumerate(turns)
         ]
-        always = body.constant(1, 1)
-        place = body.register(address, always, "load_address")
+        place = body.register(address, None, "load_address")
         body.drive(address, following, whole)
         done = body.all_of(ends, turns[-1], name="load_done")
         for before, turn in zip([turns[-1], *turns[:-1]], list(turns), strict=True):
             body.drive(turn, before, ends)
-        over = body.register(done, always, "load_over", 0)
+        over = body.register(done, None, "load_over", 0)
         goes_on = body.all_of(self.part, body.inverse(over))
         body.drive(self.part, body.any_of(step, self._begins, goes_on))
         return {"load_enable": body.joined(writes), "load_address": place, "load_data": word}
@@ -159,7 +158,7 @@ class Loader:
     def _word(self, number: SSAValue, step: SSAValue) -> SSAValue:
         """The pieces of a word, from the number of the piece that comes."""
         body = self.body
-        piece = body.register(self._data, body.constant(1, 1), "load_piece_held")
+        piece = body.register(self._data, None, "load_piece_held")
         bits, width = self.loads.bits, self._sizes[1]
         return body.joined(
             [

@@ -133,9 +133,7 @@ def word_stream_module(
     body = _StreamBody((width, width), keep=True, loads=loads)
     # The first stage is ready by a register that is 0 at reset, so that nothing comes too early.
     body.reset = body.inverse(body.reset_n)
-    reset = body.state(1, "reset")
-    body.drive(reset, body.reset)
-    body.reset = reset
+    body.reset = body.register(body.reset, None, "reset")
     loader = None if loads is None else Loader(body, loads, body.block.args[7:])
     comes = body.valid
     if loader is not None:

@@ -84,9 +84,9 @@ class ModuleBody(Writer):
         self.block.add_op(op)
 
     def register(
-        self, value: SSAValue, enable: SSAValue, name: str, first: int | None = None
+        self, value: SSAValue, enable: SSAValue | None, name: str, first: int | None = None
     ) -> SSAValue:
-        """A register that takes a value where `enable` is 1."""
+        """A register that takes a value, where `enable` is 1 if there is one."""
         register = self.state(bit_width(value.type) or 1, name, first)
         self.drive(register, value, enable)
         return register

@@ -92,9 +92,7 @@ def _vector(body: StageBody, count: int, bits: int, moved: SSAValue) -> tuple[SS
     """
     word = body.extract(body.in_data[0], 0, bits)
     if count == 1:
-        part = body.state(bits, "part")
-        body.drive(part, word)
-        return part, moved
+        return body.register(word, None, "part"), moved
     places = [body.state(1, f"at_{index}", int(not index)) for index in range(count)]
     parts = [body.register(word, place, f"part_{index}") for index, place in enumerate(places)]
     for place, before in zip(places, [places[-1], *places[:-1]], strict=True):
@@ -106,8 +104,7 @@ def _delayed(body: StageBody, bit: SSAValue, cycles: int, name: str) -> list[SSA
     """A bit, and what it was in each of so many cycles before."""
     chain = [bit]
     for step in range(1, cycles + 1):
-        chain.append(body.state(1, f"{name}_{step}", 0))
-        body.drive(chain[step], chain[step - 1])
+        chain.append(body.register(chain[-1], None, f"{name}_{step}", 0))
     return chain
 
 

@@ -157,12 +157,10 @@ def delay_stage(name: str, input: Layout, places: Sequence[int], delays: Sequenc
             continue
         value = body.widened(body.in_data[0], input, place, bounds[index])
         for step in range(delay):
-            register = body.state(width, f"late_{index}_{step}", 0)
-            body.drive(register, body.select(last, body.constant(0, width), value), moved)
-            value = register
+            kept = body.select(last, body.constant(0, width), value)
+            value = body.register(kept, moved, f"late_{index}_{step}", 0)
         parts.append(value)
-    data = body.state(output.width, "late")
-    body.drive(data, body.joined(parts), moved)
+    data = body.register(body.joined(parts), moved, "late")
     body.drive(valid, body.in_valid[0], ready)
     comment = f"Delays of up to {max(delays, default=0)} of {steps} steps"
     return body.stage(name, comment, output, (ready, data, valid))

@@ -193,8 +193,8 @@ def in_turns(
     after = body.either(body.either(given, body.all_of(valid, ready)), comes)
     words: list[SSAValue] = []
     for index, chosen in enumerate((body.inverse(after), after)):
-        takes = body.state(1, f"takes_{index}", int(not index))
-        body.drive(takes, body.all_of(following, chosen))
+        may = body.all_of(following, chosen)
+        takes = body.register(may, None, f"takes_{index}", int(not index))
         words.append(body.register(data, takes, f"word_{index}"))
     body.drive(given, body.either(given, body.all_of(valid, out_ready)))
     return body.select(given, words[1], words[0]), valid, following

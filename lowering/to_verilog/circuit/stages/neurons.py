@@ -268,8 +268,8 @@ def neuron_stage(population: Population) -> Stage:
     last = body.counter(steps, moved, "step", early=True).last
     restart = body.any_of(body.reset, body.all_of(moved, last), name="restart")
     fired, _ = neurons.run(rules, where, currents, moved, None, restart)
-    spikes = body.state(len(rules), "spikes")
-    body.drive(spikes, body.joined([neurons.bits(spike, 1) for spike in fired]), moved)
+    bits = [neurons.bits(spike, 1) for spike in fired]
+    spikes = body.register(body.joined(bits), moved, "spikes")
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons; a step of {steps} a cycle"
     output = Layout(tuple(spike.bounds for spike in fired), steps)

@@ -58,9 +58,8 @@ def scan_stage(
     results = writer.outputs(runs)
     flat = [signal for signals in results for signal in signals.reshape(-1)]
     output = Layout(tuple(signal.bounds for signal in flat), input.beats)
-    data = body.state(output.width, "data")
     parts = [writer.neurons.bits(s, w) for s, w in zip(flat, output.widths, strict=True)]
-    body.drive(data, body.joined(parts), writer.moved)
+    data = body.register(body.joined(parts), writer.moved, "data")
     body.drive(writer.valid, body.in_valid[0], writer.ready)
     comment = f"A loop of {len(op.states)} states; a step of {input.beats} a cycle"
     places: list[list[int]] = []

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from .....dialects.shapes import bit_width
 from .body import StageBody
 from .counters import Counter
 from .links import in_turns
@@ -128,8 +127,7 @@ def in_pieces(
         # Nothing comes after the last one that anybody looks at.
         own = pieces[index]
         value = own if piece is None else body.either_of(loads, own, piece)
-        piece = body.state(bit_width(value.type) or 1, f"piece_{index}")
-        body.drive(piece, value, steps)
+        piece = body.register(value, steps, f"piece_{index}")
     assert piece is not None
     return piece
 

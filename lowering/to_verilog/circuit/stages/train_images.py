@@ -63,8 +63,8 @@ def image_neuron_stage(population: Population, steps: int) -> Stage:
         spikes.append(fired)
     if potentials is not None:
         _write(body, potentials, body.joined(after_all))
-    data = body.state(len(rules), "spikes")
-    body.drive(data, body.joined([neurons.bits(spike, 1) for spike in spikes]), moved)
+    bits = [neurons.bits(spike, 1) for spike in spikes]
+    data = body.register(body.joined(bits), moved, "spikes")
     body.drive(valid, body.in_valid[0], ready)
     comment = f"{len(rules)} neurons at {positions} positions; {steps} steps"
     output = Layout(tuple(spike.bounds for spike in spikes), input.beats)

@@ -174,8 +174,7 @@ class _Window:
 
         def register(name: str, bits: Sequence[SSAValue]) -> SSAValue:
             if name not in registers:
-                registers[name] = body.state(1, f"{name}_inside")
-                body.drive(registers[name], body.all_of(*bits), go)
+                registers[name] = body.register(body.all_of(*bits), go, f"{name}_inside")
             return registers[name]
 
         inside: dict[Pair, SSAValue | None] = {}
@@ -212,8 +211,7 @@ class _Window:
             places: list[SSAValue] = []
             value = line
             for place in range((columns - 1) * right + 1):
-                register = body.register(value, go, f"tap_{row}_{place}")
-                value = register
+                value = body.register(value, go, f"tap_{row}_{place}")
                 if place % right == 0:
                     places.append(value)
             taps.append(places[::-1])
@@ -224,8 +222,7 @@ class _Window:
         body, slots = self.body, self.line_slots
         if self.at is None:
             for index in range(slots):
-                register = body.register(value, go, f"{name}_{index}")
-                value = register
+                value = body.register(value, go, f"{name}_{index}")
             return value
         memory = Memory.ram(slots - 1, self.input.width)
         self.memories.append(memory)
