@@ -23,6 +23,7 @@ from .....dialects.inference import tensor_type
 from .....dialects.traits import Elementwise, Increasing, has
 from .....ir.arrays import Array
 from .....passes.analysis.compile_time import literal_value
+from .....passes.requantize.rescaling_fit import thresholds
 from ..circuit_rules import holds_integers
 
 MOST_STEPS = 255
@@ -254,20 +255,15 @@ class _Chain:
         sums = self._furthest(ops) if whole else np.stack([self.low, self.high])
         ends = self._all(ops, sums)
         signs = np.where(ends[1] >= ends[0], 1, -1)
-        low, high = np.sort(signs * sums, axis=0)
+        low = (signs * sums).min(0)
         first, last = ends.min(0), ends.max(0)
         steps = last - first
         if steps.max(initial=0) > MOST_STEPS:
             return None
         span = _span(ops) if whole else None
         base, top = span or (int(first.min()), 0)
-        wanted = first + np.arange(1, int(steps.max(initial=0)) + 1)[:, None]
-        least, most = np.broadcast_arrays(low, wanted)[0], np.broadcast_arrays(high, wanted)[0]
-        while (least < most).any():
-            middle = (least + most) >> 1
-            reached = self._all(ops, signs * middle) >= wanted
-            most = np.where(reached, middle, most)
-            least = np.where(reached, least, np.minimum(middle + 1, most))
+        bound = np.abs(sums).max(0)
+        least = thresholds(lambda x: self._all(ops, np.clip(x, *sums)), bound, signs, first, last)
         rows = [
             (int(low[c]),) * int(first[c] - base) + tuple(least[: steps[c], c].tolist())
             for c in range(len(low))
