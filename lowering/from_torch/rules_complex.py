@@ -66,16 +66,41 @@ def _apart(e: Builder, x: SSAValue) -> list[SSAValue]:
     return [e.add(tensor.SqueezeOp(part, [last])) for part in cut]
 
 
+def _other(e: Builder, call: Call) -> tuple[Formula | float, Formula | float | None]:
+    """The parts of the second operand: a tensor, a complex number or a real one."""
+    other = call.arguments.get("other")
+    if isinstance(other, complex):
+        return other.real, other.imag
+    other = call.operand("other")
+    if is_node(other) and is_tensor(other):
+        return _parts(e, other)
+    return Formula(e, e.operand(other, call.value.dtype.to_real())), None
+
+
 def _product(e: Builder, call: Call) -> list[SSAValue]:
-    factor = call.operand("other")
-    a, b = _both(e, call["self"])
-    if not is_node(factor) or not is_tensor(factor):
-        scale = Formula(e, e.operand(factor, call.value.dtype.to_real()))
-        return [(a * scale).value, (b * scale).value]
-    c, d = _parts(e, factor)
+    (a, b), (c, d) = _both(e, call["self"]), _other(e, call)
     if d is None:
         return [(a * c).value, (b * c).value]
     return [(a * c - b * d).value, (a * d + b * c).value]
+
+
+def _quotient(e: Builder, call: Call) -> list[SSAValue]:
+    (a, b), (c, d) = _both(e, call["self"]), _other(e, call)
+    if d is None:
+        return [(a / c).value, (b / c).value]
+    size = c * c + d * d
+    return [((a * c + b * d) / size).value, ((b * c - a * d) / size).value]
+
+
+def _exponential(e: Builder, call: Call) -> list[SSAValue]:
+    real, angle = _both(e, call["self"])
+    size = real.of(tensor.ExpOp)
+    return [(size * angle.of(kind)).value for kind in (tensor.CosOp, tensor.SinOp)]
+
+
+def _angle(e: Builder, call: Call) -> SSAValue:
+    real, imaginary = _both(e, call["self"])
+    return imaginary.of(tensor.Atan2Op, real).value
 
 
 def _converted(e: Builder, call: Call) -> SSAValue | list[SSAValue]:
@@ -89,8 +114,9 @@ def _converted(e: Builder, call: Call) -> SSAValue | list[SSAValue]:
 def _sum(sign: int) -> Rule:
     def rule(e: Builder, call: Call) -> list[SSAValue]:
         refuse(call.number("alpha", 1) != 1, "it has a factor alpha; multiply before")
-        pairs = zip(_both(e, call["self"]), _both(e, call["other"]), strict=True)
-        return [(a + b if sign > 0 else a - b).value for a, b in pairs]
+        (a, b), (c, d) = _both(e, call["self"]), _other(e, call)
+        pairs = ((a, c), (b, 0.0 if d is None else d))
+        return [(own + more if sign > 0 else own - more).value for own, more in pairs]
 
     return rule
 
@@ -166,12 +192,16 @@ _RULES: dict[str, Rule] = {
     **{name: _moved(SHAPE[name]) for name in _MOVING},
     "abs": _absolute,
     "add": _sum(1),
+    "angle": _angle,
     **dict.fromkeys(("alias", "clone", "contiguous", "to", "_to_copy"), _converted),
     "complex": _made(lambda a, b: (a, b), "real", "imag"),
     **dict.fromkeys(("_conj", "_conj_physical"), _conjugate),
+    "div": _quotient,
+    "exp": _exponential,
     **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _fourier),
     "imag": lambda e, call: _both(e, call["self"])[1].value,
     "mul": _product,
+    "neg": lambda e, call: [(-part).value for part in _both(e, call["self"])],
     "polar": _made(
         lambda r, phi: (r * phi.of(tensor.CosOp), r * phi.of(tensor.SinOp)), "abs", "angle"
     ),

@@ -42,6 +42,14 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "rotary": rotary,
     "computed": computed,
     "filtered": filtered,
+    "phases": lambda x: (
+        torch.fft.rfft(x)[..., 1:4].angle(),
+        (x.abs() * torch.exp(1j * x.abs())).real,
+    ),
+    "quotients": lambda x: (
+        torch.view_as_real(torch.fft.rfft(x) / (torch.fft.rfft(x.flip(1)) + 9)),
+        torch.view_as_real(-torch.exp(torch.fft.rfft(x) / 9) / (2 + 1j) / (x[..., :5] + 9)),
+    ),
     "mixed tokens": lambda x: torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real,
     "there and back": lambda x: torch.fft.ifft2(torch.fft.fft2(x) * x).imag,
     "real parts": lambda x: torch.fft.rfft(x).to(torch.float32),
