@@ -167,7 +167,8 @@ def _joined_channels(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
     def lift(points: Array) -> Array:
         parts: list[Array] = []
         for function, count in zip(known, counts, strict=True):
-            values = function.at(points)
+            assert function.bounds is not None
+            values = function.at(np.clip(points, *function.bounds))  # others' integers may be wider
             if values.size != len(points) * values.shape[axis]:
                 raise NoFunctionError("channels of its operands stand on other axes")
             wanted = [count if a == axis else size for a, size in enumerate(values.shape)]
@@ -239,10 +240,13 @@ def moved(levels: LevelGrids, op: Operation) -> None:
         return
     try:
         _moved_integers(levels, op, levels.spaced(operand))
-    except NoFunctionError:
+    except NoFunctionError as error:
         if not has(op, MovesElements) or len(op.results) != 1:
             raise
-        _moved_function(levels, op, function)
+        try:
+            _moved_function(levels, op, function)
+        except NoFunctionError:
+            raise error from None
 
 
 def _moved_integers(levels: LevelGrids, op: Operation, grid: LevelGrid) -> None:

@@ -193,6 +193,10 @@ class _Streamlining:
             reason = self.reasons.get(op)
             if reason and is_float_op(op):
                 op.attributes[STAYS] = StringAttr(reason)
+            elif reason:
+                for value in op.operands:
+                    if isinstance(value.owner, Operation):
+                        self.reasons.setdefault(value.owner, reason)
             self.levels.move_to(op)
             for index, value in enumerate(op.operands):
                 integers = self._integers(value)
@@ -247,9 +251,11 @@ def _many_channels(function: LevelFunction) -> bool:
 
 
 def _computes_in_floats(op: Operation) -> bool:
-    """Whether an op is a layer of floats, or quantises what the program computes."""
-    if isinstance(op, tensor.QuantizeOp):
-        return isinstance(op.input.owner, Operation)
+    """Whether an op is a layer of floats, or makes integers of what the program computes."""
+    if isinstance(op, tensor.QuantizeOp | tensor.ConvertOp) and is_float(
+        tensor_type(op.operands[0])
+    ):
+        return isinstance(op.operands[0].owner, Operation) and not is_float(tensor_type(op.result))
     return is_layer(op) and is_float(tensor_type(op.results[0]))
 
 

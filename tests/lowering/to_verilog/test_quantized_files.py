@@ -7,11 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnxruntime.quantization import quantize_dynamic
 
 from triton_dsl.dialects.interpret import run_module
+from triton_dsl.ir.errors import UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.stages import run_stages
+from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_verilog.options import VerilogOptions
 from triton_dsl.lowering.to_verilog.stages import integer_stages
 from triton_dsl.passes.streamline.streamline import STAYS
@@ -95,3 +98,14 @@ def test_circuits_have_the_integers(
     (wanted,) = run_session(open_session(path), [x])
     _, (got,), _ = run_target(from_onnx(path), "verilog", [x])
     np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_what_is_quantised_while_it_runs_is_refused_by_its_node(tmp_path: Path) -> None:
+    nodes, sizes, result = NETWORKS["rows"]
+    quantized_file(tmp_path, nodes, sizes, result, 3, "u8", "s8", False)
+    quantize_dynamic(tmp_path / "float.onnx", tmp_path / "dynamic.onnx")
+    with pytest.raises(
+        UnsupportedError, match=r'at "x_QuantizeLinear".*needs a quantiser'
+    ) as error:
+        compile_to_target(from_onnx(tmp_path / "dynamic.onnx"), "verilog")
+    assert "matmul at" not in str(error.value)
