@@ -87,6 +87,8 @@ class _Code:
 
 
 def _parts(things: Things, count: int) -> tuple[int, int]:
+    # By the threads that are asked for, not those that come: who has so few things that each is a
+    # part gave each member memory for one.
     most = count * PARTS_EACH
     return min(things[0], most), min(things[1], most)
 
@@ -111,8 +113,9 @@ class Team:
         It is not if the team is at work, or lost its processors to others a moment ago.
         """
 
+        parts = _parts(things, count)
+
         def run(count: int) -> int:
-            parts = _parts(things, count)
             return self._code.run(self._address, part, argument, count, *things, *parts)
 
         return self._running(run, count)
@@ -211,8 +214,7 @@ class Elsewhere(threading.local):
         """Do work in parts together, see `threads.together`; whether it was done."""
         if self._code is None:
             return False
-        count = min(count, _MOST_ELSEWHERE)
         parts = _parts(things, count)
-        job = (self._address, part, argument, count, *things, *parts)
+        job = (self._address, part, argument, min(count, _MOST_ELSEWHERE), *things, *parts)
         self._code.elsewhere(*job, *self._functions)
         return True

@@ -52,7 +52,8 @@ def together(part: Any, argument: Any, count: int, things: Things) -> None:
         part: a function of C, see `abi.parallel`.
         argument: of it: bytes, an address or `None`.
         count: threads at most, this one among them.
-        things: of each phase.
+        things: of each phase. A part is one of them where others help and they are at most
+            `PARTS_EACH` a thread, even if fewer threads come.
     """
     team = team_of(processors) if count > 1 else None
     if team is None or not team.run(part, argument, count, things):

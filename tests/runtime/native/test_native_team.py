@@ -108,6 +108,16 @@ def test_members_that_sleep_are_woken() -> None:
     assert printed == 4 * "[0, 1, 2, 3]\n"
 
 
+def test_few_things_are_a_part_each_though_fewer_threads_come_than_asked_for() -> None:
+    printed = run(
+        "seen = []\n"
+        "work = part(lambda _, p, first, end, member: seen.append((p, first, end)))\n"
+        "threads.together(work, None, 9, (36, 35))\n"
+        "print(sorted(seen) == [(p, i, i + 1) for p in (0, 1) for i in range(36 - p)])\n"
+    )
+    assert printed == "True\n"
+
+
 def test_a_call_during_a_call_is_done_alone() -> None:
     printed = run(
         "seen = []\n"
