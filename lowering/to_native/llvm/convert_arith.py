@@ -245,9 +245,12 @@ def multiply_halves(e: LlvmBuilder, op: arith.MulSIExtendedOp, x: Values) -> Val
     type, count = x[0].type, lanes(x[0].type)
     if count is None or count % 2 or width(type) != _HALF:
         return multiply_wide(e, op, x)
-    pairs = [e.bits(value, vector(i64, count // 2)) for value in x]
-    even = e.mul(*(e.ashr(e.shl(pair, _HALF), _HALF) for pair in pairs))
-    odd = e.mul(*(e.ashr(pair, _HALF) for pair in pairs))
+    moved = [e.shuffle(value, value, [n | 1 for n in range(count)]) for value in x]
+    # LLVM sees that a factor has 32 bits where it was shifted both ways, even outside of the loop.
+    even, odd = (
+        e.mul(*(e.ashr(e.shl(e.bits(v, vector(i64, count // 2)), _HALF), _HALF) for v in values))
+        for values in (x, moved)
+    )
     upper = e.or_(e.lshr(even, _HALF), e.and_(odd, -(1 << _HALF)))
     return [e.mul(x[0], x[1]), e.bits(upper, type)]
 

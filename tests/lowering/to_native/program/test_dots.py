@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from triton_dsl import compile_model
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
@@ -204,6 +205,15 @@ def test_instructions(name: str, recipe: str, instruction: str) -> None:
     module, _ = _module(CASES[name])
     run_stages(module, native_stages(f"recipe={recipe} additions=false"), verify=False)
     assert instruction in str(module)
+
+
+def test_upper_halves_of_products_take_one_instruction_for_every_second_number() -> None:
+    module, _ = _module(CASES["1x1"])
+    options = {"cpu": "x86-64-v3", "triple": "x86_64-linux-gnu", "form": "assembly"}
+    compiled = compile_model(module, backend="native", backend_options=options)
+    files = compiled.artifact.files
+    (text,) = (files[name].decode() for name in files if name.endswith(".s"))
+    assert "vpmuldq" in text and "vpmuludq" not in text
 
 
 @pytest.mark.parametrize("name", ["two outputs of one channel", "depthwise, three outputs"])
