@@ -106,6 +106,7 @@ def compiled(
     use_dots(program, known)
     if options.winograd:
         use_winograd(program, known)
+        narrow_constants(program.steps)  # weights of tiles as they came
     trit_constants.pack_trits(program)
     timer = counter() if options.trace else None
     assembly = Assembly(program, outputs, timer, together=options.together)

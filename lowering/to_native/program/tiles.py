@@ -9,8 +9,9 @@ around steps (`repetition`), code (`loops`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -40,6 +41,8 @@ _NEAR = 192 << 10
 take where that is more, since every turn reads all of them."""
 _APART = 80
 """Floats between one matrix and the next: some lines of a cache."""
+_MOST_APART = 2
+"""Places on an axis of tiles up to which each place has what follows in its own code."""
 
 
 class Convolution(NamedTuple):
@@ -299,7 +302,8 @@ class _Group:
         regions = [(y, x) for y in down for x in across]
         steps: list[Step] = [self._there(before, y, x, width) for y, x in regions]
         steps.append(self.products(before, behind))
-        steps += [self._back(behind, y, x, width) for y, x in regions]
+        for y, x in regions:
+            steps += self._back(behind, y, x, width)
         return self._turns.around(steps)
 
     def _moved(self, a: Access, channel: int, y: _Span, x: _Span, place: int) -> Access:
@@ -383,32 +387,72 @@ class _Group:
         taps = ((before.sizes[2].at(1) // WORDS, WORDS),)
         return DotStep(nest, plan, None, Dots(body.args[0], body.args[1], taps, WORDS, None))
 
-    def _back(self, behind: View, y: _Span, x: _Span, width: int) -> Step:
-        """AᵀmA of every tile, and what follows the convolution."""
-        nest, conv = self._nest, self._conv
-        form = conv.form
+    def _back(self, behind: View, y: _Span, x: _Span, width: int) -> list[Step]:
+        """AᵀmA of every tile, and what follows the convolution.
+
+        Of small tiles each place has what follows in its own code. Of larger ones, sums stand in
+        the place of products until loops over all places follow: code for each would be a good
+        part of a file.
+        """
+        form, follow = self._conv.form, self._nest.behind
+        apart = follow is not None and form.step > _MOST_APART
         body = Block(arg_types=[form.kind] * form.places)
         builder = Builder(InsertPoint.at_end(body))
-        made = both(builder, form.back, body.args[: form.places])
-        sums = [divided(builder, form, value) for value in made]
+        results = both(builder, form.back, body.args[: form.places])
         matrices = self._vectors(behind, y, x, width)
         reads: dict[SSAValue, Access] = dict(zip(body.args, matrices, strict=True))
-        results: list[SSAValue] = []
         places = [form.side * n + k for n in range(form.step) for k in range(form.step)]
-        for place, value in zip(places, sums, strict=True):
-            follow = nest.behind
-            if follow is None:
-                results.append(value)
-                continue
-
-            def moved(a: Access, place: int = place) -> Access:
-                return self._moved(a, conv.outs, y, x, place)
-
-            results.append(followed(follow, value, body, reads, moved))
+        if not apart:
+            results = [
+                self._followed(body, reads, value, partial(self._at, y=y, x=x, place=place))
+                for place, value in zip(places, results, strict=True)
+            ]
         builder.insert(linalg.YieldOp(*results))
         for value in results:
             body.insert_arg(value.type, len(body.args))
-        write = nest.writes[0]
-        writes = tuple(self._moved(write, conv.outs, y, x, place) for place in places)
-        sizes = Size.of(y.tiles), Size.of(x.tiles), nest.sizes[conv.outs]
+        write = self._nest.writes[0]
+        writes = [
+            matrices[place] if apart else self._at(write, y=y, x=x, place=place) for place in places
+        ]
+        sizes = Size.of(y.tiles), Size.of(x.tiles), self._nest.sizes[self._conv.outs]
+        steps: list[Step] = [planned(self._program, mapping(sizes, reads, tuple(writes), body))]
+        return [*steps, self._after(matrices[0], behind, y, x)] if apart else steps
+
+    def _after(self, first: Access, behind: View, y: _Span, x: _Span) -> Step:
+        """What follows the convolution, for sums that stand in matrices."""
+        form, conv = self._conv.form, self._conv
+        body = Block(arg_types=[form.kind])
+        each = behind.strides[0]
+        down, across, along = first.strides
+        sums = replace(first, strides=(down, across, each * Size.of(form.side), each, along))
+
+        def moved(a: Access) -> Access:
+            moved = self._at(a, y=y, x=x, place=0)
+            down, across, along = moved.strides
+            places = a.strides[conv.rows], a.strides[conv.columns]
+            return replace(moved, strides=(down, across, *places, along))
+
+        reads: dict[SSAValue, Access] = {body.args[0]: sums}
+        result = self._followed(body, reads, body.args[0], moved)
+        Builder(InsertPoint.at_end(body)).insert(linalg.YieldOp(result))
+        body.insert_arg(result.type, len(body.args))
+        step = Size.of(form.step)
+        sizes = Size.of(y.tiles), Size.of(x.tiles), step, step, self._nest.sizes[conv.outs]
+        writes = (moved(self._nest.writes[0]),)
         return planned(self._program, mapping(sizes, reads, writes, body))
+
+    def _at(self, a: Access, *, y: _Span, x: _Span, place: int) -> Access:
+        """What goes with an output, at a place of the tiles that the loops are at."""
+        return self._moved(a, self._conv.outs, y, x, place)
+
+    def _followed(
+        self,
+        body: Block,
+        reads: dict[SSAValue, Access],
+        made: SSAValue,
+        moved: Callable[[Access], Access],
+    ) -> SSAValue:
+        """A sum of what comes out, and what follows it."""
+        total = divided(Builder(InsertPoint.at_end(body)), self._conv.form, made)
+        follow = self._nest.behind
+        return total if follow is None else followed(follow, total, body, reads, moved)
