@@ -28,7 +28,7 @@ from . import arena
 from .dot_code import DotWriter
 from .dots import DotStep
 from .loops import LoopWriter, Share
-from .nests import shape_of
+from .nests import Access, Nest, neighbours, shape_of
 from .phases import Phase, phases_of
 from .program import KernelStep, Program, Step
 from .reductions import write_reduction
@@ -238,7 +238,7 @@ class Assembly:
         bounds: tuple[SSAValue, SSAValue] | None = None,
     ) -> None:
         nest, shared = step.nest, self._shared.get(step)
-        accesses = list(dict.fromkeys(nest.accesses))
+        accesses = _apart(nest)
         tables = list(dict.fromkeys(nest.views()))
         key = (shape_of(nest), step.plan, step.kind, shared)
         name = self._names.get(key)
@@ -253,7 +253,8 @@ class Assembly:
     def _nest(self, name: str, step: NestStep) -> llvm.FuncOp:
         """The function of a nest: it is told where its operands stand."""
         nest = step.nest
-        accesses = list(dict.fromkeys(nest.accesses))
+        accesses, near = _apart(nest), neighbours(nest.accesses)
+        written = {near[a][0] for a in nest.writes}
         tables = list(dict.fromkeys(nest.views()))
         operands, shared = len(accesses) + len(tables), self._shared.get(step)
         writer = Writer(
@@ -269,8 +270,13 @@ class Assembly:
             DotWriter(writer, step, self.program.recipe, pointers, places, share).write()
         else:
             LoopWriter(writer, nest, step.plan, pointers, places, write_reduction, share).write()
-        attributes = [{"llvm.noalias": UnitAttr()} if a in nest.writes else {} for a in accesses]
+        attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]
         return writer.finish(attributes=attributes)
+
+
+def _apart(nest: Nest) -> list[Access]:
+    """The operands whose addresses a nest is told: one of those that stand beside each other."""
+    return list(dict.fromkeys(first for first, _ in neighbours(nest.accesses).values()))
 
 
 def _alignment(buffer: Buffer) -> int:

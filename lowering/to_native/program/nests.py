@@ -5,7 +5,7 @@ Not here: which loop is vectorised (`schedule`), the code (`loops`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.builder import Builder
@@ -22,7 +22,7 @@ from xdsl.ir.affine import (
 from xdsl.rewriter import InsertPoint
 
 from .sizes import ONE, ZERO, Size
-from .views import View
+from .views import Buffer, View
 
 
 class RefusedError(Exception):
@@ -189,6 +189,23 @@ def followed(
     return known.get(end.operands[0], end.operands[0])
 
 
+def neighbours(accesses: Iterable[Access]) -> dict[Access, tuple[Access, int]]:
+    """For each operand the first one beside which it always stands, and how many elements further.
+
+    Those that move with the same steps in a buffer need one address.
+    """
+    found: dict[Access, tuple[Access, int]] = {}
+    first: dict[tuple[Buffer, tuple[Size, ...]], list[Access]] = {}
+    for a in dict.fromkeys(accesses):
+        others = first.setdefault((a.view.buffer, a.strides), [])
+        away = ((other, (a.offset - other.offset).number) for other in others)
+        near = next(((other, n) for other, n in away if n is not None), None)
+        if near is None:
+            others.append(a)
+        found[a] = near or (a, 0)
+    return found
+
+
 def linear_form(expr: AffineExpr, loops: int) -> tuple[int, list[int]]:
     """A constant, and the factor of every loop.
 
@@ -314,7 +331,8 @@ def _dropped(sizes: tuple[Size, ...], position: int) -> tuple[Size, ...]:
 def shape_of(nest: Nest) -> tuple[object, ...]:
     """What the code of a nest depends on: equal for nests that differ in their buffers alone."""
     numbers: dict[SSAValue, object] = {value: n for n, value in enumerate(nest.body.args)}
-    places = list(dict.fromkeys(nest.accesses))
+    near = neighbours(nest.accesses)
+    places = list(near)
     tables = list(dict.fromkeys(nest.views()))
     for value, captured in nest.captured.items():
         known = isinstance(captured, View)
@@ -332,6 +350,7 @@ def shape_of(nest: Nest) -> tuple[object, ...]:
         _placed(nest.reads, numbers, places),
         tuple(places.index(a) for a in nest.writes),
         tuple((str(a.view.element), a.view.buffer.low, a.strides, a.panels) for a in places),
+        tuple((places.index(first), away) for first, away in near.values()),
         tuple((str(v.element), v.buffer.low, v.sizes, v.strides) for v in tables),
         tuple(start if start is None else str(start.value) for start in nest.starts),
         ops,

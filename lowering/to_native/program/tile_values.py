@@ -17,7 +17,7 @@ from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ..llvm.types import lanes as lanes_of
-from .nests import Access, Nest, dependencies
+from .nests import Access, Nest, dependencies, neighbours
 from .schedule import Schedule, element_axis
 from .sizes import ONE, TWO, ZERO, Size
 from .views import View, stored
@@ -53,7 +53,8 @@ class TileValues:
         Args:
             writer: of its function.
             nest, plan: what it is, and how it runs.
-            pointers, tables: where operands and tensors stand that are read elsewhere.
+            pointers, tables: where operands stand (the first of `neighbours`), and tensors that are
+                read elsewhere.
         """
         self.writer = writer
         self.nest = nest
@@ -68,7 +69,8 @@ class TileValues:
         if plan.across and plan.vector is not None:
             self._order.append(plan.vector)
         self._values: dict[tuple[SSAValue, int | None, int | None], SSAValue] = {}
-        self._places: dict[Access, SSAValue] = {a: pointers[a] for a in nest.accesses}
+        self._near = neighbours(nest.accesses)
+        self._places: dict[Access, SSAValue] = {a: pointers[a] for a, _ in self._near.values()}
         self._accumulated = accumulated_ops(nest)
         first: dict[Access, SSAValue] = {}
         self._same = {value: first.setdefault(a, value) for value, a in nest.reads.items()}
@@ -150,7 +152,8 @@ class TileValues:
 
     def address(self, a: Access, j: int | None, c: int | None) -> SSAValue:
         """Where a part of the tile starts in an operand."""
-        place, distances = self._places[a], list[Size]()
+        first, away = self._near[a]
+        place, distances = self._places[first], [Size.of(away)]
         if j and self.plan.rows is not None:
             distances.append(a.strides[self.plan.rows] * Size.of(j))
         if c is not None and self.plan.vector is not None and self.pieces[c].start:
