@@ -6,6 +6,7 @@ by up to one step.
 
 from __future__ import annotations
 
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple, cast
@@ -22,7 +23,9 @@ from ...dialects.parameters import Array, constant_value
 from ...passes.analysis.compile_time import has_value, is_literal, literal, literal_value
 from ...passes.analysis.replacement import insert_before, replace
 
-_BITS = 8
+_BITS, _MORE_BITS = 8, 16
+"""Of weights and activations, and of activations that instructions also multiply."""
+_WORD = 1 << 15
 _MOST = 1 << 31
 """Sums of 32 bits are exact below."""
 _LEAST_SCALE, _MOST_SCALE = 2.0**-100, 2.0**90
@@ -33,11 +36,12 @@ Product = tensor.ConvOp | tensor.LinearOp
 
 @dataclass(frozen=True)
 class MultiplyIntegersPass(ModulePass):
-    """Multiply and add the bytes behind `tensor.dequantize` in place of the floats that it makes.
+    """Multiply and add the integers behind `tensor.dequantize` in place of the floats it makes.
 
     Sums are exact in 32 bits; what each step counts and the bias follow in float32, so that results
-    are as accurate as float32, and more so. The operands are bytes with known scales: one of
-    activations, one of weights for each output or for all.
+    are as accurate as float32, and more so. The operands have known scales: one of activations of 8
+    or 16 bits, one of weights of 8 bits for each output or for all. Activations less their zero
+    that 16 bits do not hold stay as they are: pads are that zero, whose part of a sum is taken off.
 
     %x = tensor.dequantize %q, %s, %z : (tensor<?x8xi8>, tensor<f32>, tensor<i8>) -> tensor<?x8xf32>
     %w = tensor.dequantize %p, %t, %o : (tensor<8x4xi8>, tensor<4xf32>, tensor<4xi8>)
@@ -61,30 +65,34 @@ class MultiplyIntegersPass(ModulePass):
 
 
 class _Factor(NamedTuple):
-    """Bytes, and what they stand for: (value - zero)·scale.
+    """Integers, and what they stand for: (value - zero)·scale.
 
     Attributes:
-        value: the bytes.
+        value: the integers.
         zero: of all.
         scale: one, or one for each place on an axis.
         most: the largest |value - zero| that the type can hold.
+        moved: what is taken off values, so that 16 bits hold the rest: the zero, if they can.
     """
 
     value: SSAValue
     zero: int
     scale: Array
     most: int
+    moved: int
 
 
 def _rewrite(module: ModuleOp, op: Product) -> None:
     shape = tensor_type(op.weight).get_shape()
     convolves = isinstance(op, tensor.ConvOp)
-    x, w = _factor(op.input, None), _factor(op.weight, 0 if convolves else len(shape) - 1)
+    axis = 0 if convolves else len(shape) - 1
+    x, w = _factor(op.input, None, (_BITS, _MORE_BITS)), _factor(op.weight, axis, (_BITS,))
     if x is None or w is None or not is_literal(w.value.owner):
         return
-    terms = prod(shape[1:]) if convolves else shape[0]
+    if x.zero != x.moved and not has_value(w.value.owner):
+        return
     bias = None if op.bias is None else _known(op.bias)
-    if terms * x.most * w.most >= _MOST or (op.bias is not None and bias is None):
+    if x.most * _most_sum(w, axis) >= _MOST or (op.bias is not None and bias is None):
         return
     exact = x.scale.astype(np.float64) * w.scale.astype(np.float64)
     sizes = np.abs(exact[exact != 0])
@@ -99,23 +107,26 @@ def _rewrite(module: ModuleOp, op: Product) -> None:
     def known(name: str, values: Array, element: Attribute) -> SSAValue:
         return put(literal(module, name, values, TensorType(element, values.shape)))
 
-    def centred(factor: _Factor) -> SSAValue:
+    def moved(factor: _Factor) -> SSAValue:
         wide = put(tensor.ConvertOp(factor.value, i32))
-        if not factor.zero:
+        if not factor.moved:
             return wide
-        return put(tensor.SubOp(wide, known("zero", np.array(factor.zero, np.int32), i32)))
+        return put(tensor.SubOp(wide, known("zero", np.array(factor.moved, np.int32), i32)))
 
-    a, b = centred(x), centred(w)
+    a, b = moved(x), moved(w)
+    left = x.zero - x.moved
     if isinstance(op, tensor.ConvOp):
-        sums = put(
-            tensor.ConvOp(
-                a,
-                b,
-                **op.window,
-            )
-        )
+        window = op.window
+        if left:
+            a = put(_padded(a, op.padding.get_values(), left))
+            window["padding"] = [0] * len(op.padding)
+        sums = put(tensor.ConvOp(a, b, **window))
     else:
         sums = put(tensor.LinearOp(a, b))
+    spread = (-1, *[1] * (len(shape) - 2)) if convolves else (-1,)
+    if left:
+        part = (-left * _sums(w, axis)).astype(np.int32).reshape(spread)
+        sums = put(tensor.AddOp(sums, known("zero", part, i32)))
     axis = 1 if convolves else tensor_type(op.result).get_num_dims() - 1
     steps = known("scale", scale, f32)
     zero = known("zero", np.array(0, np.int32), i32)
@@ -123,12 +134,35 @@ def _rewrite(module: ModuleOp, op: Product) -> None:
     if bias is None:
         replace(op, result)
         return
-    spread = bias.reshape(-1, *[1] * (len(shape) - 2)) if convolves else bias
-    replace(op, tensor.AddOp(put(result), known("bias", spread.astype(np.float32), f32)))
+    bias = bias.astype(np.float32).reshape(spread)
+    replace(op, tensor.AddOp(put(result), known("bias", bias, f32)))
 
 
-def _factor(value: SSAValue, axis: int | None) -> _Factor | None:
-    """The bytes behind a float tensor; `axis` is where scales may differ."""
+def _padded(x: SSAValue, pads: Sequence[int], value: int) -> Operation:
+    """An image within such pads."""
+    half = len(pads) // 2
+    return tensor.PadToOp(x, (0, 0, *pads[:half]), (0, 0, *pads[half:]), float(value))
+
+
+def _sums(w: _Factor, axis: int) -> Array:
+    """What the weights of each output add up to."""
+    values = literal_value(w.value)
+    assert values is not None
+    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
+    return (rows - np.int64(w.zero)).sum(axis=1)
+
+
+def _most_sum(w: _Factor, axis: int) -> int:
+    """The most that the magnitudes of the weights of an output add up to."""
+    shape, values = tensor_type(w.value).get_shape(), literal_value(w.value)
+    if values is None:
+        return prod(shape) // max(1, shape[axis]) * w.most
+    sizes = np.abs(np.moveaxis(values, axis, 0).reshape(shape[axis], -1) - np.int64(w.zero))
+    return int(sizes.sum(axis=1).max(initial=0))
+
+
+def _factor(value: SSAValue, axis: int | None, widths: Container[int]) -> _Factor | None:
+    """The integers behind a float tensor, of so many bits; `axis` is where scales may differ."""
     op = value.owner
     if not isinstance(op, tensor.DequantizeOp):
         return None
@@ -137,13 +171,17 @@ def _factor(value: SSAValue, axis: int | None) -> _Factor | None:
     if not isinstance(element, IntegerType) or scale is None or zeros is None or not zeros.size:
         return None
     kind = cast("IntegerType[int, Signedness]", element)
-    if kind.width.data != _BITS or (scale.ndim and op.axis.value.data != axis):
+    width = kind.width.data
+    if width not in widths or (scale.ndim and op.axis.value.data != axis):
         return None
     zero = int(zeros.flat[0])
     if (zeros != zero).any():
         return None
-    low, high = (0, 255) if kind.signedness.data == Signedness.UNSIGNED else (-128, 127)
-    return _Factor(op.input, zero, scale, max(high - zero, zero - low))
+    low = 0 if kind.signedness.data == Signedness.UNSIGNED else -(1 << width - 1)
+    high = low + (1 << width) - 1
+    fits = low - zero >= -_WORD and high - zero < _WORD
+    moved = zero if fits else low + _WORD
+    return _Factor(op.input, zero, scale, max(high - zero, zero - low), moved)
 
 
 def _known(value: SSAValue) -> Array | None:

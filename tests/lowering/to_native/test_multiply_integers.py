@@ -50,6 +50,10 @@ def values(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> Any:
         ("ui8", 131, "ui8", 128, True, 2),
         ("i8", 127, "i8", -3, False, 1),
         ("ui8", 0, "i8", 0, False, 2),
+        ("i16", 0, "i8", 0, True, 1),
+        ("ui16", 1 << 15, "ui8", 120, False, 2),
+        ("i16", -955, "i8", 3, True, 1),
+        ("ui16", 40_000, "i8", 0, False, 2),
     ],
 )
 def test_convolutions(
@@ -118,9 +122,10 @@ TAKEN: dict[str, Any] = {"ins": 40, "kind": "i8", "scale": 0.5, "scales": 5, "ax
     [
         ({}, [2] * 5, True),
         ({}, [0, 0, 1, 0, 0], False),
-        ({"kind": "i16"}, [0] * 5, False),
+        ({"kind": "i16"}, [0] * 5, True),
+        ({"kind": "i32"}, [0] * 5, False),
         ({"scale": "1.0e-36"}, [0] * 5, False),
-        ({"ins": 140_000}, [0] * 5, False),
+        ({"ins": 280_000}, [0] * 5, False),
         ({"axis": 0, "scales": 40}, [0] * 40, False),
     ],
 )
@@ -136,7 +141,7 @@ def test_matrices_and_what_stays(change: dict[str, Any], zeros: list[int], taken
     verify_module(module)
     assert ("tensor<?x2x5xi32>" in str(module)) == taken
     if taken:
-        q = values(rng, "i8", (3, 2, 40))
+        q = values(rng, parts["kind"], (3, 2, 40))
         w = (p.astype(np.float64) - o) * t.astype(np.float64)
         expected = (q.astype(np.float64) - 1) * 0.5 @ w + np.array([3, 1, 4, 1, 5]) * 0.25
         found = run_module(module, [q])[0]
