@@ -68,6 +68,7 @@ PASSES = {
     "skip-silent": "passes.skip_zeros.skip_silent:SkipSilentPass",
     "skip-zeros": "passes.skip_zeros.skip_zeros:SkipZerosPass",
     "split-layers": "passes.split_layers:SplitLayersPass",
+    "split-synapses": "passes.split_synapses:SplitSynapsesPass",
     "streamline": "passes.streamline.streamline:StreamlinePass",
     "ternarize": "passes.ternarize.ternarize:TernarizePass",
 }
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from .skip_zeros.skip_silent import SkipSilentPass as SkipSilentPass
     from .skip_zeros.skip_zeros import SkipZerosPass as SkipZerosPass
     from .split_layers import SplitLayersPass as SplitLayersPass
+    from .split_synapses import SplitSynapsesPass as SplitSynapsesPass
     from .streamline.streamline import StreamlinePass as StreamlinePass
     from .ternarize.ternarize import TernarizePass as TernarizePass
 else:

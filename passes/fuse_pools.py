@@ -93,7 +93,7 @@ def _fuse_conv(op: spike.ConvOp) -> None:
             fused[(..., *at)] += weights[(..., *tap)]
     new = spike.ConvOp(
         pool.operand,
-        _stored(op, fused / prod(kernel)),
+        stored_weights(op, fused / prod(kernel), "pooled"),
         scale=op.scale,
         bias=op.bias,
         strides=[s * m for s, m in zip(strides, moves, strict=True)],
@@ -123,10 +123,11 @@ def _fuse_linear(op: spike.LinearOp) -> None:
         spread[(slice(None), *_every(place, moves, pooled[3:]))] += read
     inside = [slice(pads[a], pads[a] + n) for a, n in enumerate(shape[3:])]
     fused = spread[(slice(None), *inside)].reshape(-1, weights.shape[1]) / prod(kernel)
-    spikes = _added(op, spike.ToTensorOp(pool.operand, i1))
-    spikes = _added(op, tensor.ReshapeToOp(spikes, [-2, -3, len(fused)]))
-    spikes = _added(op, spike.FromTensorOp(spikes))
-    replace(op, spike.LinearOp(spikes, _stored(op, fused), scale=op.scale, bias=op.bias))
+    spikes = added(op, spike.ToTensorOp(pool.operand, i1))
+    spikes = added(op, tensor.ReshapeToOp(spikes, [-2, -3, len(fused)]))
+    spikes = added(op, spike.FromTensorOp(spikes))
+    stored = stored_weights(op, fused, "pooled")
+    replace(op, spike.LinearOp(spikes, stored, scale=op.scale, bias=op.bias))
     erase_unused([pool, flat])
 
 
@@ -135,15 +136,18 @@ def _every(place: Sequence[int], moves: Sequence[int], counts: Sequence[int]) ->
     return [slice(p, p + m * (n - 1) + 1, m) for p, m, n in zip(place, moves, counts, strict=True)]
 
 
-def _stored(op: spike.SynapseOp, values: Array) -> SSAValue:
-    """New weights, named after the old ones."""
-    array = values.astype(np.float32)
+def stored_weights(op: spike.SynapseOp, values: Array, part: str) -> SSAValue:
+    """Weights in the place of those of `op`, before it, named after them and `part`."""
+    element = tensor_type(op.weight).element_type
     stored = op.weight.owner
     key = stored.key.data if isinstance(stored, tensor.ParameterOp) else "weight"
-    type = TensorType(f32, array.shape)
-    return _added(op, literal(module_of(op), f"{key}.pooled", array, type, buffer=True))
+    dtype = np.float32 if element == f32 else values.dtype
+    array = np.ascontiguousarray(values, dtype)
+    type = TensorType(element, array.shape)
+    return added(op, literal(module_of(op), f"{key}.{part}", array, type, buffer=True))
 
 
-def _added(anchor: Operation, op: Operation) -> SSAValue:
+def added(anchor: Operation, op: Operation) -> SSAValue:
+    """The result of an op that is inserted before another."""
     insert_before(anchor, op)
     return op.results[0]

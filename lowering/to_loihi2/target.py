@@ -70,7 +70,10 @@ class Loihi2Target(Target[Loihi2Options]):
         words += [f"peak={options.peak}"] if options.peak != 1.0 else []
         convert = f"convert-spike-to-loihi{{{' '.join(words)}}}"
         return (
-            Stage("lower", "lower-network,inline-spike-layers,fuse-pools,canonicalize,cse,dce"),
+            Stage(
+                "lower",
+                "lower-network,inline-spike-layers,fuse-pools,canonicalize,split-synapses,canonicalize,cse,dce",
+            ),
             Stage("fixed-point", f"{convert},canonicalize,cse,dce"),
         )
 

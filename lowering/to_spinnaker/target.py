@@ -28,7 +28,7 @@ from ..stages import apply_passes
 from ..target import Target
 from .network import PyNNNetwork
 
-BUILD = "fuse-pools,canonicalize,cse,dce,build-network"
+BUILD = "fuse-pools,canonicalize,split-synapses,canonicalize,cse,dce,build-network"
 """What makes a network of a spiking program."""
 
 RESET = (

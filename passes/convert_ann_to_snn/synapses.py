@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 from ...dialects import spike, tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
+from ...dialects.shapes import DYNAMIC
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import Layer, input_of, is_conv, is_ternary, options_of, weight_of
 from . import neurons
@@ -179,13 +180,18 @@ def batch_norm(state: Conversion, op: tensor.BatchNormOp) -> Sequence[Signal]:
 
 def average(state: Conversion, op: tensor.AvgPoolOp) -> Sequence[Signal]:
     """The mean of the spikes of each window, a graded spike that is worth as much as they are."""
-    signal = state.signals[op.operand]
+    counted = bool(op.count_include_pad.value.data)
+    steps, worth = _averaged(state, state.signals[op.operand], op.window, counted)
+    return [Signal(steps, worth, tensor_type(op.result))]
+
+
+def _averaged(
+    state: Conversion, signal: Signal, window: Sequence[Sequence[int]], counted: bool = True
+) -> tuple[SSAValue, Array]:
     if any(size != 1 for size in signal.worth.shape[1:]):
         signal = Signal(state.dense(signal), ONE, signal.type)
     steps = state.floats(signal) if _wide(signal) else signal.steps
-    counted = bool(op.count_include_pad.value.data)
-    pool = spike.AvgPoolOp(steps, *op.window, count_include_pad=counted)
-    return [Signal(state.add(pool), signal.worth, tensor_type(op.result))]
+    return state.add(spike.AvgPoolOp(steps, *window, count_include_pad=counted)), signal.worth
 
 
 def _wide(signal: Signal) -> bool:
@@ -215,9 +221,12 @@ def maximum(state: Conversion, op: tensor.MaxPoolOp) -> Sequence[Signal]:
 def reduction(
     state: Conversion, op: tensor.ReduceMeanOp | tensor.ReduceSumOp | tensor.GlobalAvgPoolOp
 ) -> Sequence[Signal]:
-    """A mean or a sum over axes other than the first, at each step."""
+    """A mean or a sum over axes other than the first, at each step.
+
+    The mean of each channel of spikes is a pool of one window, which chips have in the weights.
+    """
     signal = state.signals[op.operand]
-    rank = signal.type.get_num_dims()
+    rank, sizes = signal.type.get_num_dims(), signal.type.get_shape()[2:]
     if isinstance(op, tensor.GlobalAvgPoolOp):
         axes, keep, kind = list(range(2, rank)), True, tensor.ReduceMeanOp
     else:
@@ -225,6 +234,18 @@ def reduction(
         keep, kind = bool(op.keepdims.value.data), type(op)
     if 0 in axes:
         raise NotConvertible("it reduces the first axis, which counts the samples")
+    if (
+        kind is tensor.ReduceMeanOp
+        and spike.is_train(signal.steps)
+        and sorted(axes) == list(range(2, rank))
+        and len(sizes) in (1, 2)
+        and DYNAMIC not in sizes
+    ):
+        steps, worth = _averaged(state, signal, (sizes, sizes, [0] * 2 * len(sizes)))
+        if not keep:
+            steps = state.add(tensor.ReshapeToOp(steps, [-2, -3, -4]))
+            worth = worth.reshape(worth.shape[:1])
+        return [Signal(steps, worth, tensor_type(op.result))]
     worth = signal.worth
     if worth.ndim and any(worth.shape[axis - 1] != 1 for axis in axes):
         steps, worth = state.dense(signal), ONE

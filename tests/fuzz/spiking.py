@@ -28,6 +28,7 @@ SPIKING_PASSES = (
         "skip-silent",
         "skip-zeros",
         "fuse-pools",
+        "split-synapses",
         "fuse-steps",
     ),
     *("fuse-linear", "infer-shapes", "convert-spike-to-tensor", "build-network,lower-network"),

@@ -15,10 +15,14 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects import spike
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.conversion import convert_to_snn
 from triton_dsl.lowering.engine import run_target
+from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.models import import_model
 from triton_dsl.lowering.stages import apply_passes
-from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.targets import compile_to_target, get_target
+from triton_dsl.lowering.to_loihi2.engine import Loihi2Engine
+from triton_dsl.runtime.random_values import fill_parameters
 
 RECORDED = Path(__file__).parents[2] / "lava_peer" / "recorded"
 """What Lava gave for programs as they were converted once: other processors sum floats in another
@@ -91,6 +95,33 @@ def test_what_lava_gave(name: str, reset: str) -> None:
     with np.load(RECORDED / "converted.npz") as recorded:
         wanted = recorded[f"{name}.{reset}"]
     np.testing.assert_array_equal(run_module(work, [NETWORKS.samples(name)[:SHOWN]])[0], wanted)
+
+
+BRANCHES = """layer Branches {
+    let left = Conv2d(1, 3, 1)
+    let right = Conv2d(1, 2, 3, padding=1)
+    let conv = Conv2d(5, 6, 3, padding=1)
+    let head = Linear(WIDE, 5)
+
+    fn forward(x: Tensor[N, 1, 6, 6]) -> Tensor[N, 5] {
+        let h = concat([relu(left(x)), relu(right(x))], axis=1)
+        return head(flatten(JOINED))
+    }
+}"""
+
+
+@pytest.mark.parametrize("joined", ["h", "global_avg_pool2d(relu(conv(h)))"])
+def test_branches_and_means_of_images(joined: str) -> None:
+    """Of two trains side by side, and of a whole image, the weights behind them know."""
+    text = BRANCHES.replace("JOINED", joined).replace("WIDE", "180" if joined == "h" else "6")
+    if joined == "h":
+        text = text.replace("    let conv = Conv2d(5, 6, 3, padding=1)\n", "")
+    program = fill_parameters(import_tri(text), 3)
+    x = np.random.default_rng(0).random((60, 1, 6, 6), np.float32)
+    module = convert_to_snn(program, x, 6, pools="before")
+    engine = Loihi2Engine.of(module, get_target("loihi2"), {})
+    (wanted,), (found,) = run_module(module, [x]), engine.simulated([x])
+    assert np.sqrt(np.square(found - wanted).mean()) < 0.1 * wanted.std()
 
 
 @pytest.mark.slow
