@@ -17,6 +17,7 @@ from xdsl.rewriter import Rewriter
 from ...dialects import spike, tensor
 from ...dialects.parameters import module_of
 from ...dialects.spike.types import TrainType, dense_type, is_train
+from ...dialects.traits import MovesElements, has
 from ...ir.arrays import Array
 from ...ir.interpreter import entry_function
 from ...passes.analysis.compile_time import literal
@@ -112,6 +113,13 @@ class ConvertSpikeToLoihiPass(ModulePass):
                     readouts[inner] = readout_of(inner)
             except Inexpressible as reason:
                 unsupported.add(inner, str(reason))
+        is_timed = bool(readouts) or any(layer.start.any() for layer in layers.values())
+        if is_timed:
+            products = [s for layer in layers.values() for s in layer.synapses]
+            for synapse in (*products, *(s for synapses, _ in readouts.values() for s in synapses)):
+                between = _between(synapse.op.input, layers)
+                if between is not None:
+                    unsupported.add(between, "stands between neurons, which hear spikes alone")
         unsupported.raise_if_any(
             "the target 'loihi2' takes neurons of floats that hear weighted spikes, of converted "
             "networks those of convert-ann-to-snn{pools=before}; see docs/targets/loihi2.md"
@@ -120,7 +128,7 @@ class ConvertSpikeToLoihiPass(ModulePass):
         wanted = heard | {neuron.output for neuron in layers}
         records = None if self.data is None else recorded(op, self.data, wanted, self.samples)
         levels, windows = dict[SSAValue, int](), None
-        if readouts or any(layer.start.any() for layer in layers.values()):
+        if is_timed:
             windows = _windows(op, function, layers, readouts)
             peak = self._peak(function, records)
             for inner in list(function.body.block.ops):
@@ -196,6 +204,18 @@ def _as_trains(function: FuncOp) -> None:
         ):
             train = TrainType(dense_type(argument).get_shape())
             Rewriter.replace_value_with_new_type(argument, train)
+
+
+def _between(value: SSAValue, layers: Mapping[Neuron, Layer]) -> Operation | None:
+    """The last op that computes something between neurons, or an input, and what hears them."""
+    while isinstance(op := value.owner, Operation) and op not in layers:
+        if isinstance(op, spike.EncodeOp):
+            break
+        moves = isinstance(op, spike.ToTensorOp | spike.FromTensorOp | spike.DelayOp)
+        if len(op.operands) != 1 or not (moves or has(op, MovesElements)):
+            return op
+        value = op.operands[0]
+    return None
 
 
 def _origin(value: SSAValue) -> tuple[SSAValue, int]:

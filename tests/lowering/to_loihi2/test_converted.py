@@ -124,6 +124,14 @@ def test_branches_and_means_of_images(joined: str) -> None:
     assert np.sqrt(np.square(found - wanted).mean()) < 0.1 * wanted.std()
 
 
+def test_maxima_are_refused_where_they_stand() -> None:
+    text = BRANCHES.replace("JOINED", "max_pool2d(relu(conv(h)), 6)").replace("WIDE", "6")
+    x = np.random.default_rng(0).random((60, 1, 6, 6), np.float32)
+    module = convert_to_snn(fill_parameters(import_tri(text), 3), x, 6, pools="before")
+    with pytest.raises(UnsupportedError, match="stands between neurons"):
+        Loihi2Engine.of(module, get_target("loihi2"), {})
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("lava_here")
 def test_what_lava_gives(case: tuple[str, ModuleOp, ModuleOp, Any]) -> None:
