@@ -255,7 +255,12 @@ def _computes_in_floats(op: Operation) -> bool:
     if isinstance(op, tensor.QuantizeOp | tensor.ConvertOp) and is_float(
         tensor_type(op.operands[0])
     ):
-        return isinstance(op.operands[0].owner, Operation) and not is_float(tensor_type(op.result))
+        made = op.operands[0].owner
+        while (
+            isinstance(made, Operation) and has(made, SelectsElements) and len(made.operands) == 1
+        ):
+            made = made.operands[0].owner
+        return isinstance(made, Operation) and not is_float(tensor_type(op.result))
     return is_layer(op) and is_float(tensor_type(op.results[0]))
 
 
