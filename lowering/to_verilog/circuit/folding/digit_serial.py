@@ -22,9 +22,10 @@ from .....passes.adder_graph.graph import AdderGraph, width_of
 from ..arithmetic import plain
 from ..pacing import Pacing
 from ..signals import Signal, Wire
+from ..stages.counters import clog2
 from ..stages.stage import Layout, Stage
 from .channel_functions import Bounded, Staircase
-from .control import SteppedBody
+from .control import Beat, SteppedBody
 from .product import Product
 
 _RIPPLE_DIGIT = 2
@@ -107,7 +108,7 @@ class _Writer:
     def stage(self, output: Layout, *, keep_beat: bool) -> Stage:
         body, circuit, graph = self.body, self.circuit, self.serial.graph
         beat = body.beats(self.serial.cycles, keep_beat=keep_beat)
-        digits = self._digits(beat.data, beat.index)
+        digits = self._digits(beat)
         goes_on = body.all_of(beat.busy, body.inverse(beat.at_end))
         between = body.register(body.inverse(goes_on), body.enable, "between")
         self.between = Wire(between, 0, 1)
@@ -124,21 +125,36 @@ class _Writer:
         result = body.flags(last, end + 1, "last")
         return body.end_with(output, beat.in_ready, result, body.joined(parts))
 
-    def _digits(self, beat: SSAValue, index: SSAValue) -> list[Wire]:
+    def _digits(self, beat: Beat) -> list[Wire]:
         """The digit of each input in this step, a cycle later."""
         body, digit, cycles = self.body, self.serial.digit, self.serial.cycles
         width, signed = self.product.width, self.product.signed
         # From this digit on all bits are copies of the sign, or zeros.
         different = min(cycles, -(-(width - signed) // digit) + 1)
         low, high = (-(1 << (width - 1)), 0) if signed else (0, (1 << width) - 1)
+        place = self._place(beat, different)
         digits: list[Wire] = []
-        for position, value in enumerate(body.elements(beat, self.product.inputs, width)):
+        for position, value in enumerate(body.elements(beat.data, self.product.inputs, width)):
             whole = self.circuit.bits(Wire(value, low, high), different * digit)
             words = [body.extract(whole, i * digit, digit) for i in range(different)]
-            words += words[-1:] * (cycles - different)
-            chosen = body.register(body.picked(words, index), body.enable, f"x_{position}")
+            chosen = body.register(body.picked(words, place), body.enable, f"x_{position}")
             digits.append(self._wire(chosen))
         return digits
+
+    def _place(self, beat: Beat, different: int) -> SSAValue:
+        """Which digit of the inputs a step takes: in the last steps the last one that differs.
+
+        A register of its own, so that every input asks for as few bits as there are digits.
+        """
+        body = self.body
+        if different in (1, self.serial.cycles):
+            return beat.index
+        bits = clog2(different)
+        place = body.state(bits, "place", 0)
+        is_last = body.compare(place, "eq", different - 1)
+        following = body.select(is_last, place, body.add(place, 1))
+        body.drive(place, body.select(beat.at_end, body.constant(0, bits), following), beat.step)
+        return place
 
     def _wire(self, value: SSAValue, cycle: int = 0) -> Wire:
         return Wire(value, 0, (1 << self.serial.digit) - 1, cycle)
@@ -185,7 +201,8 @@ class _Writer:
             x, y = (value if digit == 1 else body.extract(value, place, 1) for value in (a, b))
             half = body.either(x, y)
             bits.append(body.either(half, carry))
-            carry = body.select(half, carry, x)
+            # No selection of what it was: Yosys would make an enable of its own for each carry.
+            carry = body.any_of(body.all_of(x, y), body.all_of(half, carry))
         return body.joined(bits), carry
 
     def _result(self, column: int, wire: Wire, sign: int) -> SSAValue:
