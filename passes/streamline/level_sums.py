@@ -77,9 +77,8 @@ def _ranked(
     sums = integers.reshape(-1)[order]
     values = combined.outer(left, right).reshape(-1)[order].astype(np.float64)
     falls = -np.diff(values)
-    if (falls[np.diff(sums) == 0] != 0).any() or falls.max(initial=0.0) > _NOISE * np.abs(
-        values
-    ).max():
+    noise = _NOISE * np.abs(values).max()
+    if (falls[np.diff(sums) == 0] != 0).any() or falls.max(initial=0.0) > noise:
         return None
     known, first = np.unique(sums, return_index=True)
     # Between them lie integers that no pair has.
