@@ -1,14 +1,15 @@
 """The tokenizer that a GGUF file holds, by the package `tokenizers`.
 
-Read are byte pairs, as GPT-2, Llama 3 and Qwen2 have them. Not here: encoding
-(`runtime.generation`), models of SentencePiece, which need a file of their own.
+Read are byte pairs, split as the families of `_SPLITS` split texts, and SentencePiece's pairs by
+score, as Llama 2, Mistral, Phi 3 and Gemma have them; both as llama.cpp reads them. Not here:
+encoding (`runtime.generation`), words of BERT and T5, which need a file of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from reprlib import repr
-from typing import cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -22,17 +23,20 @@ _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|{}|"
     r" ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_SPLITS: Mapping[str, str | None] = {
-    "gpt-2": None,
-    "llama-bpe": _WORDS.format(r"\p{N}{1,3}"),
-    "llama3": _WORDS.format(r"\p{N}{1,3}"),
-    "qwen2": _WORDS.format(r"\p{N}"),
+_LLAMA, _QWEN = (_WORDS.format(r"\p{N}" + most) for most in ("{1,3}", ""))
+_SPLITS: Mapping[str, tuple[str | None, bool]] = {
+    **dict.fromkeys(("gpt-2", "phi-2", "olmo"), (None, True)),
+    **dict.fromkeys(("command-r", "refact", "smollm", "starcoder"), (r"\p{N}", True)),
+    **dict.fromkeys(("falcon3", "llama-bpe", "llama-v3", "llama3"), (_LLAMA, False)),
+    **dict.fromkeys(("qwen2", "stablelm2"), (_QWEN, False)),
 }
-"""By `tokenizer.ggml.pre` where texts are split first, as in the `tokenizer.json` of these models;
-`None` for GPT-2's way."""
+"""By `tokenizer.ggml.pre` what texts are split by first, and whether GPT-2's way follows."""
 
-_CONTROL, _GIVEN = 3, 4
-"""Types of tokens: those that are no text, and those that are never split."""
+_NORMAL, _CONTROL, _GIVEN = 1, 3, 4
+"""Types of tokens: those of text, those that are no text, and those that are never split."""
+
+_SPACE, _LONGEST = "\u2581", 1_000
+"""What SentencePiece writes for a space; characters of a token that are taken apart."""
 
 
 def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
@@ -42,48 +46,131 @@ def gguf_tokenizer(header: Header, what: str) -> Tokenizer:
         SourceError: there is none, or one of a kind that is not read.
         BackendError: the package is missing.
     """
-
-    names = ("model", "pre", "token_type", "bos_token_id", "add_bos_token", "tokens", "merges")
-    *facts, first, second = (header.value(f"tokenizer.ggml.{name}") for name in names)
-    model, pre, types, bos, begins = facts
     hint = "give its tokenizer.json by --tokenizer"
-    if type(first) is not list:
+    kind, pre, words = (
+        header.value(f"tokenizer.ggml.{name}") for name in ("model", "pre", "tokens")
+    )
+    if type(words) is not list:
         raise SourceError(f"{what} holds no tokenizer: {hint}")
-    if model != "gpt2" or pre not in _SPLITS or type(second) is not list:
-        kind = f"{repr(model)}, {repr(pre)}"
-        raise SourceError(f"{what} holds a tokenizer of the kind {kind}, which is not read: {hint}")
-    words, merges = cast("list[str]", first), cast("list[str]", second)
-    kinds: Array = np.ones(len(words), np.int32) if types is None else np.atleast_1d(types)
-    vocabulary = {word: n for n, word in enumerate(words)}
-    if len(kinds) != len(words) or len(vocabulary) != len(words):
-        raise SourceError(f"{what} is damaged: its tokens are not all different, or have no types")
-    pairs = [tuple(merge.split(" ")) for merge in merges]
-    if any(len(pair) != 2 or not {*pair, "".join(pair)} <= vocabulary.keys() for pair in pairs):
-        raise SourceError(f"{what} is damaged: it joins tokens that it does not have")
-    package, split = needed("tokenizers", "tokenizers", "language"), _SPLITS[str(pre)]
-    is_llama = split == _SPLITS["llama-bpe"]
-    begins = is_llama if begins is None else begins is True
-    try:
-        # Llama 3 takes whole words that it has, however they would be joined.
-        made = package.Tokenizer(package.models.BPE(vocabulary, pairs, ignore_merges=is_llama))
-        made.add_tokens(
-            [
-                package.AddedToken(words[n], special=bool(kinds[n] == _CONTROL), normalized=False)
-                for n in np.flatnonzero((kinds == _CONTROL) | (kinds == _GIVEN)).tolist()
-            ]
+    if kind != "llama" and (kind != "gpt2" or pre not in _SPLITS):
+        named = f"{repr(kind)}, {repr(pre)}"
+        raise SourceError(
+            f"{what} holds a tokenizer of the kind {named}, which is not read: {hint}"
         )
-        before = package.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None)
+    read = _Reader(header, what, cast("list[str]", words))
+    try:
+        return read.by_scores() if kind == "llama" else read.byte_pairs(str(pre))
+    except SourceError:
+        raise
+    except Exception as error:  # the package has no type of its own for it
+        raise SourceError(f"{what} holds no tokenizer: {error}") from None
+
+
+class _Reader:
+    """What metadata say of tokens.
+
+    Args:
+        header: of the file.
+        what: the file, for messages.
+        words: the tokens.
+    """
+
+    def __init__(self, header: Header, what: str, words: list[str]) -> None:
+        self.header, self.what, self.words = header, what, words
+        self.package = needed("tokenizers", "tokenizers", "language")
+        self.vocabulary = {word: n for n, word in enumerate(words)}
+        kinds = self._value("token_type")
+        self.kinds: Array = np.ones(len(words), np.int32) if kinds is None else np.atleast_1d(kinds)
+        if not len(self.kinds) == len(words) == len(self.vocabulary):
+            self._damaged("its tokens are not all different, or have no types")
+
+    def byte_pairs(self, pre: str) -> Tokenizer:
+        """Pairs of bytes, joined in the order of a list."""
+        package, (split, as_gpt) = self.package, _SPLITS[pre]
+        merges = cast("list[str]", self._value("merges") or [])
+        pairs = [tuple(merge.split(" ")) for merge in merges]
+        if any(len(p) != 2 or not {*p, "".join(p)} <= self.vocabulary.keys() for p in pairs):
+            self._damaged("it joins tokens that it does not have")
+        # Llama 3 takes whole words that it has, however they would be joined.
+        model = package.models.BPE(self.vocabulary, pairs, ignore_merges=split == _LLAMA)
+        made = package.Tokenizer(model)
+        before = package.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=as_gpt)
         if split is not None:
             first = package.pre_tokenizers.Split(package.Regex(split), "isolated")
             before = package.pre_tokenizers.Sequence([first, before])
         made.pre_tokenizer, made.decoder = before, package.decoders.ByteLevel()
         if pre == "qwen2":
             made.normalizer = package.normalizers.NFC()
-        if begins and isinstance(bos, int) and bos < len(words):
+        return self._ended(made, begins=split == _LLAMA)
+
+    def by_scores(self) -> Tokenizer:
+        """SentencePiece's pairs: those that make the token of the best score are joined first."""
+        package, scores, unknown = (
+            self.package,
+            self._value("scores"),
+            self._value("unknown_token_id"),
+        )
+        if np.shape(scores) != (len(self.words),):
+            self._damaged("its tokens have no scores")
+        prefix = self._value("add_space_prefix") is not False
+        unknown = (
+            self.words[unknown] if isinstance(unknown, int) and unknown < len(self.words) else None
+        )
+        model = package.models.BPE(
+            self.vocabulary,
+            self._pairs(scores),
+            unk_token=unknown,
+            fuse_unk=True,
+            byte_fallback=True,
+        )
+        made, decoders = package.Tokenizer(model), package.decoders
+        spaces = package.normalizers.Replace(" ", _SPACE)
+        first = [package.normalizers.Prepend(_SPACE)] if prefix else []
+        made.normalizer = package.normalizers.Sequence([*first, spaces])
+        strip = [decoders.Strip(" ", 1, 0)] if prefix else []
+        made.decoder = decoders.Sequence(
+            [decoders.Replace(_SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), *strip]
+        )
+        return self._ended(made, begins=True)
+
+    def _pairs(self, scores: Array) -> list[tuple[str, str]]:
+        """Every two tokens that make a third, as `transformers` orders them.
+
+        Of equal scores those with the longer first token come first, where SentencePiece takes the
+        first in the text: runs of one character can be cut at other places.
+        """
+        if any(len(word) > _LONGEST for word in self.words):
+            self._damaged(f"one of its tokens has more than {_LONGEST:,} characters")
+        joined = {w for w, kind in zip(self.words, self.kinds, strict=True) if kind == _NORMAL}
+        found = [
+            (score, cut, (word[:cut], word[cut:]))
+            for word, score in zip(self.words, scores.tolist(), strict=True)
+            if word in joined
+            for cut in range(1, len(word))
+            if word[:cut] in joined and word[cut:] in joined
+        ]
+        found.sort(key=lambda pair: pair[:2], reverse=True)
+        return [pair for _, _, pair in found]
+
+    def _ended(self, made: Any, *, begins: bool) -> Tokenizer:
+        """With tokens that are never split, and the one that begins a text."""
+        package, words, kinds = self.package, self.words, self.kinds
+        made.add_tokens(
+            [
+                package.AddedToken(words[n], special=bool(kinds[n] == _CONTROL), normalized=False)
+                for n in np.flatnonzero((kinds == _CONTROL) | (kinds == _GIVEN)).tolist()
+            ]
+        )
+        bos, said = self._value("bos_token_id"), self._value("add_bos_token")
+        if (begins if said is None else said is True) and isinstance(bos, int) and bos < len(words):
             pieces = [words[bos], "$A"]
             made.post_processor = package.processors.TemplateProcessing(
                 pieces, [*pieces, "$B:1"], [(words[bos], bos)]
             )
-    except Exception as error:  # the package has no type of its own for it
-        raise SourceError(f"{what} holds no tokenizer: {error}") from None
-    return Tokenizer(made)
+        return Tokenizer(made)
+
+    def _value(self, name: str) -> Any:
+        return self.header.value(f"tokenizer.ggml.{name}")
+
+    def _damaged(self, how: str) -> NoReturn:
+        raise SourceError(f"{self.what} is damaged: {how}")

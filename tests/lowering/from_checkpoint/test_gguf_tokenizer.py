@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from triton_dsl.ir.errors import SourceError
@@ -22,18 +24,23 @@ TEXTS = [
 ]
 LETTERS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
 REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-FIRST = {"gpt-2": None, "llama-bpe": LETTERS + "{1,3}" + REST, "qwen2": LETTERS + REST}
+FIRST = {
+    "gpt-2": (None, True),
+    "llama-bpe": (LETTERS + "{1,3}" + REST, False),
+    "qwen2": (LETTERS + REST, False),
+    "smollm": (r"\p{N}", True),
+}
 
 
 def trained(pre: str) -> Any:
     """A tokenizer as models of a family have it."""
     kinds = tokenizers.pre_tokenizers
     tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(ignore_merges=pre == "llama-bpe"))
-    split = FIRST[pre]
+    split, as_gpt = FIRST[pre]
     tokenizer.pre_tokenizer = kinds.ByteLevel(add_prefix_space=False)
     if split is not None:
         pattern = kinds.Split(tokenizers.Regex(split), "isolated")
-        level = kinds.ByteLevel(add_prefix_space=False, use_regex=False)
+        level = kinds.ByteLevel(add_prefix_space=False, use_regex=as_gpt)
         tokenizer.pre_tokenizer = kinds.Sequence([pattern, level])
     if pre == "qwen2":
         tokenizer.normalizer = tokenizers.normalizers.NFC()
@@ -74,6 +81,61 @@ def write(path: Path, tokenizer: Any, pre: str, **changed: Any) -> Path:
     return path
 
 
+def sentence_pieces(path: Path, *, prefix: bool) -> Any:
+    """SentencePiece's own processor, whose pairs have other scores each, and its file."""
+    pieces: Any = pytest.importorskip("sentencepiece")
+    model = io.BytesIO()
+    pieces.SentencePieceTrainer.train(
+        sentence_iterator=iter(["the bottles of the lazy fox, 12345 isn't it the other fox"] * 9),
+        model_writer=model,
+        vocab_size=330,
+        model_type="bpe",
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        add_dummy_prefix=prefix,
+        user_defined_symbols=["<|end|>"],
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
+    processor = pieces.SentencePieceProcessor(model_proto=model.getvalue())
+    every = range(processor.get_piece_size())
+    kinds = (processor.is_unknown, processor.is_control, None, processor.is_unused)
+    types = [next((n for n, of in enumerate(kinds, 2) if of and of(i)), 1) for i in every]
+    words = [processor.id_to_piece(i) for i in every]
+    types = [6 if processor.is_byte(i) else types[i] for i in every]
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(words)
+    writer.add_token_scores([processor.get_score(i) for i in every])
+    writer.add_token_types([4 if word == "<|end|>" else types[i] for i, word in enumerate(words)])
+    writer.add_bos_token_id(processor.bos_id())
+    writer.add_unk_token_id(processor.unk_id())
+    writer.add_add_space_prefix(prefix)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return processor
+
+
+@pytest.mark.parametrize("prefix", [True, False])
+def test_pairs_by_score_are_sentence_pieces(prefix: bool, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    processor = sentence_pieces(path, prefix=prefix)
+    found = open_tokenizer(path, None)
+    words = ["the", "fox", "isn't", "12345", " ", "  ", "caf\u00e9", "\U0001f600", "\n", "bottles,"]
+    drawn = np.random.default_rng(0).integers(0, len(words), (200, 6))
+    for text in [*TEXTS[:2], "", *(" ".join(words[n] for n in row) for row in drawn)]:
+        expected = processor.encode(text)
+        assert found.encode(text) == [processor.bos_id(), *expected]
+        assert found.encode(text, special=False) == expected
+        assert found.decode(expected) == processor.decode(expected)
+    # Symbols of a model's own are found wherever they stand; those that are no text are no text.
+    assert processor.piece_to_id("<|end|>") in found.encode("fox<|end|>fox")
+
+
 @pytest.mark.parametrize("pre", FIRST)
 def test_texts_become_the_same_tokens(pre: str, tmp_path: Path) -> None:
     tokenizer = trained(pre)
@@ -89,7 +151,8 @@ def test_texts_become_the_same_tokens(pre: str, tmp_path: Path) -> None:
 def test_what_is_no_tokenizer_is_refused(tmp_path: Path) -> None:
     tokenizer, path = trained("gpt-2"), tmp_path / "model.gguf"
     cases = (
-        ("gpt-2", {"model": "llama"}, "of the kind 'llama', 'gpt-2', which is not read"),
+        ("gpt-2", {"model": "bert"}, "of the kind 'bert', 'gpt-2', which is not read"),
+        ("gpt-2", {"model": "llama"}, "its tokens have no scores"),
         ("mystery", {}, "'mystery', which is not read: give its tokenizer.json by --tokenizer"),
         ("gpt-2", {"types": [1]}, "not all different, or have no types"),
         ("gpt-2", {"types": 7}, "not all different, or have no types"),
