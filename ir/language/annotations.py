@@ -277,8 +277,7 @@ class Annotations(Session):
             if isinstance(number, Dim):
                 return Opaque("trit")
             if isinstance(number, float):
-                self.error(f"{TRIT_RULE}, found {number}", span)
-                return POISON
+                return self.error(f"{TRIT_RULE}, found {number}", span)
         elif (name == "bool" and isinstance(number, bool)) or (
             name == "string" and isinstance(number, str)
         ):
@@ -293,8 +292,7 @@ class Annotations(Session):
                 return number
             if isinstance(number, int):
                 if name != "int" and not fits(number, name):
-                    self.error(f"{number} does not fit {name}", span)
-                    return POISON
+                    return self.error(f"{number} does not fit {name}", span)
                 return number
         return self._not_convertible(value, name, span, what)
 
@@ -303,15 +301,13 @@ class Annotations(Session):
         hint = None
         if isinstance(value, float) and value.is_integer() and name in ("int", *INTEGERS):
             hint = f"did you mean '{int(value)}'?"
-        self.error(f"{what} needs {name}, found {description}", span, suggestion=hint)
-        return POISON
+        return self.error(f"{what} needs {name}, found {description}", span, suggestion=hint)
 
     def trit(self, number: int, span: Span) -> object:
         """A trit literal's value."""
         if number not in (-1, 0, 1):
             hint = f"did you mean '{max(-1, min(1, number))}'?"
-            self.error(f"{TRIT_RULE}, found {number}", span, suggestion=hint)
-            return POISON
+            return self.error(f"{TRIT_RULE}, found {number}", span, suggestion=hint)
         return Trit(number)
 
     def unknown_number(self, size: Dim, kind: str, span: Span) -> object:
@@ -322,8 +318,7 @@ class Annotations(Session):
             return float(value) if kind == "float" else value
         if not self.is_final or size.symbols() & self.assumptions.generics:
             return Opaque(kind)
-        self.error(f"the size {size} is known only at run time", span)
-        return POISON
+        return self.error(f"the size {size} is known only at run time", span)
 
     def convert(self, value: object, declared: Type, span: Span, what: str) -> object:
         """A value as its declared type; `POISON` after an error.
@@ -340,10 +335,9 @@ class Annotations(Session):
             if not isinstance(value, Value):
                 return self.convert_scalar(value, declared.name, span, what)
             if declared.is_compile_time:
-                self.error(
+                return self.error(
                     f"{what} needs {declared}, known while compiling, found {value.type}", span
                 )
-                return POISON
             kind = "ternary" if declared.name == "trit" else "dense"
             declared = TensorType(kind, declared.name, ())
         if is_list(value):
@@ -358,55 +352,48 @@ class Annotations(Session):
                 if isinstance(number, bool | int | float):
                     return self.constant(number, declared, span)
                 return POISON
-            self.error(f"{what} needs {declared}, found {describe(value)}", span)
-            return POISON
+            return self.error(f"{what} needs {declared}, found {describe(value)}", span)
         return self._convert_tensor(value, declared, span, what)
 
     def _convert_tensor(self, value: Value, declared: TensorType, span: Span, what: str) -> object:
         actual = value.type
         if actual.kind != declared.kind:
             if declared.kind == "ternary":
-                self.error(
+                return self.error(
                     f"{what} needs {declared}, found {actual}: {TERNARIZE_RULE}",
                     span,
                     suggestion="write ternarize(…)",
                     edits=wrapped(span, "ternarize"),
                 )
-                return POISON
             if actual.kind == "spike":
-                self.error(
+                return self.error(
                     f"{what} needs {declared}, found {actual}: {DECODE_RULE}",
                     span,
                     suggestion="write decode(…)",
                     edits=wrapped(span, "decode"),
                 )
-                return POISON
             if declared.kind == "spike":
-                self.error(
+                return self.error(
                     f"{what} needs {declared}, found {actual}",
                     span,
                     suggestion="make spikes with encode(…) or a neuron such as lif(…)",
                 )
-                return POISON
         elif actual.element != declared.element:
-            self.error(
+            return self.error(
                 f"{what} needs {declared}, found {actual}",
                 span,
                 suggestion=f'write cast(…, dtype="{declared.element}")',
                 edits=wrapped(span, "cast", f', dtype="{declared.element}"'),
             )
-            return POISON
         if not shapes_equal(actual.shape, declared.shape, self.assumptions):
-            self.error(
+            return self.error(
                 f"{what} needs {declared}, found {actual}{self._difference(actual, declared)}",
                 span,
                 suggestion=f"write {actual} where {declared} is declared, or compute that",
             )
-            return POISON
         if actual.kind != declared.kind:
             if declared.element == "bool":
-                self.error(f"{what} needs {declared}, found {actual}", span)
-                return POISON
+                return self.error(f"{what} needs {declared}, found {actual}", span)
             return self.cast(value, declared.element, span)
         return value
 
@@ -423,13 +410,11 @@ class Annotations(Session):
     ) -> object:
         """A nested list of numbers as a constant tensor."""
         if declared.kind == "spike":
-            self.error(f"{what} needs {declared}, found a list", span)
-            return POISON
+            return self.error(f"{what} needs {declared}, found a list", span)
         shape = [Dim.of(size) for size in _list_shape(items)]
         if not shapes_equal(shape, declared.shape, self.assumptions):
             listed = ", ".join(str(d) for d in shape)
-            self.error(f"{what} needs {declared}, found a list of shape [{listed}]", span)
-            return POISON
+            return self.error(f"{what} needs {declared}, found a list of shape [{listed}]", span)
         data = self._constant_data(items, len(shape), declared.element, span, what)
         if data is None:
             return POISON
@@ -465,27 +450,24 @@ class Annotations(Session):
             quotient = Dim.lift(a) / Dim.lift(b)
         except DimError as error:
             whole = isinstance(b, int) and b == 0
-            self.error(
+            return self.error(
                 f"{error}" if whole else f"{error}: '/' of ints is exact",
                 span,
                 suggestion=None if whole else "write one side as a float",
             )
-            return POISON
         self.assumptions.assume_whole(quotient)
         return quotient.simplified()
 
     def checked_int(self, value: int, span: Span) -> object:
         """A compile-time integer of at most 64 bits."""
         if not -(2**63) <= value < 2**63:
-            self.error("the number does not fit in 64 bits", span)
-            return POISON
+            return self.error("the number does not fit in 64 bits", span)
         return value
 
     def checked_float(self, value: float, span: Span) -> object:
         """A compile-time float that is finite."""
         if not math.isfinite(value):
-            self.error("the number is not finite", span)
-            return POISON
+            return self.error("the number is not finite", span)
         return value
 
 

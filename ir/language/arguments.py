@@ -98,8 +98,7 @@ class BuiltinCalls(Expressions):
         """`range(stop)`, `range(start, stop)` or `range(start, stop, step)`."""
         arguments = self.evaluate_arguments(expression, frame, True)
         if not 1 <= len(arguments) <= 3 or any(g.argument.name is not None for g in arguments):
-            self.error("range(…) takes one to three numbers", expression.span)
-            return POISON
+            return self.error("range(…) takes one to three numbers", expression.span)
         numbers: list[int] = []
         is_symbolic = False
         for item in arguments:
@@ -113,13 +112,11 @@ class BuiltinCalls(Expressions):
             elif isinstance(value, int) and not isinstance(value, bool):
                 numbers.append(value)
             else:
-                self.error(f"range(…) takes ints, found {describe(value)}", item.span)
-                return POISON
+                return self.error(f"range(…) takes ints, found {describe(value)}", item.span)
         if is_symbolic:
             return SymbolicRange()
         if len(numbers) == 3 and numbers[2] == 0:
-            self.error("the step of range(…) must not be 0", arguments[2].span)
-            return POISON
+            return self.error("the step of range(…) must not be 0", arguments[2].span)
         return Range(range(*numbers))
 
     def call_builtin(self, builtin: Builtin, expression: Call, frame: Frame) -> object:
@@ -134,12 +131,11 @@ class BuiltinCalls(Expressions):
             return POISON
         missing = [p.name for p in builtin.parameters if p.is_required and p.name not in assigned]
         if missing:
-            self.error(
+            return self.error(
                 f"{what} needs '{missing[0]}'",
                 expression.span,
                 suggestion=f"the signature is {builtin.signature}",
             )
-            return POISON
         folded = self._fold(builtin, assigned, expression.span)
         if folded is not None:
             return folded
@@ -186,8 +182,7 @@ class BuiltinCalls(Expressions):
         try:
             result = builtin.fold(*numbers)
         except (ValueError, OverflowError):
-            self.error(f"{builtin.name}(…) has no finite value here", span)
-            return POISON
+            return self.error(f"{builtin.name}(…) has no finite value here", span)
         return self.checked_float(result, span) if isinstance(result, float) else result
 
     def _apply(self, builtin: Builtin, assigned: dict[str, Given], expression: Call) -> object:
@@ -205,7 +200,7 @@ class BuiltinCalls(Expressions):
             result = builtin.rule(call)
         except RuleError as error:
             at = assigned.get(error.argument or "")
-            self.error(
+            return self.error(
                 f"{builtin.name}(…) {error.message}",
                 at.span if at is not None else expression.span,
                 suggestion=error.suggestion,
@@ -215,10 +210,8 @@ class BuiltinCalls(Expressions):
                     for note in self.origin(g.argument.value, g.value)
                 ],
             )
-            return POISON
         except DimError as error:
-            self.error(f"{builtin.name}(…): {error}", expression.span)
-            return POISON
+            return self.error(f"{builtin.name}(…): {error}", expression.span)
         except Undetermined:
             return POISON
         return self._finish(builtin, call, values, lists, result, expression.span)
@@ -355,12 +348,11 @@ class BuiltinCalls(Expressions):
             items = [self.convert_scalar(v, "int", span, f"an element of {what}") for v in value]
             return POISON if any(isinstance(i, Poison) for i in items) else tuple(items)
         if needs_list:
-            self.error(
+            return self.error(
                 f"{what} needs a list of sizes, found {describe(value)}",
                 span,
                 suggestion="write [a, b]",
             )
-            return POISON
         return self.convert_scalar(value, "int", span, what)
 
 

@@ -69,8 +69,7 @@ class Calls(BuiltinCalls):
         if key in self._constants:
             return self._constants[key]
         if key in self._evaluating:
-            self.error(f"the constant '{name}' is defined by itself", definition.name_span)
-            return POISON
+            return self.error(f"the constant '{name}' is defined by itself", definition.name_span)
         self._evaluating.append(key)
         self.enter(definition.name_span)
         try:
@@ -125,12 +124,11 @@ class Calls(BuiltinCalls):
             case LayerRef():
                 self.evaluate_arguments(expression, frame, compile_time)
                 name = target.definition.name
-                self.error(
+                return self.error(
                     f"a layer is made in a 'let' of a layer, not here: {name}(…)",
                     expression.span,
                     suggestion=f"write let {name.lower()} = {name}(…) beside the functions",
                 )
-                return POISON
             case Poison():
                 # What stands in a call that has no counterpart needs no messages of its own.
                 if not (isinstance(callee, Name) and callee.identifier in NOTHING):
@@ -140,13 +138,11 @@ class Calls(BuiltinCalls):
                 hint = None
                 if is_list(target):
                     hint = "call its elements: for layer in list { … }"
-                self.error(f"cannot call {describe(target)}", callee.span, suggestion=hint)
-                return POISON
+                return self.error(f"cannot call {describe(target)}", callee.span, suggestion=hint)
 
     def _trit_call(self, expression: Call, frame: Frame) -> object:
         if len(expression.arguments) != 1 or expression.arguments[0].name is not None:
-            self.error("trit(…) takes one number", expression.span)
-            return POISON
+            return self.error("trit(…) takes one number", expression.span)
         inner = expression.arguments[0].value
         return self.convert_scalar(
             self.evaluate(inner, frame, compile_time=True), "trit", inner.span, "trit(…)"
@@ -171,21 +167,19 @@ class Calls(BuiltinCalls):
         what = self._title(target)
         for active in self.calls:
             if active.function is function and active.instance is target.instance:
-                self.error(f"{what} calls itself", span)
-                return POISON
+                return self.error(f"{what} calls itself", span)
         names = [a.name for a in function.arguments]
         assigned = self.assign_arguments(arguments, names, what)
         if assigned is None:
             return POISON
         missing = [n for n in names if n not in assigned]
         if missing:
-            self.error(
+            return self.error(
                 f"{what} needs '{missing[0]}'",
                 span,
                 suggestion=f"write {missing[0]}=… among the arguments",
                 notes=[(f"{what} is declared here", function.name_span)],
             )
-            return POISON
         if any(isinstance(g.value, Poison) for g in arguments):
             return self._stand_in(target, span)
         frame = Frame(target.module, target.instance, function)

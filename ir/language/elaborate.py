@@ -108,8 +108,7 @@ class Elaborator(Layers):
 
     def _storable(self, value: object, statement: Let | Assign) -> object:
         if isinstance(value, LayerRef | BuiltinRef):
-            self.error(f"{describe(value)} is not a value", statement.value.span)
-            return POISON
+            return self.error(f"{describe(value)} is not a value", statement.value.span)
         return value
 
     def _assignment(self, statement: Assign, frame: Frame) -> None:

@@ -99,12 +99,11 @@ class Expressions(Indexing):
                 case TritLiteral(value=inner):
                     value = self.evaluate(inner, frame, compile_time)
                     if isinstance(value, Value):
-                        self.error(
+                        return self.error(
                             f"trit(…) takes a compile-time number, found {value.type}",
                             inner.span,
                             suggestion="use ternarize(…) or sign(…)",
                         )
-                        return POISON
                     return self.convert_scalar(value, "trit", inner.span, "trit(…)")
                 case ListLiteral(elements=elements):
                     items = tuple(self.evaluate(e, frame, compile_time) for e in elements)
@@ -120,8 +119,7 @@ class Expressions(Indexing):
                 case Call():
                     return self.call(expression, frame, compile_time)
                 case _:
-                    self.error("this expression is not understood here", expression.span)
-                    return POISON
+                    return self.error("this expression is not understood here", expression.span)
         finally:
             self.leave()
 
@@ -149,10 +147,9 @@ class Expressions(Indexing):
         if name in frame.dims and (compile_time or not self._is_member(name, frame)):
             bound = frame.dims[name]
             if isinstance(bound, tuple):
-                self.error(
+                return self.error(
                     f"'{name}' stands for several dimensions and is no number", expression.span
                 )
-                return POISON
             return bound if bound.is_unknown else self.assumptions.normalise(bound).simplified()
         if instance is not None:
             tables = (instance.members, instance.generics)
@@ -183,12 +180,11 @@ class Expressions(Indexing):
             return POISON
         if name in BUILTINS or name in COMPILE_TIME_FUNCTIONS:
             return BuiltinRef(name, BUILTINS.get(name))
-        self.error(
+        return self.error(
             f"unknown name '{name}'",
             expression.span,
             suggestion=suggest(name, self.visible_names(frame)),
         )
-        return POISON
 
     def visible_names(self, frame: Frame) -> set[str]:
         """Every name that means something in a frame."""
@@ -207,26 +203,24 @@ class Expressions(Indexing):
             return POISON
         if not isinstance(base, LayerInstance):
             hint, edits = self._as_function(expression, base, called)
-            self.error(
+            return self.error(
                 f"only a layer has members, found {describe(base)}",
                 expression.span,
                 suggestion="index the list first" if is_list(base) else hint,
                 edits=edits,
             )
-            return POISON
         for table in (base.members, base.generics):
             if expression.name in table:
                 return table[expression.name]
         if base.is_broken:
             return POISON
-        self.error(
+        return self.error(
             f"layer {base.definition.name} has no member '{expression.name}'",
             expression.span,
             suggestion=(near := suggest(expression.name, [*base.members, *base.generics])),
             edits=() if near is None else (_last(expression, near.split("'")[1]),),
             notes=[(f"{base.definition.name} is declared here", base.definition.name_span)],
         )
-        return POISON
 
     def _as_function(
         self, member: Attribute, base: object, call: Call | None
@@ -274,8 +268,7 @@ class Expressions(Indexing):
                 return value
             if isinstance(value, Value) and value.type.is_dense_bool:
                 return self.operation("not", (value,), value.type, span)
-            self.error(f"'!' needs a bool, found {describe(value)}", span)
-            return POISON
+            return self.error(f"'!' needs a bool, found {describe(value)}", span)
         match value:
             case bool():
                 pass
@@ -291,14 +284,12 @@ class Expressions(Indexing):
                 return value
             case Value():
                 if value.type.kind == "spike":
-                    self.needs_decode("-", value, span)
-                    return POISON
+                    return self.needs_decode("-", value, span)
                 if value.type.element != "bool":
                     return self.operation("neg", (value,), value.type, span)
             case _:
                 pass
-        self.error(f"'-' needs a number, found {describe(value)}", span)
-        return POISON
+        return self.error(f"'-' needs a number, found {describe(value)}", span)
 
     def _binary_chain(self, expression: Binary, frame: Frame, compile_time: bool) -> object:
         spine = [expression]
@@ -335,8 +326,7 @@ class Expressions(Indexing):
             if isinstance(right, Opaque) and right.kind == "bool":
                 return Opaque("bool")
         operands = f"{describe(left)} and {describe(right)}"
-        self.error(f"'{node.operator}' needs two bools, found {operands}", node.span)
-        return POISON
+        return self.error(f"'{node.operator}' needs two bools, found {operands}", node.span)
 
     def _binary(self, node: Binary, left: object, right: object) -> object:
         if isinstance(left, Poison) or isinstance(right, Poison):
@@ -348,8 +338,7 @@ class Expressions(Indexing):
             return self.tensor_operator(node, left, right)
         if symbol == "@":
             operands = f"{describe(left)} and {describe(right)}"
-            self.error(f"'@' needs two tensors, found {operands}", node.span)
-            return POISON
+            return self.error(f"'@' needs two tensors, found {operands}", node.span)
         if symbol in COMPARISONS:
             return self._compare(node, left, right)
         return self._number_operator(node, left, right)
@@ -362,8 +351,7 @@ class Expressions(Indexing):
             bad = isinstance(value, bool) or not isinstance(value, int | float | Dim | Opaque)
             if bad or (isinstance(value, Opaque) and value.kind not in ("int", "float", "trit")):
                 operands = f"{describe(left)} and {describe(right)}"
-                self.error(f"'{symbol}' needs two numbers, found {operands}", span)
-                return POISON
+                return self.error(f"'{symbol}' needs two numbers, found {operands}", span)
         if isinstance(a, Opaque) or isinstance(b, Opaque):
             kinds = {v.kind if isinstance(v, Opaque) else describe(v) for v in (a, b)}
             return Opaque("float" if kinds & {"float", "a float"} else "int")
@@ -378,8 +366,7 @@ class Expressions(Indexing):
             try:
                 return self.checked_float(_FLOAT_OPERATORS[symbol](float(a), float(b)), span)
             except ZeroDivisionError:
-                self.error("division by zero", span)
-                return POISON
+                return self.error("division by zero", span)
         assert isinstance(a, int | Dim) and isinstance(b, int | Dim)
         if symbol == "/":
             return self.exact_quotient(a, b, span)
@@ -392,22 +379,19 @@ class Expressions(Indexing):
         try:
             result = x + y if symbol == "+" else x - y if symbol == "-" else x * y
         except DimError as error:
-            self.error(str(error), span)
-            return POISON
+            return self.error(str(error), span)
         return result.simplified()
 
     def _remainder(self, a: int | Dim, b: int | Dim, span: Span) -> object:
         if isinstance(b, int) and b == 0:
-            self.error("division by zero", span)
-            return POISON
+            return self.error("division by zero", span)
         if isinstance(a, int) and isinstance(b, int):
             return a % b
         x, y = self.assumptions.normalise(Dim.lift(a)), self.assumptions.normalise(Dim.lift(b))
         try:
             rest = x - self.assumptions.floor_divide(x, y) * y
         except DimError as error:
-            self.error(str(error), span)
-            return POISON
+            return self.error(str(error), span)
         return rest.simplified()
 
     def _compare(self, node: Binary, left: object, right: object) -> object:
@@ -441,8 +425,7 @@ class Expressions(Indexing):
             if all(good):
                 return Opaque("bool")
         operands = f"{describe(left)} and {describe(right)}"
-        self.error(f"'{symbol}' cannot compare {operands}", span)
-        return POISON
+        return self.error(f"'{symbol}' cannot compare {operands}", span)
 
     def _compare_sizes(self, node: Binary, a: object, b: object) -> object:
         symbol = node.operator
@@ -470,12 +453,11 @@ class Expressions(Indexing):
     def _open(self, node: Binary, size: Dim) -> object:
         if not self.is_final:
             return Opaque("bool")
-        self.error(
+        return self.error(
             f"the size {size} is known only at run time, so it cannot be compared while compiling",
             node.span,
             suggestion="give the dimension a number in the type of the argument",
         )
-        return POISON
 
 
 def _start(span: Span) -> Span:

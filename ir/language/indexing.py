@@ -24,14 +24,12 @@ class Indexing(TensorOperators):
         if is_list(base):
             return self._index_list(base, expression, frame)
         if not isinstance(base, Value):
-            self.error(f"cannot index {describe(base)}", expression.span)
-            return POISON
+            return self.error(f"cannot index {describe(base)}", expression.span)
         return self._index_tensor(base, expression, frame)
 
     def _index_list(self, items: tuple[object, ...], expression: Index, frame: Frame) -> object:
         if len(expression.indices) != 1:
-            self.error("a list has one index", expression.span)
-            return POISON
+            return self.error("a list has one index", expression.span)
         (index,) = expression.indices
         if isinstance(index, Slice):
             parts = self._slice_parts(index, frame)
@@ -39,15 +37,15 @@ class Indexing(TensorOperators):
                 return POISON
             start, stop, step = parts
             if isinstance(stop, Dim) or step == 0:
-                self.error("a list needs bounds known while compiling", index.span)
-                return POISON
+                return self.error("a list needs bounds known while compiling", index.span)
             return items[slice(start, stop, step)]
         number = self._index_number(index, frame)
         if not isinstance(number, int):
             return POISON
         if not -len(items) <= number < len(items):
-            self.error(f"index {number} is out of range for a list of {len(items)}", index.span)
-            return POISON
+            return self.error(
+                f"index {number} is out of range for a list of {len(items)}", index.span
+            )
         return items[number]
 
     def _index_number(self, node: Expression, frame: Frame) -> int | None:
@@ -96,11 +94,10 @@ class Indexing(TensorOperators):
     def _index_tensor(self, base: Value, expression: Index, frame: Frame) -> object:
         tensor = base.type
         if len(expression.indices) > tensor.rank:
-            self.error(
+            return self.error(
                 f"{len(expression.indices)} indices for {tensor}, which has {tensor.rank} axes",
                 expression.span,
             )
-            return POISON
         starts: list[int] = []
         stops: list[int | Dim | None] = []
         steps: list[int] = []
@@ -123,16 +120,14 @@ class Indexing(TensorOperators):
                         return POISON
                     known = size.constant()
                     if known is not None and not -known <= number < known:
-                        self.error(
+                        return self.error(
                             f"index {number} is out of range for axis {axis} of {tensor}", item.span
                         )
-                        return POISON
                     bounds = (number, number + 1 if number != -1 else None, 1)
                     dropped.append(axis)
                 start, stop, length = slice_size(call, size, *bounds)
             except RuleError as error:
-                self.error(error.message, item.span if item is not None else expression.span)
-                return POISON
+                return self.error(error.message, item.span if item is not None else expression.span)
             except Undetermined:
                 return POISON
             starts.append(start)
@@ -140,12 +135,11 @@ class Indexing(TensorOperators):
             steps.append(bounds[2])
             sizes.append(Dim.of(1) if axis in dropped else length)
         if tensor.kind == "spike" and 0 in dropped:
-            self.error(
+            return self.error(
                 f"an index takes the time axis of {tensor} away: {DECODE_RULE}",
                 expression.span,
                 suggestion="write decode(…)",
             )
-            return POISON
         value: Value = base
         if tuple(sizes) != tensor.shape or any(s != 1 for s in steps):
             value = self.operation(

@@ -39,21 +39,19 @@ class Layers(Calls):
         chain = [m.definition for m in self.making]
         if definition in chain:
             names = [d.name for d in chain[chain.index(definition) :]] + [definition.name]
-            self.error(f"a layer contains itself: {' -> '.join(names)}", span)
-            return POISON
+            return self.error(f"a layer contains itself: {' -> '.join(names)}", span)
         names = [g.name for g in definition.generics]
         assigned = self.assign_arguments(arguments, names, definition.name)
         if assigned is None:
             return POISON
         for generic in definition.generics:
             if generic.name not in assigned and generic.default is None:
-                self.error(
+                return self.error(
                     f"{definition.name} needs '{generic.name}'",
                     span,
                     suggestion=f"write {generic.name}=… among the arguments",
                     notes=[(f"{definition.name} is declared here", definition.name_span)],
                 )
-                return POISON
         self.step(span, 10 + 5 * len(definition.members))
         instance = LayerInstance(definition, target.module, path, span)
         before = self.error_count
@@ -83,13 +81,13 @@ class Layers(Calls):
         """A generic argument as its declared type."""
         what = f"'{generic.name}' of {instance.definition.name}"
         if not isinstance(generic.type, ScalarTypeNode) or generic.type.name not in GENERIC_TYPES:
-            self.error(
+            return self.error(
                 f"a generic argument is one of {', '.join(GENERIC_TYPES)}", generic.type.span
             )
-            return POISON
         if isinstance(value, Value):
-            self.error(f"{what} needs a value known while compiling, found {value.type}", span)
-            return POISON
+            return self.error(
+                f"{what} needs a value known while compiling, found {value.type}", span
+            )
         return self.convert_scalar(value, generic.type.name, span, what)
 
     def make_members(self, instance: LayerInstance) -> None:
@@ -152,22 +150,19 @@ class Layers(Calls):
         word = "buffer" if member.is_buffer else "param"
         if isinstance(declared, ScalarType):
             if declared.is_compile_time:
-                self.error(
+                return self.error(
                     f"a {word} cannot have the compile-time type {declared}", member.type.span
                 )
-                return POISON
             kind = "ternary" if declared.name == "trit" else "dense"
             declared = TensorType(kind, declared.name, ())
         if declared.kind == "spike":
-            self.error(f"a {word} cannot be a SpikeTensor", member.type.span)
-            return POISON
+            return self.error(f"a {word} cannot be a SpikeTensor", member.type.span)
         for size in declared.shape:
             open_size = size.is_unknown and not self.is_final and self.assumptions.generics
             if size.constant() is None and (self.is_final or size.is_unknown) and not open_size:
-                self.error(
+                return self.error(
                     f"the shape of a {word} must be known, found {declared}", member.type.span
                 )
-                return POISON
         path = f"{instance.path}.{member.name}" if instance.path else member.name
         value = ParameterValue(declared, self.place(member.span), path, member.is_buffer)
         self.parameters.append(value)
@@ -180,20 +175,18 @@ class Layers(Calls):
         else:
             value = self._sublayer(member.value, frame, path)
         if isinstance(value, Value) and not isinstance(value, ConstantValue):
-            self.error(
+            return self.error(
                 "a 'let' of a layer is a sub-layer or a compile-time constant",
                 member.value.span,
                 suggestion="compute tensors inside a fn",
             )
-            return POISON
         if isinstance(value, LayerRef):
             name = value.definition.name
-            self.error(
+            return self.error(
                 f"{name} is a layer without its arguments",
                 member.value.span,
                 suggestion=f"write {name}(…)",
             )
-            return POISON
         return value
 
     def _sublayer(self, expression: Expression, frame: Frame, path: str) -> object:

@@ -14,7 +14,7 @@ from .elaborated import ConstantData, ConstantValue, Operation, ParameterValue, 
 from .loader import PRELUDE_FILE
 from .nodes import Expression, FunctionDef, Name, Span
 from .types import MAX_ELEMENTS, TensorType, element_count
-from .values import Frame, LayerInstance
+from .values import POISON, Frame, LayerInstance, Poison
 
 _PRELUDE = str(PRELUDE_FILE)
 
@@ -107,8 +107,8 @@ class Session:
         suggestion: str | None = None,
         notes: Sequence[Note] = (),
         edits: Sequence[Edit] = (),
-    ) -> None:
-        """Report an error; only the first at a place is kept."""
+    ) -> Poison:
+        """Report an error, the first at a place alone; what stands for the value there."""
         self.error_count += 1
         place = self.place(span)
         notes = list(notes)
@@ -127,11 +127,12 @@ class Session:
                 if call.span.file != _PRELUDE and call.span != place and not is_root:
                     notes.append((f"in {call.what}, called here", call.span))
         if place in self._places or self.bag.has_error_at(place):
-            return
+            return POISON
         self._places.add(place)
         self.bag.error(message, place, suggestion=suggestion, notes=notes, edits=edits)
         if self.bag.error_count > 200:
             raise Abandon
+        return POISON
 
     def stop(self, message: str, span: Span) -> None:
         """Report an error that ends the evaluation."""

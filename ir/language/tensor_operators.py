@@ -22,8 +22,8 @@ class TensorOperators(Annotations):
 
     def needs_decode(
         self, symbol: str, value: Value, span: Span, operand: Span | None = None
-    ) -> None:
-        self.error(
+    ) -> Poison:
+        return self.error(
             f"'{symbol}' needs a dense tensor, found {value.type}: {DECODE_RULE}",
             span,
             suggestion="write decode(…)",
@@ -35,15 +35,13 @@ class TensorOperators(Annotations):
         for value, operand in ((left, node.left), (right, node.right)):
             if isinstance(value, Value):
                 if value.type.kind == "spike":
-                    self.needs_decode(symbol, value, span, operand.span)
-                    return POISON
+                    return self.needs_decode(symbol, value, span, operand.span)
                 compares = symbol in ("==", "!=")
                 if value.type.element == "bool" and not compares:
                     chained = symbol in COMPARISONS and isinstance(operand, Binary)
                     hint = "compare twice: a < b && b < c" if chained else None
-                    self.error(f"'{symbol}' needs numbers, found {value.type}", span,
+                    return self.error(f"'{symbol}' needs numbers, found {value.type}", span,
                                suggestion=hint)  # fmt: skip
-                    return POISON
         pair = self.operand_pair(left, right, symbol, span)
         if pair is None:
             return POISON
@@ -126,22 +124,20 @@ class TensorOperators(Annotations):
         except TypeMismatch as error:
             inner = (a.type.shape[-1:], b.type.shape[-2:-1])
             meant = node.operator == "*" and inner[0] == inner[1] != ()
-            self.error(
+            return self.error(
                 f"'{node.operator}' cannot broadcast {a.type} and {b.type}: {error}",
                 node.span,
                 suggestion="write @ for the product of matrices" if meant else None,
                 edits=(Edit(node.operator_span, "@"),) if meant else (),
                 notes=[*self.origin(node.left, a), *self.origin(node.right, b)],
             )
-            return POISON
         result_type = TensorType("dense", element, shape)
         return self.operation(function, (a, b), result_type, node.span, attributes)
 
     def tensor_product(self, node: Binary, left: object, right: object) -> object:
         if not isinstance(left, Value) or not isinstance(right, Value):
             described = f"{describe(left)} and {describe(right)}"
-            self.error(f"'@' needs two tensors, found {described}", node.span)
-            return POISON
+            return self.error(f"'@' needs two tensors, found {described}", node.span)
         call = RuleCall("matmul", {"x": left.type, "y": right.type}, {}, {}, self.assumptions)
         try:
             result = matmul(call)
@@ -149,14 +145,13 @@ class TensorOperators(Annotations):
             notes = [*self.origin(node.left, left), *self.origin(node.right, right)]
             # `y` is named where turning it round would do.
             edits = wrapped(node.right.span, "transpose") if error.argument == "y" else ()
-            self.error(
+            return self.error(
                 f"'@' {error.message}",
                 node.span,
                 suggestion=error.suggestion,
                 notes=notes,
                 edits=edits,
             )
-            return POISON
         operands = [
             self.cast(value, call.casts[name], node.span) if name in call.casts else value
             for name, value in (("x", left), ("y", right))
