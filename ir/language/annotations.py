@@ -46,14 +46,7 @@ DECODE_RULE = "a SpikeTensor is used as a dense tensor only through decode(…)"
 
 def wrapped(span: Span, function: str, more: str = "") -> tuple[Edit, Edit]:
     """The edits that make what stands at a place the argument of a function."""
-    start = Span(span.file, span.line, span.column, span.line, span.column)
-    end = Span(span.file, span.end_line, span.end_column, span.end_line, span.end_column)
-    return Edit(start, f"{function}("), Edit(end, f"{more})")
-
-
-def head(span: Span, name: str) -> Span:
-    """The place of the name that something begins with."""
-    return Span(span.file, span.line, span.column, span.line, span.column + len(name))
+    return Edit(span.start, f"{function}("), Edit(span.end, f"{more})")
 
 
 def is_pack(name: str) -> bool:
@@ -73,7 +66,7 @@ class Annotations(Session):
             near = nearest(node.kind, _KINDS, TENSORS, TYPES, dense)
             self.error(
                 f"unknown type '{node.kind}'",
-                head(node.span, node.kind),
+                node.span.first(len(node.kind)),
                 suggestion=NOTHING.get(node.kind) or near,
             )
             return None

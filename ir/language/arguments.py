@@ -74,15 +74,13 @@ class BuiltinCalls(Expressions):
             else:
                 named = True
                 if name not in names:
-                    place = item.argument.span
-                    end = place.column + len(name)
                     free = set(names) - {g.argument.name for g in arguments}
                     longer = [n for n in free if name in n.split("_")]
                     more = {name: longer[0]} if len(longer) == 1 else {}
                     near = nearest(name, free, ARGUMENTS, more)
                     self.error(
                         f"{what} has no argument '{name}'",
-                        Span(place.file, place.line, place.column, place.line, end),
+                        item.argument.span.first(len(name)),
                         suggestion=near or f"its arguments are {', '.join(names)}",
                     )
                     fine = False

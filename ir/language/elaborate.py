@@ -25,7 +25,6 @@ from .nodes import (
     Name,
     Return,
     ScalarTypeNode,
-    Span,
     Statement,
     TypeNode,
 )
@@ -93,7 +92,7 @@ class Elaborator(Layers):
                     "this expression has no effect",
                     statement.span,
                     suggestion="write return … or let name = …",
-                    edits=(Edit(_start(statement.span), "return "),),
+                    edits=(Edit(statement.span.start, "return "),),
                 )
             case _:
                 self.error("this statement is not understood here", statement.span)
@@ -424,10 +423,6 @@ def _kind(value: object) -> str | None:
             return kind
         case _:
             return None
-
-
-def _start(span: Span) -> Span:
-    return Span(span.file, span.line, span.column, span.line, span.column)
 
 
 def _type_name(node: TypeNode) -> str:

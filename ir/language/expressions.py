@@ -218,7 +218,7 @@ class Expressions(Indexing):
             f"layer {base.definition.name} has no member '{expression.name}'",
             expression.span,
             suggestion=(near := suggest(expression.name, [*base.members, *base.generics])),
-            edits=() if near is None else (_last(expression, near.split("'")[1]),),
+            edits=() if near is None else (Edit(expression.name_span, near.split("'")[1]),),
             notes=[(f"{base.definition.name} is declared here", base.definition.name_span)],
         )
 
@@ -234,20 +234,17 @@ class Expressions(Indexing):
         name = METHODS.get(member.name, member.name)
         if name not in BUILTINS:
             return "functions of tensors are called by name: f(x)", ()
-        start, end = _start(member.span), _end(member.span)
-        dot = Span(end.file, end.line, end.column - len(member.name) - 1, end.line, end.column)
+        first, dot = Edit(member.span.start, f"{name}("), member.span.last(len(member.name) + 1)
         if call is None or call.callee is not member:
-            return f"write {name}(…)", (Edit(start, f"{name}("), Edit(dot, ")"))
+            return f"write {name}(…)", (first, Edit(dot, ")"))
         given = call.arguments
-        first = Edit(start, f"{name}(")
         if not given:
-            opened = Span(dot.file, dot.line, dot.column, call.span.end_line, call.span.end_column)
-            return f"write {name}(…)", (first, Edit(opened, ")"))
-        opened = Span(dot.file, dot.line, dot.column, given[0].span.line, given[0].span.column)
+            return f"write {name}(…)", (first, Edit(dot.to(call.span), ")"))
+        opened = dot.to(given[0].span.start)
         is_shape = name in ("reshape", "permute", "expand")
         loose = is_shape and not isinstance(given[0].value, ListLiteral) and given[0].name is None
         edits = (first, Edit(opened, ", [" if loose else ", "))
-        return f"write {name}(…, …)", (*edits, Edit(_end(given[-1].span), "]")) if loose else edits
+        return f"write {name}(…, …)", (*edits, Edit(given[-1].span.end, "]")) if loose else edits
 
     # Operators
 
@@ -458,21 +455,6 @@ class Expressions(Indexing):
             node.span,
             suggestion="give the dimension a number in the type of the argument",
         )
-
-
-def _start(span: Span) -> Span:
-    return Span(span.file, span.line, span.column, span.line, span.column)
-
-
-def _end(span: Span) -> Span:
-    return Span(span.file, span.end_line, span.end_column, span.end_line, span.end_column)
-
-
-def _last(attribute: Attribute, text: str) -> Edit:
-    """Another name in place of that behind the last dot."""
-    end = attribute.span
-    column = end.end_column - len(attribute.name)
-    return Edit(Span(end.file, end.end_line, column, end.end_line, end.end_column), text)
 
 
 def member_names(definition: LayerDef) -> dict[str, Span | None]:

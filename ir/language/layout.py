@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .diagnostics import Diagnostic, DiagnosticBag, Edit
-from .lexer import SourceToken, end_of, make_token, shorten
+from .lexer import SourceToken, make_token, shorten
 from .nodes import Span
 
 MAX_NESTING = 200
@@ -155,7 +155,7 @@ class _Layout:
             self._header = ""
 
     def _synthetic(self, kind: str, text: str, found: str, cause: SourceToken) -> SourceToken:
-        place = end_of(self._out[-1].span) if self._out else cause.span
+        place = self._out[-1].span.end if self._out else cause.span
         token = make_token(kind, text, place, found=found)
         token.damaged = cause.damaged
         return token
@@ -233,9 +233,8 @@ class _Layout:
         if found.type in _TEXT.values() or (found.type in _CLOSER.values() and place == found.span):
             suggestion, edits = f"did you mean '{text}'?", ()
         else:
-            at = Span(place.file, place.line, place.column, place.line, place.column)
             written = f"\n{text}\n" if text == "}" else text
-            suggestion, edits = f"write {text} here", (Edit(at, written),)
+            suggestion, edits = f"write {text} here", (Edit(place.start, written),)
         return Diagnostic(
             "error",
             f"expected '{text}' to close {bracket.role}, found {found_text(found)}",

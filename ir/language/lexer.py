@@ -84,11 +84,6 @@ def make_token(kind: str, text: str, span: Span, *, found: str = "") -> SourceTo
     return token
 
 
-def end_of(span: Span) -> Span:
-    """The empty place right behind `span`."""
-    return Span(span.file, span.end_line, span.end_column, span.end_line, span.end_column)
-
-
 def shorten(text: str) -> str:
     """Source text in quotes for a message, cut where it is long."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:_SHOWN])
@@ -249,9 +244,7 @@ class Lexer:
             if breaks:
                 self._line += len(breaks)
                 self._line_start = self._position - len(text) + breaks[-1].end()
-        end = self._span(0)
-        span = Span(start.file, start.line, start.column, end.line, end.column)
-        self._comments.append(Comment(text, span, starts_line, blank))
+        self._comments.append(Comment(text, start.to(self._span(0)), starts_line, blank))
         self._newlines_here = 0
 
     def _doubt_division(self, text: str) -> None:
@@ -330,8 +323,7 @@ class Lexer:
         sizes = whole[1].rstrip("x").split("x")
         element = ELEMENTS.get(whole[2], whole[2])
         meant = f"Tensor<{element}>[{', '.join(sizes)}]"
-        end = self._span(len(whole[0]))
-        place = Span(self._file, kind.span.line, kind.span.column, end.end_line, end.end_column)
+        place = kind.span.to(self._span(len(whole[0])))
         self._bag.error("a shape stands in square brackets", place,
                         suggestion=f"did you mean '{meant}'?")  # fmt: skip
         del self._tokens[-2:]
@@ -363,7 +355,7 @@ class Lexer:
     def _unterminated_comment(self) -> None:
         rest = _LINE_REST.match(self._source, self._position)
         line = self._span(len(rest[0]) if rest else 2)
-        edits = (Edit(end_of(line), " */"),)
+        edits = (Edit(line.end, " */"),)
         self._bag.error("this comment has no closing '*/'", self._span(2),
                         suggestion="write */ where it ends", edits=edits)  # fmt: skip
         self._position = len(self._source)

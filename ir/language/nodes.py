@@ -26,6 +26,29 @@ class Span(NamedTuple):
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}"
 
+    @property
+    def start(self) -> Span:
+        """The empty place where it begins."""
+        return self.first(0)
+
+    @property
+    def end(self) -> Span:
+        """The empty place right behind it."""
+        return self.last(0)
+
+    def first(self, length: int) -> Span:
+        """So many characters from where it begins."""
+        return Span(self.file, self.line, self.column, self.line, self.column + length)
+
+    def last(self, length: int) -> Span:
+        """So many characters before its end."""
+        line, column = self.end_line, self.end_column
+        return Span(self.file, line, column - length, line, column)
+
+    def to(self, last: Span) -> Span:
+        """The place from its start to the end of `last`."""
+        return Span(self.file, self.line, self.column, last.end_line, last.end_column)
+
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def construct(cls: type[T]) -> type[T]:
@@ -52,6 +75,14 @@ class Node:
     def __repr__(self) -> str:
         shown = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.repr)
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+@construct
+class Named(Node):
+    """What binds a name, and where that stands."""
+
+    name: str
+    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
 # Expressions
@@ -171,6 +202,11 @@ class Attribute(Expression):
     base: Expression
     name: str
 
+    @property
+    def name_span(self) -> Span:
+        """The place of the name behind the last dot."""
+        return self.span.last(len(self.name))
+
 
 # Types
 
@@ -219,22 +255,18 @@ class Statement(Node):
 
 
 @construct
-class Let(Statement):
+class Let(Named, Statement):
     """`let name: type = value`; at top level or in a layer, a constant or sub-layer."""
 
-    name: str
     type: TypeNode | None
     value: Expression
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
 @construct
-class Assign(Statement):
+class Assign(Named, Statement):
     """`name = value`: rebinding."""
 
-    name: str
     value: Expression
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
 @construct
@@ -254,13 +286,11 @@ class If(Statement):
 
 
 @construct
-class For(Statement):
+class For(Named, Statement):
     """`for name in iterable { … }`, unrolled at compile time."""
 
-    name: str
     iterable: Expression
     body: tuple[Statement, ...]
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
 @construct
@@ -304,13 +334,11 @@ class Import(Declaration):
 
 
 @construct
-class Const(Declaration):
+class Const(Named, Declaration):
     """`const NAME: int = 10`."""
 
-    name: str
     type: TypeNode | None
     value: Expression
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
 @construct
@@ -321,6 +349,11 @@ class GenericDef(Node):
     type: TypeNode
     default: Expression | None
 
+    @property
+    def name_span(self) -> Span:
+        """The place of the name."""
+        return self.span.first(len(self.name))
+
 
 @construct
 class ArgumentDef(Node):
@@ -329,18 +362,21 @@ class ArgumentDef(Node):
     name: str
     type: TypeNode
 
+    @property
+    def name_span(self) -> Span:
+        """The place of the name."""
+        return self.span.first(len(self.name))
+
 
 @construct
-class ParamDef(Declaration):
+class ParamDef(Named, Declaration):
     """`param weights: TernaryTensor[784, 10]` or `buffer …`.
 
     `param_type` and `shape` are the short view that custom back ends read.
     """
 
-    name: str
     type: TypeNode
     is_buffer: bool = False
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
     @property
     def param_type(self) -> str:
@@ -362,14 +398,12 @@ class ParamDef(Declaration):
 
 
 @construct
-class FunctionDef(Declaration):
+class FunctionDef(Named, Declaration):
     """`fn forward(x: T) -> U { … }`."""
 
-    name: str
     arguments: tuple[ArgumentDef, ...]
     result: TypeNode | None
     body: tuple[Statement, ...]
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
 
 @construct
@@ -385,14 +419,12 @@ Member = ParamDef | Let | FunctionDef | MemberIf | ErrorDeclaration
 
 
 @construct
-class LayerDef(Declaration):
+class LayerDef(Named, Declaration):
     """`layer Name(generics) -> Type { members }`."""
 
-    name: str
     generics: tuple[GenericDef, ...]
     result: TypeNode | None
     members: tuple[Member, ...]
-    name_span: Span = field(compare=False, kw_only=True, repr=False)
 
     @property
     def params(self) -> tuple[ParamDef, ...]:

@@ -15,7 +15,6 @@ from .lexer import Lexer, SourceToken, make_token, shorten
 from .repairs import repair
 from .repairs.changes import Change, Repair, edits_of
 from .tables import tables
-from .tree_builder import cover
 
 KEYWORDS = {
     "import": "IMPORT",
@@ -164,13 +163,13 @@ class Recovery:
     def _repaired(self, found: Repair, start: int, position: int) -> int:
         """Report what `repairs` knows and go on with its changes, from the start of the item."""
         edits = edits_of(self._tokens, found.changes)
-        span = cover(self._tokens[found.first].span, self._tokens[found.last].span)
+        span = self._tokens[found.first].span.to(self._tokens[found.last].span)
         meant = f"did you mean '{edits[0].text.strip()}'?" if edits else None
         self._bag.error(found.message, span, suggestion=found.suggestion or meant, edits=edits)
         self._unwind()
         if found.stop is not None:
             first = self._tokens[start]
-            error = make_token("ERROR", "", cover(first.span, self._tokens[found.stop - 1].span))
+            error = make_token("ERROR", "", first.span.to(self._tokens[found.stop - 1].span))
             error.broken = (*self._bound_names(start, found.stop), str(self._tokens[start + 1]))
             self._parser.feed(error)
             self._feed("_SEP", first)
@@ -183,7 +182,7 @@ class Recovery:
 
     def _change(self, change: Change) -> None:
         old = self._tokens[change.first : change.stop] or [self._tokens[change.first - 1]]
-        span = cover(old[0].span, old[-1].span)
+        span = old[0].span.to(old[-1].span)
         text = change.text.strip() if change.tokens is None else change.tokens
         new = Lexer(tables(), text, span.file, DiagnosticBag()).tokens()[:-1]
         for token in new:
@@ -272,7 +271,7 @@ class Recovery:
                     self._feed(kind, first, "_")
                 return body
         last = self._tokens[max(start, stop - 1)]
-        error = make_token("ERROR", "", cover(first.span, last.span))
+        error = make_token("ERROR", "", first.span.to(last.span))
         error.broken = names
         self._parser.feed(error)
         if self._tokens[stop].type != "_SEP":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .annotations import dimension_names, head
+from .annotations import dimension_names
 from .builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
 from .diagnostics import MAX_ERRORS, DiagnosticBag, Edit
 from .expressions import member_names
@@ -154,7 +154,7 @@ class _Names:
             if generic.default is not None:
                 self.outer = {**outer, **names}
                 self._expression(generic.default)
-            names[generic.name] = head(generic.span, generic.name)
+            names[generic.name] = generic.name_span
         self.outer = {**outer, **names, **member_names(layer)}
         self._members(layer.members, {})
         for function in layer.functions:
@@ -204,7 +204,7 @@ class _Names:
         arguments: dict[str, _Binding] = {}
         for argument in function.arguments:
             self._once(argument.name, argument.span, seen)
-            arguments[argument.name] = _Binding(head(argument.span, argument.name), is_used=True)
+            arguments[argument.name] = _Binding(argument.name_span, is_used=True)
         self.outer = dict(outer)
         self.sizes = self._dimensions(function)
         self.used |= self.sizes
@@ -263,7 +263,7 @@ class _Names:
                         f"'{statement.name}' is not declared",
                         statement.name_span,
                         suggestion=near or f"write let {statement.name} = …",
-                        edits=() if near else (_inserted(statement.name_span, "let "),),
+                        edits=() if near else (Edit(statement.name_span.start, "let "),),
                     )
                     own[statement.name] = _Binding(statement.name_span, is_used=True)
             case Return():
@@ -352,9 +352,7 @@ class _Names:
             return
         prefixes.add(id(root))
         self.module.broken.add(word)
-        end = attribute.span
-        column = end.end_column - len(attribute.name)
-        name = Span(end.file, end.end_line, column, end.end_line, column)
+        name = attribute.name_span
         what = "members of a layer" if word in MEMBERS else "layers and functions"
         known = attribute.name in self.outer or word in MEMBERS
         near = None if known else self._nearest(attribute.name, self.outer)
@@ -362,7 +360,7 @@ class _Names:
             f"there is no '{word}': {what} are named directly",
             root.span,
             suggestion=f"leave '{word}.' out" if known else near or NOTHING.get(attribute.name),
-            edits=(_between(root.span, name), *(_renamed(end, attribute.name, near))),
+            edits=(_between(root.span, name), *([Edit(name, near.split("'")[1])] if near else [])),
         )
 
     def _local(self, name: str) -> _Binding | None:
@@ -410,22 +408,9 @@ class _Names:
         return nearest(name, candidates, NAMES)
 
 
-def _inserted(before: Span, text: str) -> Edit:
-    return Edit(Span(before.file, before.line, before.column, before.line, before.column), text)
-
-
 def _between(start: Span, end: Span) -> Edit:
     """What stands from the start of one place to the start of another, left out."""
-    return Edit(Span(start.file, start.line, start.column, end.line, end.column), "")
-
-
-def _renamed(attribute: Span, name: str, near: str | None) -> tuple[Edit, ...]:
-    """The last name of an attribute by the one that was meant."""
-    if near is None:
-        return ()
-    line, column = attribute.end_line, attribute.end_column
-    place = Span(attribute.file, line, column - len(name), line, column)
-    return (Edit(place, near.split("'")[1]),)
+    return Edit(start.to(end.start), "")
 
 
 def dimensions(node: TypeNode) -> list[Name]:

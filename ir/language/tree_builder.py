@@ -6,8 +6,9 @@ is complete; nothing here is recursive, nothing here can fail.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import cast
+from typing import TypeVar, cast
 
 from . import nodes
 from .lexer import SourceToken, unescape
@@ -15,15 +16,11 @@ from .nodes import Span
 
 Child = SourceToken | nodes.Node
 Children = list[Child]
-
-
-def cover(first: Span, last: Span) -> Span:
-    """The place from the start of `first` to the end of `last`."""
-    return Span(first.file, first.line, first.column, last.end_line, last.end_column)
+Binding = TypeVar("Binding", nodes.Let, nodes.Const)
 
 
 def _span(children: Children) -> Span:
-    return cover(children[0].span, children[-1].span)
+    return children[0].span.to(children[-1].span)
 
 
 def _kind(child: Child) -> str:
@@ -43,33 +40,38 @@ def _statements(children: Children) -> tuple[nodes.Statement, ...]:
 
 
 def _members(children: Children) -> tuple[nodes.Member, ...]:
-    kinds = (
-        nodes.ParamDef,
-        nodes.Let,
-        nodes.FunctionDef,
-        nodes.MemberIf,
-        nodes.ErrorDeclaration,
-    )
-    return tuple(c for c in children if isinstance(c, kinds))
+    return tuple(c for c in children if isinstance(c, nodes.Member))
 
 
-def _binding(children: Children) -> tuple[str, nodes.TypeNode | None, nodes.Expression, Span]:
-    return str(children[1]), _type(children), cast(nodes.Expression, children[-1]), children[1].span
+def _binding(kind: type[Binding], children: Children) -> Binding:
+    value = cast(nodes.Expression, children[-1])
+    span, name = _span(children), children[1]
+    return kind(str(name), _type(children), value, span=span, name_span=name.span)
+
+
+Rule = Callable[[Children], nodes.Node]
+
+
+def _unless_broken(
+    error: type[nodes.ErrorDeclaration | nodes.ErrorStatement],
+) -> Callable[[Rule], Rule]:
+    """For what may have a made-up header: nothing but an error is made of it then."""
+
+    def wrap(rule: Rule) -> Rule:
+        def made(children: Children) -> nodes.Node:
+            broken = _token(children[0]).broken
+            return rule(children) if broken is None else error(broken, span=_span(children))
+
+        return made
+
+    return wrap
 
 
 # Declarations
 
 
 def program(children: Children) -> tuple[nodes.TopLevel, ...]:
-    kinds = (
-        nodes.Import,
-        nodes.Const,
-        nodes.Let,
-        nodes.FunctionDef,
-        nodes.LayerDef,
-        nodes.ErrorDeclaration,
-    )
-    return tuple(c for c in children if isinstance(c, kinds))
+    return tuple(c for c in children if isinstance(c, nodes.TopLevel))
 
 
 def import_declaration(children: Children) -> nodes.Import:
@@ -77,27 +79,22 @@ def import_declaration(children: Children) -> nodes.Import:
 
 
 def const(children: Children) -> nodes.Const:
-    name, kind, value, name_span = _binding(children)
-    return nodes.Const(name, kind, value, span=_span(children), name_span=name_span)
+    return _binding(nodes.Const, children)
 
 
 def let(children: Children) -> nodes.Let:
-    name, kind, value, name_span = _binding(children)
-    return nodes.Let(name, kind, value, span=_span(children), name_span=name_span)
+    return _binding(nodes.Let, children)
 
 
+@_unless_broken(nodes.ErrorDeclaration)
 def layer(children: Children) -> nodes.Declaration:
-    span = _span(children)
-    broken = _token(children[0]).broken
-    if broken is not None:
-        return nodes.ErrorDeclaration(broken, span=span)
     generics = tuple(c for c in children if isinstance(c, nodes.GenericDef))
     return nodes.LayerDef(
         str(children[1]),
         generics,
         _type(children),
         _members(children),
-        span=span,
+        span=_span(children),
         name_span=children[1].span,
     )
 
@@ -118,28 +115,22 @@ def param(children: Children) -> nodes.ParamDef:
     )
 
 
+@_unless_broken(nodes.ErrorDeclaration)
 def member_if(children: Children) -> nodes.Declaration:
-    span = _span(children)
-    broken = _token(children[0]).broken
-    if broken is not None:
-        return nodes.ErrorDeclaration(broken, span=span)
     then, otherwise = _branches(children)
     condition = cast(nodes.Expression, children[1])
-    return nodes.MemberIf(condition, _members(then), _members(otherwise), span=span)
+    return nodes.MemberIf(condition, _members(then), _members(otherwise), span=_span(children))
 
 
+@_unless_broken(nodes.ErrorDeclaration)
 def function(children: Children) -> nodes.Declaration:
-    span = _span(children)
-    broken = _token(children[0]).broken
-    if broken is not None:
-        return nodes.ErrorDeclaration(broken, span=span)
     arguments = tuple(c for c in children if isinstance(c, nodes.ArgumentDef))
     return nodes.FunctionDef(
         str(children[1]),
         arguments,
         _type(children),
         _statements(children),
-        span=span,
+        span=_span(children),
         name_span=children[1].span,
     )
 
@@ -167,26 +158,20 @@ def return_statement(children: Children) -> nodes.Return:
     return nodes.Return(value, span=_span(children))
 
 
+@_unless_broken(nodes.ErrorStatement)
 def if_statement(children: Children) -> nodes.Statement:
-    span = _span(children)
-    broken = _token(children[0]).broken
-    if broken is not None:
-        return nodes.ErrorStatement(broken, span=span)
     then, otherwise = _branches(children)
     condition = cast(nodes.Expression, children[1])
-    return nodes.If(condition, _statements(then), _statements(otherwise), span=span)
+    return nodes.If(condition, _statements(then), _statements(otherwise), span=_span(children))
 
 
+@_unless_broken(nodes.ErrorStatement)
 def for_statement(children: Children) -> nodes.Statement:
-    span = _span(children)
-    broken = _token(children[0]).broken
-    if broken is not None:
-        return nodes.ErrorStatement(broken, span=span)
     return nodes.For(
         str(children[1]),
         cast(nodes.Expression, children[3]),
         _statements(children[4:]),
-        span=span,
+        span=_span(children),
         name_span=children[1].span,
     )
 

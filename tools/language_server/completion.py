@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ...ir.language.annotations import head
 from ...ir.language.builtins import BUILTINS, COMPILE_TIME_FUNCTIONS
 from ...ir.language.diagnostics import split_lines
 from ...ir.language.expressions import member_names
@@ -134,7 +133,7 @@ def _bound_in(program: TriProgram, definition: LayerDef | FunctionDef, line: int
         yield from (Item(generic.name, "variable") for generic in definition.generics)
         return
     for argument in definition.arguments:
-        value = program.found.values.get(head(argument.span, argument.name))
+        value = program.found.values.get(argument.name_span)
         yield Item(argument.name, "variable", (shape(value) or "").removeprefix(": "))
     for row in program.lines[definition.span.line - 1 : line - 1]:
         yield from (Item(name, "variable") for name in _LET.findall(row))

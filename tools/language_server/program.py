@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ...ir.language.annotations import head
 from ...ir.language.arguments import Given
 from ...ir.language.checker import Inspection, TypeChecker
 from ...ir.language.diagnostics import Diagnostic, DiagnosticBag, Edit, apply_fix, split_lines
@@ -75,10 +74,10 @@ class _Notes(Elaborator):
         if isinstance(expression, Attribute):
             base = self.found.values.get(expression.base.span)
             if isinstance(base, LayerInstance):
-                generics = {g.name: head(g.span, g.name) for g in base.definition.generics}
+                generics = {g.name: g.name_span for g in base.definition.generics}
                 names = {**generics, **member_names(base.definition)}
                 if (where := names.get(expression.name)) is not None:
-                    self.found.links[last_name(expression)] = where
+                    self.found.links[expression.name_span] = where
         return value
 
     def _assignment(self, statement: Assign, frame: Frame) -> None:
@@ -111,14 +110,14 @@ class _Notes(Elaborator):
         places = dict(declared)
         for argument in (item.argument for item in given):
             if argument.name is not None and argument.name in places:
-                where = head(places[argument.name], argument.name)
-                self.found.links[head(argument.span, argument.name)] = where
+                where = places[argument.name].first(len(argument.name))
+                self.found.links[argument.span.first(len(argument.name))] = where
 
     def run_function(self, target: FunctionRef, frame: Frame, span: Span) -> object:
         if not self.calls:
             for name, local in frame.blocks[0].items():
                 if local.span is not None:
-                    self._bind(head(local.span, name), local.value)
+                    self._bind(local.span.first(len(name)), local.value)
         return super().run_function(target, frame, span)
 
 
@@ -187,7 +186,7 @@ class TriProgram:
 
     @cached_property
     def _declared(self) -> frozenset[Span]:
-        generics = (head(g.span, g.name) for layer in self.program.layers for g in layer.generics)
+        generics = (g.name_span for layer in self.program.layers for g in layer.generics)
         own = (d.name_span for d in definitions(self.program).values())
         return frozenset({*self.found.links.values(), *self.found.bound, *own, *generics})
 
@@ -278,13 +277,6 @@ class TriProgram:
             for use, where in self.found.links.items()
             if use.file == self.file
         }
-
-
-def last_name(attribute: Attribute) -> Span:
-    """The place of the name behind the last dot."""
-    end = attribute.span
-    column = end.end_column - len(attribute.name)
-    return Span(end.file, end.end_line, column, end.end_line, end.end_column)
 
 
 def _holds(span: Span, line: int, column: int) -> bool:

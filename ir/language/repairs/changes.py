@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..diagnostics import Edit
-from ..lexer import SourceToken, end_of
-from ..nodes import Span
-from ..tree_builder import cover
+from ..lexer import SourceToken
 
 Tokens = Sequence[SourceToken]
 
@@ -52,13 +50,13 @@ def edits_of(tokens: Tokens, changes: Sequence[Change]) -> tuple[Edit, ...]:
     edits: list[Edit] = []
     for change in changes:
         if change.first == change.stop:
-            edits.append(Edit(end_of(tokens[change.first - 1].span), change.text))
+            edits.append(Edit(tokens[change.first - 1].span.end, change.text))
             continue
-        span = cover(tokens[change.first].span, tokens[change.stop - 1].span)
+        span = tokens[change.first].span.to(tokens[change.stop - 1].span)
         behind = tokens[change.stop].span if change.stop < len(tokens) else span
         first_of_line = change.first == 0 or tokens[change.first].newline_before
         if not change.text and (behind.line == span.end_line or first_of_line):
-            span = cover(span, Span(behind.file, 0, 0, behind.line, behind.column))
+            span = span.to(behind.start)
         edits.append(Edit(span, change.text))
     return tuple(edits)
 
