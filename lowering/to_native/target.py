@@ -141,6 +141,8 @@ class NativeTarget(Target[NativeOptions]):
         keep = "ternary" if options.precision == "float32" else "rounded"
         if own.additions and can_add(options.kernels()) and not options.outside:
             keep += f" rows={_LONG}"
+        if keep.startswith("ternary") and not options.kernels().dots and not options.outside:
+            keep += " floats=true"
         return native_stages(" ".join(words), options.spikes, keep)
 
     def emit(self, module: ModuleOp, options: NativeOptions) -> Artifact:

@@ -15,11 +15,13 @@ from xdsl.dialects.builtin import (
     Float32Type,
     IntegerType,
     Signedness,
+    f32,
 )
 from xdsl.ir import Attribute, Operation
 
 from ...dialects import ternary
 from ...dialects.inference import tensor_type
+from ...dialects.parameters import constant_value
 from ...dialects.shapes import DYNAMIC
 from ...passes.analysis.compile_time import defining_literal
 from ...runtime.native.abi.linear import (
@@ -30,6 +32,7 @@ from ...runtime.native.abi.linear import (
     Kind,
     Precision,
 )
+from ...runtime.native.abi.sparse import kept_blocks, worthwhile
 
 _INTEGERS: dict[tuple[int, Signedness], Activations] = {
     (8, Signedness.SIGNLESS): "i8",
@@ -40,6 +43,11 @@ _INTEGERS: dict[tuple[int, Signedness], Activations] = {
 _WIDTHS = (8, 16, 32)
 _MOST_WEIGHTS = 1 << 21
 """Of a product that may be code, with two bytes or more for each."""
+_FEW_ROWS, _NEAR_TRITS, _TRITS_A_ROW = 4, 1 << 18, 12 << 10
+"""Rows, and trits of a matrix, from which on and up to which products of floats are quicker than
+those of three bytes each; and how many more trits each row makes up for."""
+_SPARSE = 0.6
+"""Share of blocks with trits that are not 0, below which kernels that leave others out are."""
 _LEAST_OUTPUTS = 4
 """Channels of a group from which on tables of sums are less work than products."""
 
@@ -60,12 +68,32 @@ def is_long(op: Operation, rows: int) -> bool:
     """
     if not isinstance(op, ternary.LinearOp | ternary.MatmulOp):
         return False
-    input = tensor_type(op.input)
     if prod(tensor_type(op.weight).get_shape()) > _MOST_WEIGHTS:
         return False
-    kind = kind_of(input.element_type)
-    known = prod(size for size in input.get_shape()[:-1] if size != DYNAMIC)
-    return kind is not None and kind.activations in ("i8", "u8") and known >= rows
+    kind = kind_of(tensor_type(op.input).element_type)
+    return kind is not None and kind.activations in ("i8", "u8") and _rows(op) >= rows
+
+
+def is_quick_in_floats(op: Operation) -> bool:
+    """Whether a product of trits with floats is quicker with floats for its trits, on processors
+    for which a product of three bytes is not: with enough rows, and weights that are not too many.
+    """
+    if not isinstance(op, ternary.LinearOp | ternary.MatmulOp):
+        return False
+    weight, rows = defining_literal(op.weight), _rows(op)
+    if weight is None or tensor_type(op.input).element_type != f32 or rows < _FEW_ROWS:
+        return False
+    if prod(tensor_type(op.weight).get_shape()) > max(_NEAR_TRITS, rows * _TRITS_A_ROW):
+        return False
+    values = constant_value(weight)
+    if values is None or not worthwhile(values.T, rows):
+        return values is not None
+    return float(kept_blocks(values.T).mean()) >= _SPARSE
+
+
+def _rows(op: ternary.LinearOp | ternary.MatmulOp) -> int:
+    """At least how many rows of activations a product has."""
+    return prod(size for size in tensor_type(op.input).get_shape()[:-1] if size != DYNAMIC)
 
 
 def product_takes(op: Operation) -> bool:

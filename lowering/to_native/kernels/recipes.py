@@ -201,6 +201,7 @@ class Recipe(InstructionSet):
         pack: two registers of int32 as one of numbers of 16 bits that hold them, half by half of
             128 bits, where there is an instruction for it.
         signed: whether `dot` multiplies signed by signed bytes.
+        dots: whether there is an instruction for `dot`.
     """
 
     width: int
@@ -217,6 +218,7 @@ class Recipe(InstructionSet):
     slow_words: int = 1
     pack: Pairs | None = None
     signed: bool = False
+    dots: bool = True
 
     @property
     def whole_bytes(self) -> bool:
@@ -304,6 +306,7 @@ RECIPES: tuple[Recipe, ...] = (
         pairs=pairs_256,
         words=multiply_words_256,
         pack=pack_256,
+        dots=False,
     ),
     Recipe(
         "neon-dotprod",
@@ -333,8 +336,9 @@ RECIPES: tuple[Recipe, ...] = (
         words=smull_words_128,
         factors=4,
         signed=True,
+        dots=False,
     ),
-    Recipe("generic", frozenset(), 16, multiply_128, recode_bits, 1, 4, 4),
+    Recipe("generic", frozenset(), 16, multiply_128, recode_bits, 1, 4, 4, dots=False),
 )
 """Best first; the last runs everywhere."""
 

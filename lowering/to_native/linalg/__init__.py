@@ -8,6 +8,7 @@ bufferisation and all that comes after, which is MLIR's business or `to_native.p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -29,7 +30,7 @@ from ....ir.errors import OptionError, UnsupportedError
 from ....ir.locations import location_text
 from ....passes.analysis.compile_time import ParameterOp, is_literal
 from ....passes.analysis.replacement import replace_results
-from ..ternary_products import is_long, kernel_takes, product_takes
+from ..ternary_products import is_long, is_quick_in_floats, kernel_takes, product_takes
 from . import elementwise, linear, quantization, reduction, shape, signature, ternary
 from .keeping import Keeper, is_spiking, split_products
 from .linalg_builder import MAY_FUSE, LinalgBuilder, Rule, element, may_fuse
@@ -95,6 +96,10 @@ class ConvertTensorToLinalgPass(ModulePass):
     rows: int = 0
     """Products of integers of 8 bits with so many rows or more do not stay, if it is not 0."""
 
+    floats: bool = False
+    """Whether products of floats do not stay where they are quicker with floats for their trits,
+    on a processor that has no instruction for the dot product of four bytes."""
+
     def __post_init__(self) -> None:
         if self.keep not in KEPT:
             raise OptionError(
@@ -113,11 +118,19 @@ class ConvertTensorToLinalgPass(ModulePass):
         declared: dict[str, FuncOp] = {}
         for function in [f for f in op.walk() if isinstance(f, FuncOp)]:
             if not function.is_declaration:
-                declared.update(_lower(function, as_arguments, self.keep, self.rows))
+                declared.update(_lower(function, as_arguments, self.keep, self._taken))
             signature.lower_function_type(function)
         _declare(op, declared)
         if not keeps_ternary:
             signature.rename_store(op, keep=as_arguments)
+
+    def _taken(self, op: Operation) -> bool:
+        """Whether a product with trits stays."""
+        if not _TAKEN.get(self.keep, kernel_takes)(op):
+            return False
+        if self.rows and is_long(op, self.rows):
+            return False
+        return not (self.floats and is_quick_in_floats(op))
 
 
 def _check(module: ModuleOp, as_arguments: bool, *, keeps_ternary: bool) -> None:
@@ -151,11 +164,11 @@ def _unsupported(op: Operation) -> str | None:
     return None
 
 
-def _lower(function: FuncOp, as_arguments: bool, keep: str, rows: int) -> dict[str, FuncOp]:
-    """Lower the body of a function; the library functions that it calls then."""
-
-    def taken(op: Operation) -> bool:
-        return not (rows and is_long(op, rows)) and _TAKEN.get(keep, kernel_takes)(op)
+def _lower(
+    function: FuncOp, as_arguments: bool, keep: str, taken: Callable[[Operation], bool]
+) -> dict[str, FuncOp]:
+    """Lower the body of a function but for products that are taken; the library functions that it
+    calls then."""
 
     products = split_products(function, taken) if keep != "none" else {}
     ops = list(function.body.walk())

@@ -16,12 +16,14 @@ from torch.nn import functional
 
 from triton_dsl import compile_model
 from triton_dsl.dialects.parameters import attach_store
-from triton_dsl.dialects.registry import parse_module
+from triton_dsl.dialects.registry import parse_module, triton_context
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
+from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
+from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
 from triton_dsl.runtime.native.processor import host_features
 from triton_dsl.runtime.native.program import NativeProgram, load_shared
 
@@ -144,6 +146,54 @@ def test_sums_of_whole_numbers_are_exact() -> None:
     w = _trits(600, 512, 1, 1)
     x = np.random.default_rng(3).integers(-3000, 3000, (1, 512, 3, 4)).astype(np.float32)
     np.testing.assert_array_equal(native_program(_module(WIDE, {"w": w}))(x), _conv(x, w))
+
+
+LAYER = """
+func.func @forward(%x: tensor<?x{rows}x{ins}xf32>) -> tensor<?x{rows}x65xf32> {{
+  %w = ternary.parameter "w" : tensor<{ins}x65x!ternary.trit>
+  %y = ternary.linear %x, %w {{activation = "relu"}}
+       : tensor<?x{rows}x{ins}xf32>, tensor<{ins}x65x!ternary.trit> -> tensor<?x{rows}x65xf32>
+  func.return %y : tensor<?x{rows}x65xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("recipe", RUNNABLE)
+@pytest.mark.parametrize(
+    ("rows", "ins", "share", "few"),
+    [
+        (3, 83, 1, False),
+        (4, 83, 1, True),
+        (4, 5000, 1, False),
+        (30, 5000, 1, True),
+        (4, 1200, 0.5, False),
+        (4, 1200, 0.9, True),
+    ],
+)
+def test_matrices_that_meet_enough_rows_are_floats(
+    recipe: str, rows: int, ins: int, share: float, *, few: bool
+) -> None:
+    random, w = np.random.default_rng(4), _trits(ins, 65)
+    zeros = random.permutation(ins // 4)[: round((1 - share) * ins / 4)]
+    w[(4 * zeros[:, None] + np.arange(4)).reshape(-1)] = 0
+    module = _module(LAYER.format(rows=rows, ins=ins), {"w": w})
+    target, chosen = NativeTarget(), NativeOptions(recipe=recipe)
+    has_floats = "floats=true" in next(
+        stage.pipeline for stage in target.stages(chosen) if stage.name == "linalg"
+    )
+    assert has_floats == (recipe in {"avx2", "neon", "generic"})
+    lowered = module.clone()
+    pass_ = ConvertTensorToLinalgPass(keep="ternary", floats=has_floats)
+    pass_.apply(triton_context(), lowered)
+    assert ("ternary.linear" in str(lowered)) == (not (has_floats and few))
+    if not few:
+        return
+    program = native_program(module, {"recipe": recipe})
+    x = random.normal(size=(2, rows, ins)).astype(np.float32)
+    wide = w.astype(np.float64)
+    _near(program(x), np.maximum(x @ wide, 0))
+    x = random.integers(-127, 128, x.shape).astype(np.float32)
+    np.testing.assert_array_equal(program(x), np.maximum(x @ wide, 0))
 
 
 def test_an_object_holds_two_bits_for_a_trit(tmp_path: Path) -> None:
