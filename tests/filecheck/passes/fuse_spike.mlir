@@ -20,9 +20,8 @@ func.func @forward(%x: !spike.train<?x?x8>) -> !spike.train<?x?x4> {
 // CHECK-NEXT: [[SUM:%[0-9]+]] = tensor.add %var, [[EPS]]
 // CHECK-NEXT: [[ROOT:%[0-9]+]] = tensor.sqrt [[SUM]]
 // CHECK-NEXT: [[F:%[0-9]+]] = tensor.div %scale, [[ROOT]]
-// CHECK-NEXT: [[NEG:%[0-9]+]] = tensor.neg %mean
-// CHECK-NEXT: [[MEAN:%[0-9]+]] = tensor.mul [[NEG]], [[F]]
-// CHECK-NEXT: [[B:%[0-9]+]] = tensor.add [[MEAN]], %bias
+// CHECK-NEXT: [[MEAN:%[0-9]+]] = tensor.mul %mean, [[F]]
+// CHECK-NEXT: [[B:%[0-9]+]] = tensor.sub %bias, [[MEAN]]
 // CHECK-NEXT: [[W:%[0-9]+]] = tensor.mul %w, [[F]]
 // CHECK-NEXT: %s = spike.layer %x, [[W]], [[B]] : (!spike.train<?x?x8>, tensor<8x4xf32>, tensor<4xf32>) -> !spike.train<?x?x4> {
 // CHECK-NEXT: ^bb0([[X2:%[0-9]+]]: !spike.train<?x?x8>, [[W2:%[0-9]+]]: tensor<8x4xf32>, [[B2:%[0-9]+]]: tensor<4xf32>):
