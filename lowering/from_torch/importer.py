@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -20,7 +20,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
-from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError, first_line
+from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
 from ...ir.extras import install
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
@@ -33,7 +33,6 @@ from .calls import (
     is_tensor,
     nodes_of,
     operator_name,
-    overload_name,
     schema_of,
 )
 from .control_flow import STAYS, unwritten, write_out_bodies
@@ -49,29 +48,21 @@ from .exporting import (
 from .failures import DATA_DEPENDENT_ERROR
 from .free_sizes import DynamicSizes
 from .hopeless import hopeless, sized_by_values
-from .in_place import is_written
+from .known_results import MOST_ELEMENTS, is_number, known_result
 from .places import location, place_of
 from .rules_complex import is_complex
-from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, size_of, sizes_of
+from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
-from .torch_operators import COMPLEX, ELEMENTWISE, QUANTIZING, REFUSED, RULES, SPREADING, UNCOMPUTED
+from .torch_operators import COMPLEX, REFUSED, RULES, SPREADING
 
 if TYPE_CHECKING:
     from sympy import Symbol
-    from torch import SymInt, Tensor, nn
+    from torch import Tensor, nn
     from torch.export import ExportedProgram
     from torch.fx import Node
-    from torch.fx.node import Argument
     from torch.utils._pytree import MappingKey, TreeSpec
 
     from ..models import ExampleInputs
-
-T = TypeVar("T", "tuple[Argument, ...]", "dict[str, Argument]")
-
-
-MOST_ELEMENTS = 1 << 28
-"""What is computed while a program is read has at most this many elements, and four times those of
-its parameters."""
 
 
 class TorchWarning(UserWarning):
@@ -293,7 +284,7 @@ class _Importer:
                     raise ProblemError("it takes a part of a single tensor")
                 builder.values[node] = parts[index]
                 return
-            if _is_number(node):
+            if is_number(node):
                 return
             if schema_of(node) is None:
                 raise ProblemError("the IR has nothing like it")
@@ -305,7 +296,7 @@ class _Importer:
         call = Call.of(node)
         if is_statement(node):
             return None
-        known = self._known(call)
+        known = known_result(self.builder, call, self.most)
         if known is not None:
             return known
         rule = (COMPLEX if is_complex(node) else RULES).get(call.name)
@@ -323,40 +314,6 @@ class _Importer:
             None if part is None else refined(part, sizes_of(like.shape))
             for part, like in zip(result, tensors, strict=False)
         ]
-
-    def _known(self, call: Call) -> Known | Sequence[Known] | None:
-        """The result where it depends on known tensors alone; `None` where it does not."""
-        sources = [node for node in call.node.all_input_nodes if not _is_number(node)]
-        values = [self.builder.values.get(node) for node in sources]
-        name = call.name
-        if name in UNCOMPUTED or name in QUANTIZING or not name.startswith(("aten::", "prims::")):
-            return None
-        if name in SPREADING:
-            spread = SPREADING[name](self.builder, call)
-            if spread is not None:
-                return spread
-        known = [value for value in values if isinstance(value, Known)]
-        if len(known) < len(values):
-            return None
-        if any(value.is_spread for value in known) and name not in ELEMENTWISE:
-            return None
-        args, kwargs = _real(call.node.args, self.builder), _real(call.node.kwargs, self.builder)
-        if args is None or kwargs is None:
-            return None
-        if _elements(call.node, args, kwargs) > self.most:
-            raise ProblemError(f"it makes more than {self.most} elements before the program runs")
-        try:
-            result = _evaluated(call.node, args, kwargs)
-        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            reason = first_line(error)
-            raise ProblemError(f"PyTorch does not compute it: {reason}") from None
-        keys = tuple(dict.fromkeys(key for value in known for key in value.keys))
-        if isinstance(result, Sequence):
-            return [Known(part, sizes_of(part.shape), keys) for part in result]
-        is_same = name in _UNCHANGING and known and result.dtype == known[0].tensor.dtype
-        if is_same and not is_written(call.node):
-            return known[0]
-        return Known(result, call.sizes, keys)
 
     def _fail(self, node: Node, name: str, reason: str) -> None:
         self.problems.append((name, _place(node), reason))
@@ -377,7 +334,7 @@ class _Importer:
     def _output(self, index: int, node: Node | None) -> SSAValue | None:
         if node is None or node in self.failed:
             return None
-        if not is_node(node) or _is_number(node):
+        if not is_node(node) or is_number(node):
             self.problems.append(("output", f"result {index}", "it is no tensor"))
             return None
         self.builder.location = location(node)
@@ -432,76 +389,6 @@ def _stored(program: ExportedProgram) -> Iterator[tuple[str, Known]]:
             tensor = values[key].detach()
             keys = () if is_constant else (key,)
             yield name, Known(tensor, sizes_of(tensor.shape), keys, not is_constant)
-
-
-_UNCHANGING = {
-    "aten::alias", "aten::clone", "aten::contiguous", "aten::detach", "aten::detach_",
-    "aten::lift_fresh_copy", "aten::to", "aten::_to_copy", "aten::type_as", "aten::dropout",
-}  # fmt: skip
-"""Operators that give what they take, so that a parameter stays one."""
-
-
-def _is_number(node: Node) -> bool:
-    import torch
-
-    numbers = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
-    return isinstance(node.meta.get("val"), numbers)
-
-
-def _real(arguments: T, builder: Builder) -> T | None:
-    """Arguments with tensors and numbers for nodes; `None` where a size is free."""
-    from torch.fx.node import map_arg
-
-    missing = False
-
-    def real(node: Node) -> Argument:
-        nonlocal missing
-        value = builder.values.get(node)
-        if isinstance(value, Known):
-            return value.tensor
-        number: int | float | SymInt = node.meta["val"]
-        if isinstance(number, int | float):
-            return number
-        if is_tensor(node) or is_free(size := size_of(number)):
-            missing = True
-            return None
-        return size
-
-    mapped = map_arg(arguments, real)
-    return None if missing else mapped
-
-
-def _evaluated(
-    node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]
-) -> Tensor | Sequence[Tensor]:
-    """What a node's operator gives for real tensors."""
-    import torch
-
-    # Constants may have other strides than the tensors that were exported.
-    is_view = overload_name(node) in ("aten::view", "aten::_unsafe_view")
-    target = torch.ops.aten.reshape if is_view and not kwargs else node.target
-    assert callable(target)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return target(*args, **kwargs)
-
-
-def _elements(node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> int:
-    """How many elements an operator gives; 0 where only its values tell."""
-    import torch
-    from torch.utils import _pytree as pytree
-
-    def bare(leaf: object) -> object:
-        return leaf.to("meta") if isinstance(leaf, torch.Tensor) else leaf
-
-    args, kwargs = pytree.tree_map(bare, (args, kwargs))
-    if "device" in kwargs:
-        kwargs = {**kwargs, "device": torch.device("meta")}
-    try:
-        results = pytree.tree_leaves(_evaluated(node, args, kwargs))
-    except (RuntimeError, ValueError, TypeError, NotImplementedError):
-        return 0
-    return sum(part.numel() for part in results if isinstance(part, torch.Tensor))
 
 
 def _unmatched(name: str) -> str:
