@@ -331,8 +331,7 @@ class Annotations(Session):
                 return self.error(
                     f"{what} needs {declared}, known while compiling, found {value.type}", span
                 )
-            kind = "ternary" if declared.name == "trit" else "dense"
-            declared = TensorType(kind, declared.name, ())
+            declared = declared.tensor
         if is_list(value):
             return self.tensor_constant(value, declared, span, what)
         if isinstance(value, Opaque):

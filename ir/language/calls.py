@@ -329,8 +329,7 @@ class Calls(BuiltinCalls):
                             argument.span,
                         )
                 else:
-                    kind = "ternary" if declared.name == "trit" else "dense"
-                    declared = TensorType(kind, declared.name, ())
+                    declared = declared.tensor
             if isinstance(declared, TensorType):
                 value = InputValue(declared, argument.span, argument.name)
                 inputs.append(value)

@@ -11,11 +11,11 @@ Not for run-time shapes: a dimension that is no constant becomes a dynamic one i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from math import floor, lcm
+from math import floor, lcm, prod
 
 MAX_TERMS = 64
 MAX_MAGNITUDE = 2**63
@@ -91,7 +91,12 @@ class Dim:
     @lru_cache(maxsize=4096)
     def symbol(name: str) -> Dim:
         """The dimension called `name`."""
-        return Dim(((((name, 1),), Fraction(1)),))
+        return Dim.atom(name)
+
+    @staticmethod
+    def atom(atom: Atom) -> Dim:
+        """The dimension that is an atom alone."""
+        return Dim(((((atom, 1),), Fraction(1)),))
 
     @staticmethod
     def lift(value: int | Dim) -> Dim:
@@ -264,34 +269,40 @@ def divide(a: Dim, b: Dim) -> Dim:
 
 
 def _power(base: Dim, exponent: int) -> Dim:
-    result = Dim.of(1)
-    for _ in range(abs(exponent)):
-        result = result * base
-    if exponent >= 0:
+    result = prod([base] * abs(exponent), start=Dim.of(1))
+    if exponent >= 0 or base.is_unknown:
         return result
     if not result.terms:
         raise DimError("division by zero in a dimension")
     return divide(Dim.of(1), result)
 
 
-def _substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product of several sizes."""
+    return prod(dims, start=Dim.of(1))
+
+
+def _rebuilt(dim: Dim, of_atom: Callable[[Atom], Dim]) -> Dim:
+    """The same sum of products of what stands for each atom."""
     total = Dim.of(0)
     for monomial, coefficient in dim.terms:
-        product = Dim((((), coefficient),))
-        for atom, exponent in monomial:
-            match atom:
-                case str():
-                    base = values.get(atom, Dim.symbol(atom))
-                case Floor():
-                    top = _substitute(atom.numerator, values)
-                    base = floor_divide(top, _substitute(atom.denominator, values))
-                case Group():
-                    base = _substitute(atom.inner, values)
-            if base.is_unknown:
-                return UNKNOWN
-            product = product * _power(base, exponent)
-        total = total + product
+        powers = (_power(of_atom(atom), exponent) for atom, exponent in monomial)
+        total = total + prod(powers, start=Dim((((), coefficient),)))
     return total
+
+
+def _substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    def replaced(atom: Atom) -> Dim:
+        match atom:
+            case str():
+                return values.get(atom, Dim.symbol(atom))
+            case Floor():
+                top = _substitute(atom.numerator, values)
+                return floor_divide(top, _substitute(atom.denominator, values))
+            case Group():
+                return _substitute(atom.inner, values)
+
+    return _rebuilt(dim, replaced)
 
 
 def _is_whole_term(monomial: Monomial, coefficient: Fraction) -> bool:
@@ -320,9 +331,7 @@ def floor_divide(a: Dim, b: Dim, whole: frozenset[Dim] = frozenset()) -> Dim:
         # -1/s lies in [-1, 0) for every size s >= 1.
         if coefficient == -1 and all(isinstance(x, str) and e < 0 for x, e in monomial):
             return integer - 1
-    denominator = b
-    numerator = a - integer * b
-    return integer + Dim(((((Floor(numerator, denominator), 1),), Fraction(1)),))
+    return integer + Dim.atom(Floor(a - integer * b, b))
 
 
 def _split_whole(quotient: Dim, whole: frozenset[Dim]) -> tuple[Dim, Dim]:
@@ -418,19 +427,15 @@ class Assumptions:
         known = self._floors.get(dim)
         if known is not None:
             return known
-        total = Dim.of(0)
-        for monomial, coefficient in dim.terms:
-            product = Dim((((), coefficient),))
-            for atom, exponent in monomial:
-                if isinstance(atom, Floor):
-                    top = self.normalise(atom.numerator)
-                    base = self.floor_divide(top, self.normalise(atom.denominator))
-                    product = product * _power(base, exponent)
-                else:
-                    product = product * Dim(((((atom, exponent),), Fraction(1)),))
-            total = total + product
-        self._floors[dim] = total
-        return total
+
+        def settled(atom: Atom) -> Dim:
+            if not isinstance(atom, Floor):
+                return Dim.atom(atom)
+            top = self.normalise(atom.numerator)
+            return self.floor_divide(top, self.normalise(atom.denominator))
+
+        known = self._floors[dim] = _rebuilt(dim, settled)
+        return known
 
     def equal(self, a: Dim, b: Dim) -> bool:
         """Whether `a` and `b` can be one dimension; `?` agrees with everything."""
@@ -479,10 +484,7 @@ def solve(expression: Dim, name: str, value: Dim) -> Dim | None:
     for monomial, coefficient in expression.terms:
         exponents = dict(monomial)
         exponent = exponents.pop(name, 0)
-        if any(
-            not isinstance(a, str) and name in Dim(((((a, 1),), Fraction(1)),)).symbols()
-            for a in exponents
-        ):
+        if any(not isinstance(a, str) and name in Dim.atom(a).symbols() for a in exponents):
             return None
         if exponent == 0:
             rest.append((monomial, coefficient))

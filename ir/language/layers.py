@@ -24,7 +24,7 @@ from .nodes import (
     Span,
 )
 from .signatures import Opaque
-from .types import ScalarType, TensorType
+from .types import ScalarType
 from .values import POISON, Frame, FunctionRef, LayerInstance, LayerRef, Poison, describe
 
 
@@ -153,8 +153,7 @@ class Layers(Calls):
                 return self.error(
                     f"a {word} cannot have the compile-time type {declared}", member.type.span
                 )
-            kind = "ternary" if declared.name == "trit" else "dense"
-            declared = TensorType(kind, declared.name, ())
+            declared = declared.tensor
         if declared.kind == "spike":
             return self.error(f"a {word} cannot be a SpikeTensor", member.type.span)
         for size in declared.shape:

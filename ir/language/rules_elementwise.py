@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from .dims import Dim
+from .dims import Dim, product
 from .signatures import Fold, Functions, Result, RuleCall
 from .types import DENSE_ELEMENTS, TensorType, dense
 
@@ -104,9 +104,7 @@ def ternarize(call: RuleCall) -> Result:
 def pack(call: RuleCall) -> Result:
     """Four trits to a byte."""
     x = call.ternary("x")
-    count = Dim.of(1)
-    for dim in x.shape:
-        count = count * dim
+    count = product(x.shape)
     call.known(count.simplified())
     return dense("int8", call.assumptions.floor_divide(count + 3, Dim.of(4)))
 
@@ -117,9 +115,7 @@ def unpack(call: RuleCall) -> Result:
     if x.kind != "dense" or x.element != "int8":
         call.fail(f"needs 'x' of the form Tensor<int8>[bytes], found {x}", "x")
     shape = checked_shape(call)
-    count = Dim.of(1)
-    for dim in shape:
-        count = count * dim
+    count = product(shape)
     call.known(count.simplified())
     size = call.assumptions.floor_divide(count + 3, Dim.of(4))
     if not call.same(size, x.shape[0]):

@@ -90,7 +90,7 @@ def ternary_matmul(call: RuleCall) -> Result:
     if not call.same(x.shape[-1], weight.shape[0]):
         call.fail(f"needs equal inner dimensions: {x} @ {weight}")
     if "scale" in call.types:
-        call.vector("scale", weight.shape[1], "one per output channel")
+        call.shaped("scale", (weight.shape[1],), "one per output channel")
         element = promote(element, "float32")
     return TensorType("dense", element, (*x.shape[:-1], weight.shape[1]))
 
@@ -197,7 +197,7 @@ def batch_norm(call: RuleCall) -> Result:
     x = x.with_element("float32") if x.kind == "spike" else call.floating("x")
     channels = x.shape[call.axis("axis", x.rank)]
     for name in ("running_mean", "running_var", "weight", "bias"):
-        call.vector(name, channels, "one per channel")
+        call.shaped(name, (channels,), "one per channel")
     _positive_eps(call)
     return x
 
@@ -213,14 +213,7 @@ def layer_norm(call: RuleCall) -> Result:
     x = call.floating("x")
     shape = x.shape[call.axis("axis", x.rank) :]
     for name in ("weight", "bias"):
-        if name not in call.types:
-            continue
-        parameter = call.floating(name)
-        if parameter.rank != len(shape) or not all(
-            call.same(a, b) for a, b in zip(parameter.shape, shape, strict=True)
-        ):
-            wanted = ", ".join(str(d) for d in shape)
-            call.fail(f"needs '{name}' of shape [{wanted}], found {parameter}", name)
+        call.shaped(name, shape)
     _positive_eps(call)
     return x
 

@@ -40,9 +40,7 @@ def _check_setting(call: RuleCall, x: TensorType, name: str, spec: ParameterSpec
     if name in call.types:
         setting = call.floating(name)
         shape = call.broadcast(x.shape[1:], setting.shape)
-        if len(shape) != x.rank - 1 or not all(
-            call.same(a, b) for a, b in zip(shape, x.shape[1:], strict=True)
-        ):
+        if not call.same_shape(shape, x.shape[1:]):
             call.fail(f"'{name}' ({setting}) does not fit a step of {x}", name)
         return
     value = call.attributes[name]
@@ -54,18 +52,6 @@ def _check_setting(call: RuleCall, x: TensorType, name: str, spec: ParameterSpec
         call.fail(f"'{name}' must not be negative, found {value}", name)
     if value < 1 and spec.tau and call.attributes["decay"] == "euler":
         call.fail(f"'{name}' must be at least 1 step for decay=\"euler\", found {value}", name)
-
-
-def _initial(call: RuleCall, x: TensorType) -> None:
-    if "initial" not in call.types:
-        return
-    initial = call.floating("initial")
-    step = x.shape[1:]
-    if initial.rank != len(step) or not all(
-        call.same(a, b) for a, b in zip(initial.shape, step, strict=True)
-    ):
-        wanted = ", ".join(str(d) for d in step)
-        call.fail(f"needs 'initial' of shape [{wanted}], found {initial}", "initial")
 
 
 def _reset(call: RuleCall) -> None:
@@ -84,7 +70,7 @@ def _rule(model: NeuronModel, call: RuleCall) -> TensorType:
     for name, spec in model.parameters.items():
         if name != "v_reset" or "reset" not in model.options:
             _check_setting(call, x, spec.tau or name, spec)
-    _initial(call, x)
+    call.shaped("initial", x.shape[1:])
     if "reset" in model.options:
         _reset(call)
     if model.spikes:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from .dims import UNKNOWN, Dim, DimError
+from .dims import UNKNOWN, Dim, DimError, product
 from .rules_linear import window
 from .signatures import Functions, Result, RuleCall, Undetermined, as_tuple
 from .types import TensorType, fits, promote
-
-
-def count(dims: tuple[Dim, ...]) -> Dim:
-    """The product of several sizes."""
-    product = Dim.of(1)
-    for dim in dims:
-        product = product * dim
-    return product
 
 
 def _keeps_time(call: RuleCall, keeps: bool) -> None:
@@ -35,8 +27,8 @@ def reshape(call: RuleCall) -> Result:
             sizes.append(Dim.lift(size))
     if sizes.count(None) > 1:
         call.fail("only one size may be -1", "shape")
-    total = count(x.shape)
-    rest = count(tuple(d for d in sizes if d is not None))
+    total = product(x.shape)
+    rest = product(d for d in sizes if d is not None)
     if None in sizes:
         try:
             inferred = total / rest
@@ -65,7 +57,7 @@ def flatten(call: RuleCall) -> Result:
         call.fail(f"'start' ({start}) is after 'end' ({end})", "start")
     _keeps_time(call, start > 0 or end == 0)
     shape = x.shape
-    return x.with_shape((*shape[:start], count(shape[start : end + 1]), *shape[end + 1 :]))
+    return x.with_shape((*shape[:start], product(shape[start : end + 1]), *shape[end + 1 :]))
 
 
 def transpose(call: RuleCall) -> Result:
@@ -130,9 +122,7 @@ def stack(call: RuleCall) -> Result:
     first, tensors = _joined(call)
     axis = call.axis("axis", first.rank + 1)
     for other in tensors[1:]:
-        if other.rank != first.rank or not all(
-            call.same(a, b) for a, b in zip(first.shape, other.shape, strict=True)
-        ):
+        if not call.same_shape(first.shape, other.shape):
             call.fail(f"needs equal shapes, found {tensors[0]} and {other}", "tensors")
     if first.kind == "spike" and axis == 0:
         call.fail("would put an axis before time", "axis", "use decode(…) first")
@@ -151,9 +141,7 @@ def split(call: RuleCall) -> Result:
         sizes = tuple(Dim.lift(s) for s in listed)
         if any(isinstance(s, int) and s < 1 for s in listed):
             call.fail("each part must be at least 1", "sections")
-        total = Dim.of(0)
-        for part in sizes:
-            total = total + part
+        total = sum(sizes, Dim.of(0))
         if not sizes or not call.same(total, size):
             call.fail(f"the parts make {total} but axis {axis} has {size}", "sections")
     else:

@@ -98,11 +98,10 @@ def spiking_attention(call: RuleCall) -> Result:
             call.fail(f"needs '{name}' of the form SpikeTensor[T, N, L, D], found {train}", name)
     query, key, value = trains
     for other in (key, value):
-        if not all(call.same(a, b) for a, b in zip(query.shape[:2], other.shape[:2], strict=True)):
+        if not call.same_shape(query.shape[:2], other.shape[:2]):
             call.fail(f"needs equal time and batch, found {query} and {other}")
-    if not call.same(query.shape[3], key.shape[3]) or not all(
-        call.same(a, b) for a, b in zip(key.shape[2:], value.shape[2:], strict=True)
-    ):
+    matching = call.same_shape(key.shape[2:], value.shape[2:])
+    if not matching or not call.same(query.shape[3], key.shape[3]):
         call.fail(f"needs matching tokens and channels, found {query}, {key} and {value}")
     if call.number("kind") == "sdsa" and not call.same(query.shape[2], key.shape[2]):
         call.fail(f'kind "sdsa" needs equally many tokens, found {query} and {key}')
@@ -123,7 +122,7 @@ def temporal_batch_norm(call: RuleCall) -> Result:
     if axis == 0:
         call.fail("needs the channels on another axis than time", "axis")
     for name in ("running_mean", "running_var", "weight", "bias"):
-        call.vector(name, x.shape[axis], "one per channel")
+        call.shaped(name, (x.shape[axis],), "one per channel")
     check_positive(call, "threshold", "alpha", "eps")
     return TensorType("dense", x.element if x.is_float else "float32", x.shape)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from .dims import Assumptions, Dim
-from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote
+from .types import FLOATS, TensorType, TypeMismatch, broadcast_shapes, promote, shapes_equal
 
 ParameterKind = Literal[
     "tensor", "tensors", "operand", "setting", "int", "float", "bool", "string", "ints", "shape"
@@ -256,13 +256,19 @@ class RuleCall:
         """Whether two sizes agree."""
         return self.assumptions.equal(a, b)
 
-    def vector(self, name: str, size: Dim, what: str) -> None:
-        """Check that an optional float tensor has shape `[size]`."""
+    def same_shape(self, a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+        """Whether two shapes agree."""
+        return shapes_equal(a, b, self.assumptions)
+
+    def shaped(self, name: str, shape: Sequence[Dim], what: str = "") -> None:
+        """Check that a float tensor has a shape, where it is given; `what` tells of the shape."""
         if name not in self.types:
             return
         tensor = self.floating(name)
-        if tensor.rank != 1 or not self.same(tensor.shape[0], size):
-            self.fail(f"needs '{name}' of shape [{size}] ({what}), found {tensor}", name)
+        if not self.same_shape(tensor.shape, shape):
+            wanted = ", ".join(map(str, shape))
+            note = f" ({what})" if what else ""
+            self.fail(f"needs '{name}' of shape [{wanted}]{note}, found {tensor}", name)
 
 
 Rule = Callable[[RuleCall], Result]

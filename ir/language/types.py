@@ -45,6 +45,11 @@ class ScalarType:
         """Whether values of the type exist only while compiling."""
         return self.name in COMPILE_TIME
 
+    @property
+    def tensor(self) -> TensorType:
+        """What holds a run-time value of the type."""
+        return TensorType("ternary" if self.name == "trit" else "dense", self.name, ())
+
     def __str__(self) -> str:
         return self.name
 
