@@ -38,6 +38,9 @@ _PIECE = 1 << 20
 _CLOSE = 1e-6
 """How far, relatively, floats may lie from the grid that they stand for."""
 
+_ROUNDED = 2.0**-22
+"""How far a multiple of a step may lie from it, for its size, by the roundings that made it."""
+
 
 def is_step(op: Operation) -> bool:
     """Whether each element of the result of `op` depends on one element of each operand."""
@@ -302,13 +305,13 @@ def with_common_step(
 def tabled(levels: Array, step: float, lowest: float, first: int) -> Callable[[Array], Array]:
     """Integers from `first` on to the levels lowest + n·step, each as it was rounded."""
     places = np.rint((levels - lowest) / step).astype(np.int64)
-    table: Array = lowest + step * np.arange(int(places.max()) + 1)
+    table: Array = lowest + step * np.arange(max(int(places.max()), 1) + 1)
     table[places] = levels
     return lambda points: table[np.clip(points - first, 0, len(table) - 1)]
 
 
 def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:
-    """Step, lowest value and number of steps of the evenly spaced levels that values lie on.
+    """Step, lowest value and number of steps of evenly spaced levels that values are some of.
 
     A single level gets a step above it that no value takes.
     """
@@ -317,13 +320,17 @@ def uniform_levels(values: NDArray[Any]) -> tuple[float, float, int] | None:
         return abs(float(levels[0])) or 1.0, float(levels[0]), 1
     if len(levels) > LEVELS:
         return None
-    span = float(levels[-1] - levels[0])
-    number = round(span / float(np.diff(levels).min()))
-    if number >= LEVELS:
-        return None
-    # Two neighbours alone are too near for their distance: each was rounded to a float.
-    step = span / number
-    counts = (levels - levels[0]) / step
-    if np.abs(counts - np.rint(counts)).max() > 1e-3:
-        return None
-    return step, float(levels[0]), number
+    span, least = float(levels[-1] - levels[0]), float(np.diff(levels).min())
+    rounded = _ROUNDED * float(np.abs(levels).max())
+    for divisor in range(1, LEVELS):
+        # Levels that nobody takes may lie between any two neighbours. Two of these alone are too
+        # near for their distance: each was rounded to a float.
+        number = round(span * divisor / least)
+        if number >= LEVELS:
+            break
+        step = span / number
+        counts = (levels - levels[0]) / step
+        near = 1e-3 if divisor == 1 else rounded / step
+        if np.abs(counts - np.rint(counts)).max() <= near:
+            return step, float(levels[0]), number
+    return None

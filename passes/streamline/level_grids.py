@@ -332,7 +332,7 @@ def _places_of_turns(function: LevelFunction, lowest: Array, step: Array) -> tup
         level above the lowest at the first integer is a rise there.
 
     Raises:
-        NoFunctionError: a channel has more than `LEVELS` of either.
+        NoFunctionError: a channel has more than twice `LEVELS` of either.
     """
     assert function.bounds is not None
     up: list[list[int]] = []
@@ -347,7 +347,7 @@ def _places_of_turns(function: LevelFunction, lowest: Array, step: Array) -> tup
         for found, sign in ((up, 1), (down, -1)):
             for channel, each in enumerate(found):
                 each += np.repeat(points, np.maximum(sign * changes[:, channel], 0)).tolist()
-        if max(len(each) for each in (*up, *down)) > LEVELS:
+        if max(len(each) for each in (*up, *down)) > 2 * LEVELS:
             raise NoFunctionError("its values rise and fall too often")
     return _filled(up, function.bounds[1] + 1), _filled(down, function.bounds[1] + 1)
 

@@ -36,13 +36,14 @@ from .level_functions import (
     LevelFunction,
     LevelGrid,
     NoFunctionError,
+    affine,
     channels_on,
     columns,
     is_order,
     of_type,
     with_common_step,
 )
-from .level_grids import LevelGrids, turns, weight_key
+from .level_grids import LevelGrids, channel_of, turns, weight_key
 from .level_products import (
     ProductGrid,
     WeightGrid,
@@ -53,7 +54,10 @@ from .level_products import (
     weight_grid,
 )
 from .level_results import integer_result
-from .level_sums import summed
+from .level_sums import MOST_PAIRS, ROUNDED, ranks_as, summed
+
+_NEAR = 2.0**-17
+"""Values of channels with steps of their own that are nearer, for the largest, may change ranks."""
 
 Reduction = tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp | tensor.ReduceSumOp
 
@@ -156,6 +160,10 @@ def joined(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
 
 def _joined_channels(levels: LevelGrids, op: tensor.ConcatenateOp) -> None:
     """Functions of one integer a channel, side by side along the axis of the channels."""
+    for value in op.inputs:
+        function = levels.functions.get(value)
+        if function is not None and function.bounds is None:
+            levels.enter(value, levels.grid(value))
     functions = [levels.functions.get(value) for value in op.inputs]
     known = [function for function in functions if function is not None]
     axis = op.axis.value.data % tensor_type(op.result).get_num_dims()
@@ -344,17 +352,47 @@ def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
 
 
 def largest(levels: LevelGrids, op: tensor.ArgmaxOp) -> None:
-    """The place of the largest value, among integers with one scale."""
+    """The place of the largest value, among integers that rank as the values do."""
     function = levels.functions[op.operand]
     root = function.root
     if not is_order(function):
         real = integer_result(levels, op.operand).owner
         assert isinstance(real, tensor.DequantizeOp)
         scale = literal_value(real.scale)
-        if scale is None or scale.size != 1 or scale.reshape(-1)[0] <= 0:
-            raise NoFunctionError("its values have steps of different sizes")
-        root = real.input
+        one_step = scale is not None and scale.size == 1 and scale.reshape(-1)[0] > 0
+        root = real.input if one_step else _compared(levels, function)
     levels.results[op.result] = levels.add(_with_operand(op, op.operand, root))
+
+
+def _compared(levels: LevelGrids, function: LevelFunction) -> SSAValue:
+    """Integers of channels with a scale and offset each, times numbers that make one step of all.
+
+    Raises:
+        NoFunctionError: no such numbers of 32 bits rank all values as the floats.
+    """
+    fitted, bounds = affine(function), function.bounds
+    assert bounds is not None
+    counts = np.arange(bounds[0], bounds[1] + 1)
+    if fitted is None or fitted[0].size * counts.size > MOST_PAIRS:
+        raise NoFunctionError("its values have steps of different sizes")
+    values, most = columns(function.at(counts)), np.abs(counts).max()
+    coarse_first = [(ROUNDED, finer) for finer in range(31)]
+    fine_first = [(_NEAR, finer) for finer in reversed(range(31))]
+    for noise, finer in coarse_first + fine_first:
+        step = np.abs(fitted[0]).max() / (1 << finer)
+        factors, shifts = (np.rint(part / step) for part in fitted)
+        if (most * np.abs(factors) + np.abs(shifts)).max() >= 2**31:
+            continue
+        if ranks_as(values, counts[:, None] * factors + shifts, noise):
+            root = levels.wide(function.root)
+            for kind, numbers in ((tensor.MulOp, factors), (tensor.AddOp, shifts)):
+                along = channels_on(function.value, channel_of(function), numbers)[0]
+                known = levels.constant("compared", along.astype(np.int32), i32)
+                root = levels.add(kind(root, known))
+            return root
+    raise NoFunctionError(
+        "its values have steps of different sizes, which no common step of 32 bits tells apart"
+    )
 
 
 def _with_operand(op: Operation, old: SSAValue, new: SSAValue) -> Operation:

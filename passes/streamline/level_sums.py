@@ -20,7 +20,7 @@ MOST_PAIRS = 1 << 20
 _FINEST = 14
 """Steps of two grids are whole multiples of one up to two to this power times finer."""
 
-_NOISE = 2.0**-23
+ROUNDED = 2.0**-23
 """How far sums lie below others that are smaller, for their size, by the rounding of floats."""
 
 Sums = tuple[float, tuple[int, int], Callable[[Array], Array] | None]
@@ -77,9 +77,21 @@ def _ranked(
     sums = integers.reshape(-1)[order]
     values = combined.outer(left, right).reshape(-1)[order].astype(np.float64)
     falls = -np.diff(values)
-    noise = _NOISE * np.abs(values).max()
+    noise = ROUNDED * np.abs(values).max()
     if (falls[np.diff(sums) == 0] != 0).any() or falls.max(initial=0.0) > noise:
         return None
     known, first = np.unique(sums, return_index=True)
     # Between them lie integers that no pair has.
     return lambda points: np.interp(points, known, values[first])
+
+
+def ranks_as(values: Array, integers: Array, noise: float) -> bool:
+    """Whether integers rank as the values do, but for `noise`, a part of the largest of them."""
+    order = integers.reshape(-1).argsort(kind="stable")
+    known = integers.reshape(-1)[order]
+    real = values.astype(np.float64).reshape(-1)[order]
+    _, first = np.unique(known, return_index=True)
+    least, most = np.minimum.reduceat(real, first), np.maximum.reduceat(real, first)
+    near = noise * np.abs(real).max()
+    above = np.maximum.accumulate(most)
+    return bool(((most - least) <= near).all() and (above[:-1] - least[1:] <= near).all())

@@ -335,6 +335,33 @@ def summed_signs(seed: int = 0) -> Any:
     return g.model(["N", 2, 5, 5], x)
 
 
+def few_of_many_levels(seed: int = 0) -> Any:
+    """Quantisers of 8 bits after sums of few values; an input beside them; one constant level."""
+    g = Graph(seed)
+    a = g.quant("x", 2, 0.31)
+    b = g.quant(convolution(g, a, (2, 4, 3), 5, 0.083), 8, 0.00731, narrow=False)
+    c = g.quant(g.node("Relu", convolution(g, a, (2, 2, 1), 2, 0.5)), 1, 0.37)
+    x = g.node("Concat", g.node("Add", g.quant(a, 2, 0.173), c), b, axis=1)
+    x = g.quant(x, 8, 0.0191, narrow=False)
+    x = g.node("Abs", g.norm(convolution(g, x, (6, 4, 3), 3, 0.21), 4, 2.0))
+    x = g.node("Flatten", g.quant(x, 8, 0.0117, signed=False, narrow=False))
+    return g.model(["N", 2, 4, 4], g.node("MatMul", x, g.weight((64, 4), 3, 0.2)))
+
+
+def class_by_scales(seed: int = 0) -> Any:
+    """The class among sums with a scale a channel."""
+    g = Graph(seed)
+    x = g.quant("x", 4, 0.11, narrow=False)
+    scales = g.constant(g.rng.uniform(0.02, 0.3, (1, 7)))
+    weight, zero = g.constant(g.rng.standard_normal((25, 7))), g.constant(np.array(0.0))
+    weight = g.node("Quant", weight, scales, zero, g.constant(np.array(4.0)), domain=QONNX,
+                    signed=1, narrow=1, rounding_mode="ROUND")  # fmt: skip
+    x = g.node("Add", g.node("MatMul", x, weight), g.constant(g.rng.normal(0, 0.4, 7)))
+    model = g.model(["N", 25], g.node("ArgMax", x, axis=1))
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    return model
+
+
 MODELS = {
     "tfc_1w1a": lambda: tfc(1, 1),
     "tfc_1w2a": lambda: tfc(1, 2),
@@ -355,5 +382,7 @@ MODELS = {
     "preactivated": preactivated,
     "turning": turning,
     "summed_signs": summed_signs,
+    "few_of_many_levels": few_of_many_levels,
+    "class_by_scales": class_by_scales,
 }
 """Each makes a model; the input `x` has a free batch."""

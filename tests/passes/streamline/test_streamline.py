@@ -152,8 +152,17 @@ def test_rounded_levels_are_evenly_spaced(scale: float, low: float, number: int)
     assert step == pytest.approx(scale, 1e-6)
 
 
+def test_levels_may_be_some_of_evenly_spaced_ones() -> None:
+    """Of n·0.0171 with distances 3 and 4 the step is no distance of two."""
+    places = np.array([-70, -66, -63, -59, 0, 3, 4 * 30])
+    found = uniform_levels(places.astype(np.float32) * np.float32(0.0171))
+    assert found is not None
+    assert found[2] == 190
+    assert found[0] == pytest.approx(0.0171, 1e-6)
+
+
 def test_uneven_levels_are_none() -> None:
-    assert uniform_levels(np.array([0, 1, 2.4], np.float32)) is None
+    assert uniform_levels(np.array([0, 1, np.sqrt(2)], np.float32)) is None
     assert uniform_levels(np.array([0, 1, 300], np.float32)) is None
 
 
