@@ -41,7 +41,7 @@ from ...passes.adder_graph import InputRange
 from ...passes.adder_graph.optimize_adder_graph import WEIGHT_ATTRIBUTE, input_range
 from ...passes.analysis.argument_bounds import ArgumentBounds, note_bounds
 from ...passes.analysis.compile_time import is_literal, literal_value
-from ...passes.analysis.layers import is_layer, weight_of
+from ...passes.analysis.layers import is_layer, layer_name, weight_of
 from ...passes.expose_trains import TIMED
 from ..stages import run_stages
 from .circuit.circuit_rules import holds_integers
@@ -274,10 +274,8 @@ def _product_names(ops: Sequence[Operation]) -> Iterator[str]:
         key = op.attributes.get(WEIGHT_ATTRIBUTE)
         if isinstance(key, StringAttr):
             yield layer_identifier(key.data)
-        elif isinstance(weight.owner, ternary.ParameterOp | tensor.ParameterOp):
-            yield layer_identifier(weight.owner.key.data)
         elif literal_value(weight) is not None:
-            yield layer_identifier(weight.name_hint or op.results[0].name_hint or "product")
+            yield layer_identifier(layer_name(op) or op.results[0].name_hint or "product")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ...ir.errors import OptionError, expect_one_of
 from ...ir.progress import tracked
 from ..analysis.argument_bounds import noted_bounds
 from ..analysis.compile_time import is_literal, literal, literal_value
-from ..analysis.layers import Layer, channel_axis, input_of, options_of, weight_of
+from ..analysis.layers import Layer, channel_axis, input_of, layer_name, options_of, weight_of
 from ..analysis.replacement import erase, insert_before, replace
 from ..skip_zeros.skip_zeros import FORM_ATTRIBUTE
 from . import COSTS, AdderGraph, InputRange, optimize_integers, optimize_matrix
@@ -219,12 +219,10 @@ def _bare(op: Product | Convolution) -> InferredOp | None:
 
 
 def note_weight(product: Operation, op: Layer) -> None:
-    """Let a product have the name of the weights of an op; it is that of the layer."""
-    weight = weight_of(op)
-    if isinstance(weight.owner, ternary.ParameterOp | tensor.ParameterOp):
-        product.attributes[WEIGHT_ATTRIBUTE] = weight.owner.key
-    elif weight.name_hint is not None:
-        product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(weight.name_hint)
+    """Let a product have the name of a layer."""
+    name = layer_name(op)
+    if name:
+        product.attributes[WEIGHT_ATTRIBUTE] = StringAttr(name)
 
 
 def _steps_after(product: SSAValue, op: Product | Convolution) -> list[InferredOp]:

@@ -8,6 +8,7 @@ but what is asked of layers here can be asked of it.
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias, TypeGuard, cast
 
 from xdsl.ir import Operation, SSAValue
@@ -16,6 +17,7 @@ from ...dialects import spike, tensor, ternary
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.spike import rebuild
 from ...dialects.ternary.linear import OPTIONS
+from ...ir.locations import location_name
 
 Synapse: TypeAlias = spike.SynapseOp
 
@@ -58,6 +60,19 @@ def input_of(op: Layer | Synapse) -> SSAValue:
 def weight_of(op: Layer | Synapse) -> SSAValue:
     """The layer's weight."""
     return op.rhs if isinstance(op, tensor.MatmulOp) else op.weight
+
+
+def layer_name(op: Layer | Synapse) -> str:
+    """What a layer is called: by its weight, or by the source where the weight's name is made up.
+
+    Returns:
+        The key or name of the weight, or the name of the op; empty where there is none.
+    """
+    weight = weight_of(op)
+    known = isinstance(weight.owner, tensor.ParameterOp | ternary.ParameterOp)
+    name = weight.owner.key.data if known else weight.name_hint or ""
+    made_up = re.fullmatch(r"(constant|weight|_?\d+)?(\.\d+)?", name) is not None
+    return (made_up and location_name(op)) or name
 
 
 def options_of(op: Layer | Synapse) -> dict[str, SSAValue]:

@@ -8,18 +8,15 @@ values those are (`streamline`), and what is returned (`level_results`).
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ...dialects import tensor, ternary
+from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
-from ...ir.locations import location_name
 from ..analysis.compile_time import literal, literal_value
-from ..analysis.layers import Layer, is_layer, rebuilt, weight_of
+from ..analysis.layers import is_layer, layer_name, rebuilt, weight_of
 from ..analysis.replacement import insert_before
 from .input_quantizers import edges_of, quantizer
 from .level_functions import (
@@ -253,7 +250,7 @@ class LevelGrids:
         weight = literal_value(weight_of(product))
         assert weight is not None
         signed = with_signs(weight, weight_channel(product), signs)
-        key = f"{weight_key(product)}.signed"
+        key = f"{layer_name(product) or 'weight'}.signed"
         known = self.constant(key, signed, tensor_type(weight_of(product)).element_type)
         return self.add(rebuilt(product, weight=known), product)
 
@@ -366,15 +363,6 @@ def _below(function: LevelFunction, lowest: Array, step: Array, number: int) -> 
         places = counts + np.arange(channels) * (number + 1)
         found = found + np.bincount(places.reshape(-1), minlength=channels * (number + 1))
     return found.reshape(-1, number + 1).cumsum(axis=1)[:, :-1]
-
-
-def weight_key(op: Layer) -> str:
-    """What to call what is made of a layer's weight: as the source calls that, or the layer."""
-    owner = weight_of(op).owner
-    named = isinstance(owner, tensor.ParameterOp | ternary.ParameterOp)
-    key = owner.key.data if named else ""
-    made_up = re.fullmatch(r"(constant|weight|_?\d+)?(\.\d+)?", key) is not None
-    return (made_up and location_name(op)) or key or "weight"
 
 
 def channel_of(function: LevelFunction) -> int:

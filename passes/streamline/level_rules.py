@@ -27,6 +27,7 @@ from ..analysis.layers import (
     as_ternary,
     channel_axis,
     input_of,
+    layer_name,
     rebuilt,
     weight_of,
 )
@@ -43,7 +44,7 @@ from .level_functions import (
     of_type,
     with_common_step,
 )
-from .level_grids import LevelGrids, channel_of, turns, weight_key
+from .level_grids import LevelGrids, channel_of, turns
 from .level_products import (
     ProductGrid,
     WeightGrid,
@@ -105,7 +106,7 @@ def _integer_product(levels: LevelGrids, op: Layer, grid: ProductGrid) -> Operat
         )  # fmt: skip
     if isinstance(op, ternary.MatmulOp):
         return ternary.LinearOp(grid.root, weight_of(op))
-    key, weight = f"{weight_key(op)}.levels", grid.weight
+    key, weight = f"{layer_name(op) or 'weight'}.levels", grid.weight
     if weight.is_ternary:
         trits = levels.constant(key, weight.integers.astype(np.int8), ternary.trit)
         return as_ternary(op, trits, input=grid.root)

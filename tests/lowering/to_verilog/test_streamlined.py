@@ -141,3 +141,12 @@ def test_layers_are_called_as_the_nodes_of_the_source() -> None:
     report: Any = artifact.manifest["report"]
     layers = report["layers"]
     assert {"matmul_1", "matmul_6"} <= {layer["name"] for layer in layers}
+
+
+def test_layers_whose_small_weights_have_no_name_are_called_so_too() -> None:
+    g = Graph(4)
+    x = activation(g, g.node("MatMul", g.quant("x", 3, 0.25), g.weight((9, 4), 2, 0.5)), 4, 3, 0.5)
+    module = from_onnx(g.model(["N", 9], g.node("MatMul", x, g.weight((4, 3), 3, 0.2))))
+    artifact = compile_to_target(module, 'verilog{folding="matmul_7:pe=1,simd=2"}')
+    folding: Any = artifact.manifest["report"]["folding"]
+    assert {"matmul_2", "matmul_7"} == {form["layer"] for form in folding["layers"]}
