@@ -69,8 +69,9 @@ def layer_name(op: Layer | Synapse) -> str:
         The key or name of the weight, or the name of the op; empty where there is none.
     """
     weight = weight_of(op)
-    known = isinstance(weight.owner, tensor.ParameterOp | ternary.ParameterOp)
-    name = weight.owner.key.data if known else weight.name_hint or ""
+    owner = weight.owner
+    keyed = isinstance(owner, tensor.ParameterOp | ternary.ParameterOp)
+    name = owner.key.data if keyed else weight.name_hint or ""
     made_up = re.fullmatch(r"(constant|weight|_?\d+)?(\.\d+)?", name) is not None
     return (made_up and location_name(op)) or name
 

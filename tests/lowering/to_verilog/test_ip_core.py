@@ -84,7 +84,7 @@ def test_the_clock_of_a_design_is_that_of_the_constraints() -> None:
 
 
 @pytest.mark.parametrize("device", ["xczu3eg", "xc7z020"])
-@pytest.mark.parametrize("script", ["ip/block_design.tcl", "ip/package.tcl"])
+@pytest.mark.parametrize("script", ["ip/block_design.tcl", "ip/package.tcl", "vivado.tcl"])
 def test_vivado_has_every_command(
     program: Program, require_tool: RequireTool, tmp_path: Path, device: str, script: str
 ) -> None:
@@ -101,7 +101,7 @@ def test_vivado_has_every_command(
 
     done = run()
     assert done.stdout.endswith("DONE\n"), done.stderr
-    for file in re.findall(r"\S+\.v\b", done.stdout):
+    for file in re.findall(r"\S+\.(?:v|xdc)\b", done.stdout):
         assert file.strip("{}") in artifact.files
     # The stub knows the commands: others are no Tcl of Vivado's.
     text = (tmp_path / script).read_text()

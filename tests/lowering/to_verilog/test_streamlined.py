@@ -148,5 +148,5 @@ def test_layers_whose_small_weights_have_no_name_are_called_so_too() -> None:
     x = activation(g, g.node("MatMul", g.quant("x", 3, 0.25), g.weight((9, 4), 2, 0.5)), 4, 3, 0.5)
     module = from_onnx(g.model(["N", 9], g.node("MatMul", x, g.weight((4, 3), 3, 0.2))))
     artifact = compile_to_target(module, 'verilog{folding="matmul_7:pe=1,simd=2"}')
-    folding: Any = artifact.manifest["report"]["folding"]
-    assert {"matmul_2", "matmul_7"} == {form["layer"] for form in folding["layers"]}
+    report: Any = artifact.manifest["report"]
+    assert {"matmul_2", "matmul_7"} == {form["layer"] for form in report["folding"]["layers"]}

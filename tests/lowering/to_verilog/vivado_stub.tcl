@@ -35,6 +35,16 @@ command get_files {-quiet -all} {-of_objects -filter -compile_order -used_in} 1 
 command make_wrapper {-top -testbench -inst_template -fileset -import -force} {-files} 0
 command launch_runs {-force -scripts_only -pre_launch_script} {-jobs -to_step -dir -next_step} 1
 command wait_on_runs {} {-timeout} 1
+command read_verilog {-sv -quiet} {-library} 1
+command read_xdc {-quiet_diff -unmanaged -no_add -quiet} {-cells -ref -mode} 1
+command synth_design {-rtl -no_lc -quiet} {-name -part -constrset -top -include_dirs -generic
+  -verilog_define -flatten_hierarchy -directive -bufg -fanout_limit -shreg_min_size -mode} 0
+command write_checkpoint {-force -quiet} {-cell} 1
+command report_utilization {-append -hierarchical -return_string -quiet} {-file -cells -hierarchical_depth} 0
+foreach step {opt_design place_design phys_opt_design route_design} { command $step {-quiet} {-directive} 0 }
+command report_timing_summary {-setup -hold -append -quiet} {-file -max_paths -nworst -delay_type} 0
+command get_timing_paths {-setup -hold -quiet} {-max_paths -nworst -from -to -delay_type} 0 path
+command get_property {-min -max -quiet} {} 2 0.5
 namespace eval ipx {}
 command ipx::open_ipxact_file {} {} 1
 command ipx::current_core {} {} 0 core
@@ -89,7 +99,7 @@ proc connect_bd_intf_net args {
 proc set_property args {
   set rest [checked set_property {-quiet} {-dict} 3 $args]
   if {[lindex $args 0] ne "-dict"} {
-    set known {top board_part ip_repo_paths display_name supported_families}
+    set known {top verilog_define board_part ip_repo_paths display_name supported_families}
     if {[lindex $rest 0] ni $known} { fail "no property [lindex $rest 0]" }
     return
   }
