@@ -42,6 +42,7 @@ def compile_told(
     if forms is not None:
         show(forms, to_stderr=True)
     warn_left_out(artifact, tool)
+    warn_undecided_means(artifact, tool)
     warn_missed_clock(artifact, tool)
     return artifact
 
@@ -70,6 +71,18 @@ def warn_left_out(artifact: Artifact, tool: str) -> None:
             tool,
             "the circuit gives the integers of the logits, with their scale in the report; "
             f"{names} is left to the receiver",
+        )
+
+
+def warn_undecided_means(artifact: Artifact, tool: str) -> None:
+    """One line where roundings of floats decide between levels of a mean, see `streamline`."""
+    means = _report(artifact).get("means") or ()
+    if means:
+        places = ", ".join(f"{m['undecided']} of {m['sums']} sums of {m['name']}" for m in means)
+        warn(
+            tool,
+            f"at {places} a float program decides by how it rounds each element; there the "
+            "circuit, which knows the sum, may give the next level",
         )
 
 

@@ -8,6 +8,9 @@ values those are (`streamline`), and what is returned (`level_results`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import partial
+
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -15,6 +18,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
+from ...dialects.traits import MovesElements, has
+from ...ir.locations import location_name
 from ..analysis.compile_time import literal, literal_value
 from ..analysis.layers import is_layer, layer_name, rebuilt, weight_of
 from ..analysis.replacement import insert_before
@@ -52,6 +57,9 @@ class LevelGrids:
         self.functions: dict[SSAValue, LevelFunction] = {}
         self.results: dict[SSAValue, SSAValue] = {}
         self._grids: dict[SSAValue, LevelGrid] = {}
+        self._means: dict[SSAValue, Mean] = {}
+        self.undecided: dict[str, tuple[int, int]] = {}
+        """Of means by name: at how many sums, of how many, roundings decide between levels."""
 
     def move_to(self, anchor: Operation) -> None:
         """Make what is asked for from here on anew, before another op."""
@@ -89,6 +97,41 @@ class LevelGrids:
             return of_type(value, grid.real(points)).reshape(-1, *[1] * (rank - 1))
 
         self.functions[value] = LevelFunction(grid.root, grid.bounds, value, lift, value)
+
+    def mean(
+        self, op: Operation, of: LevelGrid, total: SSAValue, count: int, bounds: tuple[int, int]
+    ) -> None:
+        """Note that an op is the mean of `count` values, whose integers have sums in `bounds`.
+
+        Raises:
+            NoFunctionError: as `enter`.
+        """
+        grid = LevelGrid(total, of.scale / count, of.offset, bounds)
+        self.enter(op.results[0], grid)
+        error = mean_error(of, count)
+        if error:
+            self._means[total] = Mean(location_name(op) or op.name, op.results[0], grid, error)
+
+    def _note_means(self, function: LevelFunction) -> None:
+        """Count the sums at which a mean lies so near a level that roundings decide."""
+        root = function.root
+        while root not in self._means and has(root.owner, MovesElements):
+            root = root.owner.operands[0]
+        if root not in self._means:
+            return
+        mean, grid = self._means[root], self._means[root].grid
+        rank = tensor_type(function.entry).get_num_dims()
+
+        def lift(points: Array, error: float) -> Array:
+            return of_type(mean.value, grid.real(points) + error).reshape(-1, *[1] * (rank - 1))
+
+        low, high = (
+            replace(function, lift=partial(lift, error=sign * mean.error)) for sign in (-1, 1)
+        )
+        pairs = zip(low.pieces(), high.pieces(), strict=True)
+        number = sum(int((a != b).any(axis=1).sum()) for (_, a), (_, b) in pairs)
+        if number:
+            self.undecided[mean.name] = number, grid.bounds[1] - grid.bounds[0] + 1
 
     def grid(self, value: SSAValue) -> LevelGrid:
         """A value with few levels as integers on a grid.
@@ -196,6 +239,7 @@ class LevelGrids:
         Raises:
             NoFunctionError: a channel rises and falls by more levels than an activation has.
         """
+        self._note_means(function)
         if turns(function):
             rises, falls = _places_of_turns(function, lowest, step)
             return self.add(
@@ -275,6 +319,40 @@ class LevelGrids:
                 root = self.add(tensor.AddOp(root, offset))
             return LevelGrid(root, grid.scale / factor, 0.0, (least, most))
         raise NoFunctionError("padding is between two levels")
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean of values whose float sum is not exact.
+
+    Attributes:
+        name: of the op in the source.
+        value: the mean.
+        grid: of the sum of the integers.
+        error: how far floats may be from the mean that the sum stands for.
+    """
+
+    name: str
+    value: SSAValue
+    grid: LevelGrid
+    error: float
+
+
+def mean_error(of: LevelGrid, count: int) -> float:
+    """How far the mean of `count` values may be from that of their integers, in f32.
+
+    0 where no value and no sum of them is rounded, or there are too many to look at.
+    """
+    if of.bounds[1] - of.bounds[0] > 1 << 20:
+        return 0.0
+    points = np.arange(of.bounds[0], of.bounds[1] + 1)
+    values = of.real(points).astype(np.float32).astype(np.float64)
+    most = float(np.abs(values).max())
+    unit = 2.0 ** (np.ceil(np.log2(count * most or 1.0)) - 24)
+    if not np.diff(values, 2).any() and (values / unit == np.rint(values / unit)).all():
+        return 0.0
+    apart = float(np.abs(values - (points * of.scale + of.offset)).max())
+    return apart + count * 2.0**-24 * most
 
 
 def plain(

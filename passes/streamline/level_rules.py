@@ -320,9 +320,10 @@ def reduced(levels: LevelGrids, op: Reduction) -> None:
         raise NoFunctionError("it sums over an axis whose size is not known")
     total = levels.add(tensor.ReduceSumOp(levels.wide(grid.root), axes, keepdims=keep))
     bounds = (grid.bounds[0] * count, grid.bounds[1] * count)
-    summed = isinstance(op, tensor.ReduceSumOp)
-    scale, offset = grid.scale if summed else grid.scale / count, grid.offset
-    levels.enter(op.result, LevelGrid(total, scale, offset * (count if summed else 1), bounds))
+    if not isinstance(op, tensor.ReduceSumOp):
+        levels.mean(op, grid, total, count, bounds)
+        return
+    levels.enter(op.result, LevelGrid(total, grid.scale, grid.offset * count, bounds))
 
 
 def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
@@ -349,7 +350,7 @@ def pooled(levels: LevelGrids, op: tensor.AvgPoolOp) -> None:
     )
     count = prod(kernel)
     bounds = sum_bounds(np.ones((1, count)), grid.bounds)
-    levels.enter(op.result, LevelGrid(total, grid.scale / count, grid.offset, bounds))
+    levels.mean(op, grid, total, count, bounds)
 
 
 def largest(levels: LevelGrids, op: tensor.ArgmaxOp) -> None:

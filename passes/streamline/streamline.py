@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, TensorType, f32
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -17,6 +17,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.traits import SelectsElements, has
+from ...ir.attribute_data import data_of, dictionary_of
 from ...ir.interpreter import entry_function
 from ..analysis.compile_time import is_literal, literal_value
 from ..analysis.layers import is_layer
@@ -29,6 +30,20 @@ from .stated_inputs import StatedInput, stated_inputs
 
 STAYS = "streamline.stays"
 """The attribute of an op that stays on floats: why."""
+
+
+MEANS = "streamline.means"
+"""The attribute of a module with means that roundings decide: `name`, `undecided`, `sums`."""
+
+
+def undecided_means(module: ModuleOp) -> list[dict[str, Any]]:
+    """Means of which some sums lie so near a level that floats decide by how they are rounded.
+
+    Returns:
+        For each the `name` of its op, at how many of its `sums` they are `undecided`.
+    """
+    noted = module.attributes.get(MEANS)
+    return [] if noted is None else data_of(noted)
 
 
 @dataclass(frozen=True)
@@ -114,7 +129,18 @@ class _Streamlining:
             if not is_literal(op):
                 self._visit(op)
         self._replace(before)
+        self._note_means()
         erase_unused([op for op in self.block.ops if op is not before[-1]])
+
+    def _note_means(self) -> None:
+        undecided = self.levels.undecided.items()
+        if undecided:
+            self.levels.module.attributes[MEANS] = ArrayAttr(
+                [
+                    dictionary_of({"name": name, "undecided": number, "sums": sums})
+                    for name, (number, sums) in undecided
+                ]
+            )
 
     def _floats(self, value: SSAValue) -> None:
         """A value of which nothing is known: what comes of it may be quantised."""

@@ -31,7 +31,7 @@ from triton_dsl.passes.streamline import level_functions
 from triton_dsl.passes.streamline.input_quantizers import quantizer
 from triton_dsl.passes.streamline.level_functions import NoFunctionError, uniform_levels
 from triton_dsl.passes.streamline.level_products import weight_grid
-from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass
+from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass, undecided_means
 
 
 def streamlined(module: ModuleOp) -> ModuleOp:
@@ -164,6 +164,35 @@ def test_levels_may_be_some_of_evenly_spaced_ones() -> None:
 def test_uneven_levels_are_none() -> None:
     assert uniform_levels(np.array([0, 1, np.sqrt(2)], np.float32)) is None
     assert uniform_levels(np.array([0, 1, 300], np.float32)) is None
+
+
+MEANS = """func.func @forward(%x: tensor<?x1x8x8xi8>) -> tensor<?x1x4x4xi8> {{
+  %s = tensor.constant dense<{scale}> : tensor<f32>
+  %z = tensor.constant dense<-3> : tensor<i8>
+  %r = tensor.dequantize %x, %s, %z
+     : (tensor<?x1x8x8xi8>, tensor<f32>, tensor<i8>) -> tensor<?x1x8x8xf32>
+  %m = tensor.avg_pool %r {{kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>,
+       padding = array<i64: 0, 0, 0, 0>}} : (tensor<?x1x8x8xf32>) -> tensor<?x1x4x4xf32>
+  %q = tensor.quantize %m, %s, %z
+     : (tensor<?x1x4x4xf32>, tensor<f32>, tensor<i8>) -> tensor<?x1x4x4xi8>
+  func.return %q : tensor<?x1x4x4xi8>
+}}"""
+
+
+@pytest.mark.parametrize(("scale", "exact"), [(0.0137, False), (0.1, False), (0.01171875, True)])
+def test_means_at_a_half_are_told(scale: float, exact: bool) -> None:
+    """Where f32 holds all sums, they are the program's; else only sums at a half may differ."""
+    module = parse_module(MEANS.format(scale=scale))
+    made = streamlined(module)
+    x = np.random.default_rng(0).integers(-128, 128, (500, 1, 8, 8)).astype(np.int8)
+    (want,), (got,) = run_module(module, [x]), run_module(made, [x])
+    sums = (x.astype(int) + 3).reshape(-1, 1, 4, 2, 4, 2).sum(axis=(3, 5))
+    differ = want != got
+    assert not differ[sums % 4 != 2].any()
+    assert np.abs(want.astype(int) - got).max() <= 1
+    told = undecided_means(made)
+    assert differ.any() == bool(told) == (not exact)
+    assert all((mean["undecided"], mean["sums"]) == (255, 1021) for mean in told)
 
 
 THRESHOLDS = """func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
