@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+from math import prod
+
 import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import SSAValue
@@ -107,6 +110,10 @@ def _gemm(e: Builder, call: Call) -> SSAValue:
     return matmul if bias is None else e.add(tensor.AddOp(matmul, bias))
 
 
+_MANY = 1 << 10
+"""What a free size counts as, where products are ordered."""
+
+
 def _einsum(e: Builder, call: Call) -> SSAValue:
     equation = call.text("equation", "").replace(" ", "")
     terms, arrow, output = equation.partition("->")
@@ -145,7 +152,32 @@ def _einsum(e: Builder, call: Call) -> SSAValue:
         if single:
             operands[index] = e.add(tensor.SqueezeOp(operands[index], single))
             shown[index] = "".join(letter for a, (letter, _) in enumerate(axes) if a not in single)
-    return e.add(tensor.EinsumOp(operands, f"{','.join(shown)}->{renamed(output, None)}"))
+    result = renamed(output, None)
+    while len(operands) > 2:
+        operands, shown = _pair_joined(e, operands, shown, result)
+    return e.add(tensor.EinsumOp(operands, f"{','.join(shown)}->{result}"))
+
+
+def _pair_joined(
+    e: Builder, operands: list[SSAValue], shown: list[str], result: str
+) -> tuple[list[SSAValue], list[str]]:
+    """Operands with one in the place of the two whose product takes least, a free size as many."""
+    sizes = {
+        letter: _MANY if isinstance(size, Free) else int(size)
+        for term, value in zip(shown, operands, strict=True)
+        for letter, size in zip(term, e.sizes(value), strict=True)
+    }
+
+    def cost(pair: tuple[int, int]) -> int:
+        return prod(sizes[letter] for letter in {*shown[pair[0]], *shown[pair[1]]})
+
+    pair = min(combinations(range(len(shown)), 2), key=cost)
+    others = [i for i in range(len(shown)) if i not in pair]
+    needed = result + "".join(shown[i] for i in others)
+    left, right = (shown[i] for i in pair)
+    kept = "".join(c for c in dict.fromkeys(left + right) if c in needed)
+    joined = e.add(tensor.EinsumOp([operands[i] for i in pair], f"{left},{right}->{kept}"))
+    return [joined, *(operands[i] for i in others)], [kept, *(shown[i] for i in others)]
 
 
 # Integers.

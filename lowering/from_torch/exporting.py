@@ -102,7 +102,8 @@ def export(
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
             masks_as_given(), padded_sequences(), recording(), torch.no_grad(),
-            warnings.catch_warnings(),
+            # Its order of products hangs on sizes, which would be fixed for that.
+            torch.backends.opt_einsum.flags(enabled=False), warnings.catch_warnings(),
         ):  # fmt: skip
             # torch.export copies its own trees by a name that it deprecates.
             warnings.filterwarnings("ignore", "`isinstance\\(treespec", FutureWarning)

@@ -51,6 +51,7 @@ from .hopeless import hopeless, sized_by_values
 from .known_results import MOST_ELEMENTS, is_number, known_result
 from .places import location, place_of
 from .rules_complex import is_complex
+from .rules_shape import read
 from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
 from .torch_operators import COMPLEX, REFUSED, RULES, SPREADING
@@ -285,6 +286,8 @@ class _Importer:
                 builder.values[node] = parts[index]
                 return
             if is_number(node):
+                if operator_name(node) == "aten::item":
+                    read(builder, Call.of(node))
                 return
             if schema_of(node) is None:
                 raise ProblemError("the IR has nothing like it")

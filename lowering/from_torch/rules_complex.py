@@ -6,8 +6,9 @@ both by the rule for real tensors; transforms are those of `from_onnx`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from itertools import product as cartesian
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.ir import SSAValue
 
@@ -17,13 +18,20 @@ from ...dialects.tensor.formula import Formula
 from ..from_onnx.rules_spectra import transformed
 from ..problems import refuse
 from .calls import Call, fake_tensor, is_tensor
-from .rules_onnx import companion, sized
+from .rules_elementwise import RULES as ELEMENTWISE
+from .rules_index import RULES as INDEX
+from .rules_onnx import companion, same, sized
+from .rules_reduction import RULES as REDUCTION
+from .rules_running import RULES as RUNNING
 from .rules_shape import RULES as SHAPE
 from .sizes import is_node, static
 from .torch_builder import Builder, Known, Rule, element_type
 
 if TYPE_CHECKING:
     from torch.fx import Node
+
+Product: TypeAlias = "Callable[[Sequence[SSAValue]], SSAValue]"
+"""A product of real tensors, one of each operand."""
 
 
 def is_complex(node: Node) -> bool:
@@ -92,6 +100,46 @@ def _quotient(e: Builder, call: Call) -> list[SSAValue]:
     return [((a * c + b * d) / size).value, ((b * c - a * d) / size).value]
 
 
+def _products(e: Builder, nodes: Sequence[Node], product: Product) -> list[SSAValue]:
+    """A product of several tensors, linear in each: those of all parts with their powers of i."""
+    sums: list[Formula | None] = [None, None]
+    for choice in cartesian(*(list(enumerate(_parts(e, node))) for node in nodes)):
+        parts = [part.value for _, part in choice if part is not None]
+        if len(parts) < len(nodes):
+            continue
+        power = sum(which for which, _ in choice)
+        term = Formula(e, product(parts))
+        known = sums[power % 2]
+        if known is None:
+            sums[power % 2] = term if power < 2 else -term
+        else:
+            sums[power % 2] = known - term if power % 4 > 1 else known + term
+    real, imaginary = sums
+    assert real is not None
+    return [real.value, (real * 0 if imaginary is None else imaginary).value]
+
+
+def _matmul(e: Builder, call: Call) -> list[SSAValue]:
+    nodes = [call["self"], call["other" if "other" in call else "mat2"]]
+    return _products(e, nodes, lambda parts: e.add(tensor.MatmulOp(*parts)))
+
+
+def _einsum(e: Builder, call: Call) -> list[SSAValue]:
+    nodes, equation = call.tensors("tensors"), {"equation": call.word("equation")}
+
+    def product(parts: Sequence[SSAValue]) -> SSAValue:
+        pairs = zip(parts, nodes, strict=True)
+        return same(e, "Einsum", [sized(e, p, e.sizes(node)) for p, node in pairs], equation)[0]
+
+    return _products(e, nodes, product)
+
+
+def _reciprocal(e: Builder, call: Call) -> list[SSAValue]:
+    real, imaginary = _both(e, call["self"])
+    size = real * real + imaginary * imaginary
+    return [(real / size).value, (-imaginary / size).value]
+
+
 def _exponential(e: Builder, call: Call) -> list[SSAValue]:
     real, angle = _both(e, call["self"])
     size = real.of(tensor.ExpOp)
@@ -141,17 +189,29 @@ def _absolute(e: Builder, call: Call) -> SSAValue:
     return (real * real + imaginary * imaginary).of(tensor.SqrtOp).value
 
 
-def _moved(rule: Rule) -> Rule:
-    """A rule that moves elements, for both parts."""
+def _by_parts(rule: Rule) -> Rule:
+    """A rule that moves elements or adds them up, for real and imaginary parts alone."""
 
     def both(e: Builder, call: Call) -> list[SSAValue]:
-        node, kept, results = call["self"], e.values[call["self"]], list[SSAValue]()
-        for part in _both(e, node):
-            e.values[node] = part.value
-            result = rule(e, call)
-            assert isinstance(result, SSAValue)
-            results.append(result)
-        e.values[node] = kept
+        refuse(bool(call.arguments.get("value")), "it fills with a number; only 0 is read")
+        nodes = [n for n in dict.fromkeys(call.node.all_input_nodes) if n in e.values]
+        whole = [n for n in nodes if fake_tensor(n).is_complex()]
+        kept = {n: (e.values[n], n.meta["val"]) for n in whole}
+        parts, result = {n: _both(e, n) for n in whole}, call.node.meta["val"]
+        results = list[SSAValue]()
+        try:
+            for part in range(2):
+                for n in whole:
+                    e.values[n], n.meta["val"] = parts[n][part].value, kept[n][1].real
+                call.node.meta["val"] = result.real
+                made = rule(e, Call.of(call.node))
+                value = e.constant(made) if isinstance(made, Known) else made
+                assert isinstance(value, SSAValue)
+                results.append(value)
+        finally:
+            call.node.meta["val"] = result
+            for n, (value, fake) in kept.items():
+                e.values[n], n.meta["val"] = value, fake
         return results
 
     return both
@@ -183,13 +243,17 @@ def _fourier(e: Builder, call: Call) -> SSAValue | list[SSAValue]:
     return _apart(e, x)
 
 
-_MOVING = (
-    "expand", "flatten", "permute", "reshape", "select", "slice", "squeeze", "transpose",
-    "unflatten", "_unsafe_view", "unsqueeze", "view",
+_BY_PARTS = (
+    "broadcast_to", "cat", "constant_pad_nd", "copy", "cumsum", "diff", "expand", "flatten", "flip",
+    "index", "index_select", "mean", "movedim", "pad", "permute", "repeat", "reshape", "roll",
+    "select", "select_scatter", "slice", "slice_scatter", "squeeze", "stack", "sum", "transpose",
+    "unflatten", "_unsafe_view", "unsqueeze", "view", "where",
 )  # fmt: skip
 
+_REAL = {**ELEMENTWISE, **INDEX, **REDUCTION, **RUNNING, **SHAPE}
+
 _RULES: dict[str, Rule] = {
-    **{name: _moved(SHAPE[name]) for name in _MOVING},
+    **{name: _by_parts(_REAL[name]) for name in _BY_PARTS},
     "abs": _absolute,
     "add": _sum(1),
     "angle": _angle,
@@ -197,14 +261,17 @@ _RULES: dict[str, Rule] = {
     "complex": _made(lambda a, b: (a, b), "real", "imag"),
     **dict.fromkeys(("_conj", "_conj_physical"), _conjugate),
     "div": _quotient,
+    "einsum": _einsum,
     "exp": _exponential,
     **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _fourier),
     "imag": lambda e, call: _both(e, call["self"])[1].value,
+    **dict.fromkeys(("bmm", "matmul", "mm"), _matmul),
     "mul": _product,
     "neg": lambda e, call: [(-part).value for part in _both(e, call["self"])],
     "polar": _made(
         lambda r, phi: (r * phi.of(tensor.CosOp), r * phi.of(tensor.SinOp)), "abs", "angle"
     ),
+    "reciprocal": _reciprocal,
     "real": lambda e, call: _both(e, call["self"])[0].value,
     "sub": _sum(-1),
     "view_as_complex": lambda e, call: _apart(e, e.value(call["self"])),

@@ -18,7 +18,17 @@ from ...dialects.tensor.shape import SLICE_END
 from ..ir_builder import padded
 from ..problems import ProblemError, refuse
 from .calls import Call, fake_tensor, is_tensor
-from .sizes import Size, Sizes, is_free, is_node, product, sizes_of, static
+from .sizes import (
+    Size,
+    Sizes,
+    depends_on_values,
+    is_free,
+    is_node,
+    product,
+    size_of,
+    sizes_of,
+    static,
+)
 from .torch_builder import Builder, Known, Rule, element_type
 
 if TYPE_CHECKING:
@@ -148,9 +158,19 @@ def _select(e: Builder, call: Call) -> SSAValue:
     axis, sizes = call.axis(call.rank + 1), e.sizes(call["self"])
     index = _place(call.size("index"), sizes[axis])
     if is_free(index):
-        return e.gather(e.value(call["self"]), axis, e.number(index, i64))
+        place = e.number(index, i64)
+        if depends_on_values(index):
+            place = e.add(tensor.ModOp(place, e.number(sizes[axis], i64)))
+        return e.gather(e.value(call["self"]), axis, place)
     end = index + 1 if index != -1 else SLICE_END
     return e.add(tensor.SqueezeOp(cut(e, e.value(call["self"]), axis, index, end), [axis]))
+
+
+def read(e: Builder, call: Call) -> SSAValue:
+    """`aten::item`: the element of a tensor, which stands for a number from then on."""
+    one = e.add(tensor.ReshapeToOp(e.value(call["self"]), []))
+    e.read[size_of(call.node)] = one
+    return one
 
 
 def _narrow(e: Builder, call: Call) -> SSAValue:
@@ -392,6 +412,7 @@ RULES: dict[str, Rule] = {
     "fill": _fill,
     "flip": _flip,
     **dict.fromkeys(("moveaxis", "movedim"), _move),
+    "item": read,
     "narrow": _narrow,
     **dict.fromkeys(
         ("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d", "replication_pad1d",

@@ -78,7 +78,7 @@ def static(sizes: Sequence[Size], what: str = "sizes") -> list[int]:
     """
     numbers = [size for size in sizes if not is_free(size)]
     if len(numbers) < len(sizes):
-        if any(map(_depends_on_values, sizes)):
+        if any(map(depends_on_values, sizes)):
             raise ProblemError(f"its {what} {show(sizes)} {DATA_DEPENDENT[0]}")
         raise ProblemError(f"its {what} {show(sizes)} must be fixed; export them with fixed sizes")
     return numbers
@@ -93,7 +93,8 @@ def is_of_values(reason: str) -> bool:
     return any(words in reason for words in DATA_DEPENDENT)
 
 
-def _depends_on_values(size: Size) -> bool:
+def depends_on_values(size: Size) -> bool:
+    """Whether a size hangs on what `item()` reads."""
     from torch.utils._sympy.symbol import SymT, symbol_is_type
 
     return is_free(size) and any(

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i1, i64
+from xdsl.dialects.builtin import TensorType, f64, i1, i64
 from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -89,6 +90,12 @@ Arrangement: TypeAlias = "Callable[[Tensor], Tensor]"
 """From a weight in PyTorch to what an op takes, such as the transpose."""
 
 
+def _number_of(number: FreeSize) -> float:
+    """A number of sympy."""
+    whole = cast("Expr", number).is_integer
+    return int(number) if whole else float(cast("Expr", number))
+
+
 @dataclass
 class Weight:
     """A weight of a product: floats, or trits with a scale."""
@@ -108,6 +115,9 @@ class Builder(ir_builder.Builder):
     sources: dict[SSAValue, tuple[SSAValue, Sizes]] = field(
         default_factory=dict[SSAValue, tuple[SSAValue, Sizes]]
     )
+    read: dict[Size, SSAValue] = field(default_factory=dict[Size, SSAValue])
+    """What `item()` reads from tensors of one element, of rank 0."""
+
     _companion: object = None
     _ones: dict[Size, SSAValue] = field(default_factory=dict[Size, SSAValue])
     _stored: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
@@ -179,10 +189,30 @@ class Builder(ir_builder.Builder):
     # Constants.
 
     def number(self, value: float | Size, element: Attribute) -> SSAValue:
-        """A constant of rank 0; for a free size what it is when the program runs."""
+        """A constant of rank 0; for a free size, or what was read, what it is when it runs."""
         if isinstance(value, int | float):
             return super().number(value, element)
+        if value in self.read:
+            return self.convert(self.read[value], element)
+        parts = cast("Sequence[FreeSize]", getattr(value, "args", ()))
+        if self.read and not value.free_symbols.isdisjoint(self.read):
+            return self._calculated(value, parts, element)
         return self.convert(self.add(tensor.ReduceSumOp(self.ones(value), [0])), element)
+
+    def _calculated(
+        self, value: FreeSize, parts: Sequence[FreeSize], element: Attribute
+    ) -> SSAValue:
+        """A sum or product, some of it read."""
+        import sympy
+
+        kinds = {sympy.Add: tensor.AddOp, sympy.Mul: tensor.MulOp}
+        kind = next((made for of, made in kinds.items() if isinstance(value, of)), None)
+        if kind is None:
+            raise ProblemError(f"nothing computes {value} from what item() reads")
+        wide = i64 if cast("Expr", value).is_integer else f64
+        terms = [_number_of(p) if p.is_number else p for p in parts]
+        numbers = [self.number(term, wide) for term in terms]
+        return self.convert(reduce(lambda x, y: self.add(kind(x, y)), numbers), element)
 
     def ones(self, size: Size) -> SSAValue:
         """As many ones of i64 along an axis."""

@@ -38,6 +38,16 @@ def filtered(x: Tensor) -> Tensor:
     return torch.fft.irfft2(spectrum * weight, s=x.shape[1:], dim=(1, 2), norm="ortho")
 
 
+def modes(x: Tensor) -> Tensor:
+    """Products of low frequencies with weights, as Fourier neural operators have them."""
+    spectrum = torch.fft.rfft2(x[:, None])
+    weight = torch.complex(torch.linspace(-1, 1, 18), torch.linspace(1, 2, 18)).view(1, 2, 3, 3)
+    out = torch.zeros(x.shape[0], 2, *spectrum.shape[2:], dtype=torch.cfloat)
+    out[:, :, :3, :3] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, :3, :3], weight)
+    out[:, :, -3:, :3] = torch.einsum("bixy,ioxy->boxy", spectrum[:, :, -3:, :3], weight)
+    return torch.fft.irfft2(out, s=x.shape[1:])
+
+
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "rotary": rotary,
     "computed": computed,
@@ -52,6 +62,20 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     ),
     "mixed tokens": lambda x: torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real,
     "there and back": lambda x: torch.fft.ifft2(torch.fft.fft2(x) * x).imag,
+    "modes": modes,
+    "products": lambda x: (
+        torch.view_as_real(torch.fft.rfft(x) @ torch.fft.rfft(x).mT),
+        torch.einsum(
+            "bij,bkj,bl->bikl", torch.fft.rfft(x), x[..., :5] * (1 + 2j), x[:, 0] * 1j
+        ).imag,
+    ),
+    "sums and places": lambda x: (
+        torch.view_as_real(torch.cat([torch.fft.rfft(x), 1j * torch.fft.rfft(x)], 1).mean(1)),
+        torch.view_as_real(
+            torch.where(x[..., :5] > 0, torch.fft.rfft(x), torch.fft.rfft(-x)).cumsum(1).flip(2)
+        ),
+        torch.view_as_real((1 / (torch.fft.rfft(x)[:, torch.tensor([0, 2])] + 9)).sum(1)),
+    ),
     "real parts": lambda x: torch.fft.rfft(x).to(torch.float32),
     "an odd length": lambda x: torch.fft.irfft(torch.fft.rfft(x[..., :7]), n=7),
 }

@@ -179,6 +179,15 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
         lambda x, y: torch.einsum("bcij,...ij->bc...", x[:, :1], y),
         (WHOLE, WHOLE[:, 1]),
     ),
+    "einsum of four, two by two": (
+        lambda x: torch.einsum("bchw,cd,de,bdhw->beh", x, X[:3, :3].round(), x[0, :, 0, :3], x),
+        (WHOLE,),
+    ),
+    "what is read by a value": (
+        lambda x, i: (x[:, x[0].argmax()], x[:, i[0, 1] - 3], x * i[1, 0].item() - i[0, 0].item()),
+        (X, PLACES),
+    ),
+    "numbers that are read": (lambda x: x * (x.sum().item() * 2 + 1) + (x > 0).sum().item(), (X,)),
     "integers to the fifth": (lambda a: a**5, (INTS,)),
     "norm of order 3": (lambda x: torch.linalg.vector_norm(x, 3, dim=1), (X,)),
     "norm of order 1/2": (lambda x: x.norm(0.5, dim=0), (X,)),
