@@ -16,7 +16,7 @@ from ...dialects.tensor.formula import Formula
 from .onnx_builder import Builder, Call, Rule
 from .rules_elementwise import RULES as ELEMENTWISE
 from .rules_shape import counted
-from .sizes import product
+from .sizes import product, static
 
 
 def formula(function: Callable[[Formula, Call], Formula]) -> Rule:
@@ -86,7 +86,8 @@ def along_axis(function: Callable[[Builder, SSAValue, int], SSAValue]) -> Rule:
 
 def _hardmax(e: Builder, x: SSAValue, axis: int) -> SSAValue:
     first = e.add(tensor.ArgmaxOp(x, axis, keepdims=True))
-    places = e.along(e.indices(counted(e.shape(x)[axis])), axis, e.rank(x))
+    (size,) = static([e.sizes(x)[axis]], "size")
+    places = e.along(e.indices(counted(size)), axis, e.rank(x))
     return e.convert(e.add(tensor.CompareOp(first, places, "eq")), x)
 
 

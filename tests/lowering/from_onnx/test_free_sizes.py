@@ -53,6 +53,10 @@ def test_products_and_sums_of_sizes_are_counted(bench: Any) -> None:
     sizes(bench, nodes, {"two": np.array(2), "thousand": np.array(1000)})
 
 
+def test_marks_of_the_largest(bench: Any) -> None:
+    sizes(bench, [helper.make_node("Hardmax", ["x"], ["y"])], {})
+
+
 @pytest.mark.parametrize("upper", [0, 1])
 def test_causal_masks(bench: Any, upper: int) -> None:
     nodes = [
