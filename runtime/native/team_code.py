@@ -30,9 +30,10 @@ _WAITING, MUTEX, CONDITION, _GATE_WORDS = 0, LINE, 2 * LINE, 3 * LINE
 """Words of a gate: how many sleep there; a mutex and a condition of POSIX threads."""
 _TICKET = GATE + _GATE_WORDS
 """How many jobs there were."""
-_NUMBERING, _PROCESSOR, _STACKED = _TICKET + 1, _TICKET + 2, _TICKET + 3
+_NUMBERING, _PROCESSOR, _STACKED, _MORE = _TICKET + 1, _TICKET + 2, _TICKET + 3, _TICKET + 4
 """Of a job for threads of another runtime, its function that tells a thread's number; the processor
-that the caller runs on; whether the member that came last was there too."""
+that the caller runs on; whether the member that came last was there too; whether the caller has
+more jobs at once."""
 MEMBERS = _TICKET + LINE
 """The members follow, the caller first."""
 TEAM, NUMBER, _PRESENT, _NEXT, MEMBER_GATE = 0, 1, LINE, 2 * LINE, (2 + PHASES) * LINE
@@ -43,8 +44,9 @@ MEMBER_WORDS = MEMBER_GATE + _GATE_WORDS
 
 _OPEN = 1 << 32
 """What an open job's state is more than how many are inside."""
-_WATCH = 1500
-"""How often a thread looks for what it waits for before it sleeps: less than 0.1 ms."""
+_WATCH, _LONG_WATCH = 1500, 4000
+"""How often a thread looks for what it waits for before it sleeps: less than 0.1 ms; and between
+phases, where others would take the processor, and its nearest cache, a hundred times in a call."""
 _GRACE = 1000
 """How often it looks whether another one who is at work takes its own parts itself."""
 _CLOCK, _CLOCK_APPLE = 1, 6
@@ -203,7 +205,7 @@ class _Writer:
         apart = builder.icmp_signed("!=", self._here(0), self._atomic(job, _PROCESSOR))
         stacked = builder.zext(builder.not_(apart), self._word)
         builder.store_atomic(stacked, self._at(job, _STACKED), "seq_cst", WORD)
-        patience = builder.select(apart, self._word(_WATCH), self._word(0))
+        patience = builder.select(apart, self._patience(job), self._word(0))
         look, trying, inside, outside = (
             self._block(name) for name in ("look", "trying", "inside", "outside")
         )
@@ -298,6 +300,7 @@ class _Writer:
         part = builder.inttoptr(function, kind.as_pointer())
         lost = builder.alloca(word)
         builder.store(word(0), lost)
+        self._set(team, _MORE, 1)
         before, loop, after = builder.block, self._block("phase"), self._block("phases")
         builder.branch(loop)
         builder.position_at_end(loop)
@@ -322,6 +325,7 @@ class _Writer:
         phase.add_incoming(following, builder.block)
         builder.cbranch(builder.icmp_unsigned("<", following, count), loop, after)
         builder.position_at_end(after)
+        self._set(team, _MORE, 0)
         builder.ret(builder.load(lost))
 
     def run_elsewhere(self) -> None:
@@ -359,8 +363,13 @@ class _Writer:
     def _wait_timed(self, job: Any, done: Callable[[], Any]) -> Any:
         """Wait at the gate of a job; gives nanoseconds."""
         start = self._now()
-        self._wait(job, GATE, done)
+        self._wait(job, GATE, done, self._patience(job))
         return self._builder.sub(self._now(), start)
+
+    def _patience(self, job: Any) -> Any:
+        """How often it is worth looking for what others do."""
+        more = self._builder.icmp_unsigned("!=", self._atomic(job, _MORE), self._word(0))
+        return self._builder.select(more, self._word(_LONG_WATCH), self._word(_WATCH))
 
     def _here(self, unknown: int) -> Any:
         """The number of the processor; another one where the system does not tell it."""
@@ -407,15 +416,13 @@ class _Writer:
         builder.cbranch(builder.icmp_unsigned("<", following, most), loop, after)
         builder.position_at_end(after)
 
-    def _wait(
-        self, base: Any, gate: int, done: Callable[[], Any], watch: Any | None = None
-    ) -> None:
-        """Go on once `done`: look for a moment, or so many times, then sleep at a gate."""
+    def _wait(self, base: Any, gate: int, done: Callable[[], Any], watch: Any) -> None:
+        """Go on once `done`: look so many times, then sleep at a gate."""
         builder = self._builder
         sleep, check, wait, awake, after = (
             self._block(name) for name in ("sleep", "check", "wait", "awake", "after")
         )
-        self._look(done, self._word(_WATCH) if watch is None else watch, after, sleep)
+        self._look(done, watch, after, sleep)
         builder.position_at_end(sleep)
         mutex, condition = (self._bytes(base, gate + place) for place in (MUTEX, CONDITION))
         self._call("pthread_mutex_lock", mutex)
