@@ -141,6 +141,7 @@ class _Printer:
     # Lines
 
     def _line(self, text: str) -> None:
+        """One logical line, which brackets may have wrapped."""
         self._lines.append(" " * self._indent + text)
 
     def _blank(self, wanted: bool, opened: int) -> None:
@@ -210,29 +211,25 @@ class _Printer:
     def _part(self, part: _Part, prefix: str) -> None:
         pieces = [prefix, *Run(part.tokens).document()]
         if part.brace is None or part.block is None:
-            self._text(layout(pieces, self._indent, WIDTH))
+            self._line(layout(pieces, self._indent, WIDTH))
             return
         block, brace = part.block, part.brace
         opening = "{"
         if not block.items and not block.close.comments:
             opening = "{}"
         if _needs_lines(brace.comments):
-            self._text(layout(pieces, self._indent, WIDTH))
+            self._line(layout(pieces, self._indent, WIDTH))
             self._broken_comments(brace.comments)
             self._line(opening)
         else:
             inline = "".join(f" {c.text}" for c in brace.comments)
-            self._text(layout([*pieces, f"{inline} {opening}"], self._indent, WIDTH))
+            self._line(layout([*pieces, f"{inline} {opening}"], self._indent, WIDTH))
         if opening == "{}":
             return
         self._indent += 4
         self.block(block.items, block.close.comments, block.close)
         self._indent -= 4
         self._line("}")
-
-    def _text(self, text: str) -> None:
-        """One logical line, which brackets may have wrapped."""
-        self._lines.append(" " * self._indent + text)
 
 
 def _needs_lines(comments: tuple[Comment, ...]) -> bool:

@@ -82,6 +82,14 @@ def definitions(program: Program) -> dict[str, Definition]:
     return own
 
 
+class _UnusableImportError(Exception):
+    """Why an import leads nowhere, and what to write instead."""
+
+    def __init__(self, message: str, suggestion: str | None = None) -> None:
+        super().__init__(message)
+        self.suggestion = suggestion
+
+
 class Loader:
     """Loads a program with everything it imports.
 
@@ -124,17 +132,10 @@ class Loader:
         return module
 
     def _import(self, module: Module, declaration: Import) -> None:
-        path = self._locate(module, declaration)
-        if path is None:
-            return
-        resolved = path.resolve()
-        if any(p.resolve() == resolved for p in self._stack):
-            start = next(i for i, p in enumerate(self._stack) if p.resolve() == resolved)
-            cycle = " -> ".join(p.name for p in [*self._stack[start:], path])
-            self.bag.error(f"imports form a cycle: {cycle}", declaration.span)
-            return
-        imported = self._by_path.get(resolved) or self._read(path, declaration)
-        if imported is None:
+        try:
+            imported = self._imported(module, declaration.path)
+        except _UnusableImportError as error:
+            self.bag.error(str(error), declaration.span, suggestion=error.suggestion)
             return
         module.broken |= imported.broken
         for name, definition in imported.own.items():
@@ -148,28 +149,32 @@ class Loader:
             elif name not in module.own:
                 module.imported[name] = (imported, definition)
 
-    def _locate(self, module: Module, declaration: Import) -> Path | None:
-        text, span = declaration.path, declaration.span
+    def _imported(self, module: Module, text: str) -> Module:
+        """What an import of a module names."""
+        path = self._locate(module, text)
+        resolved = path.resolve()
+        if any(p.resolve() == resolved for p in self._stack):
+            start = next(i for i, p in enumerate(self._stack) if p.resolve() == resolved)
+            cycle = " -> ".join(p.name for p in [*self._stack[start:], path])
+            raise _UnusableImportError(f"imports form a cycle: {cycle}")
+        return self._by_path.get(resolved) or self._read(path)
+
+    def _locate(self, module: Module, text: str) -> Path:
         if not text or "\0" in text:
-            self.bag.error("an import needs the path of a .tri file", span)
-            return None
+            raise _UnusableImportError("an import needs the path of a .tri file")
         wanted = Path(text)
         if wanted.is_absolute() or text.startswith(("/", "\\")):
-            self.bag.error(
+            raise _UnusableImportError(
                 f"an import must be a relative path, found '{text}'",
-                span,
-                suggestion="write the path relative to this file",
+                "write the path relative to this file",
             )
-            return None
         own = module.program.path
         folders = [*([own.parent] if own is not None else []), *self.search_paths]
         if not folders:
-            self.bag.error(
+            raise _UnusableImportError(
                 f"cannot import '{text}': this program was not read from a file",
-                span,
-                suggestion="give the folder as a search path",
+                "give the folder as a search path",
             )
-            return None
         outside = False
         try:
             for folder in folders:
@@ -179,19 +184,15 @@ class Loader:
                 elif candidate.is_file():
                     return candidate
         except (OSError, ValueError, RuntimeError):
-            self.bag.error(f"cannot import '{text}': the path is not usable", span)
-            return None
+            raise _UnusableImportError(f"cannot import '{text}': the path is not usable") from None
         if outside:
-            self.bag.error(
-                f"cannot import '{text}': it lies outside the folder of the main file", span
+            raise _UnusableImportError(
+                f"cannot import '{text}': it lies outside the folder of the main file"
             )
-            return None
-        self.bag.error(
+        raise _UnusableImportError(
             f"cannot import '{text}': no such file",
-            span,
-            suggestion=self._near(wanted, folders),
+            self._near(wanted, folders),
         )
-        return None
 
     def _near(self, wanted: Path, folders: Sequence[Path]) -> str | None:
         for folder in folders:
@@ -204,22 +205,18 @@ class Loader:
                 return nearest
         return None
 
-    def _read(self, path: Path, declaration: Import) -> Module | None:
+    def _read(self, path: Path) -> Module:
         if len(self.modules) >= MAX_MODULES:
-            self.bag.error(f"the program imports more than {MAX_MODULES} files", declaration.span)
-            return None
+            raise _UnusableImportError(f"the program imports more than {MAX_MODULES} files")
         if len(self._stack) >= 100:
-            self.bag.error("imports are nested too deeply", declaration.span)
-            return None
+            raise _UnusableImportError("imports are nested too deeply")
         try:
             if path.stat().st_size > MAX_FILE_BYTES:
-                self.bag.error(f"cannot import '{path}': the file is too large", declaration.span)
-                return None
+                raise _UnusableImportError(f"cannot import '{path}': the file is too large")
             source = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-            self.bag.error(f"cannot import '{path}': {reason}", declaration.span)
-            return None
+            raise _UnusableImportError(f"cannot import '{path}': {reason}") from None
         program, diagnostics = TritonParser().parse_with_recovery(source, path)
         self.sources[program.span.file] = source
         self.bag.extend(diagnostics)

@@ -13,22 +13,9 @@ from .diagnostics import DiagnosticBag, Edit, Note, nearest_name
 from .layout import bracket_role, found_text
 from .lexer import Lexer, SourceToken, make_token, shorten
 from .repairs import repair
-from .repairs.changes import Change, Repair, edits_of
+from .repairs.changes import Change, Repair, edits_of, open_bracket
 from .tables import tables
 
-KEYWORDS = {
-    "import": "IMPORT",
-    "const": "CONST",
-    "let": "LET",
-    "fn": "FN",
-    "layer": "LAYER",
-    "param": "PARAM",
-    "buffer": "BUFFER",
-    "return": "RETURN",
-    "if": "IF",
-    "else": "ELSE",
-    "for": "FOR",
-}
 _OTHER_LANGUAGES = {
     "def": "fn",
     "func": "fn",
@@ -72,7 +59,18 @@ _NAMED = {
     "FOR": "a name for the loop variable",
     "DOT": "a name after '.'",
 }
-_OPERATORS = {
+_TEXTS = {
+    "EQUAL": "=",
+    "COLON": ":",
+    "COMMA": ",",
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "LBRACE": "{",
+    "RBRACE": "}",
+    "ARROW": "->",
+    "IN": "in",
     "OR": "||",
     "AND": "&&",
     "EQUALS": "==",
@@ -88,24 +86,17 @@ _OPERATORS = {
     "PERCENT": "%",
     "AT": "@",
 }
-_PUNCTUATION = {
-    "EQUAL": "=",
-    "COLON": ":",
-    "COMMA": ",",
-    "LPAR": "(",
-    "RPAR": ")",
-    "LSQB": "[",
-    "RSQB": "]",
-    "LBRACE": "{",
-    "RBRACE": "}",
-    "ARROW": "->",
-    "IN": "in",
-}
 _LISTS = (
     ("RETURN", "a statement"),
     ("PARAM", "a member of the layer (param, buffer, let, fn or if)"),
     ("IMPORT", "a declaration (import, const, let, fn or layer)"),
 )
+
+
+def _keywords() -> dict[str, str]:
+    """The terminals of the words that begin an item or go on with one."""
+    within = ("in", "true", "false")
+    return {word: kind for word, kind in tables().keywords.items() if word not in within}
 
 
 class Recovery:
@@ -314,14 +305,15 @@ class Recovery:
             return False
         mark = self._parser.mark()
         self._unwind()
-        candidates = [word for word, kind in KEYWORDS.items() if self._parser.takes(kind)]
+        keywords = _keywords()
+        candidates = [word for word, kind in keywords.items() if self._parser.takes(kind)]
         self._parser.reset(mark)
         word = str(token)
         keyword = _OTHER_LANGUAGES.get(word) or nearest_name(word, candidates)
-        if keyword not in candidates or not self._follows(start, KEYWORDS[keyword]):
+        if keyword not in candidates or not self._follows(start, keywords[keyword]):
             return False
         self._report(f"unknown keyword {shorten(word)}", token, f"did you mean '{keyword}'?")
-        self._tokens[start] = make_token(KEYWORDS[keyword], keyword, token.span)
+        self._tokens[start] = make_token(keywords[keyword], keyword, token.span)
         return True
 
     def _follows(self, position: int, keyword: str) -> bool:
@@ -344,10 +336,10 @@ class Recovery:
         """Say what was expected at `position`."""
         token = self._tokens[position]
         accepted = self._parser.accepted()
-        bracket = self._open_bracket(start, position)
+        bracket = open_bracket(self._tokens, start, position)
         expected = self._expected(accepted, start, position, bracket)
         notes: tuple[Note, ...] = ()
-        if bracket is not None and "to close" in expected:
+        if bracket >= 0 and "to close" in expected:
             opener = self._tokens[bracket]
             notes = ((f"'{opener}' is opened here", opener.span),)
         suggestion = self._suggestion(start, position, accepted)
@@ -359,28 +351,15 @@ class Recovery:
             token_text = found_text(token)
             self._report(f"expected {expected}, found {token_text}", token, suggestion, notes)
 
-    def _open_bracket(self, start: int, position: int) -> int | None:
-        """The innermost `(` or `[` that is open at `position`."""
-        depth = 0
-        for index in range(position - 1, start - 1, -1):
-            kind = self._tokens[index].type
-            if kind in ("RPAR", "RSQB"):
-                depth += 1
-            elif kind in ("LPAR", "LSQB"):
-                if depth == 0:
-                    return index
-                depth -= 1
-        return None
-
-    def _expected(self, accepted: set[str], start: int, position: int, bracket: int | None) -> str:
+    def _expected(self, accepted: set[str], start: int, position: int, bracket: int) -> str:
         previous = self._tokens[position - 1] if position else None
         before = previous.type if previous is not None else ""
         if "ERROR" in accepted:
             return next(text for kind, text in _LISTS if kind in accepted)
-        if bracket is not None:
+        if bracket >= 0:
             closer = "RPAR" if self._tokens[bracket].type == "LPAR" else "RSQB"
             if closer in accepted and not (before == "COMMA" or position == bracket + 1):
-                text = f"'{_PUNCTUATION[closer]}' to close {bracket_role(self._tokens, bracket)}"
+                text = f"'{_TEXTS[closer]}' to close {bracket_role(self._tokens, bracket)}"
                 separated = "COMMA" in accepted and self._starts_operand(position)
                 return f"',' or {text}" if separated else text
         if "INTEGER" in accepted:
@@ -402,8 +381,7 @@ class Recovery:
             return f"'{{' to open the body of the {role}"
         if "_SEP" in accepted:
             return "a newline or ';'"
-        shown = [f"'{_PUNCTUATION[k]}'" for k in _PUNCTUATION if k in accepted]
-        shown += [f"'{_OPERATORS[k]}'" for k in _OPERATORS if k in accepted]
+        shown = [f"'{text}'" for kind, text in _TEXTS.items() if kind in accepted]
         return " or ".join(shown[:3]) or "something else"
 
     def _starts_operand(self, position: int) -> bool:
@@ -428,6 +406,6 @@ class Recovery:
         if token.type == "EQUALS" and "EQUAL" in accepted:
             return "did you mean '='?"
         if self._tokens[start].type == "NAME" and position == start + 1:
-            nearest = nearest_name(str(self._tokens[start]), KEYWORDS)
+            nearest = nearest_name(str(self._tokens[start]), _keywords())
             return None if nearest is None else f"write {nearest} for {self._tokens[start]}"
         return None

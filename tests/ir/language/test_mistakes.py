@@ -168,7 +168,8 @@ def test_an_explanation_is_true(code: str) -> None:
 
 
 CALLS = dict.fromkeys(("error", "warning", "_report", "stop", "exhaust", "fail"), 0) | {
-    "Diagnostic": 1, "Repair": 0, "DimError": 0, "TypeMismatch": 0
+    "Diagnostic": 1, "Repair": 0, "DimError": 0, "TypeMismatch": 0,
+    "_UnusableImportError": 0,
 }  # fmt: skip
 SAMPLES = (
     "x1",
