@@ -108,7 +108,7 @@ DESIGNS: dict[str, Callable[[], Source]] = {
     ),
     "digit-serial": lambda: _dense("ui8", "relu thresholds", False, folding="fc1:digit=1"),
     "conv": _convolutions,
-    "folded conv": lambda: _convolutions("conv1:pe=3,simd=2"),
+    "folded conv": lambda: _convolutions("conv1:pe=3,simd=3"),
     "residual": _residual,
     "dense in words": lambda: _dense("i8", "none", False, stream_width=16),
     "residual in words": lambda: _residual(stream_width=32),

@@ -14,6 +14,7 @@ from xdsl.dialects import comb, hw, seq
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 from xdsl.ir import Operation, SSAValue
 
+from .....dialects.fabric import BitsOp, RowOp
 from .....dialects.shapes import bit_width
 from .....passes.adder_graph.graph import width_of
 from .. import ops
@@ -24,6 +25,12 @@ from ..pacing import Pacing
 from ..signals import Wire
 from ..stages.body import StageBody, load_sizes
 from ..stages.stage import Layout, Stage
+
+_FEW = 8
+"""So many words synthesis selects from by as few tables as rows would take."""
+
+_ONE_OF_FOUR = sum((n >> (n >> 4) & 1) << n for n in range(64))
+"""The table of the bit 0 to 3 that bits 4 and 5 are the number of."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,33 @@ class SteppedBody(StageBody):
                 values.append(self.circuit.bits(wire, width))
             low += bits
         return values
+
+    def picked_by_tables(self, words: Sequence[SSAValue], index: SSAValue) -> SSAValue:
+        """The word of a number, of many by look-up tables that synthesis leaves as they are.
+
+        A row alone selects from four, where the family has rows. Synthesis looks for the flattest
+        tree of functions of up to nine inputs, which takes up to four times as many tables.
+        """
+        place, bits = 0, bit_width(words[0].type) or 1
+        by_rows = len(words) > _FEW and self.circuit.pacing.has_rows()
+        none = self.constant(0, 1)
+        while by_rows and len(words) > 4:
+            chosen = list[SSAValue]()
+            whole = len(words) // 4 * 4
+            for first in range(0, whole, 4):
+                four, sites = words[first : first + 4], list[tuple[SSAValue, int]]()
+                for bit in range(bits):
+                    pins = [*((word, bit) for word in four), (index, place), (index, place + 1)]
+                    inputs = self.put(BitsOp(pins))
+                    sites.append((self.put(RowOp(inputs, none, [_ONE_OF_FOUR], [0], [0])), 0))
+                chosen.append(self.put(BitsOp(sites)))
+            if whole < len(words):
+                low = self.extract(index, place, 2)
+                chosen.append(self.picked(words[whole:], low))
+            words, place = chosen, place + 2
+        if place:
+            index = self.extract(index, place, (bit_width(index.type) or 1) - place)
+        return self.picked(words, index)
 
     def picked(self, words: Sequence[SSAValue], index: SSAValue) -> SSAValue:
         """The word of a number, by a tree of selections."""

@@ -49,7 +49,7 @@ def folded_cost(folded: FoldedProduct) -> Cost:
     total += rom_cost(groups, sums)
     total += _after(folded)
     out = sum(width_of(*bounds) for bounds in product.outputs)
-    return total + Cost(groups if groups > 1 else 0, out)
+    return total + Cost(0, out)
 
 
 def _selection(count: int) -> float:

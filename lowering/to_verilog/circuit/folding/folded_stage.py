@@ -3,7 +3,8 @@
     step 0 …        inputs of a fold are chosen; the address of the weights goes out
     a step later    the weights are there; cells, a tree of adders a column
     after the tree  accumulators; they start from a ROM of constants, and double between digits
-    then            the function of the sums (`activation`), into the columns' place of the result
+    then            the function of the sums (`activation`), into the last columns' place of the
+                    result, where all move one place on
 
 Not here: the numbers in the ROMs (`product`).
 """
@@ -11,7 +12,9 @@ Not here: the numbers in the ROMs (`product`).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from .....passes.adder_graph.graph import width_of
@@ -152,16 +155,16 @@ class _Writer:
         """The selection of this step."""
         body, folded = self.body, self.folded
         if folded.product.groups == 1:
-            return body.picked(words, group)
+            return body.picked_by_tables(words, group)
         if folded.parts == 1 and folded.product.digits == 1:
-            return body.picked(words, beat.index)
+            return body.picked_by_tables(words, beat.index)
         ends = body.all_of(beat.step, column_ends)
         part = body.counter(folded.parts, ends, "part", early=True)
         count = -(-folded.product.groups // folded.lanes)
         own = body.counter(count, body.all_of(ends, part.last), "own_group", early=True)
         groups = folded.folds[0]
         chosen = [
-            body.picked(words[start : start + groups], group)
+            body.picked_by_tables(words[start : start + groups], group)
             for start in range(0, len(words), groups)
         ]
         return body.picked(chosen, own.value)
@@ -285,22 +288,58 @@ class _Writer:
         self, results: list[Signal], done: SSAValue, end: int
     ) -> tuple[SSAValue, SSAValue]:
         """The whole result, and whether its last group is on the way into it."""
-        body, circuit = self.body, self.circuit
+        body = self.body
         step = body.all_of(done, body.enable)
-        _, groups = self.folded.folds
+        groups = self.folded.folds[1]
         group = body.counter(groups, step, "group_out", early=True)
-        parts: list[SSAValue] = []
-        every: list[list[int]] = self.folded.columns.tolist()
-        for index, columns in enumerate(every):
+        lanes: dict[tuple[int, ...], list[int]] = {}
+        for lane, columns in enumerate(self.folded.columns.T):
+            taking = tuple(np.flatnonzero(columns >= 0).tolist())
+            lanes.setdefault(taking, []).append(lane)
+        found: dict[int, SSAValue] = {}
+        for taking, those in lanes.items():
+            without = sorted({*range(groups)} - {*taking})
             here = step
-            if groups > 1:
-                here = body.all_of(step, body.compare(group.value, "eq", index))
-            bounds = [self.product.outputs[column] for column in columns if column >= 0]
-            values = [
-                circuit.bits(circuit.at(signal.wire, end), width_of(*ends))
-                if signal.wire is not None
-                else circuit.constant(signal.offset, width_of(*ends))
-                for signal, ends in zip(results, bounds, strict=False)
-            ]
-            parts.append(body.register(self.body.joined(values), here, f"result_{index}"))
-        return self.body.joined(parts), group.last
+            if without:
+                asked = [body.compare(group.value, "eq", index) for index in without]
+                here = body.all_of(step, body.inverse(body.any_of(*asked)))
+            signals = {lane: results[lane] for lane in those}
+            found |= self._moved_on(signals, taking, here, end)
+        return body.joined([found[column] for column in sorted(found)]), group.last
+
+    def _moved_on(
+        self, signals: dict[int, Signal], taking: tuple[int, ...], here: SSAValue, end: int
+    ) -> dict[int, SSAValue]:
+        """The results of some lanes by column, in registers that each give the one before theirs.
+
+        One enable is that of all of them: to know the place of each took a look-up table a group.
+
+        Args:
+            signals: what the lanes give.
+            taking: the groups in which they have a column.
+            here: whether they give one.
+            end: the cycle of that.
+        """
+        body, circuit = self.body, self.circuit
+        columns: list[list[int]] = self.folded.columns.tolist()
+        widths = {
+            lane: [width_of(*self.product.outputs[columns[group][lane]]) for group in taking]
+            for lane in signals
+        }
+        coming = [
+            circuit.constant(signal.offset, max(widths[lane]))
+            if signal.wire is None
+            else circuit.bits(circuit.at(signal.wire, end), max(widths[lane]))
+            for lane, signal in signals.items()
+        ]
+        found: dict[int, SSAValue] = {}
+        for place in reversed(range(len(taking))):
+            # The results of the groups before come by here.
+            sizes = [max(of_lane[: place + 1]) for of_lane in widths.values()]
+            coming = [body.extended(x, False, n) for x, n in zip(coming, sizes, strict=True)]
+            word = body.register(body.joined(coming), here, f"result_{taking[place]}")
+            lows = list(accumulate([0, *sizes[:-1]]))
+            coming = [body.extract(word, low, n) for low, n in zip(lows, sizes, strict=True)]
+            for (lane, of_lane), value in zip(widths.items(), coming, strict=True):
+                found[columns[taking[place]][lane]] = body.extended(value, False, of_lane[place])
+        return found
