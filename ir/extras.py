@@ -1,4 +1,5 @@
-"""How an optional dependency is installed, said once for every message.
+"""What other packages bring: how an optional one is installed, said once for every message, and
+what installed ones add by entry points.
 
 A release changes this line. Until the package is on an index, its name there is anybody's to take:
 only the checkout is installed from. Not here: what the extras hold, which `pyproject.toml` says.
@@ -6,10 +7,16 @@ only the checkout is installed from. Not here: what the extras hold, which `pypr
 
 from __future__ import annotations
 
+import os
+import sys
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 def needed(module: str, package: str, extra: str) -> Any:
@@ -29,3 +36,26 @@ def needed(module: str, package: str, extra: str) -> Any:
 def install(extra: str = "") -> str:
     """The command that brings an extra, as messages, pages and tests say it."""
     return f"pip install '.[{extra}]' in the checkout" if extra else "pip install . in the checkout"
+
+
+def plug_ins(group: str) -> tuple[EntryPoint, ...]:
+    """The entry points of a group, by name, of all packages that are installed now.
+
+    They are looked for again where the folders that modules come from have changed: looking reads
+    a file of every package.
+    """
+    return _plug_ins(group, tuple((path, _changed(path)) for path in sys.path))
+
+
+@cache
+def _plug_ins(group: str, _: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points
+
+    return tuple(sorted(entry_points(group=group), key=lambda point: point.name))
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path or ".").st_mtime_ns
+    except OSError:
+        return 0

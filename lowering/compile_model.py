@@ -10,11 +10,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..ir.errors import BackendError, OptionError, did_you_mean
+from ..ir.extras import plug_ins
 from ..ir.interpreter import entry_function
 from ..ir.notebook import html_table, module_html
 from ..ir.value_names import argument_names, result_names
@@ -136,7 +136,7 @@ def register_backend(name: str, backend: type[Any]) -> None:
 def get_all_backends() -> dict[str, type[Any]]:
     """Registered back ends and those of installed plug-ins, by name."""
     found: dict[str, type[Any]] = {}
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda e: e.name):
+    for entry in plug_ins(ENTRY_POINTS):
         try:
             found[entry.name] = entry.load()
         except Exception as error:

@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from ..ir.errors import BackendError, OptionError, SourceError
+from ..ir.extras import plug_ins
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -103,10 +104,8 @@ def get_plugin_front_ends() -> dict[str, FrontEnd]:
     Raises:
         BackendError: a plug-in does not load.
     """
-    from importlib.metadata import entry_points
-
     found: dict[str, FrontEnd] = {}
-    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: point.name):
+    for point in plug_ins(ENTRY_POINTS):
         try:
             loaded = point.load()
         except Exception as error:

@@ -21,6 +21,7 @@ from ..dialects.elements import numpy_dtype
 from ..dialects.parameters import parameters, sparse_value
 from ..ir.collection import rare_collection
 from ..ir.errors import OptionError, ParameterError, UnsupportedError, did_you_mean
+from ..ir.extras import plug_ins
 from ..ir.pipeline import option_text
 from ..ir.progress import doing
 from .artifact import Artifact
@@ -31,6 +32,8 @@ from .stages import Stage, run_stages
 from .target import Target, source_hash
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from ..ir.instrument import Instrument
     from .placement.run import Driver
 
@@ -71,7 +74,6 @@ def register_target(name: str, factory: Callable[[], Target]) -> None:
 
 def get_all_targets() -> dict[str, Callable[[], Target]]:
     """Every target by name: built-in, from entry points, registered; the last one wins."""
-    from importlib.metadata import EntryPoint, entry_points
 
     def entry(point: EntryPoint) -> Callable[[], Target]:
         return lambda: point.load()()
@@ -80,7 +82,7 @@ def get_all_targets() -> dict[str, Callable[[], Target]]:
         return lambda: resolve_name(f"{__package__}.{home}")()
 
     own = {name: built_in(home) for name, home in _BUILT_IN.items()}
-    found = {point.name: entry(point) for point in entry_points(group=ENTRY_POINTS)}
+    found = {point.name: entry(point) for point in plug_ins(ENTRY_POINTS)}
     return {**own, **found, **_registered}
 
 

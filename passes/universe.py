@@ -14,6 +14,7 @@ from pkgutil import resolve_name
 from xdsl.universe import Universe
 
 from ..dialects.registry import get_all_dialects
+from ..ir.extras import plug_ins
 from . import PASSES
 
 _ROOT = __name__.removesuffix(".passes.universe")
@@ -30,8 +31,6 @@ def everything() -> Universe:
 
     A package that fails to load, or offers a name that is taken, costs a warning and no more.
     """
-    from importlib.metadata import entry_points
-
     from xdsl.universe import XDSL_UNIVERSE
 
     merged = Universe(
@@ -39,7 +38,7 @@ def everything() -> Universe:
         all_passes={**XDSL_UNIVERSE.all_passes, **UNIVERSE.all_passes},
         all_targets={**XDSL_UNIVERSE.all_targets},
     )
-    for entry in sorted(entry_points(group="xdsl.universe"), key=lambda entry: entry.name):
+    for entry in plug_ins("xdsl.universe"):
         try:
             universe: object = entry.load()
         except Exception as error:

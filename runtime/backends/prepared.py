@@ -8,14 +8,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any, Literal, Self, cast
 
 import torch
 from torch import Tensor, nn
 
 from ...ir.errors import BackendError, first_line
-from ...ir.extras import install
+from ...ir.extras import install, plug_ins
 from ..native.held import state_of
 from ..native.provider import GROUP
 from .options import OptimizationLevel
@@ -156,8 +155,9 @@ def _native_code(module: nn.Module, args: tuple[Any, ...]) -> Callable[..., Any]
         BackendError: there is no compiler.
         TritonError: the module is no program, or has what no native code is made of.
     """
-    for entry in entry_points(group=GROUP, name="module"):
-        return entry.load()(module, args)
+    for entry in plug_ins(GROUP):
+        if entry.name == "module":
+            return entry.load()(module, args)
     raise BackendError(f"no native compiler is installed: {install('native')}")
 
 

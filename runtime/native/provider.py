@@ -7,11 +7,11 @@ Programs may set others. Not here: kernels, or what calls them.
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ...ir.errors import BackendError
+from ...ir.extras import plug_ins
 
 if TYPE_CHECKING:
     from .bitplanes import BitplaneKernels
@@ -52,7 +52,9 @@ class KernelSource(Generic[_T]):
             self._known = [kernels]
 
     def _found(self) -> _T | None:
-        for entry in entry_points(group=GROUP, name=self.name):
+        for entry in plug_ins(GROUP):
+            if entry.name != self.name:
+                continue
             try:
                 return entry.load()()
             except (ModuleNotFoundError, BackendError):

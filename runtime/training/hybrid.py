@@ -11,12 +11,12 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import entry_points
 
 import torch
 from torch import Tensor, nn
 
 from ...ir.errors import BackendError, OptionError, refuse
+from ...ir.extras import plug_ins
 from .config import TrainingConfig
 from .data import Batches, Data
 from .distillation import Distillation, DistillationLoss
@@ -138,8 +138,9 @@ class HybridTrainer:
 
 def _compiled(network: nn.Module, inputs: Tensor, timesteps: int) -> nn.Module:
     """The network by the conversion of the compiler."""
-    for entry in entry_points(group="triton_dsl.conversions", name="snn"):
-        return entry.load()(network, inputs, timesteps)
+    for entry in plug_ins("triton_dsl.conversions"):
+        if entry.name == "snn":
+            return entry.load()(network, inputs, timesteps)
     raise BackendError("no conversion is installed: give one as convert=…")
 
 

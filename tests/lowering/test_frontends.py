@@ -288,7 +288,7 @@ def test_a_plugin_that_does_not_load_is_told_of(
 
     for value, message in (("no_such_package:X", "does not load"), ("math:pi", "is no FrontEnd")):
         point = EntryPoint("abc", value, frontends.ENTRY_POINTS)
-        monkeypatch.setattr("importlib.metadata.entry_points", lambda group, point=point: [point])
+        monkeypatch.setattr(frontends, "plug_ins", lambda group, point=point: [point])
         with pytest.raises(BackendError, match=f"front end plug-in 'abc'.*{message}"):
             import_model(tmp_path / "x.abc")
     assert str(import_model(ir_file(tmp_path))).count("tensor.matmul") == 1  # needs no plug-in

@@ -221,7 +221,7 @@ def test_stages_are_dumped_up_to_the_failure(
 def test_a_package_adds_a_target_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     point = EntryPoint("external", f"{__name__}:CountTarget", targets.ENTRY_POINTS)
     monkeypatch.setattr(EntryPoint, "load", lambda self: CountTarget)  # pyright: ignore[reportUnknownLambdaType]
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point])  # pyright: ignore[reportUnknownLambdaType]
+    monkeypatch.setattr(targets, "plug_ins", lambda group: [point])  # pyright: ignore[reportUnknownLambdaType]
     assert compile_to_target(module(), "external").text() == "1"
 
 

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
+from triton_dsl.passes import universe
 from triton_dsl.passes.universe import UNIVERSE, everything
 
 
@@ -30,10 +31,10 @@ def plug_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[importlib.metadat
     """The entry points that are found instead of those of installed packages."""
     found: list[importlib.metadata.EntryPoint] = []
 
-    def entry_points(**_: str) -> list[importlib.metadata.EntryPoint]:
-        return found
+    def plug_ins(_: str) -> list[importlib.metadata.EntryPoint]:
+        return sorted(found, key=lambda point: point.name)
 
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(universe, "plug_ins", plug_ins)
     everything.cache_clear()
     yield found
     everything.cache_clear()
