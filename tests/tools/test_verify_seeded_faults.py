@@ -33,6 +33,7 @@ from triton_dsl.lowering.to_onnx import elementwise as onnx_elementwise
 from triton_dsl.lowering.to_pytorch import rules_elementwise as torch_elementwise
 from triton_dsl.lowering.to_tflite import elementwise as tflite_elementwise
 from triton_dsl.passes import fold_constants, fuse_linear
+from triton_dsl.passes.analysis import fusion
 from triton_dsl.runtime.random_values import fill_parameters
 from triton_dsl.tools.draws import EDGE, ORDINARY, draw
 from triton_dsl.tools.verify import verify_module
@@ -323,12 +324,12 @@ def folded(patch: Patch) -> None:
 
 def bias_dropped(patch: Patch) -> None:
     """Fusion that forgets what was added."""
-    right = fuse_linear._Fusion._finish  # pyright: ignore[reportPrivateUsage]
+    right = fusion.Fusion.finish
 
     def wrong(self: Any, emit: Any, layer: Any, **changes: Any) -> Any:
         return right(self, emit, layer, **{**changes, "bias": None})
 
-    patch.setattr(fuse_linear._Fusion, "_finish", wrong)  # pyright: ignore[reportPrivateUsage]
+    patch.setattr(fusion.Fusion, "finish", wrong)
 
 
 def relu_dropped(patch: Patch) -> None:
