@@ -79,9 +79,13 @@ class LevelGrids:
 
     def wide(self, value: SSAValue) -> SSAValue:
         """A value as i32."""
-        if tensor_type(value).element_type == i32:
+        return self.converted(value, i32)
+
+    def converted(self, value: SSAValue, element: Attribute) -> SSAValue:
+        """A value as such elements."""
+        if tensor_type(value).element_type == element:
             return value
-        return self.add(tensor.ConvertOp(value, i32))
+        return self.add(tensor.ConvertOp(value, element))
 
     def enter(self, value: SSAValue, grid: LevelGrid) -> None:
         """Note that `value` is on a grid.

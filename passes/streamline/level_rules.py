@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ...dialects import tensor, ternary
+from ...dialects.elements import numpy_dtype
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import DYNAMIC, is_float
@@ -55,10 +56,10 @@ from .level_products import (
     weight_grid,
 )
 from .level_results import integer_result
-from .level_sums import MOST_PAIRS, ROUNDED, ranks_as, summed
+from .level_sums import MOST_PAIRS, ranks_as, summed
 
-_NEAR = 2.0**-17
-"""Values of channels with steps of their own that are nearer, for the largest, may change ranks."""
+_FINEST = 40
+"""Steps of channels are whole multiples of one up to two to this power times finer."""
 
 Reduction = tensor.GlobalAvgPoolOp | tensor.ReduceMeanOp | tensor.ReduceSumOp
 
@@ -370,30 +371,31 @@ def _compared(levels: LevelGrids, function: LevelFunction) -> SSAValue:
     """Integers of channels with a scale and offset each, times numbers that make one step of all.
 
     Raises:
-        NoFunctionError: no such numbers of 32 bits rank all values as the floats.
+        NoFunctionError: no such numbers rank all values as the floats.
     """
     fitted, bounds = affine(function), function.bounds
     assert bounds is not None
     counts = np.arange(bounds[0], bounds[1] + 1)
     if fitted is None or fitted[0].size * counts.size > MOST_PAIRS:
         raise NoFunctionError("its values have steps of different sizes")
-    values, most = columns(function.at(counts)), np.abs(counts).max()
-    coarse_first = [(ROUNDED, finer) for finer in range(31)]
-    fine_first = [(_NEAR, finer) for finer in reversed(range(31))]
-    for noise, finer in coarse_first + fine_first:
+    values, most = columns(function.at(counts)), int(np.abs(counts).max())
+    for finer in range(_FINEST):
         step = np.abs(fitted[0]).max() / (1 << finer)
-        factors, shifts = (np.rint(part / step) for part in fitted)
-        if (most * np.abs(factors) + np.abs(shifts)).max() >= 2**31:
-            continue
-        if ranks_as(values, counts[:, None] * factors + shifts, noise):
-            root = levels.wide(function.root)
+        whole = [np.rint(part / step) for part in fitted]
+        largest = float((most * np.abs(whole[0]) + np.abs(whole[1])).max())
+        if largest >= 2**62:
+            break
+        factors, shifts = (part.astype(np.int64) for part in whole)
+        if ranks_as(values, counts[:, None] * factors + shifts):
+            element = i32 if largest < 2**31 else i64
+            root = levels.converted(function.root, element)
             for kind, numbers in ((tensor.MulOp, factors), (tensor.AddOp, shifts)):
                 along = channels_on(function.value, channel_of(function), numbers)[0]
-                known = levels.constant("compared", along.astype(np.int32), i32)
+                known = levels.constant("compared", along.astype(numpy_dtype(element)), element)
                 root = levels.add(kind(root, known))
             return root
     raise NoFunctionError(
-        "its values have steps of different sizes, which no common step of 32 bits tells apart"
+        "its values have steps of different sizes, which no common step tells apart"
     )
 
 

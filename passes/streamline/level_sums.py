@@ -85,13 +85,13 @@ def _ranked(
     return lambda points: np.interp(points, known, values[first])
 
 
-def ranks_as(values: Array, integers: Array, noise: float) -> bool:
-    """Whether integers rank as the values do, but for `noise`, a part of the largest of them."""
+def ranks_as(values: Array, integers: Array) -> bool:
+    """Whether integers rank as the values do, but for what floats of their size are rounded by."""
     order = integers.reshape(-1).argsort(kind="stable")
     known = integers.reshape(-1)[order]
     real = values.astype(np.float64).reshape(-1)[order]
     _, first = np.unique(known, return_index=True)
     least, most = np.minimum.reduceat(real, first), np.maximum.reduceat(real, first)
-    near = noise * np.abs(real).max()
+    near = ROUNDED * np.abs(real).max()
     above = np.maximum.accumulate(most)
     return bool(((most - least) <= near).all() and (above[:-1] - least[1:] <= near).all())
