@@ -79,9 +79,9 @@ class LevelGrids:
 
     def wide(self, value: SSAValue) -> SSAValue:
         """A value as i32."""
-        return self.converted(value, i32)
+        return self.of_element(value, i32)
 
-    def converted(self, value: SSAValue, element: Attribute) -> SSAValue:
+    def of_element(self, value: SSAValue, element: Attribute) -> SSAValue:
         """A value as such elements."""
         if tensor_type(value).element_type == element:
             return value

@@ -388,7 +388,7 @@ def _compared(levels: LevelGrids, function: LevelFunction) -> SSAValue:
         factors, shifts = (part.astype(np.int64) for part in whole)
         if ranks_as(values, counts[:, None] * factors + shifts):
             element = i32 if largest < 2**31 else i64
-            root = levels.converted(function.root, element)
+            root = levels.of_element(function.root, element)
             for kind, numbers in ((tensor.MulOp, factors), (tensor.AddOp, shifts)):
                 along = channels_on(function.value, channel_of(function), numbers)[0]
                 known = levels.constant("compared", along.astype(numpy_dtype(element)), element)

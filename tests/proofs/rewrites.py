@@ -251,7 +251,7 @@ NO_REWRITES = {
     *("run", "_try", "integers", "_integers", "combination", "_combination", "_same_shape"),
     *("plus", "literal", "reach", "_reach"),
     # `streamline`: which rule an op gets; ops and notes about values.
-    *("_floats", "_visit", "_rule", "_integers", "add", "constant", "wide", "enter", "grid"),
-    *("move_to", "_quantized_by", "_with_operand"),
+    *("_floats", "_visit", "_rule", "_integers", "add", "constant", "wide", "of_element"),
+    *("enter", "grid", "move_to", "_note_means", "_quantized_by", "_with_operand"),
 }
 """Methods that only choose a rule, take notes or insert an op that they are given."""

@@ -288,6 +288,15 @@ def test_the_largest_sum() -> None:
     same(body, [1, 2])
 
 
+@proves(rows(["_compared"]), by="enumeration")
+def test_the_largest_of_channels_with_a_scale_each() -> None:
+    def body(insert: Any, x: SSAValue) -> SSAValue:
+        scaled = insert(tensor.MulOp(two_products(insert, x), known(insert, [0.5, 0.37, 1.3])))
+        return insert(tensor.ArgmaxOp(scaled))
+
+    same(body, [1, 2])
+
+
 def mean_of_rows(insert: Any, x: SSAValue) -> SSAValue:
     pooled = insert(tensor.ReduceMeanOp(levels(insert, times(insert, x)), [1], keepdims=True))
     return times(insert, pooled)
@@ -309,7 +318,7 @@ def mean_of_windows(insert: Any, x: SSAValue) -> SSAValue:
     return convolved(insert, levels(insert, pooled, scale=0.5), (1, 1))
 
 
-@proves(rows(["reduced", "pooled"]), by="enumeration")
+@proves(rows(["reduced", "pooled", "mean"]), by="enumeration")
 @pytest.mark.parametrize(
     ("body", "shape"),
     [
