@@ -38,13 +38,18 @@ def install(extra: str = "") -> str:
     return f"pip install '.[{extra}]' in the checkout" if extra else "pip install . in the checkout"
 
 
-def plug_ins(group: str) -> tuple[EntryPoint, ...]:
-    """The entry points of a group, by name, of all packages that are installed now.
+def plug_ins(group: str, name: str | None = None) -> list[EntryPoint]:
+    """The entry points of a group, in the order of their names, of all packages installed now.
 
     They are looked for again where the folders that modules come from have changed: looking reads
     a file of every package.
+
+    Args:
+        group: of the entry points.
+        name: those of that name alone, if it is given.
     """
-    return _plug_ins(group, tuple((path, _changed(path)) for path in sys.path))
+    found = _plug_ins(group, tuple((path, _changed(path)) for path in sys.path))
+    return [point for point in found if name in (None, point.name)]
 
 
 @cache

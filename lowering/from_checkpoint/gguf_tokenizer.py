@@ -105,17 +105,11 @@ class _Reader:
 
     def by_scores(self) -> Tokenizer:
         """SentencePiece's pairs: those that make the token of the best score are joined first."""
-        package, scores, unknown = (
-            self.package,
-            self._value("scores"),
-            self._value("unknown_token_id"),
-        )
+        package, scores = self.package, self._value("scores")
         if np.shape(scores) != (len(self.words),):
             self._damaged("its tokens have no scores")
         prefix = self._value("add_space_prefix") is not False
-        unknown = (
-            self.words[unknown] if isinstance(unknown, int) and unknown < len(self.words) else None
-        )
+        unknown = self._word("unknown_token_id")
         model = package.models.BPE(
             self.vocabulary,
             self._pairs(scores),
@@ -161,16 +155,22 @@ class _Reader:
                 for n in np.flatnonzero((kinds == _CONTROL) | (kinds == _GIVEN)).tolist()
             ]
         )
-        bos, said = self._value("bos_token_id"), self._value("add_bos_token")
-        if (begins if said is None else said is True) and isinstance(bos, int) and bos < len(words):
-            pieces = [words[bos], "$A"]
+        said, first = self._value("add_bos_token"), self._word("bos_token_id")
+        if first is not None and (begins if said is None else said is True):
+            pieces = [first, "$A"]
             made.post_processor = package.processors.TemplateProcessing(
-                pieces, [*pieces, "$B:1"], [(words[bos], bos)]
+                pieces, [*pieces, "$B:1"], [(first, self.vocabulary[first])]
             )
         return Tokenizer(made)
 
     def _value(self, name: str) -> Any:
         return self.header.value(f"tokenizer.ggml.{name}")
+
+    def _word(self, name: str) -> str | None:
+        """The token that metadata give by its number."""
+        number = self._value(name)
+        is_one = isinstance(number, int) and 0 <= number < len(self.words)
+        return self.words[number] if is_one else None
 
     def _damaged(self, how: str) -> NoReturn:
         raise SourceError(f"{self.what} is damaged: {how}")

@@ -155,9 +155,8 @@ def _native_code(module: nn.Module, args: tuple[Any, ...]) -> Callable[..., Any]
         BackendError: there is no compiler.
         TritonError: the module is no program, or has what no native code is made of.
     """
-    for entry in plug_ins(GROUP):
-        if entry.name == "module":
-            return entry.load()(module, args)
+    for entry in plug_ins(GROUP, "module"):
+        return entry.load()(module, args)
     raise BackendError(f"no native compiler is installed: {install('native')}")
 
 

@@ -52,9 +52,7 @@ class KernelSource(Generic[_T]):
             self._known = [kernels]
 
     def _found(self) -> _T | None:
-        for entry in plug_ins(GROUP):
-            if entry.name != self.name:
-                continue
+        for entry in plug_ins(GROUP, self.name):
             try:
                 return entry.load()()
             except (ModuleNotFoundError, BackendError):

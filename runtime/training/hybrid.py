@@ -138,9 +138,8 @@ class HybridTrainer:
 
 def _compiled(network: nn.Module, inputs: Tensor, timesteps: int) -> nn.Module:
     """The network by the conversion of the compiler."""
-    for entry in plug_ins("triton_dsl.conversions"):
-        if entry.name == "snn":
-            return entry.load()(network, inputs, timesteps)
+    for entry in plug_ins("triton_dsl.conversions", "snn"):
+        return entry.load()(network, inputs, timesteps)
     raise BackendError("no conversion is installed: give one as convert=…")
 
 

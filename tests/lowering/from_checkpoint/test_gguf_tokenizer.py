@@ -100,16 +100,16 @@ def sentence_pieces(path: Path, *, prefix: bool) -> Any:
     )
     processor = pieces.SentencePieceProcessor(model_proto=model.getvalue())
     every = range(processor.get_piece_size())
-    kinds = (processor.is_unknown, processor.is_control, None, processor.is_unused)
-    types = [next((n for n, of in enumerate(kinds, 2) if of and of(i)), 1) for i in every]
     words = [processor.id_to_piece(i) for i in every]
-    types = [6 if processor.is_byte(i) else types[i] for i in every]
+    kinds = {2: processor.is_unknown, 3: processor.is_control, 6: processor.is_byte}
+    types = [next((number for number, of in kinds.items() if of(i)), 1) for i in every]
+    types[words.index("<|end|>")] = 4
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_tokenizer_model("llama")
     writer.add_tokenizer_pre("default")
     writer.add_token_list(words)
     writer.add_token_scores([processor.get_score(i) for i in every])
-    writer.add_token_types([4 if word == "<|end|>" else types[i] for i, word in enumerate(words)])
+    writer.add_token_types(types)
     writer.add_bos_token_id(processor.bos_id())
     writer.add_unk_token_id(processor.unk_id())
     writer.add_add_space_prefix(prefix)
