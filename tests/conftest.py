@@ -202,6 +202,31 @@ def require_tool() -> Callable[[str, str], str]:
 
 
 @pytest.fixture(scope="session")
+def count_calls() -> Callable[[Callable[[], object]], int]:
+    """How many calls of Python's functions and of C's a function makes.
+
+    A measure of work that is the same on every machine, however busy.
+    """
+
+    def count(work: Callable[[], object]) -> int:
+        calls = 0
+
+        def note(frame: object, event: str, arg: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            work()
+        finally:
+            sys.setprofile(before)
+        return calls
+
+    return count
+
+
+@pytest.fixture(scope="session")
 def transformers() -> None:
     """Skip a test without what the engine `transformers` needs."""
     for name in ("transformers", "accelerate"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import subprocess
 import sys
-import time
 import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -107,12 +108,14 @@ def test_a_layer_may_be_called_as_what_its_source_uses(name: str) -> None:
         assert comparison.agrees, comparison
 
 
-def test_many_errors_take_little_time() -> None:
+def test_few_of_many_errors_get_a_suggestion(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is a search among all names, of which there are as many as errors."""
+    searches = Mock(wraps=difflib.get_close_matches)
+    monkeypatch.setattr(difflib, "get_close_matches", searches)
     lines = "\n".join(f"let a{i} = zz{i}\nb{i} = x" for i in range(5000))
-    start = time.perf_counter()
     with pytest.raises(CompilationError, match="unknown name 'zz0'"):
         import_tri(f"layer L {{ fn forward(x: Tensor[N, 4]) -> Tensor[N, 4] {{\n{lines}\n}} }}")
-    assert time.perf_counter() - start < 10  # with a suggestion for each: minutes
+    assert 0 < searches.call_count < 300
 
 
 def test_random_trits_have_a_limit() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +46,8 @@ def test_a_template_does_no_harm(
     template: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chat_template, "MOST", 1 << 20)
-    start = time.process_time()
     with pytest.raises(OptionError, match=words):
         chat_text(template, SPECIAL, [{"role": "user", "content": "x" * 100}])
-    assert time.process_time() - start < 5
 
 
 def test_a_template_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:

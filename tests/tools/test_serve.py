@@ -88,7 +88,7 @@ def test_the_command_answers_and_stops(tmp_path: Path) -> None:
             answer: Any = json.load(response)
         assert answer["outputs"][0]["data"] == [0.25] * 4
         process.send_signal(signal.SIGTERM)
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=60)
         assert "Traceback" not in told
     finally:
         process.kill()

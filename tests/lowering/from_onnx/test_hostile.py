@@ -16,7 +16,7 @@ from triton_dsl.ir.errors import SourceError, TritonError, UnsupportedError
 from triton_dsl.lowering.from_onnx import from_onnx
 
 SPECIAL = [0, 1, -1, 2, 7, 100, 10**6, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63)]
-LONGEST = 20.0
+LONGEST = 120.0
 """Seconds that one file may take, generously."""
 
 

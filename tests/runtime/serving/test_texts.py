@@ -262,11 +262,11 @@ def test_a_reader_that_goes_stops_the_text(tokenizer: Tokenizer) -> None:
         options: Any = {"model": "letters", "prompt": "abc", "max_tokens": 100_000}
         with client.completions.create(**options, stream=True) as stream:
             next(iter(stream))
-        deadline, told = time.monotonic() + 20, -1
+        deadline, told = time.monotonic() + 120, -1
         while told != len(session.log) and time.monotonic() < deadline:
             told = len(session.log)
             time.sleep(0.3)
-        assert told == len(session.log) < 5000
+        assert told == len(session.log) < 20_000
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -301,7 +301,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 def test_what_is_no_request_is_refused(tokenizer: Tokenizer) -> None:
     with (
         asked(tokenizer, Letters(), context=50) as client,
-        httpx.Client(base_url=str(client.base_url), timeout=30) as http,
+        httpx.Client(base_url=str(client.base_url), timeout=60) as http,
     ):
         post: Callable[..., Any] = http.post
         for fields, words in REFUSED:
@@ -337,7 +337,7 @@ def test_what_fails_is_told(tokenizer: Tokenizer) -> None:
     session, gate = Letters(), threading.Event()
 
     def load() -> LanguageModel:
-        assert gate.wait(30)
+        assert gate.wait(60)
         return model_of(tokenizer, session)
 
     def broken() -> LanguageModel:

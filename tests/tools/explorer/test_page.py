@@ -67,7 +67,7 @@ class Opened:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.set_default_timeout(10_000)
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector("body[data-ready]", timeout=30_000)
+        self.page.wait_for_selector("body[data-ready]", timeout=60_000)
 
     def get(self, expression: str) -> Any:
         return self.page.evaluate(expression)
@@ -426,7 +426,7 @@ def test_a_notebook_shows_it(browser: Browser, folder: Path) -> None:
     page = browser.new_page()
     page.goto(path.as_uri())
     frame = page.frame_locator("iframe")
-    frame.locator("body[data-ready]").wait_for(timeout=20_000)
+    frame.locator("body[data-ready]").wait_for(timeout=60_000)
     assert "import" in frame.locator("#stages").inner_text()
     page.close()
 

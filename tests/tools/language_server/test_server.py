@@ -14,18 +14,20 @@ from collections.abc import Awaitable, Callable
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
-from time import perf_counter
 from typing import Any
 
 import pytest
 import torch
 from lsprotocol import types
 from pygls.lsp.client import LanguageClient
+from pygls.workspace import PositionCodec
 
 from triton_dsl.ir.language.checker import TypeChecker
 from triton_dsl.ir.language.parser import TritonParser
 from triton_dsl.tools.language_server import textmate
 from triton_dsl.tools.language_server.__main__ import main
+from triton_dsl.tools.language_server.messages import messages
+from triton_dsl.tools.language_server.text import Text
 
 FOLDER = Path(textmate.__file__).parent
 
@@ -397,17 +399,18 @@ def test_ir(tmp_path: Path) -> None:
     in_editor(session)
 
 
-def long_program() -> str:
-    """A program of 500 lines and more in which each layer is another."""
-    blocks = [
-        NET.partition("layer Net")[0].replace("layer Block", f"layer Block{n}") for n in range(40)
+def long_program(blocks: int = 40) -> str:
+    """A program of 13 lines a layer, in which each layer is another."""
+    layers = [
+        NET.partition("layer Net")[0].replace("layer Block", f"layer Block{n}")
+        for n in range(blocks)
     ]
-    made = "\n".join(f"    let b{n} = Block{n}(width={16 + n})" for n in range(40))
+    made = "\n".join(f"    let b{n} = Block{n}(width={16 + n})" for n in range(blocks))
     fns = "\n".join(
         f"    fn f{n}(x: Tensor[N, {16 + n}]) -> Tensor[N, {16 + n}] {{ return b{n}(x) }}"
-        for n in range(40)
+        for n in range(blocks)
     )
-    return "\n".join([*blocks, "layer All {", made, fns, "}", ""])
+    return "\n".join([*layers, "layer All {", made, fns, "}", ""])
 
 
 def test_messages_after_any_edits_are_those_of_the_whole_text(tmp_path: Path) -> None:
@@ -454,26 +457,23 @@ def test_messages_after_any_edits_are_those_of_the_whole_text(tmp_path: Path) ->
     in_editor(session)
 
 
-def test_a_key_in_a_long_program_is_answered_soon(tmp_path: Path) -> None:
-    """Against the processor time that parsing and checking the same text takes here."""
-    text = long_program()
-    assert text.count("\n") >= 500
+def test_the_work_for_a_key_grows_with_the_program(
+    tmp_path: Path, count_calls: Callable[[Callable[[], object]], int]
+) -> None:
+    """In calls of functions, for a text with a wrong name, in place of seconds."""
 
-    async def session(editor: Editor) -> None:
-        uri = await editor.open(tmp_path / "long.tri", text)
-        assert editor.told[uri] == []
-        took: list[float] = []
-        for number in range(2, 12):
-            key = text.replace("let y = x @ weights", f"let y = x @ weights{'s' * (number % 2)}", 1)
-            start = perf_counter()
-            told = await editor.write(uri, key, number)
-            took.append(perf_counter() - start)
-            assert len(told) == number % 2
-        print(f"{sorted(took)[len(took) // 2]:.3f} s from a key to its messages")
-        # A quiet machine takes a tenth of a second; this one may be busy with other tests.
-        assert min(took) < 1.0
+    def answer(text: str) -> None:
+        known = Text("file:///long.tri", text, tmp_path / "long.tri", PositionCodec())
+        assert len(messages(known)) == 1
 
-    in_editor(session)
+    wrong = [
+        long_program(blocks).replace("let y = x @ weights", "let y = x @ weightss", 1)
+        for blocks in (1, 20, 40)
+    ]
+    assert wrong[2].count("\n") >= 500
+    answer(wrong[0])  # the standard library is read once
+    short, long = (count_calls(lambda text=text: answer(text)) for text in wrong[1:])
+    assert short < long < 2.4 * short
 
 
 def test_the_grammar_of_editors_is_up_to_date() -> None:
