@@ -74,7 +74,10 @@ BUILT_IN = {
         f"{__package__}.from_onnx:from_onnx",
         source=f"{__package__}.sources.onnx:OnnxSource",
     ),
-    ".pt2": FrontEnd(f"{__package__}.from_torch.pt2_file:from_pt2"),
+    ".pt2": FrontEnd(
+        f"{__package__}.from_torch.pt2_file:from_pt2",
+        source=f"{__package__}.sources.torch:ProgramSource",
+    ),
     ".tflite": FrontEnd(
         f"{__package__}.from_tflite:from_tflite",
         frozenset({"rounding"}),

@@ -83,23 +83,32 @@ def from_pt2(source: Path | str, *, recognize_ternary: bool = True) -> ModuleOp:
         UnsupportedError: names every operator without a meaning in the IR, by module and line.
         BackendError: PyTorch is missing.
     """
+    path = Path(source)
+    program = read_pt2(path)
+    exported = Exported(program, _names(program), is_decomposed=False)
+    return program_of(exported, path.stem, recognize_ternary)
+
+
+def read_pt2(path: Path) -> ExportedProgram:
+    """The program in a file, of which every part was checked.
+
+    Raises:
+        SourceError: as `from_pt2`.
+        BackendError: PyTorch is missing.
+    """
     try:
         import torch
     except ModuleNotFoundError:
-        raise BackendError(f"from_pt2 needs PyTorch: {install('torch')}") from None
+        raise BackendError(f"a .pt2 file needs PyTorch: {install('torch')}") from None
     import_module("torch.ao.quantization.fx._decomposed")  # defines quantized_decomposed
-    path = Path(source)
     try:
-        records = _records(path)
-        program = torch.export.load(_archive(records))
+        return torch.export.load(_archive(_records(path)))
     except SourceError:
         raise
     except OSError as error:
         raise SourceError(f"{path}: {error.strerror or error}") from None
     except Exception as error:  # what PyTorch raises for broken files is of every kind
         raise SourceError(f"{path}: no program of torch.export: {first_line(error)}") from None
-    exported = Exported(program, _names(program), is_decomposed=False)
-    return program_of(exported, path.stem, recognize_ternary)
 
 
 def _records(path: Path) -> dict[str, bytes]:

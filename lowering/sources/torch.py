@@ -1,9 +1,10 @@
-"""PyTorch modules, run eagerly as their authors run them."""
+"""PyTorch modules, run eagerly as their authors run them, and files of `torch.export.save`."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from ...ir.arrays import Array
@@ -11,6 +12,7 @@ from ...ir.errors import BackendError, first_line
 from ...runtime.engines import from_array, to_array
 from ..from_torch.exporting import evaluating
 from ..from_torch.places import location
+from ..from_torch.pt2_file import read_pt2
 from .source import Source, Values, place_of
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class TorchSource(Source):
         try:
             with evaluating(self.module), torch.inference_mode():
                 results: list[Tensor | None] = pytree.tree_leaves(self.module(*args, **kwargs))
-        except (RuntimeError, ValueError, TypeError) as error:
+        except (AssertionError, RuntimeError, ValueError, TypeError) as error:  # guards assert
             text = first_line(error)
             raise BackendError(f"PyTorch refuses to run the module: {text}") from error
         self.engine = f"torch {version('torch')} (eager)"
@@ -70,12 +72,22 @@ class TorchSource(Source):
         try:
             with evaluating(self.module), torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                program = torch.export.export(self.module, args, kwargs, strict=False)
-                Recorder(program.module()).run(*args, *kwargs.values())
+                graph, leaves = self._graph(args, kwargs)
+                Recorder(graph).run(*leaves, enable_io_processing=False)
         except Exception as error:  # export runs the module's own code
             text = first_line(error)
             raise BackendError(f"PyTorch cannot tell what the module computes: {text}") from error
         return results
+
+    def _graph(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[nn.Module, list[object]]:
+        """The module as a graph of operators, and what it takes, one by one."""
+        import torch
+        from torch.utils import _pytree as pytree
+
+        program = torch.export.export(self.module, args, kwargs, strict=False)
+        return program.module(), pytree.tree_leaves((args, kwargs))
 
     def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Positional and keyword arguments with tensors of these values."""
@@ -95,3 +107,34 @@ class TorchSource(Source):
         if isinstance(arguments, Sequence):
             return tuple(cast("Sequence[object]", arguments)), {}
         return (arguments,), {}
+
+
+class ProgramSource(TorchSource):
+    """A file of `torch.export.save`, whose operators PyTorch runs one by one.
+
+    Raises:
+        SourceError: as `from_pt2`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.program = read_pt2(path)
+        super().__init__(self.program.module())
+        self.size = path.stat().st_size
+
+    def _graph(
+        self, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> tuple[nn.Module, list[object]]:
+        from torch.utils import _pytree as pytree
+
+        return self.module, pytree.tree_leaves((args, kwargs))
+
+    def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[object, ...], dict[str, object]]:
+        from torch.utils import _pytree as pytree
+
+        left = map(from_array, inputs)
+        given = self.program.graph_signature.user_inputs  # names of tensors, and other values
+        spec = self.program.call_spec.in_spec
+        assert spec is not None
+        leaves = [next(left) if isinstance(each, str) else each for each in given]
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return args, kwargs

@@ -20,6 +20,7 @@ from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import BackendError, OptionError
 from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.lowering.from_tflite import from_tflite
+from triton_dsl.lowering.from_torch.pt2_file import from_pt2
 from triton_dsl.lowering.sources import nir as nir_source
 from triton_dsl.lowering.sources import onnx_faults
 from triton_dsl.lowering.sources.choice import source_of
@@ -230,6 +231,38 @@ def test_other_arguments_than_tensors() -> None:
     example = {"pair": (torch.zeros(2, 3), torch.zeros(2, 3)), "scale": 3.0, "flip": True}
     module = from_torch(Net(), example)
     assert rows_of(module, TorchSource(Net(), example))[1].agrees
+
+
+def test_a_saved_program_runs_in_torch(tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = torch.nn.Linear(3, 3)
+
+        def forward(self, pair: Any, scale: float, flip: bool = False) -> Any:
+            a, b = pair
+            return {"sum": self.linear(a) + b * scale, "first": -a if flip else a}
+
+    net, path = Net().eval(), tmp_path / "net.pt2"
+    rows = {0: torch.export.Dim("rows", max=8)}
+    example = (torch.zeros(2, 3), torch.zeros(2, 3)), 3.0
+    shapes = {"pair": (rows, rows), "scale": None, "flip": None}
+    program = torch.export.export(net, example, {"flip": True}, dynamic_shapes=shapes)
+    torch.export.save(program, path)
+    a, b = np.random.default_rng(1).standard_normal((2, 4, 3), np.float32)
+    source = source_of(path)
+    with torch.no_grad():
+        expected = net((torch.from_numpy(a), torch.from_numpy(b)), 3.0, True)
+    np.testing.assert_array_equal(source.run([a, b])[0], expected["sum"])
+    with pytest.warns(UserWarning, match="up to 8"):
+        module = from_pt2(path)
+    assert rows_of(module, source)[1].agrees
+    assert ("linear", [(4, 3)]) in [
+        (place[0], [value.shape for value in values])
+        for place, values in source.values([a, b]).items()
+    ]
+    with pytest.raises(BackendError, match="Guard failed"):
+        source.run([np.zeros((9, 3), np.float32)] * 2)
 
 
 def test_programs_of_ours_have_no_other_engine(tmp_path: Path) -> None:
