@@ -3,7 +3,8 @@
 Each tool leaves alone what it does not know, so that text for one is Verilog for all; the words are
 in `tools.toml`. Memories are what synthesis infers: an array with registered reads; small ROMs a
 case, of which Yosys takes the statement's attribute, `logic` (without one it makes blocks of large
-ones, as measured), others that of the register. Not here: what a memory is and who uses it
+ones, as measured), others that of the register; on AMD devices, which a macro names, their look-up
+tables. Not here: what a memory is and who uses it
 (`to_verilog.circuit.memories`).
 """
 
@@ -16,6 +17,7 @@ from importlib.resources import files
 from typing import Literal
 
 from .circuit.memories import Memory, Style
+from .circuit.rom_tables import AddressBit, Choice, Part, Table, parts_in, rom_parts
 from .templates import filled
 
 ToolName = Literal["vivado", "quartus", "yosys", "lattice", "none"]
@@ -71,6 +73,7 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
     rom = "rom.v" if memory.style == "block" else "logic_rom.v"
     attributes = [(tool.ram if memory.kind == "ram" else tool.rom).get(style, "")]
     attributes += [tool.ram_apart] if memory.apart else []
+    tables, bits = _tables(memory) if rom == "logic_rom.v" and memory.kind == "rom" else ([], [])
     return filled(
         rom if memory.kind == "rom" else "ram.v",
         name=name,
@@ -80,4 +83,51 @@ def memory_text(memory: Memory, name: str, tool: Tool, *, in_tables: bool = True
         style=attribute(", ".join(filter(None, attributes))),
         register_style=attribute(tool.case_register),
         case_style=attribute(tool.case),
+        tables=tables,
+        bits=bits,
     )
+
+
+def _tables(memory: Memory) -> tuple[list[str], list[str]]:
+    """The primitives that a ROM is made of, and from them the bits of the word, the highest first.
+
+    No primitives where synthesis makes all of it.
+    """
+    names: dict[Part, str] = {}
+    lines: list[str] = []
+    parts = rom_parts(memory.contents, memory.width)
+    for part in (below for whole in parts for below in parts_in(whole)):
+        if part not in names:
+            names[part] = _expression(part, names) or f"t[{len(lines)}]"
+            if names[part].startswith("t["):
+                lines.append(_primitive(part, names, len(lines)))
+    return lines, [names[part] for part in reversed(parts)]
+
+
+def _expression(part: Part, names: Mapping[Part, str]) -> str:
+    """What gives a bit without a primitive; nothing else."""
+    match part:
+        case bool():
+            return f"1'b{int(part)}"
+        case AddressBit(place):
+            return f"address[{place}]"
+        case Table(pins, table) if part.is_shared:
+            chosen = [f"1'b{table >> i & 1}" for i in range(1 << len(pins))]
+            for pin in pins:
+                pairs = zip(chosen[::2], chosen[1::2], strict=True)
+                chosen = [f"({names[pin]} ? {one} : {zero})" for zero, one in pairs]
+            return chosen[0]
+        case _:
+            return ""
+
+
+def _primitive(part: Part, names: Mapping[Part, str], index: int) -> str:
+    """The instance that gives a bit."""
+    if isinstance(part, Table):
+        pins = [names[pin] for pin in part.pins]
+        given = ", ".join(f".I{i}({pin})" for i, pin in enumerate(pins))
+        table = f"{1 << len(pins)}'h{part.table:x}"
+        return f"LUT{len(pins)} #(.INIT({table})) t_{index} ({given}, .O(t[{index}]));"
+    assert isinstance(part, Choice)
+    no, yes, bit = (names[pin] for pin in (part.no, part.yes, part.bit))
+    return f"MUXF{part.level} t_{index} (.I0({no}), .I1({yes}), .S({bit}), .O(t[{index}]));"

@@ -59,8 +59,9 @@ class Cost:
 
 
 def rom_luts(depth: int, width: int) -> int:
-    """LUTs of a ROM without a block."""
-    return 0 if depth < 2 else width * (-(-depth // 64) + (depth - 1) // 256)
+    """LUTs of a ROM without a block: tables of 64 words, and what selects from four times four."""
+    selecting = -(-((depth - 1) // 256) // 3)
+    return 0 if depth < 2 else width * (-(-depth // 64) + selecting)
 
 
 def rom_style(depth: int, width: int) -> Style:

@@ -168,11 +168,10 @@ class _Count:
         # Of more levels than one abc makes small tables of most functions with constants.
         whole = self.family.keeps_constants and self._longest == 1
         for node, cut in self.tables.items():
-            if node in self.netlist.second or node in self.needless:
+            if node in self.needless:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
-            most = self.family.tables[max(len(cut), 1) - 1]
-            luts = most if whole else tables_of(self.netlist, node, cut, self.family)
+            luts = tables_of(self.netlist, node, cut, self.family, whole=whole)
             luts *= max(copies[node], 1)
             self.counts[groups[node]]["luts"] += luts
         for literal in self.roots:

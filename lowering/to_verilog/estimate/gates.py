@@ -44,6 +44,9 @@ class Gates:
         return self._sums[key]
 
     def _added(self, a: Word, b: Word, invert: bool) -> Bits:
+        if not invert and _own_bits(b) < _own_bits(a):
+            # Yosys' `alumacc` takes the narrower number first: its bits go into the chain as well.
+            a, b = b, a
         second = [bit ^ int(invert) for bit in b]
         result, carry = self._low(a, second, int(invert), mixed=False)
         start, end = len(result), len(a)
@@ -108,7 +111,7 @@ class Gates:
                 pins[4 if direct else 5] = second
             first.append(net.table(pins))
             read = [pin for pin, asked in zip(pins, read_by_second[site], strict=True) if asked]
-            second = net.table(read, second=True)
+            second = net.table(read, luts=0)
             chosen.append(pins[4] if direct else second)
         if not op.is_chained:
             return [first[0], FALSE, second]
@@ -202,6 +205,14 @@ class Gates:
         signed, (greater, inclusive) = predicate < 6, divmod((predicate - 2) % 4, 2)
         first, second = (a, b) if greater else (b, a)
         return self.at_least(first, second, signed, strictly=not inclusive)
+
+
+def _own_bits(word: Word) -> int:
+    """The bits of a number without those that extend it by zeros or by its sign."""
+    own = len(word)
+    while own > 1 and word[own - 1] == (FALSE if word[-1] == FALSE else word[own - 2]):
+        own -= 1
+    return own
 
 
 Rule = Callable[[Gates, Any, Sequence[Bits]], Bits]

@@ -116,13 +116,16 @@ def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:
     return [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
 
 
-def tables_of(netlist: Netlist, node: int, cut: Cut, family: Family) -> int:
+def tables_of(netlist: Netlist, node: int, cut: Cut, family: Family, *, whole: bool) -> int:
     """How many look-up tables give a node from the nodes of its cut.
 
-    Tools select by any of the inputs: the mean of the first and the last.
+    Tools select by any of the inputs: the mean of the first and the last; where functions stay
+    `whole`, constants are selected from tables too.
     """
+    if node in netlist.luts:
+        return netlist.luts[node]
     most = family.tables[max(len(cut), 1) - 1]
-    if most == 1 or node in netlist.whole:
+    if whole or most == 1 or node in netlist.whole:
         return most
     ascending = sorted(cut)
     selected = sum(_selected(netlist, node, p, family) for p in (ascending, ascending[::-1]))

@@ -94,7 +94,8 @@ class Netlist:
             chosen where it is 1, and what where it is 0.
         groups: for each node the layer that made it first.
         whole: nodes that are one look-up table of those, whatever gates they are made of.
-        second: tables that are the second output of another one.
+        luts: of nodes that stay as they are: none of the second output of a table, several of
+            tables behind multiplexers.
         selections: for what is chosen between a constant and another bit, the condition of the
             constant, the constant, and the other bit.
         group: the layer of the nodes that are made now.
@@ -108,7 +109,7 @@ class Netlist:
     blocks: list[Block] = field(default_factory=list[Block])
     outputs: list[int] = field(default_factory=list[int])
     whole: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    second: set[int] = field(default_factory=set[int])
+    luts: dict[int, int] = field(default_factory=dict[int, int])
     selections: dict[int, tuple[int, int, int]] = field(
         default_factory=dict[int, tuple[int, int, int]]
     )
@@ -163,13 +164,12 @@ class Netlist:
         )
         return output
 
-    def table(self, inputs: Sequence[int], *, second: bool = False) -> int:
-        """The literal of a look-up table that stays as it is."""
+    def table(self, inputs: Sequence[int], luts: int = 1) -> int:
+        """The literal of a look-up table, or of several, that stays as it is."""
         nodes = {literal >> 1 for literal in inputs if literal > TRUE}
         literal = self._new(TABLE, tuple(2 * node for node in sorted(nodes)))
         self.whole[literal >> 1] = frozenset(nodes)
-        if second:
-            self.second.add(literal >> 1)
+        self.luts[literal >> 1] = luts
         return literal
 
     def both(self, a: int, b: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..circuit.memories import Memory, Style
+from ..circuit.rom_tables import AddressBit, Choice, Part, Table, parts_in, rom_parts
 from .families import Family, block_memories
 from .netlist import FALSE, TRUE, Block, Netlist
 
@@ -66,7 +67,8 @@ class Storage:
         """The clock and the enable of what a memory is read into, and the word it takes."""
         if memory.kind == "rom":
             (clock,), (enable,), address = operands
-            return clock, enable, [self._stored(memory, i, address) for i in range(memory.width)]
+            stored = self._in_tables if self.family.macro else self._in_gates
+            return clock, enable, stored(memory, address)
         (clock,), (write,), to, word, (enable,), address = operands
         if self._style(memory) == "distributed":
             data = self.netlist.leaves(memory.width)
@@ -75,14 +77,47 @@ class Storage:
             return clock, enable, data
         return clock, enable, self._chosen(memory.depth, write, to, word, clock, address)
 
-    def _stored(self, memory: Memory, bit: int, address: Bits) -> int:
-        """A bit of the word at an address of a ROM."""
-        column = [word >> bit & 1 for word in memory.contents]
-        # Behind the last word the printed ROM gives it again.
-        column += column[-1:] * ((1 << len(address)) - len(column))
-        data = self._looked_up(column, address)
-        self._as_one_table(data, column, address)
-        return data
+    def _in_tables(self, memory: Memory, address: Bits) -> Bits:
+        """The word at an address of a ROM, of the tables that its text has."""
+        known: dict[Part, int] = {}
+        counted: set[Part] = set()
+
+        def literal(part: Part) -> int:
+            if part not in known:
+                known[part] = made(part)
+            return known[part]
+
+        def made(part: Part) -> int:
+            match part:
+                case bool():
+                    return int(part)
+                case AddressBit(place):
+                    return address[place]
+                case Table(pins, table):
+                    bits = [literal(pin) for pin in pins]
+                    if part.is_shared:
+                        column = [table >> i & 1 for i in range(1 << len(pins))]
+                        return self._looked_up(column, bits)
+                    return self.netlist.table(bits)
+                case Choice():
+                    below = set(parts_in(part))
+                    tables = {p for p in below if isinstance(p, Table)} - counted
+                    counted.update(tables)
+                    bits = [address[p.place] for p in below if isinstance(p, AddressBit)]
+                    return self.netlist.table(bits, luts=len(tables))
+
+        return [literal(part) for part in rom_parts(memory.contents, memory.width)]
+
+    def _in_gates(self, memory: Memory, address: Bits) -> Bits:
+        """The word at an address of a ROM that synthesis makes gates of."""
+        found: Bits = []
+        for bit in range(memory.width):
+            column = [word >> bit & 1 for word in memory.contents]
+            # Behind the last word the printed ROM gives it again.
+            column += column[-1:] * ((1 << len(address)) - len(column))
+            found.append(self._looked_up(column, address))
+            self._as_one_table(found[-1], column, address)
+        return found
 
     def _chosen(
         self, depth: int, write: int, to: Bits, word: Bits, clock: int, address: Bits
