@@ -50,7 +50,8 @@ class Conversion:
         timesteps: T.
         signed: whether spikes are signed, and their worth halves.
         price: of a spike, as for `convert-ann-to-snn`.
-        accuracy: the share of samples with the right class, or with that of the float program.
+        accuracy: the share of samples with the right class, or with that of the float program;
+            where results are no classes their R², see `HeldOut.judged`.
         divergence: of its results from those of the float program, in nats a sample.
         spikes: of all neurons, a sample.
         additions: of all synapses behind neurons, a sample.
@@ -98,7 +99,6 @@ class Front:
     ) -> None:
         self.program, self.converter, self.function = program, converter, function
         self.held = HeldOut(program, samples, labels, function)
-        self.right = self.held.right
         self.conversions: list[Conversion] = []
 
     def add(self, options: ConvertAnnToSnnPass, samples: int | None = None) -> Conversion:
@@ -110,14 +110,14 @@ class Front:
         verify_module(module)
         spikes, additions = 0, 0
 
-        def run(batch: Sequence[Array]) -> Array:
+        def run(batch: Sequence[Array]) -> Sequence[Array]:
             nonlocal spikes, additions
             ran = record(module, batch, self.function, potentials=False)
             spikes, additions = spikes + ran.spikes, additions + ran.additions
-            return ran.outputs[0]
+            return ran.outputs
 
         accuracy, lost = held.judged(run)
-        measured = len(held.right)
+        measured = held.count
         conversion = Conversion(
             options.timesteps,
             options.signed,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from ..dialects.interpret import run_module
 from ..dialects.parameters import Array
-from ..ir.errors import InputError
+from ..dialects.shapes import AnyTensor, is_float
+from ..ir.errors import InputError, OptionError
 from ..ir.interpreter import entry_function
 from ..ir.samples import check_labels
 from ..passes.calibration.observation import bind_samples
@@ -25,6 +27,11 @@ BATCH = 128
 """Samples run at a time."""
 
 
+MEASURES = ("classes", "signal")
+"""How results are judged: by the class that the first of them gives the highest score, or by how
+much of the signal of all of them is kept."""
+
+
 class HeldOut:
     """The last fourth of some samples, with what the float program makes of them.
 
@@ -33,17 +40,22 @@ class HeldOut:
         samples: by the names of the arguments, [count, …].
         labels: the class of each sample; without, those of the float program count as right.
         function: the function to judge.
+        measure: one of `MEASURES`; by default `classes` where there are labels or the first result
+            is [samples, two classes or more], else `signal`.
 
     Attributes:
         entry: the function in the program.
         samples: those that calibrate, by name.
         batches: those that judge.
         results: of the float program, for each batch.
-        right: the right class of each sample that judges.
+        count: how many samples judge.
+        measure: one of `MEASURES`.
+        share: what the share is called that `judged` tells: `accuracy`, `agreement` or `R²`.
 
     Raises:
         InputError: samples or labels that do not fit, fewer than 8 samples, or a result that is
-            not [samples, classes].
+            not [samples, classes] where classes judge.
+        OptionError: no such measure, or labels with the measure `signal`.
     """
 
     def __init__(
@@ -52,7 +64,12 @@ class HeldOut:
         samples: Mapping[str, Array],
         labels: Array | None = None,
         function: str = "forward",
+        measure: str | None = None,
     ) -> None:
+        if measure not in (None, *MEASURES):
+            raise OptionError(f"expected a measure of {' or '.join(MEASURES)}, got '{measure}'")
+        if labels is not None and measure == "signal":
+            raise OptionError("labels are classes: leave them out, or measure classes")
         self.function = function
         count = min((len(array) if array.ndim else 0 for array in samples.values()), default=0)
         if count < 2 * HELD_OUT:
@@ -64,34 +81,83 @@ class HeldOut:
         ]
         self.samples = parts[0]
         self.batches = bind_samples(self.entry, parts[1], size=BATCH)
-        self.results = [run_module(program, batch, function)[0] for batch in self.batches]
-        if self.results[0].ndim != 2:
+        self.results = [run_module(program, batch, function) for batch in self.batches]
+        self.count = count - cut
+        first = self.results[0][0]
+        if measure is None:
+            scores = first.ndim == 2 and first.shape[1] > 1
+            measure = "classes" if labels is not None or scores else "signal"
+        self.measure = measure
+        if measure == "signal":
+            self.share = "R²"
+            self._spreads = self._spread()
+            return
+        if first.ndim != 2:
             raise InputError(
-                "accuracy is measured on a result [samples, classes], "
-                f"got one of {self.results[0].ndim} axes"
+                f"classes are measured on a result [samples, classes], got one of {first.ndim} axes"
             )
-        self.right = np.concatenate(self.results).argmax(axis=1)
+        self.share = "agreement" if labels is None else "accuracy"
+        self._right = np.concatenate([results[0] for results in self.results]).argmax(axis=1)
         if labels is not None:
-            check_labels(labels, count, self.results[0].shape[1])
-            self.right = labels[cut : cut + len(self.right)]
+            check_labels(labels, count, first.shape[1])
+            self._right = labels[cut : cut + len(self._right)]
 
     def judged(
-        self, run: Callable[[Sequence[Array]], Array], batches: int | None = None
+        self, run: Callable[[Sequence[Array]], Sequence[Array]], batches: int | None = None
     ) -> tuple[float, float]:
         """What a program that `run` runs is worth.
 
         Args:
-            run: gives the result [samples, classes] of a batch.
+            run: gives the results of a batch.
             batches: look at the first so many batches only.
 
         Returns:
-            the share of right classes, and the divergence of the results from those of the float
-            program in nats a sample.
+            of `classes`, the share of right ones, and the divergence of the first result from that
+            of the float program in nats a sample (`search.divergence`). Of `signal`, R² = 1 - e but
+            no less than 0, and e, the mean over the results of Σ(y - found)² / Σ(y - ȳ)² with y of
+            the float program and ȳ its mean over the samples. Of a result of integers e is the
+            share of other ones; elements of y that are not finite do not count.
         """
-        right, first, lost = 0, 0, 0.0
+        right, seen, lost = 0, 0, 0.0
         for batch, wanted in list(zip(self.batches, self.results, strict=True))[:batches]:
             found = run(batch)
-            right += int((found.argmax(1) == self.right[first : first + len(found)]).sum())
-            first += len(found)
-            lost += divergence(wanted, found)
-        return right / first, lost / first
+            size = len(wanted[0])
+            if self.measure == "signal":
+                lost += self._error(wanted, found)
+            else:
+                right += int((found[0].argmax(1) == self._right[seen : seen + size]).sum())
+                lost += divergence(wanted[0], found[0])
+            seen += size
+        lost /= seen
+        return (max(1 - lost, 0.0) if self.measure == "signal" else right / seen), lost
+
+    def _spread(self) -> list[float | None]:
+        """The variance of each result, summed over its elements; `None` for integers."""
+        spreads: list[float | None] = []
+        for index, type in enumerate(self.entry.function_type.outputs):
+            if not is_float(cast(AnyTensor, type)):
+                spreads.append(None)
+                continue
+            values = np.concatenate([results[index] for results in self.results]).astype(np.float64)
+            values = np.where(np.isfinite(values), values, 0)
+            about = values - values.mean(axis=0)
+            spreads.append(next((s for s in (_power(about), _power(values)) if s), 1.0))
+        return spreads
+
+    def _error(self, wanted: Sequence[Array], found: Sequence[Array]) -> float:
+        """The mean over the results of the errors of a batch, summed over its samples."""
+        errors: list[float] = []
+        for y, z, spread in zip(wanted, found, self._spreads, strict=True):
+            if spread is None:
+                errors.append(float((y != z).mean()) * len(y))
+                continue
+            finite = np.isfinite(y)
+            with np.errstate(invalid="ignore"):
+                away = np.where(finite, y.astype(np.float64) - z.astype(np.float64), 0)
+            errors.append(float(np.nan_to_num((away**2).sum(), nan=np.inf)) / spread)
+        return sum(errors) / len(errors)
+
+
+def _power(values: Array) -> float:
+    """Σ x² a sample."""
+    return float((values**2).sum()) / len(values)

@@ -77,7 +77,7 @@ class LayerBits:
         weights: how many there are.
         bits: of one of them, 32 where it stays a float.
         accuracy: with this layer alone as narrow as was asked, and
-        divergence: that of the results from those of the float program, in nats a sample.
+        divergence: that of the results from those of the float program, see `HeldOut.judged`.
         plain_accuracy, plain_divergence: the same with each of its weights rounded by itself.
     """
 
@@ -98,10 +98,11 @@ class Quantized:
     Attributes:
         module: the program.
         layers: in the order of the program.
-        accuracy, before: the share of right classes on samples that calibrated nothing, of this
-            program and of the float one.
-        divergence: of the results from those of the float program, in nats a sample.
+        accuracy, before: the share of right classes, or R², on samples that calibrated nothing, of
+            this program and of the float one.
+        divergence: of the results from those of the float program, see `HeldOut.judged`.
         measured: on how many samples.
+        share: what `accuracy` is: `accuracy` by labels, `agreement` with the float program or `R²`.
     """
 
     module: ModuleOp = field(repr=False)
@@ -110,6 +111,7 @@ class Quantized:
     before: float
     divergence: float
     measured: int
+    share: str
 
     def stored(self) -> tuple[float, float]:
         """Bytes of the weights of all layers: in float, and as they are."""
@@ -127,6 +129,7 @@ def quantize_program(
     budget: float | None = None,
     keep: Collection[str] = (),
     observer: str = "minmax",
+    measure: str | None = None,
     function: str = "forward",
 ) -> Quantized:
     """A program of integers for a float one, without labels.
@@ -145,10 +148,13 @@ def quantize_program(
             last fourth, 1000 at most, judges; of the others the first 1000 calibrate.
         bits: of weights.
         labels: the classes of the samples; without them the float program is right.
-        drop: the most accuracy to lose, as a share of the samples that judge.
+        drop: the most accuracy to lose, as a share of the samples that judge; or the most R².
         budget: the most bits of a weight, on average over all layers, whatever is lost.
         keep: keys of weights whose layers keep more bits in any case.
         observer: how ranges of activations follow from samples, see `calibrate`.
+        measure: how results are judged: `classes`, or `signal`, by how much of their variance is
+            kept. By default `classes` where there are labels or the first result is [samples, two
+            or more], see `HeldOut`.
         function: the function to change.
 
     Raises:
@@ -167,7 +173,8 @@ def quantize_program(
     module = import_for(program, examples).clone()
     apply_passes(module, _BEFORE)
     arrays = named_samples(samples, module, function)
-    search = _Search(module, arrays, labels, bits, observer, function)
+    held = HeldOut(module, arrays, labels, function, measure)
+    search = _Search(module, held, bits, observer)
     search.check(keep)
     return search.within(budget, keep) if budget is not None else search.chosen(drop, keep)
 
@@ -178,21 +185,19 @@ class _Search:
     def __init__(
         self,
         module: ModuleOp,
-        samples: Mapping[str, Array],
-        labels: Array | None,
+        held: HeldOut,
         bits: str,
         observer: str,
-        function: str,
     ) -> None:
-        self.module, self.bits, self.function = module, BITS[bits], function
-        self.held = HeldOut(module, samples, labels, function)
+        self.module, self.bits, self.held = module, BITS[bits], held
+        self.function = held.function
         self.options = QuantizeActivationsPass(
             weights=8,
             signed=False,
             observer=observer,
             correct_bias=True,
             comparable=False,
-            function=function,
+            function=held.function,
         )
         self.layers = quantized_layers(module, self.options)
         if not self.layers:
@@ -231,8 +236,8 @@ class _Search:
                 best = max(done.accuracy for done in tried.values())
                 least = self.before - drop
                 raise OptionError(
-                    f"no choice of bits is right for {least:.4f} of the samples, as asked: "
-                    f"the float program is for {self.before:.4f}, the best choice for {best:.4f}; "
+                    f"no choice of bits has the {self.held.share} {least:.4f} that is asked for: "
+                    f"the float program has {self.before:.4f}, the best choice {best:.4f}; "
                     "allow a larger drop, or train with quantisation"
                 )
             while few - low > 1:
@@ -336,8 +341,8 @@ class _Search:
             for key, count in self.counts.items()
         ]
         accuracy, divergence = self._judged(module)
-        measured = len(self.held.right)
-        return Quantized(module, layers, accuracy, self.before, divergence, measured)
+        held = self.held
+        return Quantized(module, layers, accuracy, self.before, divergence, held.count, held.share)
 
     def _batches(self) -> Sequence[Sequence[Array]]:
         held = self.held
@@ -346,9 +351,8 @@ class _Search:
     def _judged(self, module: ModuleOp, batches: int | None = None) -> tuple[float, float]:
         return self.held.judged(self._run(module), batches)
 
-    def _run(self, module: ModuleOp) -> Callable[[Sequence[Array]], Array]:
+    def _run(self, module: ModuleOp) -> Callable[[Sequence[Array]], Sequence[Array]]:
         """What runs a program: PyTorch where it is installed, else the interpreter."""
         if find_spec("torch") is None:
-            return lambda batch: run_module(module, batch, self.function)[0]
-        engine = engine_of(module, "pytorch")
-        return lambda batch: engine.run(batch)[0]
+            return lambda batch: run_module(module, batch, self.function)
+        return engine_of(module, "pytorch").run

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 import torch
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 from torch import nn
 from xdsl.dialects.builtin import ModuleOp
 
@@ -115,6 +116,57 @@ def test_layers_that_lose_most_keep_more_bits() -> None:
     assert done.accuracy >= done.before - 0.02
 
 
+class Several(nn.Module):
+    """An image, a number and places: nothing that is a class."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 8, 3, padding=1), nn.Conv2d(8, 3, 3)
+        self.number = nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        h = torch.relu(self.first(x))
+        image = self.second(h)
+        return image, self.number(h.mean((2, 3))), image.argmax(1)
+
+
+def test_results_that_are_no_classes_are_judged_by_their_variance() -> None:
+    torch.manual_seed(3)
+    net = Several().eval()
+    x = torch.randn(64, 2, 7, 6)
+    program = from_torch(net, x[:2])
+    narrow = quantize_program(program, x.numpy(), "ternary", drop=1.0)
+    assert (narrow.share, narrow.measured) == ("R²", 16)
+    assert narrow.before == pytest.approx(1, abs=1e-6)
+    with torch.no_grad():
+        wanted = [y.numpy().reshape(16, -1) for y in net(x[48:])]
+    _, results, _ = run_target(narrow.module, "onnx", [x[48:].numpy()])
+    found = [result.reshape(16, -1) for result in results]
+    parts = [
+        r2_score(y, z, multioutput="variance_weighted")
+        for y, z in zip(wanted[:2], found[:2], strict=True)
+    ]
+    parts.append((wanted[2] == found[2]).mean())
+    assert narrow.accuracy == pytest.approx(np.mean(parts), abs=1e-3)
+    assert 0.2 < narrow.accuracy < 0.95
+    kept = quantize_program(program, x.numpy(), "ternary", drop=0.02)
+    assert kept.accuracy >= 0.98 and 8 in bits_of(kept.layers).values()
+
+
+def test_one_number_is_no_class() -> None:
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 1)).eval()
+    x = torch.randn(64, 6)
+    program = from_torch(net, x[:2])
+    done = quantize_program(program, x.numpy(), "ternary", drop=1.0)
+    assert done.share == "R²" and done.accuracy < 0.999
+    assert quantize_program(program, x.numpy(), drop=1.0, measure="classes").accuracy == 1.0
+    with pytest.raises(OptionError, match="labels are classes"):
+        quantize_program(program, x.numpy(), labels=np.zeros(64, int), measure="signal")
+    with pytest.raises(OptionError, match="measure of classes or signal, got 'r2'"):
+        quantize_program(program, x.numpy(), measure="r2")
+
+
 def test_keys_that_are_kept_stay_floats() -> None:
     done = quantize_program(program(), samples(), "int8", keep=["b"], drop=1.0)
     assert bits_of(done.layers) == {"a": 8, "b": 32, "c": 8}
@@ -166,7 +218,7 @@ def test_what_cannot_be_is_refused() -> None:
         quantize_program(module, x[:5])
     outlier = x.copy()
     outlier[3] = 1e7
-    with pytest.raises(OptionError, match=r"no choice of bits is right for 1\.0000 of the samples"):
+    with pytest.raises(OptionError, match=r"no choice of bits has the agreement 1\.0000"):
         quantize_program(module, outlier, "ternary", drop=0)
     bare = parse_module(
         "func.func @forward(%x: tensor<?x6xf32>) -> tensor<?x6xf32> {\n"

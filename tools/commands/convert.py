@@ -54,11 +54,12 @@ def convert(options: Convert) -> None:
     if options.output is not None:
         save_module(chosen.module, options.output)
     if options.json:
-        facts = [{**vars(c), "chosen": c is chosen} for c in best]
-        rows = [{name: row[name] for name in row if name != "module"} for row in facts]
-        print_json({"front": rows, "measured": len(front.right), "labels": labels is not None})
+        told = [{**vars(c), "chosen": c is chosen} for c in best]
+        rows = [{name: row[name] for name in row if name != "module"} for row in told]
+        facts = {"measured": front.held.count, "share": front.held.share}
+        print_json({"front": rows, **facts, "labels": labels is not None})
         return
-    what = "accuracy" if labels is not None else "agreement"
+    what = front.held.share
     columns = ["steps", "spikes are", what, "spikes", "additions", "price", "chosen"]
     cells: list[tuple[object, ...]] = []
     for c in best:
@@ -68,7 +69,7 @@ def convert(options: Convert) -> None:
         )
         marked = "yes" if c is chosen else ""
         cells.append((c.timesteps, code, f"{100 * c.accuracy:.2f} %", *numbers, c.price, marked))
-    show(table(f"{options.file} on {len(front.right)} samples", columns, cells))
+    show(table(f"{options.file} on {front.held.count} samples", columns, cells))
 
 
 def _held(spec: str | None) -> tuple[bool, str]:

@@ -31,20 +31,29 @@ def quantize(options: Quantize) -> None:
             budget=options.budget,
             keep=options.keep or (),
             observer=options.observer,
+            measure=options.measure,
         )
     if options.output is not None:
         save_module(done.module, options.output)
     before, after = done.stored()
     if options.json:
-        facts = {
-            name: getattr(done, name) for name in ("before", "accuracy", "divergence", "measured")
-        }
+        names = ("before", "accuracy", "share", "divergence", "measured")
+        facts = {name: getattr(done, name) for name in names}
         layers = [asdict(layer) for layer in done.layers]
         stored = {"float_bytes": before, "bytes": after}
         print_json({**facts, **stored, "labels": options.labels is not None, "layers": layers})
         return
-    what = "accuracy" if options.labels is not None else "agreement"
-    columns = ["layer", "op", "weights", "bits", f"{what} alone", "nats alone", "rounded plainly"]
+    what = done.share
+    lost = "error" if what == "R²" else "nats"
+    columns = [
+        "layer",
+        "op",
+        "weights",
+        "bits",
+        f"{what} alone",
+        f"{lost} alone",
+        "rounded plainly",
+    ]
     rows = [
         (
             *(layer.key, layer.op, f"{layer.weights:,}", f"{layer.bits:g}"),

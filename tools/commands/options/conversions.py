@@ -67,6 +67,9 @@ class Quantize:
         "A weight whose layer keeps more bits; repeatable.")] = None
     observer: Annotated[str, option("NAME",
         "How ranges follow from samples, as for calibrate.")] = "minmax"
+    measure: Annotated[str | None, option("NAME", "What judges: classes, of the "
+        "first result; or signal: how much of the variance of all results is kept (R²).",
+        show_default="classes where there are two or more scores a sample, else signal")] = None
     output: Annotated[Path | None, option("FILE", "Write the program: .mlir.", "--output",
         "-o")] = None
     json: Json = False
