@@ -73,14 +73,17 @@ class ChangeVerifier:
         """Verify a module that this was called with last once more, as a whole.
 
         Hardware modules are left out: their ops were verified one by one, and how they hang
-        together is what `to_verilog.circuit.structure` looks at.
+        together is what `to_verilog.circuit.structure` looks at. Machine code is compared with
+        what verified, and LLVM looks at it again.
         """
-        hardware = any(isinstance(op, hw.HWModuleOp) for op in module.body.block.ops)
-        if not hardware or self._known is None:
+        if self._known is None:
             verify_module(module)
             return
         for op in module.body.block.ops:
-            if not isinstance(op, hw.HWModuleOp):
+            if isinstance(op, llvm.FuncOp):
+                for inner in op.walk():
+                    (self._verify_alike if type(inner) in _ALIKE else _verify)(inner)
+            elif not isinstance(op, hw.HWModuleOp):
                 _verify(op, nested=True)
         _verify(module)
         verify_order(module)

@@ -20,6 +20,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
@@ -61,6 +62,9 @@ ELSEWHERE = {
 
 DOWNLOADED = ("BitNet-b1.58-2B4T",)
 """Gigabytes that a block names: the tests of checkpoints have small ones."""
+
+FOLDER = tempfile.TemporaryDirectory()
+"""Where what pages share is made once."""
 
 MLP = """
 layer Net {
@@ -114,9 +118,16 @@ def command(line: str) -> int:
 def model_files(folder: Path, page: str) -> None:
     """The models and samples that the commands of a page name."""
     ternary, spiking = readme_programs()[:2]
-    rng = np.random.default_rng(0)
     programs = {"docs/pictures.md": spiking, "docs/triton-opt.md": MLP, "docs/explorer.md": MLP}
-    source = programs.get(page, ternary)
+    shutil.copytree(files_of(programs.get(page, ternary)), folder, dirs_exist_ok=True)
+
+
+@cache
+def files_of(source: str) -> Path:
+    """A folder with a program as each of the files that it may stand in, and samples."""
+    folder = Path(tempfile.mkdtemp(dir=FOLDER.name))
+    os.chdir(folder)
+    rng = np.random.default_rng(0)
     (folder / "model.tri").write_text(source, encoding="utf-8")
     save_weights(source, folder / "weights.safetensors", folder / "model.safetensors")
     (folder / "net.tri").write_text(MLP, encoding="utf-8")
@@ -135,6 +146,7 @@ def model_files(folder: Path, page: str) -> None:
     shutil.copy(folder / "model.onnx", folder / "float.onnx")
     assert not command("triton-translate model.tri --import -o model.mlir")
     assert not command("triton compile model.tri -t native -w weights.safetensors -o model.so")
+    return folder
 
 
 def names(page: str) -> dict[str, Any]:
@@ -185,6 +197,7 @@ def run(page: str, kinds: Sequence[str]) -> list[str]:
         own_files = page.startswith("docs/tutorials/")
         if not own_files and re.search(r"\b(model|net|digits|samples|weights)\.\w", text):
             model_files(folder, page)
+            os.chdir(folder)
         given = names(page)
         for number, (kind, block) in own:
             if any(name in block for name in DOWNLOADED):

@@ -164,7 +164,9 @@ def statements(
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, at_load, runs
-        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        elif not isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            continue  # no statement stands in an expression
+        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from statements(child, False, runs)
         elif isinstance(child, ast.If) and is_type_checking(child.test):
             yield from statements(ast.Module(child.body, []), False, False)

@@ -37,8 +37,9 @@ class Layers(Calls):
         """A layer with its generic arguments; poison after an error."""
         definition = target.definition
         chain = [m.definition for m in self.making]
-        if definition in chain:
-            names = [d.name for d in chain[chain.index(definition) :]] + [definition.name]
+        again = next((i for i, made in enumerate(chain) if made is definition), None)
+        if again is not None:
+            names = [d.name for d in chain[again:]] + [definition.name]
             return self.error(f"a layer contains itself: {' -> '.join(names)}", span)
         names = [g.name for g in definition.generics]
         assigned = self.assign_arguments(arguments, names, definition.name)

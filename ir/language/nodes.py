@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast, dataclass_transform
 
@@ -57,6 +58,12 @@ def construct(cls: type[T]) -> type[T]:
     return dataclass(eq=False, repr=False)(cls)
 
 
+@cache
+def _compared_fields(node: type[Node]) -> list[str]:
+    """The names of what takes part in equality."""
+    return [f.name for f in fields(node) if f.compare]
+
+
 @construct
 class Node:
     """Anything with a place in the source. Spans take no part in equality."""
@@ -64,7 +71,7 @@ class Node:
     span: Span = field(compare=False, kw_only=True, repr=False)
 
     def _compared(self) -> list[object]:
-        return [getattr(self, f.name) for f in fields(self) if f.compare]
+        return [getattr(self, name) for name in _compared_fields(type(self))]
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._compared() == cast(Node, other)._compared()

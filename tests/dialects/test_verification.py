@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from xdsl.dialects import hw
+from xdsl.dialects import hw, llvm
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr, TensorType, f32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -172,6 +172,40 @@ def test_a_wrong_gate_among_many_that_are_alike(spoil: Callable[[ModuleOp], None
     with pytest.raises(VerifyError) as whole:
         verify_module(module)
     assert str(found.value) == str(whole.value)
+
+
+CODE = """
+llvm.func @code(%a: i32, %b: i64) -> i32 {
+  %c = llvm.add %a, %a : i32
+  %d = llvm.add %b, %b : i64
+  llvm.return %c : i32
+}
+"""
+
+
+def number(code: llvm.FuncOp) -> None:
+    ops = list(code.body.block.ops)
+    ops[0].operands[0] = ops[1].results[0]
+
+
+def end(code: llvm.FuncOp) -> None:
+    last = code.body.block.last_op
+    assert last is not None
+    last.detach()
+
+
+@pytest.mark.parametrize("spoil", [number, end], ids=lambda f: f.__name__)
+def test_the_last_look_is_at_machine_code(spoil: Callable[[llvm.FuncOp], None]) -> None:
+    module = parse_module(CODE)
+    verify = ChangeVerifier()
+    verify(module)
+    verify(module)
+    verify.finish(module)
+    (code,) = module.body.block.ops
+    assert isinstance(code, llvm.FuncOp)
+    spoil(code)
+    with pytest.raises(VerifyError):
+        verify.finish(module)
 
 
 @pytest.mark.parametrize("spoil", [*BREAKS, output], ids=lambda f: f.__name__)

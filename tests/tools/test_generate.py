@@ -68,8 +68,9 @@ def test_draws_are_repeatable(model: Path, capsys: pytest.CaptureFixture[str]) -
         assert main([*arguments, *options, "--engine", "interpreter"]) == 0
         return list(json.loads(capsys.readouterr().out)["tokens"])
 
-    assert drawn(1) == drawn(1)
-    assert len({tuple(drawn(seed)) for seed in range(4)}) > 1
+    first = drawn(1)
+    assert drawn(1) == first
+    assert any(drawn(seed) != first for seed in (0, 2, 3))
 
 
 @pytest.mark.parametrize(
