@@ -17,7 +17,7 @@ from ....ir.errors import LoweringError
 from .elaborate import Part, elaborate
 from .families import Family, family_of
 from .mapping import Cut, cover, least_levels, tables_of
-from .netlist import FALSE, LEAF, TRUE, Netlist
+from .netlist import FALSE, LEAF, TABLE, TRUE, Netlist
 from .registers import (
     infer_resets,
     merged_controls,
@@ -197,7 +197,8 @@ class _Count:
             return joined
         levels: dict[int, int] = {}
         for node in sorted(self.tables):
-            levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
+            if self.netlist.kinds[node] != TABLE:
+                levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
         return Counter(
             {n: count for n, count in joined.items() if levels.get(n, 0) >= self._longest}
         )

@@ -66,9 +66,12 @@ def cover(
         best = (*single[:_KEPT], every[0], *cheapest[:_KEPT])
         cuts[node] = kept = [*{cut[3]: cut for cut in best}.values()]
         choices[node] += [cut[4] for cut in kept]
-        levels[node], depths[node] = level[kept[0][3]] + 1, every[0][0] + 1
+        if netlist.kinds[node] != TABLE:
+            levels[node], depths[node] = level[kept[0][3]] + 1, every[0][0] + 1
         flows[node] = cheapest[0][1] / uses[node]
-    limits = dict.fromkeys(wanted, max((depths[node] for node in wanted), default=0))
+    # Paths of synthesis begin behind tables that stay as they are, and end before them.
+    longest = max(depths, default=0)
+    limits = dict.fromkeys(wanted, longest)
     tables: dict[int, Cut] = {}
     flat: dict[int, Cut] = {}
     needed = set(wanted)
@@ -77,7 +80,7 @@ def cover(
             flat[node] = cuts[node][0][4]
             needed |= flat[node]
         if node in limits:
-            below = limits[node] - 1
+            below = longest if netlist.kinds[node] == TABLE else limits[node] - 1
             fitting = [cut for cut in cuts[node] if cut[0] <= below] or cuts[node]
             tables[node] = cut = min(fitting, key=itemgetter(1, 2))[4]
             for n in cut:
