@@ -26,6 +26,9 @@ from .gates import Bits, Gates
 from .netlist import FALSE, Block, Netlist
 from .storage import Storage
 
+_FOUR = 4
+"""Functions of so many inputs are all that such a family has."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -101,7 +104,7 @@ class _Elaborator:
                 self.symbols[op.sym_name.data] = op
             if isinstance(op, hw.HWModuleExternOp) and (memory := memory_of(op)):
                 self.memories[op.sym_name.data] = memory
-        self.netlist = Netlist()
+        self.netlist = Netlist(in_fours=family.widest == _FOUR)
         self.gates = Gates(self.netlist, family)
         self.storage = Storage(self.netlist, family)
         self.parts: dict[Part, int] = {}

@@ -99,6 +99,7 @@ class Netlist:
         selections: for what is chosen between a constant and another bit, the condition of the
             constant, the constant, and the other bit.
         group: the layer of the nodes that are made now.
+        in_fours: whether a selection from four is made of two functions of four bits.
     """
 
     kinds: list[int] = field(default_factory=lambda: [LEAF])
@@ -114,7 +115,9 @@ class Netlist:
         default_factory=dict[int, tuple[int, int, int]]
     )
     group: int = 0
+    in_fours: bool = False
     _known: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+    _fours: set[int] = field(default_factory=set[int])
     _taken: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
 
     def leaf(self) -> int:
@@ -209,7 +212,29 @@ class Netlist:
         if yes <= TRUE or no <= TRUE or yes >> 1 == condition >> 1 or no >> 1 == condition >> 1:
             return self._simple_choice(condition, yes, no)
         inverted = no & 1
-        return self._node(MUX, (condition, yes ^ inverted, no ^ inverted)) ^ inverted
+        key = (MUX, condition, yes ^ inverted, no ^ inverted)
+        if self.in_fours and key not in self._known and self._is_one_of_four(yes, no):
+            self._known[key] = self._one_of_four(condition, yes, no) ^ inverted
+        return self._node(MUX, key[1:]) ^ inverted
+
+    def _is_one_of_four(self, yes: int, no: int) -> bool:
+        """Whether one bit selects both."""
+        nodes = yes >> 1, no >> 1
+        if any(self.kinds[node] != MUX or node in self._fours for node in nodes):
+            return False
+        return self.inputs[nodes[0]][0] == self.inputs[nodes[1]][0]
+
+    def _one_of_four(self, condition: int, yes: int, no: int) -> int:
+        """A selection from four as abc makes it of tables of four inputs: of two, not three.
+
+        The first gives what is chosen where the condition is 0, else which of the others is.
+        """
+        lower, *ways = self.inputs[yes >> 1]
+        high, low = (way ^ yes & 1 for way in ways)
+        first = self.choose(condition, lower, no)
+        result = self.choose(condition, self.choose(first, high, low), first)
+        self._fours.add(result >> 1)
+        return result
 
     def known_choice(self, condition: int, yes: int, no: int) -> int | None:
         """A selection between two bits, if it is there."""
