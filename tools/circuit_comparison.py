@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from shutil import which
 
 import numpy as np
 
@@ -18,10 +17,6 @@ from .layer_results import Difference
 
 _SHOWN = 4096
 """Numbers of a vector that are told, at most."""
-
-_ICARUS_CYCLES, _ICARUS_BITS = 30_000, 2_000_000
-"""Simulations of more cycles, or of more bits that go in and come out, go to Verilator where it is
-installed: it is slow to begin."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,7 @@ def compared(
         inputs: int64 [frames, elements], one array an input.
         expected: of the same form, one array a result.
         random: how many frames are random; samples follow them.
-        simulator: see `runtime.verilog.simulate`; by default the one that takes less time.
+        simulator: see `simulate_words`.
 
     Raises:
         BackendError: no simulator, or it refuses the circuit.
@@ -68,7 +63,7 @@ def compared(
         interface,
         interface.sent(inputs),
         interface.given(expected),
-        simulator or _quickest(len(inputs[0]), interface),
+        simulator,
     )
     complaint = run.complaints[0] if run.complaints else None
     if len(run.words) < wanted:
@@ -80,14 +75,6 @@ def compared(
     undefined: Array = holes.max(axis=1)
     difference = _difference(interface, inputs, expected, outputs, undefined, random)
     return Compared(run.engine, outputs, difference, complaint)
-
-
-def _quickest(frames: int, interface: Interface) -> str | None:
-    """The simulator for so many frames; `None` for the usual one."""
-    width, result = interface.input_width, interface.output_width
-    bits = frames * (interface.words_in * width + interface.words_out * result)
-    is_long = frames * interface.interval > _ICARUS_CYCLES or bits > _ICARUS_BITS
-    return "verilator" if is_long and which("verilator") else None
 
 
 def _difference(

@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -23,8 +24,14 @@ from .circuit.interface import Interface, Record
 from .host.circuit_driver import dequantized
 from .testbench import vector_files
 
-_LONG = 200_000
+_LONG = 3_000_000
 """Cycles from which on a simulator gains by optimising a circuit more than that takes."""
+
+_ICARUS = 1e-8
+"""Seconds that Icarus Verilog takes for a cycle of a circuit, a character of its Verilog."""
+
+_VERILATOR = 5.0, 2.5e-5
+"""Seconds that Verilator takes to begin, and for each character."""
 
 
 def run_verilog(
@@ -36,7 +43,7 @@ def run_verilog(
         artifact: a folder of the target `verilog`.
         inputs: of `@forward`, in order; a free axis (of trains that after time) is one frame an
             element.
-        simulator: see `runtime.verilog.simulate`.
+        simulator: see `simulate_words`.
 
     Raises:
         BackendError: no simulator, or the circuit does not finish as it should.
@@ -144,7 +151,7 @@ def simulate_words(
         interface: of the circuit.
         words: what goes in, whole frames; a single one goes in twice.
         expected: of the results; the test bench speaks of those that differ.
-        simulator: see `runtime.verilog.simulate`.
+        simulator: see `runtime.verilog.simulate`; by default the one that takes less time.
 
     Raises:
         BackendError: no simulator, or it refuses the files.
@@ -152,10 +159,13 @@ def simulate_words(
     once = len(words) == interface.words_in
     times = 2 if once else 1
     tests = vector_files(interface, [*words] * times, [*expected] * times)
-    short = len(words) // interface.words_in * interface.interval < _LONG
+    cycles = len(words) // interface.words_in * interface.interval
+    size = sum(map(len, rtl.values()))
+    if simulator is None and cycles * size * _ICARUS > _VERILATOR[0] + size * _VERILATOR[1]:
+        simulator = "verilator" if which("verilator") else None
     with TemporaryDirectory() as folder:
         top = f"{interface.name}_tb"
-        run = simulate({**rtl, **tests}, top, Path(folder), simulator, short=short)
+        run = simulate({**rtl, **tests}, top, Path(folder), simulator, short=cycles < _LONG)
         written = Path(folder) / f"{interface.name}_results.mem"
         lines = written.read_text(encoding="utf-8").split() if written.exists() else []
     digits = set("0123456789abcdef")

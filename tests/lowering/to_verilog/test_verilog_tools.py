@@ -13,7 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.lowering.artifact import write_artifact
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog import simulation
+from triton_dsl.lowering.to_verilog.circuit.interface import Interface
 from triton_dsl.lowering.to_verilog.simulation import run_verilog
+from triton_dsl.runtime.verilog import Simulation
 
 RequireTool = Callable[[str, str], str]
 
@@ -118,3 +121,40 @@ def test_verilator_simulates_too(require_tool: RequireTool, small: ModuleOp) -> 
     engine, (actual,) = run_verilog(compile_to_target(small, "verilog"), [x], "verilator")
     assert engine.startswith("Verilator")
     assert np.array_equal(actual, run_module(small, [x])[0])
+
+
+@pytest.mark.parametrize(("frames", "simulator"), [(100, None), (100_000, "verilator")])
+def test_long_simulations_go_to_verilator(
+    small: ModuleOp, monkeypatch: pytest.MonkeyPatch, frames: int, simulator: str | None
+) -> None:
+    asked: list[object] = []
+
+    def simulate(*arguments: object, short: bool) -> Simulation:
+        asked.append((arguments[-1], short))
+        return Simulation("none", "")
+
+    monkeypatch.setattr(simulation, "simulate", simulate)
+    monkeypatch.setattr(simulation, "which", lambda name: name)
+    artifact = compile_to_target(small, "verilog", {"vectors": 2})
+    interface = Interface.from_dict(json.loads(artifact.text("report.json")))
+    rtl = {name: artifact.text(name) for name in artifact.files if name.startswith("rtl/")}
+    simulation.simulate_words(rtl, interface, [0] * frames, [0] * frames)
+    assert asked == [(simulator, True)]
+
+
+@pytest.mark.slow
+def test_what_verilator_compiles_for_all_is_kept(
+    require_tool: RequireTool, small: ModuleOp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_tool("verilator", "apt-get install verilator")
+    monkeypatch.setenv("TRITON_DSL_CACHE", str(tmp_path))
+    artifact = compile_to_target(small, "verilog", {"vectors": 2})
+    port = Interface.from_dict(json.loads(artifact.text("report.json"))).inputs[0]
+    x = np.random.default_rng(0).integers(-8, 8, (40, *port.shape[1:])).astype(port.dtype)
+    want = run_module(small, [x])[0]
+    kept: list[list[tuple[str, int]]] = []
+    for _ in range(2):
+        np.testing.assert_array_equal(run_verilog(artifact, [x], "verilator")[1][0], want)
+        kept.append(sorted((path.name, path.stat().st_mtime_ns) for path in tmp_path.iterdir()))
+    assert len(kept[0]) == 3
+    assert kept[0] == kept[1]

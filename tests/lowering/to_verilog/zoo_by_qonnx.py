@@ -4,7 +4,7 @@
         [--qonnx-python PYTHON]
 
 For each network: on how many random inputs the program of integers gives something else than
-qonnx, and on how many the whole circuit does, simulated by Icarus, long ones by Verilator. Float
+qonnx, and on how many the whole circuit does in simulation. Float
 sums of two engines round differently, so that results are the same to 1e-4 of the largest; a wrong
 step of a quantiser is farther. The exit code is 1 where one input differs. qonnx may stand in an
 environment of its own, whose Python is given. Not a test: qonnx is not installed with the project.
@@ -18,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,6 @@ STATED = {"stated_2w2a": "x:int4*0.5"}
 """What inputs without a quantiser hold."""
 
 NETWORKS = {**MODELS, "stated_2w2a": stated}
-
-LONG = 30_000
-"""Cycles from which on Verilator is quicker than Icarus, compilation included."""
 
 QONNX = """
 import sys, numpy as np
@@ -97,10 +94,11 @@ def measure(name: str, count: int, python: str) -> list[Any]:
     artifact = compile_to_target(module, "verilog", {"vectors": 2, "inputs": STATED.get(name)})
     seconds = process_time() - start
     report = json.loads(artifact.text("report.json"))
-    simulator = "verilator" if count * report["initiation_interval"] > LONG else "iverilog"
-    _, (circuit,) = run_verilog(artifact, [x], simulator)
+    start = perf_counter()
+    engine, (circuit,) = run_verilog(artifact, [x])
     luts = report["estimate"]["luts"]
     row = [name, count, differing(program, want), differing(circuit, want), luts, seconds]
+    row += [engine.split()[0], perf_counter() - start]
     print(*row, file=sys.stderr, flush=True)
     return row
 
@@ -116,7 +114,8 @@ def main() -> int:
     options = parser.parse_args()
     python: str = options.qonnx_python
     rows = [measure(name, options.inputs, python) for name in options.names or NETWORKS]
-    columns = ["network", "inputs", "integers differ", "circuit differs", "LUTs", "compiled in s"]
+    columns = ["network", "inputs", "integers differ", "circuit differs", "LUTs", "compiled in s",
+               "simulator", "for s"]  # fmt: skip
     Console(width=120).print(table("beside qonnx", columns, rows))
     return int(any(row[2] or row[3] for row in rows))
 
