@@ -12,6 +12,9 @@ from ..lowering.artifact import Artifact
 from ..lowering.targets import compile_to_target
 from .console import show, table, warn
 
+_FEW = 1000
+"""Of so many sums, one that roundings decide is worth a warning; fewer stand in the report."""
+
 if TYPE_CHECKING:
     from rich.table import Table
     from xdsl.dialects.builtin import ModuleOp
@@ -42,7 +45,7 @@ def compile_told(
     if forms is not None:
         show(forms, to_stderr=True)
     warn_left_out(artifact, tool)
-    warn_undecided_means(artifact, tool)
+    warn_undecided(artifact, tool)
     warn_missed_clock(artifact, tool)
     return artifact
 
@@ -74,11 +77,12 @@ def warn_left_out(artifact: Artifact, tool: str) -> None:
         )
 
 
-def warn_undecided_means(artifact: Artifact, tool: str) -> None:
-    """One line where roundings of floats decide between levels of a mean, see `streamline`."""
-    means = _report(artifact).get("means") or ()
-    if means:
-        places = ", ".join(f"{m['undecided']} of {m['sums']} sums of {m['name']}" for m in means)
+def warn_undecided(artifact: Artifact, tool: str) -> None:
+    """One line where roundings of floats decide between levels of many sums, see `streamline`."""
+    found = _report(artifact).get("undecided") or ()
+    many = [sums for sums in found if sums["undecided"] * _FEW >= sums["sums"]]
+    if many:
+        places = ", ".join(f"{m['undecided']} of {m['sums']} sums of {m['name']}" for m in many)
         warn(
             tool,
             f"at {places} a float program decides by how it rounds each element; there the "

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ...ir.errors import OptionError, expect_from
 from ...passes.expose_logits import left_out
-from ...passes.streamline.streamline import undecided_means
+from ...passes.streamline.streamline import undecided_sums
 from ..artifact import Artifact
 from ..options import TargetOptions
 from ..stages import Stage, run_stages
@@ -123,7 +123,7 @@ class VerilogTarget(Target[VerilogOptions]):
         folding = noted_folding(module)
         data = report(interface, hardware, size, device, options.clock)
         data |= {"folding": folding, "left_out": left_out(module)}
-        data |= {"means": undecided_means(module)}
+        data |= {"undecided": undecided_sums(module)}
         if options.form == "file":
             content = "/* verilator lint_off DECLFILENAME */\n" + "\n".join(texts.values())
             name = f"{interface.name}.v"

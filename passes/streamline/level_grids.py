@@ -8,7 +8,7 @@ values those are (`streamline`), and what is returned (`level_results`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -38,6 +38,7 @@ from .level_functions import (
     uniform_levels,
 )
 from .level_products import weight_channel, with_signs
+from .roundings import Rounded, rounding_error
 from .stated_inputs import StatedInput
 
 
@@ -57,9 +58,9 @@ class LevelGrids:
         self.functions: dict[SSAValue, LevelFunction] = {}
         self.results: dict[SSAValue, SSAValue] = {}
         self._grids: dict[SSAValue, LevelGrid] = {}
-        self._means: dict[SSAValue, Mean] = {}
+        self._rounded: dict[SSAValue, Rounded] = {}
         self.undecided: dict[str, tuple[int, int]] = {}
-        """Of means by name: at how many sums, of how many, roundings decide between levels."""
+        """Of sums by name: at how many, of how many, roundings decide between levels."""
 
     def move_to(self, anchor: Operation) -> None:
         """Make what is asked for from here on anew, before another op."""
@@ -110,32 +111,51 @@ class LevelGrids:
         Raises:
             NoFunctionError: as `enter`.
         """
-        grid = LevelGrid(total, of.scale / count, of.offset, bounds)
-        self.enter(op.results[0], grid)
-        error = mean_error(of, count)
-        if error:
-            self._means[total] = Mean(location_name(op) or op.name, op.results[0], grid, error)
+        self.enter(op.results[0], LevelGrid(total, of.scale / count, of.offset, bounds))
+        self.note_rounded(op, total, of, np.ones((1, count)))
 
-    def _note_means(self, function: LevelFunction) -> None:
-        """Count the sums at which a mean lies so near a level that roundings decide."""
-        root = function.root
-        while root not in self._means and has(root.owner, MovesElements):
+    def note_rounded(
+        self, op: Operation, total: SSAValue, of: LevelGrid | None, weights: Array
+    ) -> None:
+        """Note by which weights [channels, inputs], or means, floats of a grid were summed.
+
+        Args:
+            op: with the float sums; its first result is on the integers `total`.
+            total: the sums of integers.
+            of: what is summed; `None` where channels have a step each.
+            weights: what each is multiplied by.
+        """
+        error = rounding_error(of, weights)
+        if error:
+            self._rounded[total] = Rounded(location_name(op) or op.name, error)
+
+    def _note_undecided(self, function: LevelFunction, places: Array) -> None:
+        """Count the sums near which a level begins, so that roundings of floats decide.
+
+        Args:
+            function: of the sums.
+            places: integers at which levels begin.
+        """
+        root, bounds = function.root, function.bounds
+        while root not in self._rounded and has(root.owner, MovesElements):
             root = root.owner.operands[0]
-        if root not in self._means:
+        if root not in self._rounded or bounds is None:
             return
-        mean, grid = self._means[root], self._means[root].grid
-        rank = tensor_type(function.entry).get_num_dims()
+        rounded = self._rounded[root]
+        points = np.unique(np.clip(np.concatenate([places - 1, places], axis=None), *bounds))
+        most: Array = np.abs(function.lift(np.array(bounds)).astype(np.float64)).max(axis=0)
 
         def lift(points: Array, error: float) -> Array:
-            return of_type(mean.value, grid.real(points) + error).reshape(-1, *[1] * (rank - 1))
+            values = function.lift(points)
+            return (values + error * most).astype(values.dtype)
 
         low, high = (
-            replace(function, lift=partial(lift, error=sign * mean.error)) for sign in (-1, 1)
+            columns(replace(function, lift=partial(lift, error=sign * rounded.error)).at(points))
+            for sign in (-1, 1)
         )
-        pairs = zip(low.pieces(), high.pieces(), strict=True)
-        number = sum(int((a != b).any(axis=1).sum()) for (_, a), (_, b) in pairs)
+        number = int((low != high).any(axis=1).sum())
         if number:
-            self.undecided[mean.name] = number, grid.bounds[1] - grid.bounds[0] + 1
+            self.undecided[rounded.name] = number, bounds[1] - bounds[0] + 1
 
     def grid(self, value: SSAValue) -> LevelGrid:
         """A value with few levels as integers on a grid.
@@ -243,9 +263,9 @@ class LevelGrids:
         Raises:
             NoFunctionError: a channel rises and falls by more levels than an activation has.
         """
-        self._note_means(function)
         if turns(function):
             rises, falls = _places_of_turns(function, lowest, step)
+            self._note_undecided(function, np.concatenate([rises, falls], axis=1))
             return self.add(
                 tensor.SubOp(
                     self.wide(self._reached(function, rises)),
@@ -255,6 +275,7 @@ class LevelGrids:
         function = self.rising(function)
         assert function.bounds is not None
         thresholds = function.bounds[0] + _below(function, lowest, step, number)
+        self._note_undecided(function, thresholds)
         return self._reached(function, thresholds)
 
     def _reached(self, function: LevelFunction, thresholds: Array) -> SSAValue:
@@ -323,40 +344,6 @@ class LevelGrids:
                 root = self.add(tensor.AddOp(root, offset))
             return LevelGrid(root, grid.scale / factor, 0.0, (least, most))
         raise NoFunctionError("padding is between two levels")
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean of values whose float sum is not exact.
-
-    Attributes:
-        name: of the op in the source.
-        value: the mean.
-        grid: of the sum of the integers.
-        error: how far floats may be from the mean that the sum stands for.
-    """
-
-    name: str
-    value: SSAValue
-    grid: LevelGrid
-    error: float
-
-
-def mean_error(of: LevelGrid, count: int) -> float:
-    """How far the mean of `count` values may be from that of their integers, in f32.
-
-    0 where no value and no sum of them is rounded, or there are too many to look at.
-    """
-    if of.bounds[1] - of.bounds[0] > 1 << 20:
-        return 0.0
-    points = np.arange(of.bounds[0], of.bounds[1] + 1)
-    values = of.real(points).astype(np.float32).astype(np.float64)
-    most = float(np.abs(values).max())
-    unit = 2.0 ** (np.ceil(np.log2(count * most or 1.0)) - 24)
-    if not np.diff(values, 2).any() and (values / unit == np.rint(values / unit)).all():
-        return 0.0
-    apart = float(np.abs(values - (points * of.scale + of.offset)).max())
-    return apart + count * 2.0**-24 * most
 
 
 def plain(

@@ -12,7 +12,7 @@ from ...dialects.parameters import Array
 from ..adder_graph.graph import around, product_bounds
 from ..analysis.compile_time import literal_value
 from ..analysis.layers import Layer, channel_axis, is_conv, is_ternary, weight_of
-from .level_functions import Bounds, NoFunctionError, channels_on
+from .level_functions import Bounds, LevelGrid, NoFunctionError, channels_on
 
 MOST_WEIGHT = 255
 """Weights of 8 bits, whatever their zero point."""
@@ -52,12 +52,14 @@ class ProductGrid:
         bounds: of them.
         weight: the weight, with the scale of the sums.
         fixed: what each sum stands for besides, one an output channel.
+        of: the grid of the integers; `None` where channels have a grid each.
     """
 
     root: SSAValue
     bounds: Bounds
     weight: WeightGrid
     fixed: Array
+    of: LevelGrid | None = None
 
 
 def weight_channel(op: Layer) -> int:

@@ -79,6 +79,7 @@ def product(levels: LevelGrids, op: Layer) -> None:
     entry = LevelFunction(sums, bounds, op.result, lift, op.result)
     entry.at(np.array([0]))
     levels.functions[op.result] = entry
+    levels.note_rounded(op, sums, grid.of, _real_weight(op))
 
 
 def _product_grid(levels: LevelGrids, op: Layer) -> ProductGrid:
@@ -95,7 +96,15 @@ def _product_grid(levels: LevelGrids, op: Layer) -> ProductGrid:
         return made
     total = weight.matrix(weight_channel(op)).sum(axis=1, dtype=np.float64)
     scaled = WeightGrid(weight.integers, weight.scale * grid.scale)
-    return ProductGrid(grid.root, grid.bounds, scaled, weight.scale * grid.offset * total)
+    fixed = weight.scale * grid.offset * total
+    return ProductGrid(grid.root, grid.bounds, scaled, fixed, grid)
+
+
+def _real_weight(op: Layer) -> Array:
+    """The weight as floats, [channels, inputs]."""
+    values, channel = literal_value(weight_of(op)), weight_channel(op)
+    assert values is not None
+    return np.moveaxis(values, channel, 0).reshape(values.shape[channel], -1)
 
 
 def _integer_product(levels: LevelGrids, op: Layer, grid: ProductGrid) -> Operation:

@@ -31,18 +31,17 @@ from .stated_inputs import StatedInput, stated_inputs
 STAYS = "streamline.stays"
 """The attribute of an op that stays on floats: why."""
 
+UNDECIDED = "streamline.undecided"
+"""The attribute of a module with sums that roundings decide: `name`, `undecided`, `sums`."""
 
-MEANS = "streamline.means"
-"""The attribute of a module with means that roundings decide: `name`, `undecided`, `sums`."""
 
-
-def undecided_means(module: ModuleOp) -> list[dict[str, Any]]:
-    """Means of which some sums lie so near a level that floats decide by how they are rounded.
+def undecided_sums(module: ModuleOp) -> list[dict[str, Any]]:
+    """Products and means of which some sums lie so near a level that floats decide by roundings.
 
     Returns:
         For each the `name` of its op, at how many of its `sums` they are `undecided`.
     """
-    noted = module.attributes.get(MEANS)
+    noted = module.attributes.get(UNDECIDED)
     return [] if noted is None else data_of(noted)
 
 
@@ -129,13 +128,13 @@ class _Streamlining:
             if not is_literal(op):
                 self._visit(op)
         self._replace(before)
-        self._note_means()
+        self._note_undecided()
         erase_unused([op for op in self.block.ops if op is not before[-1]])
 
-    def _note_means(self) -> None:
+    def _note_undecided(self) -> None:
         undecided = self.levels.undecided.items()
         if undecided:
-            self.levels.module.attributes[MEANS] = ArrayAttr(
+            self.levels.module.attributes[UNDECIDED] = ArrayAttr(
                 [
                     dictionary_of({"name": name, "undecided": number, "sums": sums})
                     for name, (number, sums) in undecided

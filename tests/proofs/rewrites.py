@@ -252,6 +252,7 @@ NO_REWRITES = {
     *("plus", "literal", "reach", "_reach"),
     # `streamline`: which rule an op gets; ops and notes about values.
     *("_floats", "_visit", "_rule", "_integers", "add", "constant", "wide", "of_element"),
-    *("enter", "grid", "move_to", "_note_means", "_quantized_by", "_with_operand"),
+    *("enter", "grid", "move_to", "_note_undecided", "note_rounded", "_quantized_by"),
+    *("_with_operand", "_real_weight"),
 }
 """Methods that only choose a rule, take notes or insert an op that they are given."""

@@ -31,7 +31,9 @@ from triton_dsl.passes.streamline import level_functions
 from triton_dsl.passes.streamline.input_quantizers import quantizer
 from triton_dsl.passes.streamline.level_functions import NoFunctionError, uniform_levels
 from triton_dsl.passes.streamline.level_products import weight_grid
-from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass, undecided_means
+from triton_dsl.passes.streamline.streamline import STAYS, StreamlinePass, undecided_sums
+
+from ...lowering.from_onnx.zoo_models import Graph
 
 
 def streamlined(module: ModuleOp) -> ModuleOp:
@@ -190,9 +192,26 @@ def test_means_at_a_half_are_told(scale: float, exact: bool) -> None:
     differ = want != got
     assert not differ[sums % 4 != 2].any()
     assert np.abs(want.astype(int) - got).max() <= 1
-    told = undecided_means(made)
+    told = undecided_sums(made)
     assert differ.any() == bool(told) == (not exact)
     assert all((mean["undecided"], mean["sums"]) == (255, 1021) for mean in told)
+
+
+@pytest.mark.parametrize(("weight", "step", "exact"), [(0.1, 0.11, False), (0.125, 0.25, True)])
+def test_products_at_a_half_are_told(weight: float, step: float, exact: bool) -> None:
+    """11 · 0.25 · 0.1 is half a step more than 2 · 0.11: floats decide by the order of the sum."""
+    g = Graph(0)
+    x = g.node("MatMul", g.quant("x", 4, 0.25), g.weight((24, 3), 4, weight))
+    module = from_onnx(g.model(["N", 24], g.quant(x, 6, step)))
+    made = streamlined(module)
+    x = np.random.default_rng(0).uniform(-2, 2, (2000, 24)).astype(np.float32)
+    (want,), (got,) = run_module(module, [x]), run_module(made, [x])
+    steps = np.abs(want - got) / step
+    assert (steps > 0.5).any() != exact
+    assert steps.max() < 1.5
+    told = undecided_sums(made)
+    assert bool(told) != exact
+    assert all(0 < sums["undecided"] < sums["sums"] / 10 for sums in told)
 
 
 THRESHOLDS = """func.func @forward(%x: tensor<?x2xf32>) -> tensor<?x3xf32> {
