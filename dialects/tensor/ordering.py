@@ -11,7 +11,16 @@ from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, StringAttr, TensorType, i64
+from xdsl.dialects.builtin import (
+    BoolAttr,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    TensorType,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import Attribute
 from xdsl.irdl import (
     operand_def,
@@ -246,7 +255,7 @@ class GatherElementsOp(InferredOp):
         require_inside(indices, x.shape[axis])
         return np.take_along_axis(x, indices.astype(np.int64), axis)
 
-    def decompose(self, x: Formula, indices: Formula) -> Formula | None:
+    def decompose(self, x: Formula, indices: Formula) -> Formula:
         sizes = [x.size(a) for a in range(x.rank)]
         shape = [indices.size(a) for a in range(x.rank)]
         if None in sizes or None in shape:
@@ -260,17 +269,15 @@ class GatherElementsOp(InferredOp):
         places = places + places.array(np.broadcast_to(rest, wanted))
         return x.of(ReshapeToOp, shape=[prod(known)]).of(GatherRowsOp, places)
 
-    def _by_comparing(self, x: Formula, indices: Formula) -> Formula | None:
+    def _by_comparing(self, x: Formula, indices: Formula) -> Formula:
         """Of all elements along the axis the one whose number the index is."""
         axis, rank = self.axis.value.data % x.rank, x.rank
-        size = x.size(axis)
-        if size is None:
-            return None
         order = [*(a for a in range(rank) if a != axis), axis]
         at = indices.convert(i64).of(PermuteOp, perm=order).of(UnsqueezeOp, axes=[rank])
         values = x.of(PermuteOp, perm=order).of(UnsqueezeOp, axes=[rank - 1])
-        hit = at.compare("eq", at.array(np.arange(size)))
-        found = hit.choose(values, 0).of(ReduceSumOp, axes=[rank])
+        hit = at.compare("eq", counted(x, axis))
+        numbers = values.convert(i32) if x.element == i1 else values
+        found = hit.choose(numbers, 0).of(ReduceSumOp, axes=[rank]).convert(x.element)
         return found.of(PermuteOp, perm=[order.index(a) for a in range(rank)])
 
 
@@ -376,26 +383,24 @@ class ScatterElementsOp(InferredOp):
                 result[tuple(int(p) for p in place[:-1])] = place[-1]
         return result
 
-    def decompose(self, x: Formula, indices: Formula, updates: Formula) -> Formula | None:
+    def decompose(self, x: Formula, indices: Formula, updates: Formula) -> Formula:
         # Each place looks at all updates that may be its own.
         axis, rank = self.axis.value.data % x.rank, x.rank
-        size, count = x.size(axis), indices.size(axis)
-        others = (a for a in range(rank) if a != axis)
-        if size is None or count is None or any(x.size(a) != indices.size(a) for a in others):
-            return None
         order = [*(a for a in range(rank) if a != axis), axis]
         at, new = (v.of(PermuteOp, perm=order).of(UnsqueezeOp, axes=[rank - 1])
                    for v in (indices.convert(i64), updates))  # fmt: skip
-        hit = at.compare("eq", at.array(np.arange(size)[:, None]))
+        hit = at.compare("eq", counted(x, axis).of(UnsqueezeOp, axes=[1]))
         back = [order.index(a) for a in range(rank)]
         if self.reduction.data == "add":
             return x + hit.choose(new, 0).of(ReduceSumOp, axes=[rank]).of(PermuteOp, perm=back)
-        number = hit.choose(at.array(np.arange(1, count + 1)), 0)
+        number = hit.choose(counted(indices, axis) + 1, 0)
         latest = number.of(ReduceMaxOp, axes=[rank], keepdims=True)
         own = hit.of(AndOp, number.compare("eq", latest))
-        found = own.choose(new, 0).of(ReduceSumOp, axes=[rank]).of(PermuteOp, perm=back)
+        # Truth values have no sum: their numbers do.
+        numbers = new.convert(i32) if x.element == i1 else new
+        found = own.choose(numbers, 0).of(ReduceSumOp, axes=[rank]).of(PermuteOp, perm=back)
         place = latest.of(ReshapeToOp, shape=[-2 - a for a in range(rank)])
-        return place.of(PermuteOp, perm=back).compare("gt", 0).choose(found, x)
+        return place.of(PermuteOp, perm=back).compare("gt", 0).choose(found.convert(x.element), x)
 
 
 def _require_indices(type: Any, indices: Any, axis: int) -> None:
@@ -411,17 +416,21 @@ def _require_indices(type: Any, indices: Any, axis: int) -> None:
             merge_dim(size, other, f"sizes of axis {a}")
 
 
+def counted(x: Formula, axis: int) -> Formula:
+    """0, 1, … of i64 as far as an axis reaches, whatever its size is."""
+    size = x.size(axis)
+    if size is not None:
+        return Formula(x.writer, x.writer.numbers(np.arange(size), i64))
+    for other in set(range(x.rank)) - {axis}:
+        x = x.cut(other, 0, 1)
+    return x.convert(i64).of(ReshapeToOp, shape=[-1]).filled(1).of(CumsumOp, axis=0) - 1
+
+
 def turned(x: Formula, axis: int) -> Formula:
     """The elements along an axis from the last to the first, whatever its size is."""
-    size = x.size(axis)
-    if size is None:
-        line = x
-        for other in set(range(x.rank)) - {axis}:
-            line = line.cut(other, 0, 1)
-        ones = line.convert(i64).of(ReshapeToOp, shape=[-1]).filled(1)
-        places = ones.of(ReduceSumOp, axes=[0], keepdims=True) - ones.of(CumsumOp, axis=0)
-    else:
-        places = Formula(x.writer, x.writer.numbers(np.arange(size)[::-1], i64))
+    size, places = x.size(axis), counted(x, axis)
+    last = places.filled(1).of(ReduceSumOp, axes=[0], keepdims=True) if size is None else size
+    places = last - 1 - places
     swapped = list(range(x.rank))
     swapped[0], swapped[axis] = axis, 0
     front = x.of(PermuteOp, perm=swapped) if axis else x

@@ -101,7 +101,7 @@ def export(
     try:
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
-            masks_as_given(), padded_sequences(), recording(), torch.no_grad(),
+            masks_as_given(), padded_sequences(), recording(), _unvalidated(), torch.no_grad(),
             # Its order of products hangs on sizes, which would be fixed for that.
             torch.backends.opt_einsum.flags(enabled=False), warnings.catch_warnings(),
         ):  # fmt: skip
@@ -186,6 +186,19 @@ def _traced(
             raise
         return trace()  # PyTorch's reason is about its own operators then
     return program if settled(program) else trace()
+
+
+@contextmanager
+def _unvalidated() -> Generator[None]:
+    """Without the checks of `torch.distributions`, whose outcome hangs on values."""
+    from torch.distributions import Distribution
+
+    default = Distribution._validate_args  # pyright: ignore[reportPrivateUsage]
+    Distribution.set_default_validate_args(False)
+    try:
+        yield
+    finally:
+        Distribution.set_default_validate_args(default)
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Rules of what ATen picks and writes by index: gathers, scatters, rows of tables, diagonals."""
+"""Rules of what ATen picks and writes by index: gathers, rows of tables, diagonals.
+
+Not here: what scatters elements and rows (`rules_scatter`).
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,16 @@ from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
-from ...dialects.shapes import is_float
 from ...dialects.tensor.formula import Formula
 from ...dialects.tensor.shape import SLICE_END
 from ...ir.arrays import Array
 from ..problems import ProblemError, refuse
 from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
-from .sizes import Size, is_free, product, static
+from .sizes import Size, Sizes, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
 
 if TYPE_CHECKING:
-    from torch import dtype
     from torch.fx import Node
 
 
@@ -37,7 +38,7 @@ def _index(e: Builder, call: Call) -> SSAValue:
         return _gridded(e, call, x, dict(zip(axes, cast("list[int]", grid), strict=True)))
     if len(picked) == 1:
         ((axis, node),) = picked
-        return e.gather(x, axis, _places(e, node, sizes[axis]))
+        return e.gather(x, axis, places_of(e, node, sizes[axis]))
     counts = [sizes[axis] for axis in axes]
     # Of axes that are not beside each other, NumPy puts the picked ones in front.
     first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
@@ -98,7 +99,7 @@ def _counts(node: Node) -> bool:
     return element_type(fake_tensor(node).dtype) in (i32, i64)
 
 
-def _places(e: Builder, node: Node, size: Size) -> SSAValue:
+def places_of(e: Builder, node: Node, size: Size) -> SSAValue:
     """Indices along an axis, negative ones counted from its end."""
     if (element := element_type(fake_tensor(node).dtype)) == i1:
         raise ProblemError("the size of what a mask picks depends on values; use torch.where")
@@ -116,29 +117,36 @@ def _index_put(e: Builder, call: Call) -> SSAValue:
     if len(picked) == 1 and element_type(fake_tensor(picked[0][1]).dtype) == i1:
         return _mask_put(e, call, picked[0], values)
     axes = [axis for axis, _ in picked]
-    counts = static([sizes[axis] for axis in axes], "sizes of the axes that it writes to")
+    counts = [sizes[axis] for axis in axes]
     first = axes[0] if axes == list(range(axes[0], axes[-1] + 1)) else 0
     rest = [axis for axis in range(len(sizes)) if axis not in axes]
     places = _flat_places(e, picked, counts)
-    named = static(tensor_type(places).get_shape(), "sizes of indices")
+    named = _broadcast([e.sizes(node) for _, node in picked])
     kept = tuple(sizes[axis] for axis in rest)
     # What is written has the axes of the indices where NumPy puts them; they go in front.
     whole = (*kept[:first], *named, *kept[first:])
     spread = expanded(e, values, e.sizes(call["values"]), whole)
     inner = range(first, first + len(named))
     spread = e.permute(spread, [*inner, *(a for a in range(len(whole)) if a not in inner)])
-    rows = (math.prod(named), *kept)
+    rows = (product(named), *kept)
     updates = e.reshape(spread, (*named, *kept), rows)
-    column = e.add(tensor.ReshapeToOp(places, [rows[0], *[1] * len(kept)]))
+    column = e.add(tensor.ReshapeToOp(places, [-1, *[1] * len(kept)]))
     target = expanded(e, column, (rows[0], *[1] * len(kept)), rows)
     order = [*axes, *rest]
     moved = tuple(sizes[axis] for axis in order)
-    flat = (math.prod(counts), *kept)
+    flat = (product(counts), *kept)
     x = e.reshape(e.permute(e.value(call["self"]), order), moved, flat)
     reduction = "add" if call.flag("accumulate") else "none"
     written = e.add(tensor.ScatterElementsOp(x, target, updates, 0, reduction))
     back = [order.index(axis) for axis in range(len(order))]
     return e.permute(e.reshape(written, flat, moved), back)
+
+
+def _broadcast(shapes: Sequence[Sizes]) -> Sizes:
+    """The sizes of operands together."""
+    rank = max(map(len, shapes))
+    padded = [(*[1] * (rank - len(sizes)), *sizes) for sizes in shapes]
+    return tuple(next((s for s in along if s != 1), 1) for along in zip(*padded, strict=True))
 
 
 def _mask_put(e: Builder, call: Call, picked: tuple[int, Node], values: SSAValue) -> SSAValue:
@@ -226,7 +234,7 @@ def _flat_places(
     """Places in the picked axes, made one axis."""
     places: Formula | None = None
     for (_, node), count in zip(picked, counts, strict=True):
-        here = Formula(e, _places(e, node, count)).convert(i64)
+        here = Formula(e, places_of(e, node, count)).convert(i64)
         if places is not None:
             here = places * Formula(e, e.number(count, i64)) + here
         places = here
@@ -293,7 +301,7 @@ def _one_hot(e: Builder, call: Call) -> SSAValue:
     return e.add(tensor.OneHotOp(e.value(call["self"]), on, off, call.integer("num_classes")))
 
 
-def _beside(e: Builder, node: Node, index: Node, along: int) -> SSAValue:
+def beside(e: Builder, node: Node, index: Node, along: int) -> SSAValue:
     """A tensor cut to the sizes of indices along all axes but one."""
     x, sizes, wanted = e.value(node), e.sizes(node), e.sizes(index)
     for axis, (size, other) in enumerate(zip(sizes, wanted, strict=True)):
@@ -307,109 +315,8 @@ def _gather(e: Builder, call: Call) -> SSAValue:
     if not call.rank:  # a number of one number, or of a vector
         flat, place = (e.add(tensor.ReshapeToOp(v, [-1])) for v in (e.value(call["self"]), indices))
         return e.add(tensor.SqueezeOp(e.gather(flat, 0, place), [0]))
-    x = _beside(e, call["self"], call["index"], axis % call.rank)
+    x = beside(e, call["self"], call["index"], axis % call.rank)
     return e.add(tensor.GatherElementsOp(x, indices, axis))
-
-
-def _scatter(reduction: str) -> Rule:
-    def rule(e: Builder, call: Call) -> SSAValue:
-        x, indices, axis = e.value(call["self"]), e.value(call["index"]), call.axis(call.rank)
-        wanted = call.word("reduce", reduction)
-        sizes, element = e.sizes(call["index"]), tensor_type(x).element_type
-        region, rests = list(call.sizes), list[tuple[int, SSAValue]]()
-        for place, (size, count) in enumerate(zip(call.sizes, sizes, strict=True)):
-            if place != axis and size != count and wanted not in _GREATEST:
-                (count,) = static([count], "sizes of indices")
-                rests.append((place, cut(e, x, place, count, SLICE_END)))
-                x, region[place] = cut(e, x, place, 0, count), count
-        if "value" in call:
-            value = e.operand(call.operand("value"), call.value.dtype)
-            updates = expanded(e, value, (), sizes)
-        else:
-            updates, count = _beside(e, call["src"], call["index"], axis), sizes[axis]
-            if count != e.sizes(call["src"])[axis]:
-                updates = cut(e, updates, axis, 0, fixed(count))
-
-        def put(there: SSAValue, value: SSAValue | float, kind: str = "add") -> SSAValue:
-            if not isinstance(value, SSAValue):
-                value = expanded(e, e.number(value, element), (), sizes)
-            return e.add(tensor.ScatterElementsOp(there, indices, value, axis, kind))
-
-        includes = call.flag("include_self", True)
-
-        def whole(written: SSAValue) -> SSAValue:
-            """With the rows that no index reaches."""
-            for place, rest in reversed(rests):
-                written = e.add(tensor.ConcatenateOp([written, rest], place))
-            return written
-
-        if wanted == "none" and call.rank == 1 and is_free(call.sizes[0]):
-            return _at_places(e, x, call.sizes[0], indices, updates)
-        if wanted == "none":
-            return whole(put(x, updates, "none"))
-        if wanted in _GREATEST:
-            return _extremes(e, call, updates, wanted, includes)
-        refuse(
-            wanted == "mean" and not is_float(tensor_type(x)),
-            "means of integers are not supported; use add",
-        )
-        total = put(x if includes else put(x, 0, "none"), updates)
-        if wanted != "mean":
-            return whole(total)
-        ones = expanded(e, e.number(1, element), (), tuple(region))
-        counts = put(ones if includes else put(ones, 0, "none"), 1)
-        return whole(e.add(tensor.DivOp(total, counts)))
-
-    return rule
-
-
-def _at_places(
-    e: Builder, x: SSAValue, size: Size, indices: SSAValue, updates: SSAValue
-) -> SSAValue:
-    """x of a free size with updates at places that differ: each place looks at all of them."""
-    places = Formula(e, e.arange(size)).of(tensor.UnsqueezeOp, axes=[1])
-    is_here = Formula(e, indices).compare("eq", places)
-    found = is_here.choose(Formula(e, updates), 0).of(tensor.ReduceSumOp, axes=[1])
-    count = is_here.convert(i64).of(tensor.ReduceSumOp, axes=[1])
-    return count.compare("eq", 0).choose(Formula(e, x), found).value
-
-
-_GREATEST = ("amax", "amin", "prod")
-
-
-def _extremes(e: Builder, call: Call, updates: SSAValue, wanted: str, includes: bool) -> SSAValue:
-    """The greatest, least or product of what each place takes: all places beside all updates."""
-    axis, sizes = call.axis(call.rank), call.sizes
-    own = e.sizes(call["index"])
-    if (*own[:axis], *own[axis + 1 :]) != (*sizes[:axis], *sizes[axis + 1 :]):
-        raise ProblemError("its indices are fewer than the rows that it writes to; slice those")
-    x, column = e.value(call["self"]), [-1, *[1] * (call.rank - axis - 1)]
-    places = e.add(tensor.ReshapeToOp(e.arange(sizes[axis]), [*column[:1], 1, *column[1:]]))
-    here, values = (
-        Formula(e, e.add(tensor.UnsqueezeOp(value, [axis])))
-        for value in (e.value(call["index"]), updates)
-    )
-    taken = here.compare("eq", Formula(e, places))
-    least, greatest = _ends(call.value.dtype)
-    kind, binary, start = {
-        "amax": (tensor.ReduceMaxOp, tensor.MaximumOp, least),
-        "amin": (tensor.ReduceMinOp, tensor.MinimumOp, greatest),
-        "prod": (tensor.ReduceProdOp, tensor.MulOp, 1),
-    }[wanted]
-    most = taken.choose(values, start).of(kind, axes=[axis + 1])
-    if includes:
-        return most.of(binary, Formula(e, x)).value
-    count = taken.convert(i64).of(tensor.ReduceMaxOp, axes=[axis + 1])
-    return count.compare("eq", 1).choose(most, Formula(e, x)).value
-
-
-def _ends(dtype: dtype) -> tuple[float, float]:
-    """The least and the greatest number of a type."""
-    import torch
-
-    if dtype.is_floating_point:
-        return -math.inf, math.inf
-    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def _between(e: Builder, call: Call) -> SSAValue:
@@ -452,9 +359,6 @@ RULES: dict[str, Rule] = {
     "max_unpool2d": _max_unpool,
     "max_unpool3d": _max_unpool,
     "one_hot": _one_hot,
-    "scatter": _scatter("none"),
-    "scatter_add": _scatter("add"),
-    "scatter_reduce": _scatter("add"),
     "searchsorted": _between,
     "select_scatter": _slice_scatter,
     "slice_scatter": _slice_scatter,

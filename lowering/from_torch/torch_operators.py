@@ -16,6 +16,7 @@ from . import (
     rules_quantization,
     rules_reduction,
     rules_running,
+    rules_scatter,
     rules_shape,
     rules_special,
     rules_spiking,
@@ -32,6 +33,7 @@ _ATEN = (
     rules_running.RULES,
     rules_shape.RULES,
     rules_index.RULES,
+    rules_scatter.RULES,
     rules_bags.RULES,
     rules_onnx.RULES,
 )

@@ -42,6 +42,7 @@ KERNELS: dict[str, frozenset[Element]] = {
     **dict.fromkeys(("Celu",), frozenset({_F32})),
     **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"), _ALL_INTEGERS),
     **dict.fromkeys(("CumSum", "ReduceProd", "TopK"), frozenset({_F32, _F64, _I32, _I64})),
+    "ScatterElements": frozenset({_F32, _F64, _I32, _I64}),
     "ArgMin": frozenset({_F32, _F64, _I8, _I32, _U8}),
     "IsInf": frozenset({_F32, _F64}),
     **dict.fromkeys(("Conv", "AveragePool", "GlobalAveragePool"), _HALF),

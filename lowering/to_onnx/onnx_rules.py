@@ -48,6 +48,8 @@ def takes(kind: type[Operation], element: Attribute, opset: int) -> bool:
     type = element_type(element)
     if kind is tensor.LayerNormOp:  # the operator's ε is float32
         return opset >= 17 and type is not Element.DOUBLE
+    if kind is tensor.ScatterElementsOp:  # since when it adds
+        return opset >= 16 and compute_type("ScatterElements", type) is not None
     if kind not in elementwise.UNARY and kind not in elementwise.BINARY:
         return True
     operator = elementwise.operator_of(kind, type)

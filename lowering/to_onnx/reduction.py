@@ -11,7 +11,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import DYNAMIC
 from .elementwise import binary
-from .graph import Element
+from .graph import AttributeValue, Element
 from .integer import DOUBLE_EXACT, FLOAT_EXACT
 from .kernels import compute_type
 from .linear import pool_attributes
@@ -169,6 +169,18 @@ def _gather_elements(e: Writer, op: tensor.GatherElementsOp) -> str:
     return e.apply("GatherElements", [e.value(op.operand)], rest=[places], axis=axis)
 
 
+def _scatter_elements(e: Writer, op: tensor.ScatterElementsOp) -> str:
+    """ScatterElements, of which ONNX Runtime puts the last of several updates of a place."""
+    x, updates = e.value(op.operand), e.value(op.updates)
+    element = compute_type("ScatterElements", e.element(x)) or e.element(x)
+    places = e.cast(e.value(op.indices), Element.INT64)
+    inputs = [e.cast(x, element), places, e.cast(updates, element)]
+    attributes: dict[str, AttributeValue] = {"axis": op.axis.value.data}
+    if op.reduction.data != "none":
+        attributes["reduction"] = op.reduction.data
+    return e.same(e.node("ScatterElements", inputs, element, **attributes), e.element(x))
+
+
 def global_avg_pool(e: Writer, op: tensor.GlobalAvgPoolOp) -> None:
     """GlobalAveragePool; a mean for float64."""
     x = e.value(op.operand)
@@ -186,6 +198,7 @@ RULES: dict[type[Operation], Rule] = {
     tensor.ArgminOp: argmax,
     tensor.CumsumOp: result_of(_cumsum),
     tensor.GatherElementsOp: result_of(_gather_elements),
+    tensor.ScatterElementsOp: result_of(_scatter_elements),
     tensor.TopKOp: top_k,
     tensor.MaxPoolOp: result_of(_pool),
     tensor.AvgPoolOp: result_of(_pool),

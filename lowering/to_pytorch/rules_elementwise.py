@@ -210,6 +210,13 @@ def gather_elements(op: tensor.GatherElementsOp, e: Forward) -> Expr:
     return call("torch.gather", e.value(op.operand), op.axis.value.data, indices)
 
 
+def scatter_elements(op: tensor.ScatterElementsOp, e: Forward) -> Expr:
+    """`torch.scatter`, which puts the last of several updates, or `torch.scatter_add`."""
+    function = "torch.scatter_add" if op.reduction.data == "add" else "torch.scatter"
+    places = e.value(op.indices).method("to", "torch.int64")
+    return call(function, e.value(op.operand), op.axis.value.data, places, e.value(op.updates))
+
+
 def top_k(op: tensor.TopKOp, e: Forward) -> list[Expr]:
     """The first of all elements, sorted: `torch.topk` does not say which of equal ones it takes."""
     downwards = str(bool(op.largest.value.data))
@@ -397,6 +404,7 @@ RULES = {
     tensor.CumsumOp: called("torch.cumsum"),
     tensor.CumprodOp: called("torch.cumprod"),
     tensor.GatherElementsOp: gather_elements,
+    tensor.ScatterElementsOp: scatter_elements,
     tensor.TopKOp: top_k,
     tensor.MaxPoolOp: max_pool,
     tensor.AvgPoolOp: avg_pool,

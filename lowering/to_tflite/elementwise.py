@@ -13,7 +13,7 @@ from ...dialects.elements import nearest
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import may_trap
 from ..operator_names import TFLITE
-from .graph import Array, Element, Tensor, element_type
+from .graph import Element, Tensor, element_type
 from .layout import Layout, plain
 from .tflite_writer import Rule, Writer
 
@@ -137,52 +137,54 @@ def _erf(e: Writer, x: Tensor) -> Tensor:
 def div(e: Writer, op: tensor.DivOp) -> None:
     """A quotient; integers truncate. LiteRT refuses 0; the least int32 by -1 ends the process."""
     (lhs, rhs), layout = together(e, [op.lhs, op.rhs], op.result)
-    if lhs.element is Element.INT64 and rhs.data is not None and _divides(e, op):
-        e.bind(op.result, _by_power(e, lhs, rhs.data), layout)
-        return
+
+    def quotient(rhs: Tensor) -> Tensor:
+        if lhs.element is Element.INT64:
+            return _long_division(e, lhs, rhs, e.magnitudes.greatest(op.lhs))
+        return e.binary("DIV", lhs, rhs)
+
     if lhs.element.is_float or not may_trap(op.rhs):
-        e.bind(op.result, e.binary("DIV", lhs, rhs), layout)
+        e.bind(op.result, quotient(rhs), layout)
         return
     zero, one = e.scalar(0, rhs.element), e.scalar(1, rhs.element)
     none, minus = e.compare("EQUAL", rhs, zero), e.compare("EQUAL", rhs, e.scalar(-1, rhs.element))
-    quotient = e.binary("DIV", lhs, e.choose(none, one, e.choose(minus, one, rhs)))
-    signed = e.choose(minus, e.binary("SUB", zero, lhs), quotient)
+    divided = quotient(e.choose(none, one, e.choose(minus, one, rhs)))
+    signed = e.choose(minus, e.binary("SUB", zero, lhs), divided)
     e.bind(op.result, e.choose(none, zero, signed), layout)
 
 
-def _divides(e: Writer, op: tensor.DivOp) -> bool:
-    """Whether the divisor is a power of two, and the dividend x - x mod it, not too large."""
-    power, less = e.array(op.rhs), op.lhs.owner
-    if power is None or not isinstance(less, tensor.SubOp) or (power < 2).any():
-        return False
-    rest = less.rhs.owner
-    if not isinstance(rest, tensor.ModOp) or rest.lhs is not less.lhs:
-        return False
-    other = e.array(rest.rhs)
-    same = other is not None and np.array_equal(power, other) and not (power & (power - 1)).any()
-    return same and e.magnitudes.greatest(op.lhs) <= int(power.min()) << (24 + LOW_BITS)
+DIGITS = 20
+"""Bits of a quotient that a division of float32 gives to the nearest integer."""
 
 
-LOW_BITS = 20
-"""Of a quotient that are made apart, so that both parts are exact in float32."""
+def _long_division(e: Writer, x: Tensor, y: Tensor, greatest: int) -> Tensor:
+    """x / y of INT64, which LiteRT does not divide: a few digits of float32 at a time.
 
-
-def _by_power(e: Writer, x: Tensor, power: Array) -> Tensor:
-    """x / 2^s for multiples of 2^s, whose quotient has up to 44 bits: LiteRT divides no INT64."""
-    shift = np.log2(power).astype(np.int64)
-    more = np.minimum(LOW_BITS, 62 - shift)
-
-    def quotient(value: Tensor, exponents: Array) -> Tensor:
-        inverse = e.constant(np.ldexp(1.0, -exponents).astype(np.float32), "powers")
-        product = e.binary("MUL", e.cast(value, Element.FLOAT32), inverse)
-        return e.cast(product, Element.INT64)
-
+    Without its rest x is a multiple of y, so that the last division, of a quotient of `DIGITS` bits
+    at most, is exact, and each before it leaves a quotient shorter by as many.
+    """
     with e.exactly():
-        cut = e.constant(np.left_shift(np.int64(1), shift + more), "powers")
-        low = e.binary("FLOOR_MOD", x, cut)
-        high = quotient(e.binary("SUB", x, low), shift + more)
-        lifted = e.binary("MUL", high, e.constant(np.left_shift(np.int64(1), more), "powers"))
-        return e.binary("ADD", lifted, quotient(low, shift))
+        zero, divisor = e.scalar(0, Element.INT64), e.cast(y, Element.FLOAT32)
+        rest = e.binary("FLOOR_MOD", x, y)
+        # It has the sign of y, and what truncates leaves one of x.
+        signs = [e.compare("LESS", value, zero) for value in (x, y)]
+        is_other = e.compare("NOT_EQUAL", *signs)
+        is_left = e.compare("NOT_EQUAL", rest, zero)
+        both = e.node("LOGICAL_AND", [is_other, is_left], Element.BOOL, is_left.shape)
+        left = e.binary("SUB", x, e.choose(both, e.binary("SUB", rest, y), rest))
+        total = part = _nearest(e, left, divisor)
+        for _ in range(DIGITS, greatest.bit_length(), DIGITS):
+            left = e.binary("SUB", left, e.binary("MUL", part, y))
+            part = _nearest(e, left, divisor)
+            total = e.binary("ADD", total, part)
+        return total
+
+
+def _nearest(e: Writer, x: Tensor, divisor: Tensor) -> Tensor:
+    """The integer nearest to x / divisor, as far as float32 tells."""
+    top = float(np.nextafter(np.float32(2.0**63), np.float32(0)))
+    ratio = e.binary("DIV", e.cast(x, Element.FLOAT32), divisor)
+    return e.cast(clip(e, e.apply("ROUND", [ratio]), -top, top), Element.INT64)
 
 
 def mod(e: Writer, op: tensor.ModOp) -> None:

@@ -87,6 +87,40 @@ def test_functions_of_free_sizes(name: str) -> None:
         np.testing.assert_allclose(found, wanted, 1e-5, 1e-5)
 
 
+class Messages(nn.Module):
+    """A graph network: nodes add up what arrives along edges, and take the greatest of it."""
+
+    def forward(self, x: Tensor, edges: Tensor) -> tuple[Tensor, ...]:
+        source, target = edges
+        messages = x[source]
+        nothing = torch.zeros(x.shape[0], 3)
+        return (
+            nothing.index_add(0, target, messages),
+            nothing.index_put((target,), messages, accumulate=True),
+            nothing.index_reduce(0, target, messages, "amax"),
+            torch.zeros(x.shape[0]).scatter_add(0, target, torch.ones(target.shape[0])),
+            x.gather(0, source[:, None].expand(-1, 3)) > 0,
+        )
+
+
+@pytest.mark.parametrize("target", ["onnx", "pytorch", "tflite", "native"])
+@pytest.mark.filterwarnings("ignore:index_reduce")
+def test_graphs_of_any_size(target: str) -> None:
+    """Free are the nodes for the interpreter alone, and the edges for each engine."""
+    x, edges = torch.randn(5, 3), torch.tensor([[0, 1, 2, 4], [1, 1, 0, 3]])
+    module = from_torch(Messages(), (x, edges), dynamic={"edges": {1: "E"}})
+    wholly = from_torch(Messages(), (x, edges), dynamic={"x": {0: "V"}, "edges": {1: "E"}})
+    edges = torch.tensor([[0, 1, 2, 4, 3, 3], [1, 1, 0, 3, 4, 1]])
+    wanted = Messages()(x, edges)
+    _, found, _ = run_target(module, target, [x.numpy(), edges.numpy()])
+    for results in (found, run_module(wholly, [x.numpy(), edges.numpy()])):
+        for result, expected in zip(results, wanted, strict=True):
+            np.testing.assert_allclose(result, expected.numpy(), 1e-6)
+    x = torch.randn(7, 3)
+    expected = Messages()(x, edges)[0].numpy()
+    np.testing.assert_allclose(run_module(wholly, [x.numpy(), edges.numpy()])[0], expected, 1e-6)
+
+
 def test_whole_axes_are_no_gathers() -> None:
     module = from_torch(Function(grid), torch.randn(2, 5, 3), dynamic=SIZES)
     assert "gather" not in str(module)

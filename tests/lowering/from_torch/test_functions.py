@@ -125,6 +125,28 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
         for kind in ("mean", "amax", "amin", "prod")
         for includes in (True, False)
     },
+    **{
+        f"index_reduce {kind} {includes}": (
+            lambda x, y, kind=kind, includes=includes: x.index_reduce(
+                -1, torch.tensor([1, 4, 1, 0, 1]), y, kind, include_self=includes
+            ),
+            (X, Y),
+        )
+        for kind in ("prod", "mean", "amax", "amin")
+        for includes in (True, False)
+    },
+    "rows by index": (
+        lambda x, y: (
+            x.index_add(1, torch.tensor([1, 4, 1, 3, 0]), y, alpha=2),
+            x.index_copy(1, torch.tensor([3, 0]), y[:, :2]),
+            x.index_fill(1, torch.tensor([-2]), 3.5),
+            x[0].index_add(0, torch.tensor([2]), y[0, :1]),
+            (x * 9).long().index_add(1, torch.tensor([4, 4]), (y[:, :2] * 9).long()),
+        ),
+        (X, Y),
+    ),
+    "truth values scattered": (lambda x, i, y: (x > 0).scatter(1, i, y > 0), (X, PLACES, Y)),
+    "truth values gathered": (lambda x, i: (x > 0).gather(1, i), (X, PLACES)),
     "scatter_reduce of integers": (
         lambda x, i, y: x.scatter_reduce(0, i, y, "amin", include_self=False),
         (INTS, PLACES[1:] % 2, OTHERS),
@@ -294,6 +316,7 @@ def called(function: Callable[..., Any], count: int) -> torch.nn.Module:
     return (One, Two, Three)[count - 1]()
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("name", CASES)
 def test_a_function_is_that_of_pytorch(name: str) -> None:
     function, inputs = CASES[name]

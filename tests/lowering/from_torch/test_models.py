@@ -219,3 +219,26 @@ def test_parameters_keep_their_names() -> None:
         wanted = state[key].T if key == "fc.weight" else state[key]
         assert (parameter_value(op) == wanted.numpy()).all()
         assert (op.buffer is not None) == ("running" in key)
+
+
+class Policy(nn.Module):
+    """A policy that says how likely an action is, as `torch.distributions` has it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 6)
+
+    def forward(self, x: Tensor, action: Tensor) -> tuple[Tensor, ...]:
+        from torch.distributions import Categorical, Independent, Normal, kl_divergence
+
+        mean, spread = self.head(x).chunk(2, -1)
+        choice, place = Categorical(logits=mean), Normal(mean, spread.exp())
+        likely = Independent(place, 1).log_prob(mean + 1)
+        divergence = kl_divergence(place, Normal(0.0, 1.0))
+        return choice.log_prob(action), choice.entropy(), likely, divergence
+
+
+def test_distributions(check: Any) -> None:
+    check.same(Policy(), (torch.randn(5, 4), torch.tensor([0, 2, 1, 1, 0])))
+    with pytest.raises(ValueError, match="constraint"):
+        torch.distributions.Normal(0.0, -1.0)
