@@ -8,7 +8,7 @@ import secrets
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,11 @@ class RandomDraws:
     or that of `--hypothesis-seed`, which alone means the profile `fresh`.
     """
 
-    FRESH_PART = 4
-    """`fresh` draws so many times fewer examples than a test asks for."""
+    PARTS: Mapping[str, int] = {"default": 2, "fresh": 4}
+    """Profiles that draw so many times fewer examples than a test asks for.
+
+    Draws that are fixed find once what they find; fresh ones add to it with every run.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         options = config.option
@@ -70,9 +73,9 @@ class RandomDraws:
             ours = getattr(config, "workerinput", {}).get("hypothesis_seed")
             options.hypothesis_seed = ours or str(secrets.randbits(32))
         self.seed = options.hypothesis_seed
-        self.fewer = profile == "fresh"
+        self.part = self.PARTS.get(profile, 1)
         self.options = [f"--hypothesis-seed={self.seed}"]
-        if not self.fewer:
+        if profile != "fresh":
             self.options.insert(0, f"--hypothesis-profile={profile}")
         self.random = profile != "default"
 
@@ -91,11 +94,11 @@ class RandomDraws:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Fewer examples; tests say their own numbers, which a profile does not change."""
-        tests = {getattr(i, "obj", None) for i in items} if self.fewer else set[Any]()
+        tests = {getattr(i, "obj", None) for i in items} if self.part > 1 else set[Any]()
         for test in filter(is_hypothesis_test, tests):
             function: Any = getattr(test, "__func__", test)
             asked: settings = function._hypothesis_internal_use_settings
-            fewer = -(-asked.max_examples // self.FRESH_PART)
+            fewer = -(-asked.max_examples // self.part)
             function._hypothesis_internal_use_settings = settings(asked, max_examples=fewer)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

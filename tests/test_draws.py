@@ -57,7 +57,7 @@ def draws(project: Path, *options: str) -> list[int]:
 
 def test_draws_are_fixed_but_for_a_seed_or_a_profile(project: Path) -> None:
     fixed = draws(project)
-    assert len(fixed) == 40
+    assert len(fixed) == 20
     assert draws(project) == fixed
     seeded, fresh = (
         draws(project, "--hypothesis-seed=1"),

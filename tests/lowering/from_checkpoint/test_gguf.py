@@ -128,7 +128,7 @@ def test_text_is_that_of_transformers(tmp_path: Path) -> None:
     kind = "bitnet-online"
     path = write(tmp_path / "model.gguf", config_of(kind), floats_of(kind))
     greedy = RECORDS[f"{kind}.greedy"].tolist()
-    session = open_session(path, "native")
+    session = open_session(path, "interpreter")
     assert list(generate(session, greedy[:4], len(greedy) - 4)) == greedy[4:]
 
 

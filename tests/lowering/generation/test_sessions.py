@@ -99,13 +99,13 @@ def test_native_code_is_kept_and_its_options_are_checked(
     folder = write_folder("bitnet-packed", tmp_path / "model")
     with pytest.raises(OptionError, match="avx3"):
         open_session(folder, "native{recipe=avx3}")
-    first = open_session(folder, "native{recipe=generic}").feed([1, 2, 3])
+    first = open_session(folder, "native").feed([1, 2, 3])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "none"))
-    kept = open_session(folder, "native{recipe=generic}")
+    kept = open_session(folder, "native")
     np.testing.assert_array_equal(kept.feed([1, 2, 3]), first)
     monkeypatch.setenv("TRITON_DSL_CACHE", "off")
     with pytest.raises(BackendError, match="none' cannot be run"):
-        open_session(folder, "native{recipe=generic}")
+        open_session(folder, "native")
 
 
 def test_another_compiler_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
