@@ -47,7 +47,7 @@ MODELS = {
 }
 
 
-MORE = ("mobilenet-all-ternary", "resnet-ternary-ends")
+MORE = ("mobilenet-all-ternary", "resnet-large-images", "resnet-ternary-ends")
 
 
 @pytest.mark.parametrize(

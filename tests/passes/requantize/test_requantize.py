@@ -172,8 +172,9 @@ def test_errors_stay_within_the_analytic_bound(
     assert np.all(np.abs(actual - expected) <= bound)
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
-@pytest.mark.parametrize("options", VARIANTS, ids=str)
+@pytest.mark.parametrize(
+    ("name", "options"), [("mlp", VARIANTS[0]), *(("cnn", each) for each in VARIANTS)], ids=str
+)
 def test_real_engines_agree_bit_for_bit(
     filled: Filled, apply_passes: ApplyPasses, name: str, options: dict[str, Any]
 ) -> None:
