@@ -36,6 +36,7 @@ from .repetition import LoopStep
 from .sizes import ZERO, Size
 from .structured import NestStep
 from .trace import times_of
+from .transform_code import TransformStep, TransformWriter
 from .views import Buffer, View, holder, stored
 from .writer import Writer
 
@@ -268,6 +269,8 @@ class Assembly:
         share = None if shared is None else Share(shared, *writer.arguments[-3:-1])
         if isinstance(step, DotStep):
             DotWriter(writer, step, self.program.recipe, pointers, places, share).write()
+        elif isinstance(step, TransformStep):
+            TransformWriter(writer, step, pointers, places, share).write()
         else:
             LoopWriter(writer, nest, step.plan, pointers, places, write_reduction, share).write()
         attributes = [{"llvm.noalias": UnitAttr()} if a in written else {} for a in accesses]

@@ -72,7 +72,7 @@ class Sequels(TileValues):
         """Many steps behind each sum, written once: sums wait on the stack."""
         writer, plan = self.writer, self.plan
         tile = self.rows, self.pieces
-        count, slot = len(tile[1]), max(_bytes(value.type) for value in sums.values())
+        count, slot = len(tile[1]), max(bytes_of(value.type) for value in sums.values())
         memory = self._room(len(sums) * slot)
         for (j, c), value in sums.items():
             writer.store(value, writer.at(memory, (j * count + c) * slot))
@@ -130,6 +130,6 @@ class Sequels(TileValues):
         return results
 
 
-def _bytes(type: Attribute) -> int:
+def bytes_of(type: Attribute) -> int:
     """Bytes of a number or a vector."""
     return bits_of(type) // 8 * (lanes_of(type) or 1)

@@ -27,13 +27,15 @@ from ..llvm.types import width as width_of
 from .combiners import fuse_products
 from .conv_costs import WORDS
 from .dots import Dots, DotStep, best_tile
+from .known_factors import known_values
 from .nests import Access, Nest, followed, mapping
 from .program import Program, Step
 from .repetition import Turns
 from .schedule import Part, Schedule, in_order
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep, in_lanes_of, planned
-from .transforms import Form, both, divided, scaled
+from .transform_code import TransformStep
+from .transforms import Form, Matrix, both, divided, scaled
 from .views import Buffer, View, whole_view
 
 _NEAR = 192 << 10
@@ -172,22 +174,18 @@ def _transformed(
     whole = outs.at(1) // width
     for first, many, size in ((0, whole, width), (whole, 1, outs.at(1) - whole * width)):
         if many and size:
-            reads, body = _windows(w, conv, first * width)
-            along, deep = w.strides[conv.outs], w.strides[conv.channels]
-            strides = along * Size.of(width), deep * Size.of(group), deep, along
-            reads = {v: replace(a, strides=strides) for v, a in reads.items()}
+            sizes = many, channels.at(1) // group, group, size
+            reads, body = _windows(program, w, conv, first * width, sizes)
             offset = Size.of(apart * first) * each
             to = Size.of(apart) * each, Size.of(width * group), ONE, Size.of(group)
             writes = tuple(
                 Access(view, offset + place * each * Size.of(n), to) for n in range(form.places)
             )
-            deepest = Size.of(channels.at(1) // group)
-            sizes = Size.of(many), deepest, Size.of(group), Size.of(size)
-            step = planned(program, mapping(sizes, reads, writes, body))
+            step = planned(program, mapping(tuple(map(Size.of, sizes)), reads, writes, body))
             if group != 1:
                 # It is done once; in vectors it would be a lot of code, as pairs lie together.
                 step.plan = in_order(step.nest)
-            steps.append(step)
+            steps.append(_in_turns(step, form, form.windows))
     between = Size.of(apart) * channels
     last = Size.of(width) if group == 1 else ZERO
     return steps, Access(view, ZERO, (place * each, ZERO, between, last), panels=True)
@@ -223,8 +221,13 @@ def has_panels(program: Program, nest: Nest, conv: Convolution) -> bool:
     ] == [True]
 
 
-def _windows(w: Access, conv: Convolution, first: int) -> tuple[dict[SSAValue, Access], Block]:
-    """Windows of integers from an output on, and what becomes of each."""
+def _windows(
+    program: Program, w: Access, conv: Convolution, first: int, sizes: Sequence[int]
+) -> tuple[dict[SSAValue, Access], Block]:
+    """Windows of integers from an output on, place by place, and what becomes of each.
+
+    Their loops are those over some outputs each, over groups of channels, channels and outputs.
+    """
     form = conv.form
     floats = form.kind == f32
     body = Block(arg_types=[w.view.element if floats else i32] * 9 + [form.kind] * form.places)
@@ -236,11 +239,25 @@ def _windows(w: Access, conv: Convolution, first: int) -> tuple[dict[SSAValue, A
     factors = [a * b for a in form.factors for b in form.factors]
     results = [scaled(builder, v, factor) for v, factor in zip(made, factors, strict=True)]
     builder.insert(linalg.YieldOp(*results))
-    start = w.offset + w.strides[conv.outs] * Size.of(first)
+    down, right, deep, along = (
+        w.strides[d] for d in (conv.down, conv.right, conv.channels, conv.outs)
+    )
+    strides = down, right, along * Size.of(sizes[3]), deep * Size.of(sizes[2]), deep, along
+    start = w.offset + along * Size.of(first)
+    taken = known_values(Access(w.view, start, strides), (3, 3, *sizes), range(6))
+    assert taken is not None
+    view = program.constant(taken.reshape(9, *sizes), w.view.element)
     return {
-        argument: Access(w.view, start + _places(w, (conv.down, conv.right), n, 3), ())
+        argument: Access(view, view.strides[0] * Size.of(n), view.strides[1:])
         for n, argument in enumerate(body.args[:9])
     }, body
+
+
+def _in_turns(step: NestStep, form: Form, matrix: Matrix, *, divided: bool = False) -> NestStep:
+    """A step that multiplies tiles from both sides, which is code for each place of small ones."""
+    if form.step <= _MOST_APART:
+        return step
+    return TransformStep(step.nest, step.plan, step.given, matrix, form if divided else None)
 
 
 def _turned(
@@ -265,12 +282,6 @@ def _turned(
     turned = Access(target, ZERO, target.strides)
     copy = mapping(tuple(sizes), {body.args[0]: given}, (turned,), body)
     return given, turned, copy
-
-
-def _places(a: Access, loops: Sequence[int], number: int, side: int) -> Size:
-    """How far a place of a square is from its first."""
-    down, right = (a.strides[d] for d in loops)
-    return down * Size.of(number // side) + right * Size.of(number % side)
 
 
 def _matrices(form: Form, element: Attribute, rows: Size, columns: Size) -> View:
@@ -332,7 +343,7 @@ class _Group:
         writes = self._vectors(before, y, x, width)
         sizes = Size.of(y.tiles), Size.of(x.tiles), channels
         step = planned(self._program, mapping(sizes, reads, writes, body))
-        return in_lanes_of(step, form.element)
+        return _in_turns(in_lanes_of(step, form.element), form, form.there)
 
     def _vectors(self, view: View, y: _Span, x: _Span, width: int) -> tuple[Access, ...]:
         """The vectors of a tile in all matrices, in loops over tiles."""
@@ -415,8 +426,10 @@ class _Group:
             matrices[place] if apart else self._at(write, y=y, x=x, place=place) for place in places
         ]
         sizes = Size.of(y.tiles), Size.of(x.tiles), self._nest.sizes[self._conv.outs]
-        steps: list[Step] = [planned(self._program, mapping(sizes, reads, tuple(writes), body))]
-        return [*steps, self._after(matrices[0], behind, y, x)] if apart else steps
+        step = planned(self._program, mapping(sizes, reads, tuple(writes), body))
+        if not apart:
+            return [step if follow else _in_turns(step, form, form.back, divided=True)]
+        return [_in_turns(step, form, form.back), self._after(matrices[0], behind, y, x)]
 
     def _after(self, first: Access, behind: View, y: _Span, x: _Span) -> Step:
         """What follows the convolution, for sums that stand in matrices."""

@@ -103,9 +103,9 @@ _INVERSE = pow(9, -1, 1 << 32)
 def both(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
     """M v Mᵀ, for v row by row."""
     side = len(matrix[0])
-    columns = [_times(builder, matrix, values[n::side]) for n in range(side)]
+    columns = [once(builder, matrix, values[n::side]) for n in range(side)]
     rows = [[column[n] for column in columns] for n in range(len(matrix))]
-    return [value for row in rows for value in _times(builder, matrix, row)]
+    return [value for row in rows for value in once(builder, matrix, row)]
 
 
 def divided(builder: Builder, form: Form, value: SSAValue) -> SSAValue:
@@ -132,7 +132,7 @@ def scaled(builder: Builder, value: SSAValue, factor: float) -> SSAValue:
     return builder.insert(arith.MuliOp(value, constant)).result
 
 
-def _times(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
+def once(builder: Builder, matrix: Matrix, values: Sequence[SSAValue]) -> list[SSAValue]:
     """M v, of a matrix of small integers."""
     if values[0].type == f32:
         return [_row(builder, row, values) for row in matrix]

@@ -315,3 +315,25 @@ def test_tiles_without_vnni_leave_a_register_for_products(places: int | None, ou
     recipe = next(recipe for recipe in RECIPES if recipe.name == "avx2")
     rows, columns = best_tile(recipe, places, outs)
     assert rows * columns + columns + 2 <= 16
+
+
+def test_sums_of_tiles_that_nothing_follows() -> None:
+    random = np.random.default_rng(5)
+    x_type, w_type, y_type = "1x32x14x11xi32", "40x32x3x3xi32", "1x40x12x9xi32"
+    module = parse_module(f"""
+func.func @forward(%x: tensor<1x32x14x11xi8>) -> tensor<{y_type}> {{
+  %w = tensor.parameter "w" : tensor<{w_type}>
+  %c = tensor.convert %x : (tensor<1x32x14x11xi8>) -> tensor<{x_type}>
+  %y = tensor.conv %c, %w {{strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
+       dilation = array<i64: 1, 1>, groups = 1 : i64}}
+       : (tensor<{x_type}>, tensor<{w_type}>) -> tensor<{y_type}>
+  func.return %y : tensor<{y_type}>
+}}
+""")
+    w = random.integers(-127, 128, (40, 32, 3, 3)).astype(np.int32)
+    attach_store(module, ParameterStore.of({"w": w}))
+    x = random.integers(-128, 128, (1, 32, 14, 11)).astype(np.int8)
+    program = native_program(module, {"additions": False})
+    assert program.interface.kept
+    image, weight = (torch.from_numpy(v.astype(np.float64)) for v in (x, w))
+    np.testing.assert_array_equal(program(x), functional.conv2d(image, weight).numpy())
