@@ -46,8 +46,11 @@ class DotWriter(LoopWriter):
 
     @property
     def most_unrolled(self) -> int:
-        """More where sums are short: to wait on the stack takes as long as some products."""
-        short = prod(count for count, _ in self._dots.taps) <= _SHORT
+        """More where sums are short: to wait on the stack takes as long as some products. Of rows of
+        a free batch it stays little code, since most calls have one."""
+        rows = self.plan.rows
+        known = rows is None or self.nest.sizes[rows].number is not None
+        short = known and prod(count for count, _ in self._dots.taps) <= _SHORT
         return _MOST_UNROLLED if short else super().most_unrolled
 
     def _load_all(self, value: SSAValue, a: Access) -> None:
