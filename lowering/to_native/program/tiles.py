@@ -34,7 +34,7 @@ from .repetition import Turns
 from .schedule import Part, Schedule, in_order
 from .sizes import ONE, ZERO, Size
 from .structured import NestStep, in_lanes_of, planned
-from .transform_code import TransformStep
+from .transform_code import TransformStep, has_grids
 from .transforms import Form, Matrix, both, divided, scaled
 from .views import Buffer, View, whole_view
 
@@ -255,7 +255,7 @@ def _windows(
 
 def _in_turns(step: NestStep, form: Form, matrix: Matrix, *, divided: bool = False) -> NestStep:
     """A step that multiplies tiles from both sides, which is code for each place of small ones."""
-    if form.step <= _MOST_APART:
+    if form.step <= _MOST_APART or not has_grids(step.nest, matrix):
         return step
     return TransformStep(step.nest, step.plan, step.given, matrix, form if divided else None)
 

@@ -18,7 +18,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from .loops import LoopWriter, Share
-from .nests import Access
+from .nests import Access, Nest, neighbours
 from .sequels import bytes_of
 from .sizes import Size
 from .structured import NestStep
@@ -43,6 +43,22 @@ class TransformStep(NestStep):
     def kind(self) -> Hashable:
         """What code is made of."""
         return self.matrix, self.divided
+
+
+def has_grids(nest: Nest, matrix: Matrix) -> bool:
+    """Whether places of tiles are equally far apart in memory, along columns and along rows.
+
+    Constants may have been put in order place by place.
+    """
+    near = neighbours(nest.accesses)
+    for places, side in ((list(nest.reads.values()), len(matrix[0])), (nest.writes, len(matrix))):
+        first, start = near[places[0]]
+        right, down = near[places[1]][1] - start, near[places[side]][1] - start
+        for n, place in enumerate(places):
+            row, column = divmod(n, side)
+            if near[place] != (first, start + row * down + column * right):
+                return False
+    return True
 
 
 class TransformWriter(LoopWriter):
