@@ -5,6 +5,7 @@ The definitions are those of the standard, version 22; images that are read have
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -67,19 +68,20 @@ def _taps(
 
 def _grid_sample(e: Builder, call: Call) -> SSAValue:
     x, grid = call[0], Formula(e, call[1])
-    if e.rank(x) != 4:
-        raise ProblemError(f"its image has rank {e.rank(x)}; only images [N, C, H, W] are read")
+    if e.rank(x) not in (4, 5):
+        raise ProblemError(f"its image has rank {e.rank(x)}; only images of 2 and 3 axes are read")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(name := call.text("mode", "linear"), name)
     padding, corners = call.text("padding_mode", "zeros"), call.flag("align_corners", False)
     refuse(mode not in ("linear", "nearest", "cubic"), f"its mode '{mode}' is unknown")
     if padding not in ("zeros", "border", "reflection"):
         raise ProblemError(f"its padding_mode '{padding}' is unknown")
-    batch, channels, *image = e.sizes(x)
-    high, wide = static(image, "image")
-    out = static(e.sizes(grid.value)[1:3], "grid")
+    batch, channels, *sides = e.sizes(x)
+    image, out = static(sides, "image"), static(e.sizes(grid.value)[1:-1], "grid")
+    refuse(mode == "cubic" and len(image) > 2, "its mode 'cubic' is for images of 2 axes alone")
     axes: list[list[Tap]] = []
-    for index, size in ((1, high), (0, wide)):
-        column = e.reshape(grid.cut(3, index, index + 1).value, (batch, 1, math.prod(out)))
+    for index, size in enumerate(image[::-1]):
+        column = grid.cut(len(image) + 1, index, index + 1).value
+        column = e.reshape(column, (batch, 1, math.prod(out)))
         place = Formula(e, column) + 1
         place = place * ((size - 1) / 2) if corners else (place * size - 1) / 2
         low, top = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
@@ -90,16 +92,16 @@ def _grid_sample(e: Builder, call: Call) -> SSAValue:
             return v if padding == "zeros" else v.maximum(0).minimum(size - 1)
 
         place = place if mode == "cubic" else pad(place)
-        axes.append(_taps(place, size, mode, pad, is_zero=padding == "zeros"))
-    flat = Formula(e, e.reshape(x, (batch, channels, high * wide)))
+        axes.insert(0, _taps(place, size, mode, pad, is_zero=padding == "zeros"))
+    flat = Formula(e, e.reshape(x, (batch, channels, math.prod(image))))
     total: Formula | None = None
-    for row, row_weight in axes[0]:
-        for column, column_weight in axes[1]:
-            places = (row * wide + column).convert(i64)
-            spread = e.stretch(places.value, (batch, channels, math.prod(out)))
-            part = flat.of(tensor.GatherElementsOp, Formula(e, spread), axis=2)
-            weight = (row_weight * column_weight).convert(flat.element)
-            total = part * weight if total is None else total + part * weight
+    for (place, weight), *others in itertools.product(*axes):
+        for (along, factor), size in zip(others, image[1:], strict=True):
+            place, weight = place * size + along, weight * factor
+        spread = e.stretch(place.convert(i64).value, (batch, channels, math.prod(out)))
+        part = flat.of(tensor.GatherElementsOp, Formula(e, spread), axis=2)
+        weight = weight.convert(flat.element)
+        total = part * weight if total is None else total + part * weight
     assert total is not None
     return e.reshape(total.value, (batch, channels, *out))
 

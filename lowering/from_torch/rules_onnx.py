@@ -263,7 +263,7 @@ _AREA: Attributes = {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5
 
 RULES: dict[str, Rule] = {
     "col2im": _from_columns,
-    "grid_sampler_2d": _grid_sample,
+    **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), _grid_sample),
     **dict.fromkeys(("gru", "lstm", "rnn_relu", "rnn_tanh"), _recurrent),
     "upsample_bicubic2d": _resize("cubic"),
     "_upsample_bicubic2d_aa": _resize("cubic", given=_AREA),

@@ -262,6 +262,17 @@ def test_images_read_at_computed_places(check: Any) -> None:
     check.all_same(GRIDS, (torch.randn(2, 3, 8, 7),), (torch.randn(3, 3, 8, 7),))
 
 
+def test_volumes_read_at_computed_places(check: Any) -> None:
+    kinds = (("bilinear", "zeros"), ("bilinear", "reflection"), ("nearest", "border"))
+    volumes: dict[str, Callable[[Tensor], Tensor]] = {
+        f"{mode} {padding}": lambda x, mode=mode, padding=padding: functional.grid_sample(
+            x, x[:, :3, :2, :3].permute(0, 2, 3, 4, 1) * 0.8, mode, padding, align_corners=False
+        )
+        for mode, padding in kinds
+    }
+    check.all_same(volumes, (torch.randn(2, 3, 4, 5, 6),), (torch.randn(3, 3, 4, 5, 6),))
+
+
 DEEP: list[tuple[nn.Module, tuple[int, ...]]] = [
     (nn.Conv3d(3, 4, 3, 2, 1), (3, 5, 6, 7)), (nn.Conv3d(4, 4, (1, 2, 3), groups=2), (4, 5, 6, 7)),
     (nn.ConvTranspose3d(3, 4, 3, 2, 1, 1), (3, 3, 3, 4)), (nn.MaxPool3d(2), (3, 5, 6, 7)),
