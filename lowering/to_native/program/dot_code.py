@@ -46,8 +46,8 @@ class DotWriter(LoopWriter):
 
     @property
     def most_unrolled(self) -> int:
-        """More where sums are short: to wait on the stack takes as long as some products. Of rows of
-        a free batch it stays little code, since most calls have one."""
+        """More where sums are short: to wait on the stack takes as long as some products. Not of
+        rows of a free batch, since most calls have one."""
         rows = self.plan.rows
         known = rows is None or self.nest.sizes[rows].number is not None
         short = known and prod(count for count, _ in self._dots.taps) <= _SHORT
