@@ -317,20 +317,22 @@ def test_tiles_without_vnni_leave_a_register_for_products(places: int | None, ou
     assert rows * columns + columns + 2 <= 16
 
 
-def test_sums_of_tiles_that_nothing_follows() -> None:
+@pytest.mark.parametrize(("batch", "outs"), [("1", 40), ("?", 86)])
+def test_sums_of_tiles_that_nothing_follows(batch: str, outs: int) -> None:
     random = np.random.default_rng(5)
-    x_type, w_type, y_type = "1x32x14x11xi32", "40x32x3x3xi32", "1x40x12x9xi32"
+    x_type, w_type = f"{batch}x32x14x11x", f"{outs}x32x3x3xi32"
+    y_type = f"{batch}x{outs}x12x9xi32"
     module = parse_module(f"""
-func.func @forward(%x: tensor<1x32x14x11xi8>) -> tensor<{y_type}> {{
+func.func @forward(%x: tensor<{x_type}i8>) -> tensor<{y_type}> {{
   %w = tensor.parameter "w" : tensor<{w_type}>
-  %c = tensor.convert %x : (tensor<1x32x14x11xi8>) -> tensor<{x_type}>
+  %c = tensor.convert %x : (tensor<{x_type}i8>) -> tensor<{x_type}i32>
   %y = tensor.conv %c, %w {{strides = array<i64: 1, 1>, padding = array<i64: 0, 0, 0, 0>,
        dilation = array<i64: 1, 1>, groups = 1 : i64}}
-       : (tensor<{x_type}>, tensor<{w_type}>) -> tensor<{y_type}>
+       : (tensor<{x_type}i32>, tensor<{w_type}>) -> tensor<{y_type}>
   func.return %y : tensor<{y_type}>
 }}
 """)
-    w = random.integers(-127, 128, (40, 32, 3, 3)).astype(np.int32)
+    w = random.integers(-127, 128, (outs, 32, 3, 3)).astype(np.int32)
     attach_store(module, ParameterStore.of({"w": w}))
     x = random.integers(-128, 128, (1, 32, 14, 11)).astype(np.int8)
     program = native_program(module, {"additions": False})
