@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ...dialects import tensor
+from ...dialects import tensor, ternary
 from ...dialects.elements import numpy_dtype
 from ...dialects.inference import InferredOp, tensor_type
 from ...dialects.parameters import Array
@@ -44,6 +44,8 @@ _ROUNDED = 2.0**-22
 
 def is_step(op: Operation) -> bool:
     """Whether each element of the result of `op` depends on one element of each operand."""
+    if isinstance(op, ternary.TernarizeOp):  # other rules and scales take means
+        return op.threshold is not None and op.seed is None and op.scale is None
     return has(op, Elementwise) or isinstance(
         op, tensor.BatchNormOp | tensor.DequantizeOp | tensor.MultiThresholdOp | tensor.QuantizeOp
     )

@@ -15,6 +15,7 @@ from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...dialects.shapes import is_float
+from ...dialects.ternary.types import is_trit
 from ..analysis.compile_time import literal_value
 from .level_functions import LEVELS, NoFunctionError, affine, channels_on
 from .level_grids import LevelGrids, channel_of
@@ -62,6 +63,9 @@ def integer_result(grids: LevelGrids, value: SSAValue) -> SSAValue:
 
 def _whole(grids: LevelGrids, value: SSAValue) -> SSAValue:
     """Integers that floats were quantised to, of the integers that these stand for."""
+    element = tensor_type(value).element_type
+    if is_trit(tensor_type(value)):
+        raise NoFunctionError("a result of trits has no integer form; convert it to int8")
     grid = grids.grid(value)
     numbers = [round(grid.scale), round(grid.offset)]
     if numbers != [grid.scale, grid.offset]:
@@ -71,7 +75,7 @@ def _whole(grids: LevelGrids, value: SSAValue) -> SSAValue:
         if number != none:
             known = grids.constant("result.step", np.array(number, np.int32), i32)
             root = grids.add(op(root, known))
-    return grids.add(tensor.ConvertOp(root, tensor_type(value).element_type))
+    return grids.add(tensor.ConvertOp(root, element))
 
 
 def _rectified(grids: LevelGrids, op: tensor.ReluOp) -> SSAValue:

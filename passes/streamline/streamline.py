@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.hints import isa
 
-from ...dialects import tensor
+from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
 from ...dialects.traits import SelectsElements, has
@@ -277,6 +277,8 @@ def _many_channels(function: LevelFunction) -> bool:
 
 def _computes_in_floats(op: Operation) -> bool:
     """Whether an op is a layer of floats, or makes integers of what the program computes."""
+    if isinstance(op, ternary.TernarizeOp):
+        return True
     if isinstance(op, tensor.QuantizeOp | tensor.ConvertOp) and is_float(
         tensor_type(op.operands[0])
     ):

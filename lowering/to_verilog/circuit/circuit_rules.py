@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, i32
+from xdsl.dialects.builtin import TensorType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from ....dialects import interpret, spike, tensor, ternary
@@ -20,13 +20,14 @@ from ....dialects.inference import tensor_type
 from ....dialects.spike.types import dense_type
 from ....dialects.traits import MovesElements, has
 from ....ir.arrays import Array
-from ....passes.adder_graph.graph import AdderGraph
+from ....passes.adder_graph.graph import AdderGraph, around
 from ....passes.adder_graph.optimize_adder_graph import Product, is_known_product
 from ....passes.analysis.compile_time import is_literal, literal_value
 from ....passes.quantize_activations.integer_pipeline import integer_pipeline
 from ....passes.requantize.rescaling import Rescaling
 from .arithmetic import (
     add,
+    at_least,
     clamp,
     count_reached,
     equal_to,
@@ -36,6 +37,7 @@ from .arithmetic import (
     larger,
     rescaled,
     scaled,
+    select,
     smaller,
 )
 from .arrays import Objects, Reduction, along, array_of, in_pairs, over_axes, rows_along
@@ -133,6 +135,13 @@ def _spiked(circuit: Circuit, x: Signal) -> Signal:
     return x if x.bounds == (0, 1) else inverted(equal_to(circuit, x, 0))
 
 
+def _converted(circuit: Circuit, op: tensor.ConvertOp, operands: Sequence[Signals]) -> Signals:
+    """The same number, or none of the type; whether it is not 0 as a truth value."""
+    if _is_truth(op.result):
+        return _each(circuit, partial(_spiked, circuit), *operands)
+    return operands[0]
+
+
 def requantize(circuit: Circuit, op: tensor.RequantizeOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.requantize` with known multipliers, shifts and zero point."""
     rectified = _is_rectified(op.input)
@@ -210,6 +219,69 @@ def compare(circuit: Circuit, op: tensor.CompareOp, operands: Sequence[Signals])
     return _each(circuit, one, *operands)
 
 
+def chosen(circuit: Circuit, op: tensor.WhereOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.where`."""
+
+    def one(condition: Signal, yes: Signal, no: Signal) -> Signal:
+        bounds = around((yes.bounds, no.bounds))
+        return select(circuit, _bit(circuit, condition), yes, no, bounds, circuit.name("chosen"))
+
+    return _each(circuit, one, *operands)
+
+
+def _bit(circuit: Circuit, x: Signal) -> Signal:
+    """A truth value as a wire of one bit, as it is or inverted."""
+    is_bit = x.wire is None or (x.wire.low, x.wire.high) == (0, 1)
+    return x if is_bit else at_least(circuit, x, 1)
+
+
+def _both(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    """a ∧ b of truth values."""
+    a, b = sorted((_bit(circuit, a), _bit(circuit, b)), key=lambda bit: bit.sign)
+    if b.wire is None:
+        return a if b.offset else b
+    if b.sign > 0:
+        return select(circuit, a, b, Signal.constant(0), (0, 1), circuit.name("both"))
+    either = select(
+        circuit, inverted(a), Signal.constant(1), inverted(b), (0, 1), circuit.name("either")
+    )
+    return inverted(either)
+
+
+def _either(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    """a ∨ b of truth values."""
+    return inverted(_both(circuit, inverted(a), inverted(b)))
+
+
+def _differ(circuit: Circuit, a: Signal, b: Signal) -> Signal:
+    """a ⊕ b of truth values."""
+    return inverted(greater_equal(circuit, a, b, "eq"))
+
+
+def _opposite(circuit: Circuit, op: tensor.NotOp, operands: Sequence[Signals]) -> Signals:
+    """`tensor.not`: of integers -1 - x."""
+    addend = 1 if _is_truth(op.operand) else -1
+
+    def one(x: Signal) -> Signal:
+        return x.negated().plus(addend)
+
+    return _each(circuit, one, *operands)
+
+
+def _magnitude(circuit: Circuit, x: Signal) -> Signal:
+    """|x|."""
+    low, high = x.bounds
+    if low >= 0 or high <= 0:
+        return x if low >= 0 else x.negated()
+    bounds, name = (0, max(-low, high)), circuit.name("abs")
+    return select(circuit, at_least(circuit, x, 0), x, x.negated(), bounds, name)
+
+
+def _sign(circuit: Circuit, x: Signal) -> Signal:
+    """-1, 0 or 1."""
+    return count_reached(circuit, x, (0, 1)).plus(-1)
+
+
 def argmax(circuit: Circuit, op: tensor.ArgmaxOp, operands: Sequence[Signals]) -> Signals:
     """`tensor.argmax`."""
     return over_axes(op, operands[0], partial(first_largest, circuit))
@@ -254,16 +326,20 @@ FLOATS_HINT = (
 
 RULES: dict[type[Operation], Rule] = {
     ternary.AdderGraphOp: adder_graph,
+    tensor.AbsOp: lambda c, op, x: _each(c, partial(_magnitude, c), *x),
+    tensor.AndOp: lambda c, op, x: _pairwise(c, _both, x),
     tensor.AddOp: lambda c, op, x: _pairwise(c, add, x),
     tensor.ArgmaxOp: argmax,
     tensor.ClampOp: bounded,
     tensor.CompareOp: compare,
-    tensor.ConvertOp: lambda c, op, x: x[0],  # the same number, or none of the type
+    tensor.ConvertOp: _converted,
     tensor.MaximumOp: lambda c, op, x: _pairwise(c, larger, x),
     tensor.MinimumOp: lambda c, op, x: _pairwise(c, smaller, x),
     tensor.MulOp: lambda c, op, x: _pairwise(c, _multiply, x),
     tensor.MultiThresholdOp: multi_threshold,
     tensor.NegOp: lambda c, op, x: _each(c, Signal.negated, *x),
+    tensor.NotOp: _opposite,
+    tensor.OrOp: lambda c, op, x: _pairwise(c, _either, x),
     tensor.ReduceMaxOp: reduced,
     tensor.ReduceMinOp: reduced,
     tensor.ReduceSumOp: reduced,
@@ -274,8 +350,15 @@ RULES: dict[type[Operation], Rule] = {
     spike.FromTensorOp: lambda c, op, x: _each(c, partial(_spiked, c), x[0]),
     spike.LinearOp: known_product,
     spike.ToTensorOp: lambda c, op, x: x[0],
+    tensor.SignOp: lambda c, op, x: _each(c, partial(_sign, c), *x),
     tensor.SubOp: lambda c, op, x: _pairwise(c, _subtract, x),
+    tensor.WhereOp: chosen,
+    tensor.XorOp: lambda c, op, x: _pairwise(c, _differ, x),
 }
+
+
+def _is_truth(value: SSAValue) -> bool:
+    return tensor_type(value).element_type == i1
 
 
 def is_known(value: SSAValue) -> bool:
@@ -303,6 +386,8 @@ def refusal(op: Operation) -> str | None:
         is_known(value) for value in op.operands[1:]
     ):
         return "its parameters must be constants with values"
+    if isinstance(op, tensor.AndOp | tensor.OrOp | tensor.XorOp) and not _is_truth(op.result):
+        return "bits of integers; it takes truth values alone"
     if isinstance(op, tensor.MulOp) and not any(is_known(value) for value in op.operands):
         return "a product of two values that are not known"
     return None

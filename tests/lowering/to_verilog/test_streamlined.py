@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from onnx import TensorProto, helper
+from torch.nn import functional
 from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_onnx import from_onnx
+from triton_dsl.lowering.from_tri import import_tri
 from triton_dsl.lowering.targets import compile_to_target
 
 from ..from_onnx.zoo_models import Graph, activation, by_channel
@@ -150,3 +153,43 @@ def test_layers_whose_small_weights_have_no_name_are_called_so_too() -> None:
     artifact = compile_to_target(module, 'verilog{folding="matmul_7:pe=1,simd=2"}')
     report: Any = artifact.manifest["report"]
     assert {"matmul_2", "matmul_7"} == {form["layer"] for form in report["folding"]["layers"]}
+
+
+TRITS = """layer Net {
+    param a: TernaryTensor[4, 2, 3, 3]
+    param b: TernaryTensor[4, 4, 3, 3]
+    param c: TernaryTensor[4, 3]
+
+    fn forward(x: Tensor<int8>[N, 2, 5, 5]) -> Tensor<int32>[N, 3] {
+        let h = sign(conv2d(x, a, padding=1))
+        let g = ternarize(conv2d(h, b, padding=1), threshold=1.5)
+        let s = sign(cast(g, "int32") + cast(h, "int32"))
+        return cast(sum(cast(s, "int32"), axis=[2, 3]), "int32") @ c
+    }
+}
+"""
+
+
+def test_trits_between_layers(require_tool: Callable[[str, str], str]) -> None:
+    require_tool("iverilog", "apt-get install iverilog")
+    rng = np.random.default_rng(5)
+    shapes = {"a": (4, 2, 3, 3), "b": (4, 4, 3, 3), "c": (4, 3)}
+    weights = {key: rng.integers(-1, 2, shape).astype(np.int8) for key, shape in shapes.items()}
+    x = rng.integers(-9, 10, (6, 2, 5, 5)).astype(np.int8)
+    a, b, c = (torch.from_numpy(w.astype(np.float64)) for w in weights.values())
+    h = torch.sign(functional.conv2d(torch.from_numpy(x).double(), a, padding=1))
+    sums = functional.conv2d(h, b, padding=1)
+    g = torch.sign(sums) * (sums.abs() > 1.5)
+    _, (got,), _ = run_target(import_tri(TRITS, weights=weights), "verilog", [x])
+    np.testing.assert_array_equal(got, torch.sign(g + h).sum((2, 3)) @ c)
+
+
+def test_trits_that_are_returned_need_a_type() -> None:
+    source = """layer Net {
+    param w: TernaryTensor[6, 4]
+    fn forward(x: TernaryTensor[N, 6]) -> TernaryTensor[N, 4] { return sign(x @ w) }
+}
+"""
+    weights = {"w": np.ones((6, 4), np.int8)}
+    with pytest.raises(UnsupportedError, match="result of trits has no integer form; convert it"):
+        compile_to_target(import_tri(source, weights=weights), "verilog")

@@ -230,6 +230,60 @@ def test_operations(iverilog: str, program: Program, what: str, pipeline: int) -
     assert np.array_equal(actual, run_module(module, inputs)[0])
 
 
+CHOICES = """
+func.func @forward(%x: tensor<?x4xi8>, %y: tensor<?x4xi8>)
+    -> (tensor<?x4xi8>, tensor<?x4xi1>, tensor<?x4xi1>, tensor<?x4xi8>, tensor<?x4xi8>) {
+  %two = tensor.constant dense<2> : tensor<i8>
+  %a = tensor.compare %x, %y {predicate = "gt"} : (tensor<?x4xi8>, tensor<?x4xi8>) -> tensor<?x4xi1>
+  %b = tensor.compare %x, %two {predicate = "lt"} : (tensor<?x4xi8>, tensor<i8>) -> tensor<?x4xi1>
+  %c = tensor.convert %y : (tensor<?x4xi8>) -> tensor<?x4xi1>
+  %n = tensor.not %b : (tensor<?x4xi1>) -> tensor<?x4xi1>
+  %both = tensor.and %a, %n : (tensor<?x4xi1>, tensor<?x4xi1>) -> tensor<?x4xi1>
+  %either = tensor.or %both, %c : (tensor<?x4xi1>, tensor<?x4xi1>) -> tensor<?x4xi1>
+  %m = tensor.not %a : (tensor<?x4xi1>) -> tensor<?x4xi1>
+  %none = tensor.and %m, %n : (tensor<?x4xi1>, tensor<?x4xi1>) -> tensor<?x4xi1>
+  %differ = tensor.xor %none, %either : (tensor<?x4xi1>, tensor<?x4xi1>) -> tensor<?x4xi1>
+  %abs = tensor.abs %x : (tensor<?x4xi8>) -> tensor<?x4xi8>
+  %sign = tensor.sign %y : (tensor<?x4xi8>) -> tensor<?x4xi8>
+  %least = tensor.not %y : (tensor<?x4xi8>) -> tensor<?x4xi8>
+  %first = tensor.where %either, %abs, %least
+       : (tensor<?x4xi1>, tensor<?x4xi8>, tensor<?x4xi8>) -> tensor<?x4xi8>
+  %second = tensor.where %m, %two, %sign
+       : (tensor<?x4xi1>, tensor<i8>, tensor<?x4xi8>) -> tensor<?x4xi8>
+  func.return %first, %either, %differ, %second, %sign
+       : tensor<?x4xi8>, tensor<?x4xi1>, tensor<?x4xi1>, tensor<?x4xi8>, tensor<?x4xi8>
+}"""
+
+
+@pytest.mark.parametrize("pipeline", [0, 2])
+def test_choices_and_truth_values(iverilog: str, program: Program, pipeline: int) -> None:
+    every = np.stack(np.meshgrid(np.arange(-4, 4), np.arange(-4, 4)), -1).reshape(-1, 2)
+    x, y = (np.repeat(every[:, i : i + 1], 4, axis=1).astype(np.int8) for i in range(2))
+    options = {"pipeline": pipeline, "input_bits": 3}
+    artifact = compile_to_target(program(CHOICES, {}), "verilog", options)
+    _, got = run_verilog(artifact, [x, y], "iverilog")
+    either = ((x > y) & (x >= 2)) | (y != 0)
+    expected = [
+        np.where(either, np.abs(x), ~y),
+        either,
+        ((x <= y) & (x >= 2)) ^ either,
+        np.where(x <= y, 2, np.sign(y)),
+        np.sign(y),
+    ]
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_bits_of_integers_are_refused(program: Program) -> None:
+    text = """
+func.func @forward(%x: tensor<?x4xi8>) -> tensor<?x4xi8> {
+  %y = tensor.and %x, %x : (tensor<?x4xi8>, tensor<?x4xi8>) -> tensor<?x4xi8>
+  func.return %y : tensor<?x4xi8>
+}"""
+    with pytest.raises(UnsupportedError, match="bits of integers"):
+        compile_to_target(program(text, {}), "verilog")
+
+
 FLOATS = """builtin.module @quantized {
 func.func @forward(%x: tensor<?x1x6xf32>) -> tensor<?x3xf32> {
   %w = ternary.parameter "fc.weight" : tensor<6x3x!ternary.trit>
