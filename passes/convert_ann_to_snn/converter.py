@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ...dialects.inference import tensor_type
 from ...ir.errors import PassError, UnsupportedError
 from ...ir.interpreter import entry_function
 from ...ir.locations import error_at, location_text
@@ -212,6 +213,8 @@ class _Walk:
         if isinstance(op, neurons.Pool) and op in self.behind:
             return [neurons.fire_behind(self.state, self.behind[op], op)]
         rule = self._rule(op)
+        if rule is not None and tensor_type(op.results[0]).get_num_dims() < 2:
+            raise NotConvertible("its values have no axis of channels behind that of the samples")
         if rule is not None:
             return rule(self.state, op)
         if op in self.before_neurons:

@@ -13,7 +13,7 @@ from triton_dsl.dialects import spike
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import OptionError, UnsupportedError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.conversion import convert_to_snn, run_spiking
 from triton_dsl.lowering.conversion_front import Conversion, Front
@@ -121,7 +121,7 @@ def test_what_does_not_fit_is_refused() -> None:
       %y = tensor.relu %x : (tensor<?xf32>) -> tensor<?xf32>
       func.return %y : tensor<?xf32>
     }""")
-    with pytest.raises(OptionError, match="got one of 1 axes"):
+    with pytest.raises(UnsupportedError, match="no axis of channels"):
         convert_to_snn(flat, SAMPLES[:, 0], 2, budget=5)
 
 

@@ -239,6 +239,7 @@ class Policy(nn.Module):
 
 
 def test_distributions(check: Any) -> None:
+    torch.distributions.Distribution.set_default_validate_args(True)  # libraries change it
     check.same(Policy(), (torch.randn(5, 4), torch.tensor([0, 2, 1, 1, 0])))
     with pytest.raises(ValueError, match="constraint"):
         torch.distributions.Normal(0.0, -1.0)

@@ -30,7 +30,6 @@ class Service:
         self.address = ""
         self.asked: list[str] = []
         self.breaks: dict[str, int] = {}
-        self.received = 0
 
     def answer(
         self, method: str, path: str, query: dict[str, str], body: bytes
@@ -58,7 +57,6 @@ def running(service: Service) -> Generator[Service]:
                 self.connection.shutdown(2)
                 return
             body = self.body()
-            service.received += len(body)
             if self.headers.get("Authorization", "") != f"Bearer {TOKEN}":
                 status, content, headers = 401, {"error": "Invalid credentials"}, {}
                 if path.startswith(("/put/",)):  # signed addresses of the storage need no token
