@@ -135,6 +135,9 @@ class HeldOut:
         """The variance of each result, summed over its elements; `None` for integers."""
         spreads: list[float | None] = []
         for index, type in enumerate(self.entry.function_type.outputs):
+            for results in self.results:
+                if not results[index].ndim or len(results[index]) != len(results[0]):
+                    raise InputError(f"result {index} has no values for each sample; leave it out")
             if not is_float(cast(AnyTensor, type)):
                 spreads.append(None)
                 continue

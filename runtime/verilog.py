@@ -92,7 +92,7 @@ def simulate(
 @contextmanager
 def _library(build: Path, kind: str) -> Generator[None]:
     """Put the objects of `_LIBRARY` where Verilator builds, and keep those it makes there."""
-    build.mkdir()
+    build.mkdir(exist_ok=True)
     cache = ObjectCache(default_folder())
     missing: list[str] = []
     for name in _LIBRARY:

@@ -12,12 +12,12 @@ from ..lowering.artifact import Artifact
 from ..lowering.targets import compile_to_target
 from .console import show, table, warn
 
-_FEW = 1000
-"""Of so many sums, one that roundings decide is worth a warning; fewer stand in the report."""
-
 if TYPE_CHECKING:
     from rich.table import Table
     from xdsl.dialects.builtin import ModuleOp
+
+_FEW = 1000
+"""Of so many sums, one that roundings decide is worth a warning; fewer stand in the report."""
 
 
 def compile_told(

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store, parameters
 from triton_dsl.dialects.registry import parse_module
-from triton_dsl.ir.errors import OptionError
+from triton_dsl.ir.errors import InputError, OptionError
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.lowering.engine import run_target
 from triton_dsl.lowering.from_torch import from_torch
@@ -151,6 +151,22 @@ def test_results_that_are_no_classes_are_judged_by_their_variance() -> None:
     assert 0.2 < narrow.accuracy < 0.95
     kept = quantize_program(program, x.numpy(), "ternary", drop=0.02)
     assert kept.accuracy >= 0.98 and 8 in bits_of(kept.layers).values()
+
+
+def test_a_result_of_all_samples_together_is_refused() -> None:
+    x = torch.randn(16, 2, 3, 3)
+
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 1)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = self.conv(x)
+            return y, y.mean()
+
+    with pytest.raises(InputError, match="result 1 has no values for each sample"):
+        quantize_program(from_torch(Mean().eval(), x), x.numpy())
 
 
 def test_one_number_is_no_class() -> None:

@@ -45,15 +45,8 @@ def quantize(options: Quantize) -> None:
         return
     what = done.share
     lost = "error" if what == "R²" else "nats"
-    columns = [
-        "layer",
-        "op",
-        "weights",
-        "bits",
-        f"{what} alone",
-        f"{lost} alone",
-        "rounded plainly",
-    ]
+    judged = (f"{what} alone", f"{lost} alone", "rounded plainly")
+    columns = ["layer", "op", "weights", "bits", *judged]
     rows = [
         (
             *(layer.key, layer.op, f"{layer.weights:,}", f"{layer.bits:g}"),

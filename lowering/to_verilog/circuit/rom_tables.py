@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ....dialects.fabric import INPUTS
 from ....ir.arrays import Array
-
-INPUTS = 6
-"""Of a look-up table."""
 
 MULTIPLEXED = 8
 """Address bits of four tables behind multiplexers."""
