@@ -13,7 +13,7 @@ from typing import Any
 
 from ...ir.errors import InputError
 from .access import PEER
-from .server import MOST_BYTES
+from .bodies import MOST_BYTES
 
 MOST_HEAD, MOST_HEADERS = 64 << 10, 256
 """Bytes and lines that a request may have beside its body."""

@@ -11,21 +11,17 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 from ...ir.errors import TritonError, refuse
-from ...ir.extras import needed
 from ...ir.version import __version__
 from .batching import Limits
+from .bodies import read_body, read_plain_body, web
+from .figures import Figures
 from .models import Served
 from .protocol import HEADER, Request, answer, describe, status_of
 from .text_routes import add_text_routes
 from .writing import ServedText
-
-MOST_BYTES = 64 << 20
-"""The longest body that a request may have."""
-PATIENCE = 120.0
-"""Seconds in which it has to come."""
 
 Deploy = Callable[[str, bytes], Served]
 """What makes a model, by a name, of what was put there."""
@@ -50,195 +46,166 @@ def application(
     Raises:
         BackendError: FastAPI or prometheus-client is missing.
     """
-    needed("fastapi", "fastapi", "serve")
-    needed("prometheus_client", "prometheus_client", "serve")
-    import fastapi
-    import prometheus_client as prometheus
-    from starlette.requests import ClientDisconnect
-
-    limits = limits or Limits()
-    served = {model.name: model for model in models}
-    registry = prometheus.CollectorRegistry()
-    prometheus.ProcessCollector(registry=registry)
-    counter = partial(prometheus.Counter, registry=registry)
-    histogram = partial(prometheus.Histogram, registry=registry, labelnames=["model"])
-    gauge = partial(prometheus.Gauge, registry=registry)
-    requests = counter("triton_requests", "Requests by their answer", ["model", "status"])
-    latency = histogram("triton_request_seconds", "Time from request to answer")
-    sizes = [2**power for power in range(11)]
-    batches = histogram("triton_batch_samples", "Samples that went through at once", buckets=sizes)
-    said = "Batches that another target answered"
-    failures = counter("triton_target_failures", said, ["model", "target"])
-    resting = gauge("triton_resting_targets", "Targets that rest after a failure", ["model"])
-    answering = gauge("triton_ready", "1 where a model answers", ["model", "target"])
-    waiting = gauge("triton_waiting_requests", "Requests that wait", ["model"])
-
-    async def load(model: Served) -> None:
-        model.on_failure = lambda platform: failures.labels(model.name, platform).inc()
-        await model.load(limits, batches.labels(model.name).observe)
+    fastapi = web()
+    server = _Server(models, limits or Limits(), texts)
 
     @asynccontextmanager
     async def lifespan(_: Any) -> AsyncGenerator[None]:
-        async def load_all() -> None:
-            for model in models:
-                await load(model)
-            for text in texts:
-                await text.load(limits.waiting)
-
-        task = asyncio.create_task(load_all())
+        task = asyncio.create_task(server.load_all())
         yield
         task.cancel()
-        for model in (*served.values(), *texts):
-            await model.close()
+        await server.close()
 
     app = fastapi.FastAPI(title="Triton DSL", version=__version__, lifespan=lifespan)
 
-    def refused(status: int, text: str) -> Any:
-        return fastapi.responses.JSONResponse({"error": text}, status)
-
-    def ready(name: str) -> Served:
-        model = served.get(name)
-        if model is None:
-            raise fastapi.HTTPException(404, f"no model '{name}'; there are {sorted(served)}")
-        if model.batcher is None:
-            still = "is still loading" if model.pending else f"cannot be loaded: {model.problem}"
-            raise fastapi.HTTPException(503, f"model '{name}' {still}")
-        return model
-
     @app.exception_handler(fastapi.HTTPException)
     async def told(_: Any, error: Any) -> Any:
-        return refused(error.status_code, str(error.detail))
+        return _refused(error.status_code, str(error.detail))
 
-    @app.get("/v2")
-    async def server() -> dict[str, Any]:
+    app.get("/v2")(server.describe)
+    app.get("/v2/health/live")(server.live)
+    app.get("/v2/health/ready")(server.ready)
+    app.get("/metrics")(server.metrics)
+    for version in ("", "/versions/1"):
+        app.get(f"/v2/models/{{name}}{version}/ready")(server.model_ready)
+        app.get(f"/v2/models/{{name}}{version}")(server.metadata)
+        # A plain route: what FastAPI does to arguments and results takes half as long again.
+        app.add_route(f"/v2/models/{{name}}{version}/infer", server.infer, methods=["POST"])
+    if deploy is not None:
+        app.add_route("/v2/models/{name}", partial(server.put, deploy), methods=["PUT"])
+        app.delete("/v2/models/{name}")(server.remove)
+    if texts:
+        add_text_routes(app, texts, read_plain_body, server.figures.note)
+    return app
+
+
+def _refused(status: int, text: str) -> Any:
+    return web().responses.JSONResponse({"error": text}, status)
+
+
+class _Server:
+    """The models that are there, and what the addresses answer."""
+
+    def __init__(
+        self, models: Sequence[Served], limits: Limits, texts: Sequence[ServedText]
+    ) -> None:
+        self.figures = Figures()
+        self._models = {model.name: model for model in models}
+        self._limits = limits
+        self._texts = texts
+        self._changing = asyncio.Lock()
+
+    async def load_all(self) -> None:
+        """Every model in turn."""
+        for model in [*self._models.values()]:
+            await self._load(model)
+        for text in self._texts:
+            await text.load(self._limits.waiting)
+
+    async def _load(self, model: Served) -> None:
+        model.on_failure = partial(self.figures.note_failure, model.name)
+        await model.load(self._limits, partial(self.figures.note_batch, model.name))
+
+    async def close(self) -> None:
+        """Every model, once its requests are answered."""
+        for model in (*self._models.values(), *self._texts):
+            await model.close()
+
+    def _of_name(self, name: str) -> Served:
+        model = self._models.get(name) or self._absent(name)
+        if model.batcher is None:
+            still = "is still loading" if model.pending else f"cannot be loaded: {model.problem}"
+            raise web().HTTPException(503, f"model '{name}' {still}")
+        return model
+
+    def _absent(self, name: str) -> NoReturn:
+        raise web().HTTPException(404, f"no model '{name}'; there are {sorted(self._models)}")
+
+    async def describe(self) -> dict[str, Any]:
+        """The server's name and version."""
         extensions = ["binary_tensor_data"]
         return {"name": "triton-dsl", "version": __version__, "extensions": extensions}
 
-    @app.get("/v2/health/live")
-    async def live() -> dict[str, bool]:
+    async def live(self) -> dict[str, bool]:
+        """Whether it answers at all."""
         return {"live": True}
 
-    @app.get("/v2/health/ready")
-    async def all_ready() -> Any:
-        loaded = [model.batcher for model in served.values()] + [text.model for text in texts]
+    async def ready(self) -> Any:
+        """Whether every model answers."""
+        loaded = [model.batcher for model in self._models.values()]
+        loaded += [text.model for text in self._texts]
         is_ready = all(each is not None for each in loaded)
-        return fastapi.responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
+        return web().responses.JSONResponse({"ready": is_ready}, 200 if is_ready else 503)
 
-    @app.get("/v2/models/{name}/ready")
-    @app.get("/v2/models/{name}/versions/1/ready")
-    async def model_ready(name: str) -> dict[str, Any]:
-        return {"name": ready(name).name, "ready": True}
+    async def model_ready(self, name: str) -> dict[str, Any]:
+        """Whether one model answers."""
+        return {"name": self._of_name(name).name, "ready": True}
 
-    @app.get("/v2/models/{name}")
-    @app.get("/v2/models/{name}/versions/1")
-    async def metadata(name: str) -> dict[str, Any]:
-        loaded = ready(name).loaded
+    async def metadata(self, name: str) -> dict[str, Any]:
+        """A model's inputs and results."""
+        loaded = self._of_name(name).loaded
         assert loaded is not None
         return describe(name, loaded.platform, loaded.signature)
 
-    @app.get("/metrics")
-    async def metrics() -> Any:
-        for model in served.values():
-            waiting.labels(model.name).set(model.batcher.waiting if model.batcher else 0)
-            now, answers = time.monotonic(), model.loaded
-            answering.remove_by_labels({"model": model.name})
-            answering.labels(model.name, answers.platform if answers else "").set(bool(answers))
-            resting.labels(model.name).set(sum(form.rests_until > now for form in model.forms))
-        text = prometheus.generate_latest(registry)
-        return fastapi.Response(text, media_type=prometheus.CONTENT_TYPE_LATEST)
+    async def metrics(self) -> Any:
+        """Figures for Prometheus."""
+        text, media_type = self.figures.text(self._models.values())
+        return web().Response(text, media_type=media_type)
 
-    async def body_of(request: fastapi.Request, what: str = "request") -> bytes:
-        parts, total = list[bytes](), 0
-        try:
-            async with asyncio.timeout(PATIENCE):
-                async for part in request.stream():
-                    parts.append(part)
-                    if (total := total + len(part)) > MOST_BYTES:
-                        said = f"the {what} is longer than {MOST_BYTES} bytes"
-                        raise fastapi.HTTPException(413, said)
-        except TimeoutError:
-            raise fastapi.HTTPException(408, f"the {what} took too long to come") from None
-        except ClientDisconnect:
-            raise fastapi.HTTPException(499, "the client has gone") from None
-        return b"".join(parts)
-
-    async def plain_body_of(request: fastapi.Request) -> bytes:
-        if (coding := request.headers.get("content-encoding", "identity")) != "identity":
-            said = f"the body is to come as it is, not in the coding {coding!r}"
-            raise fastapi.HTTPException(415, said)
-        return await body_of(request)
-
-    def note(name: str, status: int, seconds: float) -> None:
-        latency.labels(name).observe(seconds)
-        requests.labels(name, str(status)).inc()
-
-    async def infer(request: fastapi.Request) -> Any:
+    async def infer(self, request: Any) -> Any:
+        """A model's results for the inputs of a request."""
         start, name = time.perf_counter(), request.path_params["name"]
         try:
-            response = await respond(ready(name), request)
-        except fastapi.HTTPException as error:
-            response = refused(error.status_code, str(error.detail))
-            name = name if name in served else ""  # a figure for each name that comes would grow
-        note(name, response.status_code, time.perf_counter() - start)
+            response = await _respond(self._of_name(name), request)
+        except web().HTTPException as error:
+            response = _refused(error.status_code, str(error.detail))
+            name = name if name in self._models else ""  # a figure for each name would grow
+        self.figures.note(name, response.status_code, time.perf_counter() - start)
         return response
 
-    async def respond(model: Served, request: fastapi.Request) -> Any:
-        body = await plain_body_of(request)
-        try:
-            header = request.headers.get(HEADER)
-            # The model may have been replaced by its next form meanwhile.
-            loaded, batcher = model.loaded, model.batcher
-            if loaded is None or batcher is None:
-                return refused(503, f"model '{model.name}' is not there any more")
-            asked = Request(body, None if header is None else _length(header), loaded.signature)
-            results = await batcher.submit(asked.inputs, asked.samples)
-        except Exception as error:  # whatever an engine raises
-            return refused(*status_of(error))
-        content, length = answer(model.name, asked, loaded.signature, results)
-        if length is None:
-            return fastapi.Response(content, media_type="application/json")
-        headers = {HEADER: str(length)}
-        return fastapi.Response(content, headers=headers, media_type="application/octet-stream")
-
-    changing = asyncio.Lock()
-
-    async def put(request: fastapi.Request) -> Any:
+    async def put(self, deploy: Deploy, request: Any) -> Any:
+        """Serve a model of what a request holds; one of its name answers until the new one can."""
         name = request.path_params["name"]
         if not _NAME.fullmatch(name):
-            return refused(400, "a model's name has letters, digits, '.', '-' and '_'")
-        assert deploy is not None
+            return _refused(400, "a model's name has letters, digits, '.', '-' and '_'")
         try:
-            made = await asyncio.to_thread(deploy, name, await body_of(request, "package"))
+            made = await asyncio.to_thread(deploy, name, await read_body(request, "package"))
         except TritonError as error:
-            return refused(400, str(error))
-        async with changing:
-            await load(made)
+            return _refused(400, str(error))
+        async with self._changing:
+            await self._load(made)
             if made.batcher is None:
-                return refused(400, f"model '{name}' cannot be loaded: {made.problem}")
-            # The one before answered until now.
-            former, served[name] = served.get(name), made
+                return _refused(400, f"model '{name}' cannot be loaded: {made.problem}")
+            former, self._models[name] = self._models.get(name), made
         if former is not None:
             await former.close()
-        return fastapi.responses.JSONResponse({"name": name, "ready": True})
+        return web().responses.JSONResponse({"name": name, "ready": True})
 
-    async def remove(name: str) -> dict[str, Any]:
-        async with changing:
-            model = served.pop(name, None)
-        if model is None:
-            raise fastapi.HTTPException(404, f"no model '{name}'; there are {sorted(served)}")
+    async def remove(self, name: str) -> dict[str, Any]:
+        """Serve a model no more."""
+        async with self._changing:
+            model = self._models.pop(name, None) or self._absent(name)
         await model.close()
         return {"name": name, "ready": False}
 
-    if deploy is not None:
-        app.add_route("/v2/models/{name}", put, methods=["PUT"])
-        app.delete("/v2/models/{name}")(remove)
 
-    # A plain route: what FastAPI does to arguments and results takes half as long again.
-    app.add_route("/v2/models/{name}/infer", infer, methods=["POST"])
-    app.add_route("/v2/models/{name}/versions/1/infer", infer, methods=["POST"])
-    if texts:
-        add_text_routes(app, texts, plain_body_of, note)
-    return app
+async def _respond(model: Served, request: Any) -> Any:
+    body = await read_plain_body(request)
+    try:
+        header = request.headers.get(HEADER)
+        # The model may have been replaced by its next form meanwhile.
+        loaded, batcher = model.loaded, model.batcher
+        if loaded is None or batcher is None:
+            return _refused(503, f"model '{model.name}' is not there any more")
+        asked = Request(body, None if header is None else _length(header), loaded.signature)
+        results = await batcher.submit(asked.inputs, asked.samples)
+    except Exception as error:  # whatever an engine raises
+        return _refused(*status_of(error))
+    content, length = answer(model.name, asked, loaded.signature, results)
+    if length is None:
+        return web().Response(content, media_type="application/json")
+    headers = {HEADER: str(length)}
+    return web().Response(content, headers=headers, media_type="application/octet-stream")
 
 
 def _length(text: str) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from triton_dsl.ir.errors import BackendError, IntegrityError
-from triton_dsl.runtime.serving import connections, server
+from triton_dsl.runtime.serving import bodies, connections
 from triton_dsl.runtime.serving.access import Guard
 from triton_dsl.runtime.serving.audit import AuditLog, read_audit
 from triton_dsl.runtime.serving.policy import read_policy
@@ -72,7 +72,7 @@ def test_who_sends_slowly_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
             time.sleep(1)
             patient.sendall(body)
             assert b"200 OK" in rest(patient)
-        monkeypatch.setattr(server, "PATIENCE", 0.3)
+        monkeypatch.setattr(bodies, "PATIENCE", 0.3)
         with connected(port) as never:
             never.sendall(
                 b"POST /v2/models/private/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"

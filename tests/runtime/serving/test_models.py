@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from triton_dsl.runtime.serving import figures as figures_module
 from triton_dsl.runtime.serving import models as module
-from triton_dsl.runtime.serving import server
 from triton_dsl.runtime.serving.models import Loaded, Served
 from triton_dsl.runtime.serving.signature import Signature
 
@@ -42,7 +42,7 @@ class Target:
 def test_another_target_answers_for_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1000.0
     clock = SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter)
-    for user in (module, server):
+    for user in (module, figures_module):
         monkeypatch.setattr(user, "time", clock)
     first, second = Target("first"), Target("second")
     with running(served := Served("net", [first.load, second.load])) as client:

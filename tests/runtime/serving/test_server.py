@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triton_dsl.ir.errors import BackendError, OptionError
+from triton_dsl.runtime.serving import bodies
 from triton_dsl.runtime.serving import server as serving
 from triton_dsl.runtime.serving.batching import Limits
 from triton_dsl.runtime.serving.models import Loaded, Served
@@ -291,7 +292,7 @@ def test_too_many_and_too_long_requests_are_refused(monkeypatch: pytest.MonkeyPa
         assert free.wait(60)
         return product(inputs)
 
-    monkeypatch.setattr(serving, "MOST_BYTES", 2000)
+    monkeypatch.setattr(bodies, "MOST_BYTES", 2000)
     with running(model(run), limits=Limits(samples=1, waiting=2)) as client:
         until_ready(client)
         with ThreadPoolExecutor(3) as pool:
