@@ -15,7 +15,7 @@ from ..ir.errors import InputError, OptionError
 from ..ir.interpreter import entry_function
 from ..ir.samples import check_labels
 from ..passes.calibration.observation import bind_samples
-from ..passes.convert_ann_to_snn.search import divergence
+from ..passes.convert_ann_to_snn.sensitivity import divergence
 
 HELD_OUT = 4
 """One sample in so many, of the last ones, is measured and does not calibrate."""

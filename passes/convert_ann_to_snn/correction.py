@@ -19,7 +19,8 @@ from .channels import channel_axis, is_synapse
 from .neurons import following_pool, is_activation
 from .population import Population
 from .refit import MOST_INPUTS, LeastSquares
-from .search import axes_but, information, search
+from .search import search
+from .sensitivity import axes_but, information
 from .signals import Conversion, Signal
 from .trial import Trial
 

@@ -1,24 +1,24 @@
 """Thresholds by simulation: neurons run on the currents they will get, at a price for each spike.
 
-How much an error costs is measured by disturbing the float program. Statistics of activations alone
-give thresholds in `balance_thresholds`.
+How much an error costs tells `sensitivity`. Statistics of activations alone give thresholds in
+`balance_thresholds`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.ir import SSAValue
 
-from ...dialects import tensor, ternary
 from ...dialects.inference import tensor_type
 from ...dialects.parameters import Array
 from ...ir.errors import PassError
-from ..analysis.layers import input_of, is_layer, weight_of
-from .neurons import following_pool
+from .neurons import Pool, following_pool
 from .population import Population
+from .sensitivity import sensitivity
 from .signed import simulate_signed
 from .trial import Trial
 
@@ -45,17 +45,6 @@ NEAR = 1 << 16
 
 SILENT = 8.0
 """A threshold so many times the greatest sum of currents is never reached."""
-
-PROBES = 512
-"""Samples on which the float program is disturbed."""
-
-DISTURBANCE = 0.5
-"""The noise of a channel, as a share of its standard deviation."""
-
-
-def axes_but(rank: int, axis: int | None) -> tuple[int, ...]:
-    """All axes of an array but one."""
-    return tuple(a for a in range(rank) if a != axis)
 
 
 def simulate(current: Array, threshold: Array, initial: Array, *, subtracts: bool = True) -> Array:
@@ -117,86 +106,123 @@ def search(
     """
     pool = following_pool(value)
     seen = value if pool is None else pool.results[0]
+    currents = _Currents(pool, signed=signed, subtracts=subtracts)
     size = max(1, trial.value(current, 0)[:, :1].size)
-    parts: list[tuple[Array, Array, Array]] = []
+    wholes: list[Array] = []
+    strongest = 0.0
     for number in trial.some(MOST_NUMBERS // size):
-        said, wanted, pooled = (trial.value(v, number) for v in (current, value, seen))
-        first = (_by_channel(said, axis, 1), _by_channel(wanted, axis), _by_channel(pooled, axis))
-        parts.append((first[0], np.maximum(first[1], 0), np.maximum(first[2], 0)))
+        given, wanted, pooled = (trial.value(v, number) for v in (current, value, seen))
+        given = _by_channel(given, axis, 1)
+        wholes.append(np.maximum(_by_channel(wanted, axis), 0))
+        currents.add(given, np.maximum(_by_channel(pooled, axis), 0))
+        strongest = max(strongest, float(np.abs(given).max()))
         trial.release(number, live)
-    top = _nearly_greatest(np.concatenate([part[1] for part in parts], axis=1))
-    importance = sensitivity(trial, seen, axis)
-    # No neuron fires on the samples with this one.
-    steps = len(parts[0][0])
-    never = SILENT * steps * max(float(np.abs(part[0]).max()) for part in parts)
-    never = max(float(top.max()), never * (2.0**steps if signed else 1.0))
+    top = _nearly_greatest(np.concatenate(wholes, axis=1))
+    loss = 0.5 * sensitivity(trial, seen, axis) * currents.places
     start = _by_channel(initial[None], axis) if initial.ndim else initial
-    places = parts[0][2][0, 0].size
-    samples = sum(part[0].shape[2] for part in parts)
-    blocks: list[tuple[Array, Array]] = []
-    for said, _, target in parts:
-        # So many samples at a time that all arrays stay in a near cache.
-        few = max(1, NEAR // max(1, said[0, :, 0].size))
-        for begin in range(0, said.shape[2], few):
-            some = slice(begin, begin + few)
-            both = said[:, :, some], target[:, some]
-            blocks.append((np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1])))
 
-    def cost(theta: Array, number: int, margin: float) -> Floats:
-        """Of so many neurons a value, a channel."""
-        tally = _Tally(len(top))
-        for current, wanted in blocks:
-            level = theta.reshape(-1, *[1] * (current.ndim - 2))
-            told = fired = np.zeros(())
-            for copy in range(number):
-                share = (start + copy) / number
-                if signed:
-                    more, spikes = simulate_signed(current, level, float(share), margin)
-                else:
-                    more = spikes = simulate(current, level, share, subtracts=subtracts)
-                told, fired = told + more, fired + spikes
-            if pool is not None:
-                # It does not mind which of the first two axes counts the samples.
-                told = pool.compute(told)
-            tally.add(fired, told, wanted)
-        return 0.5 * importance * tally.unexplained() * places + price * tally.spikes / samples
+    def cost(candidate: _Candidate) -> Floats:
+        tally = currents.tally(candidate, start)
+        return loss * tally.unexplained() + price * tally.spikes / currents.samples
 
-    def bounded(theta: Array) -> Array:
-        return theta if bound is None else np.minimum(theta, bound)
-
-    channels = np.arange(len(top))
-    candidates: list[tuple[Array, int, float]] = []
-    costs: list[Floats] = []
-
-    def best_of(tried: list[tuple[Array, int, float]], found: list[Floats]) -> Array:
-        """The threshold that costs least, a channel."""
-        each = np.argmin(np.stack(found), axis=0)
-        return np.stack([theta for theta, _, _ in tried])[each, channels]
-
+    found = _Candidates(cost, np.inf if bound is None else bound)
     for number in (1 << power for power in range(copies.bit_length())):
+        first = len(found.tried)
         # Where a spike takes all of the potential, costs have several valleys.
-        shares = SHARES[1::3] if subtracts else SHARES
-        tried = [(bounded(top * share), number, 0.0) for share in shares]
-        found = [cost(*each) for each in tried]
+        for share in SHARES[1::3] if subtracts else SHARES:
+            found.add(top * share, number)
         if subtracts:
-            near = best_of(tried, found)
-            finer = [(bounded(near * factor), number, 0.0) for factor in (1 / BETWEEN, BETWEEN)]
-            tried, found = tried + finer, found + [cost(*each) for each in finer]
+            near = found.best(first).threshold
+            for factor in (1 / BETWEEN, BETWEEN):
+                found.add(near * factor, number)
         if signed and number == 1:
             # Neurons that leave out spikes do best with a threshold near that of all spikes.
-            near = best_of(tried, found)
-            finer = [(near / factor, number, m) for m in MARGINS for factor in (1, BETWEEN)]
-            tried, found = tried + finer, found + [cost(*each) for each in finer]
-        candidates, costs = candidates + tried, costs + found
+            near = found.best(first).threshold
+            for margin in MARGINS:
+                for factor in (1, BETWEEN):
+                    found.add(near / factor, number, margin)
+    # No neuron fires on the samples with this one.
+    never = SILENT * currents.steps * strongest
+    never = max(float(top.max()), never * (2.0**currents.steps if signed else 1.0))
     if bound is None and silent:
-        candidates.append((np.full(len(top), never), 1, 0.0))
-        costs.append(cost(*candidates[-1]))
-    best = np.argmin(np.stack(costs), axis=0)
+        found.add(np.full(len(top), never))
     rank = tensor_type(value).get_num_dims()
     shape = [-1 if a == axis else 1 for a in range(1, rank)]
-    chosen = np.stack([theta for theta, _, _ in candidates])[best, channels]
-    numbers, margin = (np.array([c[i] for c in candidates])[best].reshape(shape) for i in (1, 2))
-    return Population(chosen.reshape(shape), numbers, never, margin)
+    threshold, number, margin = (array.reshape(shape) for array in found.best())
+    return Population(threshold, number, never, margin)
+
+
+class _Candidate(NamedTuple):
+    """Neurons that are tried, a number for each channel: see `Population`."""
+
+    threshold: Array
+    copies: Array
+    margin: Array
+
+
+class _Candidates:
+    """What was tried, and what it costs, a channel."""
+
+    def __init__(self, cost: Callable[[_Candidate], Floats], bound: float) -> None:
+        self.tried: list[_Candidate] = []
+        self._costs: list[Floats] = []
+        self._cost = cost
+        self._bound = bound
+
+    def add(self, threshold: Array, copies: int = 1, margin: float = 0.0) -> None:
+        """Try so many neurons a value, whose thresholds stay within the bound."""
+        others = (np.full(len(threshold), number) for number in (copies, margin))
+        candidate = _Candidate(np.minimum(threshold, self._bound), *others)
+        self.tried.append(candidate)
+        self._costs.append(self._cost(candidate))
+
+    def best(self, first: int = 0) -> _Candidate:
+        """What costs least, a channel, of those tried since the first."""
+        each = np.argmin(np.stack(self._costs[first:]), axis=0)
+        columns = (np.stack(column) for column in zip(*self.tried[first:], strict=True))
+        return _Candidate(*(column[each, np.arange(len(each))] for column in columns))
+
+
+class _Currents:
+    """The currents of a population on samples, and what it should say behind the pool."""
+
+    def __init__(self, pool: Pool | None, *, signed: bool, subtracts: bool) -> None:
+        self._pool = pool
+        self._signed = signed
+        self._subtracts = subtracts
+        self._blocks: list[tuple[Array, Array]] = []
+        self.samples = self.steps = self.places = 0
+
+    def add(self, current: Array, wanted: Array) -> None:
+        """Take in samples: [T, channels, samples, …] and [channels, samples, …]."""
+        self.steps, self.places = len(current), wanted[0, 0].size
+        self.samples += current.shape[2]
+        # So many samples at a time that all arrays stay in a near cache.
+        few = max(1, NEAR // max(1, current[0, :, 0].size))
+        for begin in range(0, current.shape[2], few):
+            some = slice(begin, begin + few)
+            both = current[:, :, some], wanted[:, some]
+            self._blocks.append((np.ascontiguousarray(both[0]), np.ascontiguousarray(both[1])))
+
+    def tally(self, candidate: _Candidate, start: Array) -> _Tally:
+        """What a candidate's neurons say of them, from a potential as a share of the threshold."""
+        copies, margin = int(candidate.copies[0]), float(candidate.margin[0])
+        tally = _Tally(len(candidate.threshold))
+        for current, wanted in self._blocks:
+            level = candidate.threshold.reshape(-1, *[1] * (current.ndim - 2))
+            told = fired = np.zeros(())
+            for copy in range(copies):
+                share = (start + copy) / copies
+                if self._signed:
+                    more, spikes = simulate_signed(current, level, float(share), margin)
+                else:
+                    more = spikes = simulate(current, level, share, subtracts=self._subtracts)
+                told, fired = told + more, fired + spikes
+            if self._pool is not None:
+                # It does not mind which of the first two axes counts the samples.
+                told = self._pool.compute(told)
+            tally.add(fired, told, wanted)
+        return tally
 
 
 def _by_channel(array: Array, axis: int | None, before: int = 0) -> Array:
@@ -249,82 +275,3 @@ class _Tally:
         """The variance of what is wanted that a linear function of what is said leaves."""
         s, y, ss, yy, sy = self.sums / self.count
         return yy - y * y - (sy - s * y) ** 2 / (1.001 * (ss - s * s) + 1e-6)
-
-
-def sensitivity(trial: Trial, value: SSAValue, axis: int | None) -> Floats:
-    """How much an error of a value hurts, a channel: KL ≈ ½·Σ F·error², in nats a sample.
-
-    Measured for the value as a whole by noise on it; shared out by the squares of the weights that
-    read each channel.
-    """
-    generator = np.random.default_rng(0)
-    lost, count = 0.0, 0
-    numbers = trial.some(PROBES)
-    arrays = [trial.value(value, i) for i in numbers]
-    spread = np.concatenate(arrays).std(axis=axes_but(arrays[0].ndim, axis), keepdims=True)
-    spread = DISTURBANCE * spread.astype(np.float64) + 1e-9
-    gains = np.ones(spread.size) if axis is None else reading(trial, value, axis, spread.size)
-    for i, array in zip(numbers, arrays, strict=True):
-        noise = generator.standard_normal(array.shape, np.float32) * spread
-        after = trial.results({value: (array + noise).astype(array.dtype)}, i)
-        lost += divergence(trial.results({}, i), after)
-        count += len(array)
-    places = arrays[0].size / len(arrays[0]) / spread.size
-    energy = places * float((gains * spread.reshape(-1) ** 2).sum())
-    return gains * (2 * lost / count / energy)
-
-
-def information(trial: Trial) -> float:
-    """What the float program's result tells of a sample, in nats: its divergence from the mean.
-
-    Of a classifier the mutual information of sample and class; 1/2 of single numbers.
-
-    Raises:
-        PassError: it is not finite on the samples.
-    """
-    results = np.concatenate([trial.results({}, i) for i in trial.some(PROBES)])
-    if not np.isfinite(results).all():
-        raise PassError("the result becomes NaN or infinite on the samples")
-    if results.ndim < 2 or results.shape[-1] < 2:
-        return 0.5
-    logs = results.astype(np.float64)
-    logs = logs - np.logaddexp.reduce(logs, axis=-1, keepdims=True)
-    mean = np.log(np.exp(logs).mean(axis=0))
-    return max(divergence(logs, np.broadcast_to(mean, logs.shape)) / len(logs), 1e-12)
-
-
-def divergence(before: Array, after: Array) -> float:
-    """KL of the softmax of results, summed over samples; of single numbers ½·(difference/std)²."""
-    p, q = (array.astype(np.float64) for array in (before, after))
-    if p.ndim < 2 or p.shape[-1] < 2:
-        return float(0.5 * ((p - q) ** 2).sum() / max(p.var(), 1e-30))
-    p, q = (a - np.logaddexp.reduce(a, axis=-1, keepdims=True) for a in (p, q))
-    return float((np.exp(p) * (p - q)).sum())
-
-
-def reading(trial: Trial, value: SSAValue, axis: int, channels: int) -> Floats:
-    """The squares of the weights that read each channel; ones where something else reads it."""
-    total = np.zeros(channels)
-    waiting = [(value, 1)]
-    while waiting:
-        current, places = waiting.pop()
-        for use in current.uses:
-            op = use.operation
-            if op not in trial.position:
-                continue
-            if is_layer(op) and input_of(op) is current and weight_of(op) in trial.known:
-                squares = trial.value(weight_of(op), 0).astype(np.float64) ** 2
-                if isinstance(op, tensor.ConvOp | ternary.ConvOp):
-                    # [groups, outputs, inputs, places of the kernel]
-                    groups: int = op.groups.value.data
-                    squares = squares.reshape(groups, -1, *squares.shape[1:])
-                    squares = squares.reshape(*squares.shape[:3], -1).sum((1, 3))
-                total += squares.reshape(channels, -1).sum(1) / places
-            elif isinstance(op, tensor.AvgPoolOp | tensor.MaxPoolOp | tensor.ReluOp):
-                waiting.append((op.results[0], places))
-            elif isinstance(op, tensor.FlattenOp) and op.start.value.data == axis:
-                size = tensor_type(op.result).get_shape()[-1]
-                waiting.append((op.results[0], max(1, size // channels)))
-            else:
-                return np.ones(channels)
-    return total if total.any() else np.ones(channels)

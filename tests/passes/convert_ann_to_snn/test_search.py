@@ -17,12 +17,8 @@ from triton_dsl.dialects.registry import parse_module, verify_module
 from triton_dsl.ir.errors import OptionError, PassError
 from triton_dsl.ir.interpreter import entry_function
 from triton_dsl.passes.convert_ann_to_snn import ConvertAnnToSnnPass, convert
-from triton_dsl.passes.convert_ann_to_snn.search import (
-    information,
-    search,
-    sensitivity,
-    simulate,
-)
+from triton_dsl.passes.convert_ann_to_snn.search import search, simulate
+from triton_dsl.passes.convert_ann_to_snn.sensitivity import information, sensitivity
 from triton_dsl.passes.convert_ann_to_snn.trial import Trial
 
 Filled = Callable[..., ModuleOp]
