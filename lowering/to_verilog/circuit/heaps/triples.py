@@ -49,7 +49,7 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
     # For each first row about the most columns that it shares with two others: never too few.
     bounds = np.full(len(matrix), len(matrix.T))
     while True:
-        count, rows = _most_common(_packed(result.left != 0), bounds)
+        count, rows = _most_common(packed(result.left != 0), bounds)
         if not count:
             return result
         outputs: list[int] = np.flatnonzero((result.left[rows] != 0).all(axis=0)).tolist()
@@ -62,7 +62,7 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
         _share(result, rows, relations, nets, [given[row] for row in rows])
 
 
-def _packed(present: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def packed(present: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """The columns of each row as bits of numbers."""
     padded = np.pad(present, ((0, 0), (0, -present.shape[1] % 64)))
     return np.packbits(padded, axis=1).view(np.uint64)
@@ -76,7 +76,7 @@ def _most_common(present: NDArray[np.uint64], bounds: NDArray[np.int_]) -> tuple
         if first in exact or not bounds[first]:
             return int(bounds[first]), exact.get(first, [])
         beside = present[first + 1 :] & present[first]
-        sizes = _ones(beside)
+        sizes = ones(beside)
         largest = np.argsort(sizes.max(initial=0) - sizes, kind="stable")[:_AT_ONCE]
         # Rows of fewer columns than two others have in common are none of those that meet most.
         least, *_ = _most_alike(beside[largest], bounds[first])
@@ -91,7 +91,7 @@ def _most_alike(rows: NDArray[np.uint64], bound: int) -> tuple[int, int, int]:
     most, place = 0, (0, 0)
     for start in range(0, len(rows), _AT_ONCE):
         both = rows[start : start + _AT_ONCE, None] & rows[start:]
-        meet = _ones(both)
+        meet = ones(both)
         np.fill_diagonal(meet, 0)  # symmetric: the first largest is above it
         here = int(meet.argmax())
         if meet.flat[here] > most:
@@ -103,7 +103,7 @@ def _most_alike(rows: NDArray[np.uint64], bound: int) -> tuple[int, int, int]:
     return most, *place
 
 
-def _ones(bits: NDArray[np.uint64]) -> NDArray[np.integer]:
+def ones(bits: NDArray[np.uint64]) -> NDArray[np.integer]:
     """How many bits of the numbers along the last axis are set; of one number in a byte."""
     counts = np.bitwise_count(bits)
     return counts[..., 0] if bits.shape[-1] == 1 else counts.sum(axis=-1, dtype=np.int32)
