@@ -6,6 +6,7 @@ Pure functions over `TensorType` and tuples; nothing here knows an op. A dynamic
 
 from __future__ import annotations
 
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
@@ -16,6 +17,7 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     BFloat16Type,
+    BytesAttr,
     DenseArrayBase,
     Float16Type,
     Float32Type,
@@ -49,7 +51,11 @@ class SizedType(ShapedType, ABC):
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
     """`array<i64: …>` of `values`."""
-    return DenseArrayBase.from_list(i64, values)
+    try:
+        # As `from_list` packs them, which looks at each number's range for twenty times as long.
+        return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
+    except struct.error:
+        return DenseArrayBase.from_list(i64, values)
 
 
 def integer(value: int) -> IntegerAttr[IntegerType]:

@@ -135,8 +135,9 @@ def _extracted(op: comb.ExtractOp, e: Operands) -> Expression:
 
 
 def _picked(op: BitsOp, e: Operands) -> Expression:
-    names = [(e.text(value), width(value.type)) for value in op.inputs]
-    bits = [bits_of(*names[number], place, place) for number, place in reversed(op.bits)]
+    names = [e.text(value) for value in op.operands]
+    alone = [width(value.type) == 1 for value in op.operands]
+    bits = [names[n] if alone[n] else f"{names[n]}[{place}]" for n, place in reversed(op.bits)]
     return Expression(f"{{{', '.join(bits)}}}", simple=True)
 
 

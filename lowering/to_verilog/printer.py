@@ -131,7 +131,7 @@ class _Printer:
             return False
         (result,) = op.results
         users = [use.operation for use in result.uses]
-        kinds = set(map(type, users))
+        kinds = [type(user) for user in users]
         if comb.ExtractOp in kinds or (BitsOp in kinds and width(result.type) > 1):
             return True
         if kind is hw.ConstantOp:
@@ -144,12 +144,11 @@ class _Printer:
 
     def _declare_early(self) -> None:
         """Declare registers and wires of instances that are read above their own place."""
-        seen: set[Operation] = set()
+        later = {result for op in self.ops if type(op) in _DECLARED for result in op.results}
         for op in self.ops:
-            for value in self._read_by(op):
-                if type(value) is OpResult and type(value.op) in _DECLARED and value.op not in seen:
-                    self.early.add(value)
-            seen.add(op)
+            if not later.isdisjoint(read := self._read_by(op)):
+                self.early |= later.intersection(read)
+            later.difference_update(op.results)
         for op in self.ops if self.early else ():
             kind = "reg" if type(op) is seq.CompRegOp else "wire"
             self._declare(kind, [result for result in op.results if result in self.early])
@@ -270,7 +269,7 @@ class _Printer:
     def _read_by(self, op: Operation) -> Sequence[SSAValue]:
         """What the text of an op takes."""
         operands = tuple(op.operands)
-        return operands[:2] if op in self.keeping else operands
+        return operands[:2] if type(op) is comb.MuxOp and op in self.keeping else operands
 
     def _unused(self) -> list[str]:
         """A wire over the bits that nobody reads, so that no tool warns of them."""
