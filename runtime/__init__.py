@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from .models.small import TernaryCIFAR10Net as TernaryCIFAR10Net
     from .models.small import TernaryMNISTNet as TernaryMNISTNet
     from .models.vision_transformer import VisionTransformer as VisionTransformer
+    from .native.loading import load_shared as load_shared
     from .native.program import NativeProgram as NativeProgram
-    from .native.program import load_shared as load_shared
     from .operators import get_precision as get_precision
     from .operators import set_precision as set_precision
     from .operators import ternary_conv2d as ternary_conv2d

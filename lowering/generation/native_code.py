@@ -23,8 +23,9 @@ from ...runtime.native.abi.layouts import weights_in
 from ...runtime.native.abi.linear import Layout
 from ...runtime.native.abi.row_products import RowKind
 from ...runtime.native.jit import kept
+from ...runtime.native.loading import load_program
 from ...runtime.native.memory import Arena
-from ...runtime.native.program import NativeProgram, load_program
+from ...runtime.native.program import NativeProgram
 from ...runtime.outside import called
 from ..to_native.source_digest import PROGRAM, source_digest
 

@@ -27,9 +27,10 @@ from ...runtime.native.abi.phases import PHASE
 from ...runtime.native.abi.row_products import RowKind
 from ...runtime.native.cache import ObjectCache
 from ...runtime.native.jit import Library, kept
+from ...runtime.native.loading import load_program, program_bytes
 from ...runtime.native.packed import PackedWeights
 from ...runtime.native.processor import host_features
-from ...runtime.native.program import NativeProgram, load_program, program_bytes
+from ...runtime.native.program import NativeProgram
 from ...runtime.native.ternary_linear import Provider, TernaryLinear
 from ..models import Model, import_model
 from ..options import parse_options

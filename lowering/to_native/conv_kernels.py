@@ -17,8 +17,9 @@ from ...dialects.parameters import store_of
 from ...dialects.shapes import DYNAMIC
 from ...ir.arrays import Array
 from ...runtime.native.abi.conv import Convolution
+from ...runtime.native.loading import load_program
 from ...runtime.native.processor import host_features
-from ...runtime.native.program import NativeProgram, load_program
+from ...runtime.native.program import NativeProgram
 from ...runtime.native.threads import OF_PYTORCH
 from .callables import program_content
 from .kernels.recipes import recipe_for

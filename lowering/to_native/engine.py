@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Self
 
 from ...ir.arrays import Array
-from ...runtime.native.program import load_program
+from ...runtime.native.loading import load_program
 from ..engine import Engine
 from ..options import parse_options
 from .callables import program_content

@@ -27,7 +27,7 @@ from triton_dsl.lowering.from_nir import import_nir
 from triton_dsl.lowering.from_onnx import from_onnx
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.passes.network.build_network import BuildNetworkPass
-from triton_dsl.runtime.native.program import load_shared
+from triton_dsl.runtime.native.loading import load_shared
 from triton_dsl.tools.translate import main as translate
 
 Array = NDArray[Any]

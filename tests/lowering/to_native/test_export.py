@@ -20,7 +20,7 @@ from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, Unsup
 from triton_dsl.lowering.artifact import Artifact
 from triton_dsl.lowering.to_native.elf import undefined_symbols
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
-from triton_dsl.runtime.native.program import load_shared
+from triton_dsl.runtime.native.loading import load_shared
 
 SCALE = np.array([1.0, -2.0, 0.5, 4.0], np.float32)
 X = np.random.default_rng(3).standard_normal((5, 4)).astype(np.float32)

@@ -13,7 +13,7 @@ from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.lowering.to_native.callables import native_program, program_content
 from triton_dsl.lowering.to_native.target import NativeOptions
 from triton_dsl.runtime.native.abi.layouts import weights_in
-from triton_dsl.runtime.native.program import load_program
+from triton_dsl.runtime.native.loading import load_program
 from triton_dsl.runtime.random_values import fill_parameters
 
 TEXT = """

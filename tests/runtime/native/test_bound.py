@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from triton_dsl.ir.errors import BackendError
-from triton_dsl.runtime.native.program import load_program, program_bytes
+from triton_dsl.runtime.native.loading import load_program, program_bytes
 from triton_dsl.runtime.native.threads import processors
 
 from .test_program import FACTOR, INTERFACE, arrays, doubling_code, program

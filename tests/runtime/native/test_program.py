@@ -18,7 +18,8 @@ from triton_dsl.lowering.to_native.arrays import arrays_entry
 from triton_dsl.lowering.to_native.kernels.code import POINTER, Code
 from triton_dsl.lowering.to_native.object_code import compile_object
 from triton_dsl.runtime.native.abi.interface import Interface, TensorInterface
-from triton_dsl.runtime.native.program import NativeProgram, load_program, program_bytes
+from triton_dsl.runtime.native.loading import load_program, program_bytes
+from triton_dsl.runtime.native.program import NativeProgram
 from triton_dsl.runtime.native.threads import processors
 
 pytest.importorskip("llvmlite")

@@ -24,8 +24,9 @@ from triton_dsl.lowering.to_native.callables import native_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
 from triton_dsl.lowering.to_native.linalg import ConvertTensorToLinalgPass
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
+from triton_dsl.runtime.native.loading import load_shared
 from triton_dsl.runtime.native.processor import host_features
-from triton_dsl.runtime.native.program import NativeProgram, load_shared
+from triton_dsl.runtime.native.program import NativeProgram
 
 pytest.importorskip("llvmlite")
 
