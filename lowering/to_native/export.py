@@ -6,6 +6,7 @@ workspace that is aligned as it needs. Not here: compiling the text (`object_cod
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -104,8 +105,9 @@ def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine
         if not function.is_declaration:
             # What is quick is written out; the rest is what most of a small file would be.
             function.attributes.add("optsize")
-            if function.linkage == "internal":
-                function.linkage = "private"  # without a name in the file
+    for value in cast("Iterable[ir.GlobalValue]", llvm_module.global_values):
+        if value.linkage == "internal":
+            value.linkage = "private"  # without a name in the file
     return str(llvm_module)
 
 

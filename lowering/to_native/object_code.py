@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,13 @@ from ...runtime.native.processor import LLVM_LOCK, llvm_binding
 from .kept import define_kept
 from .machine import Machine, host_machine
 from .source_digest import COMPILER, source_digest
+
+_ELF = "@progbits"
+_POOL = re.compile(r"^\t\.section\t\.rodata.*\n(?=(\t\.p2align.*\n)?\.LCPI)", re.MULTILINE)
+"""Where assembly text goes over to numbers that code loads."""
+_LARGE = 1 << 23
+"""Characters of LLVM IR from which on an object is not assembled: it would take long, and what it
+has besides weights is little."""
 
 if TYPE_CHECKING:
     from llvmlite import ir
@@ -103,7 +111,8 @@ def compile_text(text: str, machine: Machine) -> Compiled:
     """
     with LLVM_LOCK:
         generator = machine.code_generator()
-        return Compiled(_optimized(text, generator), generator)
+        packed = machine.assembles and machine.triple.startswith("x86_64-") and len(text) < _LARGE
+        return Compiled(_optimized(text, generator), generator, packed=packed)
 
 
 class Compiled:
@@ -112,14 +121,30 @@ class Compiled:
     LLVM changes a module while it makes code of it, hence the copies.
     """
 
-    def __init__(self, parsed: ModuleRef, generator: TargetMachine) -> None:
+    def __init__(self, parsed: ModuleRef, generator: TargetMachine, *, packed: bool) -> None:
         self._parsed = parsed
         self._generator = generator
+        self._packed = packed
 
     def object(self) -> bytes:
-        """An object file, position-independent."""
+        """An object file, position-independent.
+
+        Of x86-64 on ELF, numbers that small code loads stand beside it: in sections of their own
+        each takes a symbol and relocations, some 60 bytes for 4.
+        """
+        if self._packed:
+            text = self.assembly()
+            if _ELF in text:
+                return self._assembled(_POOL.sub("\t.text\n", text))
         with LLVM_LOCK:
             return bytes(self._generator.emit_object(self._parsed.clone()))
+
+    def _assembled(self, text: str) -> bytes:
+        """The object of an assembly text."""
+        quoted = text.replace("\\", r"\5C").replace('"', r"\22").replace("\n", r"\0A")
+        with LLVM_LOCK:
+            module = llvm_binding().parse_assembly(f'module asm "{quoted}"')
+            return bytes(self._generator.emit_object(module))
 
     def assembly(self) -> str:
         """Assembly text."""

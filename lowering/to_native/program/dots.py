@@ -49,6 +49,8 @@ _LANE_ROWS = 4
 _MOST_ROWS, _MOST_COLUMNS = 16, 4
 _TURN = 0.5
 """What a turn of the innermost loop costs beside products and loads, in cycles."""
+_AGAIN = 1.03
+"""What code of its own for the last places of a row counts as, beside the time of a tile."""
 _MOST_BYTE, _MOST_SHORT = 255, (1 << 15) - 1
 _SLACK = 64
 """Elements that may be read past the end of a tensor, where weights are 0."""
@@ -516,7 +518,7 @@ def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
                     # One product or one load in a cycle; a sum takes four.
                     turn = max(height * width, height + width, 4)
                     total += times * again * (turn + _TURN)
-        return total / many
+        return total / many * (_AGAIN if many % rows else 1)
 
     tiles = [
         (rows, columns)

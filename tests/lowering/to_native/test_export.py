@@ -18,7 +18,10 @@ from xdsl.dialects.builtin import ModuleOp
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.errors import BackendError, LoweringError, OptionError, UnsupportedError
 from triton_dsl.lowering.artifact import Artifact
+from triton_dsl.lowering.to_native import object_code
 from triton_dsl.lowering.to_native.elf import undefined_symbols
+from triton_dsl.lowering.to_native.machine import machine_of
+from triton_dsl.lowering.to_native.object_code import compile_text
 from triton_dsl.lowering.to_native.target import NativeOptions, NativeTarget
 from triton_dsl.runtime.native.loading import load_shared
 
@@ -71,6 +74,26 @@ def test_only_the_entry_says_where_constants_stand(by_hand: ModuleOp) -> None:
     text = emit(by_hand, form="llvm-ir").text()
     defined, *uses = [line for line in text.splitlines() if "@Scaling.constants" in line]
     assert "private" in defined and len(uses) == 1 and "asm" in uses[0]
+
+
+def test_numbers_of_small_code_stand_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each is a symbol and a relocation, ten times its bytes."""
+    machine = machine_of("x86_64-unknown-linux-gnu", "x86-64-v3")
+    if not machine.assembles:
+        pytest.skip("LLVM assembles for its own processor alone")
+    text = """
+        target triple = "x86_64-unknown-linux-gnu"
+        define <8 x float> @f(<8 x float> %x) {
+            %y = fmul <8 x float> %x, splat (float 3.0)
+            %z = fadd <8 x float> %y, <float 1.0, float 2.0, float 3.0, float 4.0, float 5.0,
+                                       float 6.0, float 7.0, float 8.0>
+            ret <8 x float> %z
+        }"""
+    beside = compile_text(text, machine).object()
+    monkeypatch.setattr(object_code, "_LARGE", 0)
+    apart = compile_text(text, machine).object()
+    assert b".rodata" in apart and b".LCPI" in apart and b".rela" in apart
+    assert b".rodata" not in beside and b".LCPI" not in beside and b".rela" not in beside
 
 
 def test_forms_of_other_processors(by_hand: ModuleOp) -> None:
