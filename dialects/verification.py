@@ -14,8 +14,14 @@ from typing import Any
 
 from xdsl.dialects import comb, hw, llvm, seq
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, ErasedSSAValue, Operation, SSAValue
-from xdsl.traits import IsTerminator, SymbolOpInterface, SymbolUserOpInterface
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, SSAValue
+from xdsl.traits import (
+    IsolatedFromAbove,
+    IsTerminator,
+    SymbolOpInterface,
+    SymbolUserOpInterface,
+)
 
 from ..ir.errors import VerifyError
 from ..ir.locations import error_at
@@ -31,13 +37,16 @@ _ALIKE = frozenset((
 ))  # fmt: skip
 """Ops whose types, properties and places alone say whether they verify."""
 
+_SCOPES = frozenset((FuncOp, ModuleOp))
+"""Ops whose traits alone look into them."""
+
 
 class ChangeVerifier:
     """Verifies a module again and again: whole at first, then the ops that are not as they were.
 
     An op counts as changed with its place, its operands, any type of theirs or of its results, a
     property or an attribute. Ops with bodies, terminators and users of symbols look further and are
-    verified each time.
+    verified each time; of functions and modules that did not change, what their traits ask.
 
         verify = ChangeVerifier()
         verify(module)   # after a pass
@@ -57,13 +66,19 @@ class ChangeVerifier:
         if known is None:
             verify_module(module)
         seen: dict[Operation, _Key] = {}
-        for op in module.walk():
+        for op in _all_of(module):
             if type(op) in _ALIKE:
                 if known is not None:
                     self._verify_alike(op)
                 continue
             seen[op] = key = _key(op)
-            if known is not None and (_looks_further(op) or known.get(op) != key):
+            if known is None:
+                continue
+            if known.get(op) != key:
+                _verify(op)
+            elif type(op) in _SCOPES:
+                _verify_scope(op)
+            elif _looks_further(op):
                 _verify(op)
         if known is not None:
             verify_order(module)
@@ -81,11 +96,11 @@ class ChangeVerifier:
             return
         for op in module.body.block.ops:
             if isinstance(op, llvm.FuncOp):
-                for inner in op.walk():
+                for inner in _all_of(op):
                     (self._verify_alike if type(inner) in _ALIKE else _verify)(inner)
             elif not isinstance(op, hw.HWModuleOp):
                 _verify(op, nested=True)
-        _verify(module)
+        _verify_scope(module)
         verify_order(module)
 
     def _verify_alike(self, op: Operation) -> None:
@@ -105,10 +120,26 @@ class ChangeVerifier:
             self._same[same] = parts
 
 
+def _all_of(op: Operation) -> list[Operation]:
+    """What `op.walk()` gives, without a generator for each region and block."""
+    found = [op]
+    for block in (block for region in op.regions for block in region.blocks):
+        inner = block.first_op
+        while inner is not None:
+            if inner.regions:
+                found += _all_of(inner)
+            else:
+                found.append(inner)
+            inner = inner.next_op
+    return found
+
+
 def _key(op: Operation) -> _Key:
     operands = op.operands
+    entries = (region.first_block for region in op.regions) if type(op) in _SCOPES else ()
     return (
         op.parent,
+        *(None if entry is None else entry.arg_types for entry in entries),
         *operands,
         *(value.type for value in operands),
         *(result.type for result in op.results),
@@ -141,6 +172,45 @@ def _in_its_place(op: Operation, operands: Sequence[SSAValue]) -> bool:
     if (op.next_op is None) != ends:
         return False
     return not ends or all(successor.parent is block.parent for successor in op.successors)
+
+
+def _verify_scope(op: Operation) -> None:
+    """Verify what traits of a function or module ask of what stands in it."""
+    try:
+        for trait in op.traits:
+            if not isinstance(trait, IsolatedFromAbove):
+                trait.verify(op)
+    except Exception as error:
+        raise VerifyError(error_at(op, str(error))) from None
+    if _may_use_others(op):
+        _verify(op)
+
+
+def _may_use_others(scope: Operation) -> bool:
+    """Whether an op in `scope` uses a value of a block that was not seen in it.
+
+    As `IsolatedFromAbove` has it, without the way from each value to the op.
+    """
+    seen, used = set[Block](), set[Block | None]()
+    blocks = [block for region in scope.regions for block in region.blocks]
+    for block in blocks:
+        seen.add(block)
+        op = block.first_op
+        while op is not None:
+            for operand in op.operands:
+                owner = operand.owner
+                home = owner if isinstance(owner, Block) else owner.parent
+                if home is not block:
+                    used.add(home)
+            if op.regions and not _is_isolated(type(op)):
+                blocks += [inner for region in op.regions for inner in region.blocks]
+            op = op.next_op
+    return not used <= seen
+
+
+@cache
+def _is_isolated(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsolatedFromAbove, value_if_unregistered=False)
 
 
 def _verify(op: Operation, *, nested: bool = False) -> None:

@@ -68,12 +68,20 @@ def order(module: ModuleOp) -> None:
     block.insert_op_after(ops[0], ops[1])
 
 
+def stranger(module: ModuleOp) -> None:
+    """An op takes a value of the same type from outside of its function."""
+    other = tensor.ReluOp(parts(module)[0].results[0])
+    module.body.block.add_op(other)
+    other.operands[0] = other.results[0]
+    parts(module)[1].operands[0] = other.results[0]
+
+
 def terminator(module: ModuleOp) -> None:
     parts(module)[-1].operands[0] = parts(module)[1].results[0]
 
 
 BREAKS: list[Callable[[ModuleOp], None]] = [
-    operand, operand_type, result_type, property_, new_op, order, terminator,
+    operand, operand_type, result_type, property_, new_op, order, stranger, terminator,
 ]  # fmt: skip
 
 
@@ -183,9 +191,26 @@ llvm.func @code(%a: i32, %b: i64) -> i32 {
 """
 
 
+def test_an_argument_that_became_another() -> None:
+    module = parse_module("func.func @f(%x: i64) { func.return }")
+    verify = ChangeVerifier()
+    verify(module)
+    verify(module)
+    (function,) = module.ops
+    assert isinstance(function, FuncOp)
+    Rewriter.replace_value_with_new_type(function.body.block.args[0], f32)
+    with pytest.raises(VerifyError, match="entry block arguments"):
+        verify(module)
+
+
 def number(code: llvm.FuncOp) -> None:
     ops = list(code.body.block.ops)
     ops[0].operands[0] = ops[1].results[0]
+
+
+def value_of_nobody(code: llvm.FuncOp) -> None:
+    other = llvm.AddOp(*[code.body.block.args[0]] * 2)
+    next(iter(code.body.block.ops)).operands[0] = other.results[0]
 
 
 def end(code: llvm.FuncOp) -> None:
@@ -194,7 +219,7 @@ def end(code: llvm.FuncOp) -> None:
     last.detach()
 
 
-@pytest.mark.parametrize("spoil", [number, end], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("spoil", [number, value_of_nobody, end], ids=lambda f: f.__name__)
 def test_the_last_look_is_at_machine_code(spoil: Callable[[llvm.FuncOp], None]) -> None:
     module = parse_module(CODE)
     verify = ChangeVerifier()

@@ -5,15 +5,18 @@ Not here: anything about ternary arithmetic or instruction sets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
+    IntegerAttr,
     VectorType,
     f32,
     i1,
@@ -30,6 +33,18 @@ from ..llvm.types import suffix
 POINTER = llvm.LLVMPointerType()
 Index = SSAValue | int
 """A size or a place: an i64."""
+
+_ANYWHERE: Mapping[str, Attribute] = {
+    "ordering": IntegerAttr(0, i64),
+    "alignment": IntegerAttr(1, i64),
+}
+"""Properties of plain loads and stores."""
+_NO_FLAGS = IntegerAttr(0, i32)
+
+
+@cache
+def _one_index(index: int) -> Attribute:
+    return DenseArrayBase.from_list(i32, [index])
 
 
 def lanes(kind: Attribute) -> int:
@@ -152,15 +167,28 @@ class Code(LlvmBuilder):
         """The address of an element of an array."""
         if index == 0:
             return base
-        return self.insert(llvm.GEPOp.from_mixed_indices(base, [index], element))
+        # An op made of what is known of it, as xDSL's own ways take five times as long.
+        number = isinstance(index, int)
+        properties = {
+            "rawConstantIndices": _one_index(index if number else llvm.GEP_USE_SSA_VAL),
+            "elem_type": element,
+            "noWrapFlags": _NO_FLAGS,
+        }
+        operands = [base] if number else [base, index]
+        return self.insert(
+            llvm.GEPOp.create(operands=operands, result_types=[POINTER], properties=properties)
+        )
 
     def load(self, address: SSAValue, kind: Attribute) -> SSAValue:
         """What stands at an address of any alignment."""
-        return self.insert(llvm.LoadOp(address, kind, alignment=1))
+        properties = dict(_ANYWHERE)
+        return self.insert(
+            llvm.LoadOp.create(operands=[address], result_types=[kind], properties=properties)
+        )
 
     def store(self, value: SSAValue, address: SSAValue) -> None:
         """Put a value at an address of any alignment."""
-        self.append(llvm.StoreOp(value, address, alignment=1))
+        self.append(llvm.StoreOp.create(operands=[value, address], properties=dict(_ANYWHERE)))
 
     def prefetch(self, address: SSAValue, nearness: int = 3) -> None:
         """Ask for a line of memory early, 3 for the nearest cache; any address is allowed."""

@@ -32,7 +32,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from .types import element, integers, lanes, like, suffix
+from .types import element, integers, lanes, like, suffix, vector
 
 NEGATIVE = 0x4 | 0x8 | 0x10
 """`llvm.is.fpclass`: -inf, negative normal, negative subnormal."""
@@ -254,7 +254,7 @@ class LlvmBuilder(ABC):
     def shuffle(self, x: SSAValue, y: SSAValue, places: Iterable[int]) -> SSAValue:
         """The lanes at `places` of `x` and `y` one after the other."""
         mask = DenseArrayBase.from_list(i32, list(places))
-        kind = VectorType(element(x.type), [len(mask)])
+        kind = vector(element(x.type), len(mask))
         return self.insert(llvm.ShuffleVectorOp(x, y, mask, kind))
 
     def joined(self, parts: Sequence[SSAValue]) -> SSAValue:
@@ -271,7 +271,7 @@ class LlvmBuilder(ABC):
 
     def splat(self, x: SSAValue, count: int) -> SSAValue:
         """A vector with one scalar in every lane."""
-        undefined = self.insert(llvm.UndefOp(VectorType(x.type, [count])))
+        undefined = self.insert(llvm.UndefOp(vector(x.type, count)))
         first = self.insert(llvm.InsertElementOp(undefined, x, self.constant(0, i32)))
         return first if count == 1 else self.shuffle(first, first, [0] * count)
 

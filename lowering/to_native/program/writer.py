@@ -37,7 +37,7 @@ from ..llvm.convert_arith import (
     multiply_halves,
 )
 from ..llvm.convert_math import rules_for
-from ..llvm.types import converted, element, lanes, like
+from ..llvm.types import converted, element, lanes, like, vector
 from ..llvm.walk import Rule
 from .sizes import Size
 from .views import has_no_sign, stored
@@ -179,7 +179,7 @@ class Writer(Code):
     ) -> SSAValue:
         """`width` elements that are `stride` apart, as values of `type`."""
         kind = stored(element)
-        result = self.insert(llvm.UndefOp(VectorType(kind, [width])))
+        result = self.insert(llvm.UndefOp(vector(kind, width)))
         for lane in range(width):
             value = self.load(address, kind)
             result = self.insert(llvm.InsertElementOp(result, value, self.constant(lane, i32)))
@@ -250,4 +250,4 @@ class Writer(Code):
 
 def wide_type(kind: Attribute, width: int | None) -> Attribute:
     """The vector of so many elements; the scalar itself for `None`."""
-    return kind if width is None else VectorType(kind, [width])
+    return kind if width is None else vector(kind, width)
