@@ -209,7 +209,8 @@ def number(code: llvm.FuncOp) -> None:
 
 
 def value_of_nobody(code: llvm.FuncOp) -> None:
-    other = llvm.AddOp(*[code.body.block.args[0]] * 2)
+    argument = code.body.block.args[0]
+    other = llvm.AddOp(argument, argument)
     next(iter(code.body.block.ops)).operands[0] = other.results[0]
 
 
