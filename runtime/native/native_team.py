@@ -23,21 +23,19 @@ from .addresses import address_of
 from .jit import assembled
 from .memory import aligned
 from .processor import llvm_binding
+from .system_code import CONDITION, MUTEX, WORD
 from .team_code import (
-    CONDITION,
     ELSEWHERE,
     GATE,
     MEMBER_GATE,
     MEMBER_WORDS,
     MEMBERS,
-    MUTEX,
     NUMBER,
     PHASED,
     PHASES,
     RUN,
     SERVE,
     TEAM,
-    WORD,
     team_code,
 )
 

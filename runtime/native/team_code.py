@@ -3,11 +3,11 @@
 A piece of work is a job: a function in parts (`abi.parallel`). Who calls for others does not wait
 for them to come: it takes one part after the other itself. Others that come in time enter the job,
 take parts, and leave; at the end the caller waits for those inside alone, each of which has a part
-to finish. So a thread that gets no processor costs nothing but its help. Whoever waits looks for a
-moment, then sleeps, so that the processor is free for others.
+to finish. So a thread that gets no processor costs nothing but its help.
 
 Written with LLVM's own builder, since xDSL's `llvm` dialect has neither atomic operations nor calls
-of functions that are given as arguments. Not here: making the threads (`native_team`).
+of functions that are given as arguments. Not here: how one waits (`system_code`), making the
+threads (`native_team`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-WORD, LINE = 8, 8
-"""Bytes of a word; words of a line of the cache, which are never two threads' at a time."""
+from .system_code import GATE_WORDS, LINE, WORD, SystemWriter
+
 _FUNCTION, _ARGUMENT, _MOST, _THINGS, _PARTS = 0, 1, 2, 3, 5
 """Words of a job: its function and the argument of that; how many may do parts; for each of two
 phases how many things it has, and in how many parts they are taken."""
@@ -26,9 +26,7 @@ _WAITED = 3 + 2 * PHASES
 _STATE, _DONE, GATE = LINE, 2 * LINE, (2 + PHASES) * LINE
 """Whether it is open and how many are inside; for each phase how many parts are done; where those
 wait who must."""
-_WAITING, MUTEX, CONDITION, _GATE_WORDS = 0, LINE, 2 * LINE, 3 * LINE
-"""Words of a gate: how many sleep there; a mutex and a condition of POSIX threads."""
-_TICKET = GATE + _GATE_WORDS
+_TICKET = GATE + GATE_WORDS
 """How many jobs there were."""
 _NUMBERING, _PROCESSOR, _STACKED, _MORE = _TICKET + 1, _TICKET + 2, _TICKET + 3, _TICKET + 4
 """Of a job for threads of another runtime, its function that tells a thread's number; the processor
@@ -39,9 +37,7 @@ MEMBERS = _TICKET + LINE
 TEAM, NUMBER, _PRESENT, _NEXT, MEMBER_GATE = 0, 1, LINE, 2 * LINE, (2 + PHASES) * LINE
 """Words of a member: its team and its number there; whether it is inside the job; for each phase
 the next of its own parts; where it sleeps."""
-MEMBER_WORDS = MEMBER_GATE + _GATE_WORDS
-
-
+MEMBER_WORDS = MEMBER_GATE + GATE_WORDS
 _OPEN = 1 << 32
 """What an open job's state is more than how many are inside."""
 _WATCH, _LONG_WATCH = 1500, 4000
@@ -49,8 +45,6 @@ _WATCH, _LONG_WATCH = 1500, 4000
 phases, where others would take the processor, and its nearest cache, a hundred times in a call."""
 _GRACE = 1000
 """How often it looks whether another one who is at work takes its own parts itself."""
-_CLOCK, _CLOCK_APPLE = 1, 6
-"""Numbers of the system's monotonic clock."""
 
 RUN, PHASED, ELSEWHERE, SERVE = "run_team", "run_phases", "run_elsewhere", "serve_team"
 """`run_team(team, function, argument, most, things, things, parts, parts)`, for both phases, gives
@@ -80,38 +74,8 @@ def team_code(triple: str) -> str:
     return str(writer.module)
 
 
-class _Writer:
+class _Writer(SystemWriter):
     """Writes one function after another."""
-
-    def __init__(self, ir: Any, module: Any, triple: str) -> None:
-        self.module = module
-        self._ir = ir
-        self._word = ir.IntType(64)
-        self._integer = ir.IntType(32)
-        self._pointer = ir.IntType(8).as_pointer()
-        self._void = ir.VoidType()
-        self._processor = triple.partition("-")[0]
-        self._linux = "linux" in triple
-        self._clock = _CLOCK_APPLE if "apple" in triple else _CLOCK
-        self._functions: dict[str, Any] = {}
-        self._builder: Any = None
-
-    def declare(self) -> None:
-        """The functions of the system."""
-        one, two = [self._pointer], [self._pointer, self._pointer]
-        for name, arguments in (
-            ("pthread_mutex_lock", one),
-            ("pthread_mutex_unlock", one),
-            ("pthread_cond_wait", two),
-            ("pthread_cond_broadcast", one),
-        ):
-            kind = self._ir.FunctionType(self._integer, arguments)
-            self._functions[name] = self._ir.Function(self.module, kind, name)
-        kind = self._ir.FunctionType(self._integer, [self._integer, self._word.as_pointer()])
-        self._functions["clock_gettime"] = self._ir.Function(self.module, kind, "clock_gettime")
-        if self._linux:
-            kind = self._ir.FunctionType(self._integer, [])
-            self._functions["sched_getcpu"] = self._ir.Function(self.module, kind, "sched_getcpu")
 
     def take_parts(self) -> None:
         """`take_parts(job, number)`: do parts of each phase until there are none.
@@ -371,21 +335,6 @@ class _Writer:
         more = self._builder.icmp_unsigned("!=", self._atomic(job, _MORE), self._word(0))
         return self._builder.select(more, self._word(_LONG_WATCH), self._word(_WATCH))
 
-    def _here(self, unknown: int) -> Any:
-        """The number of the processor; another one where the system does not tell it."""
-        if not self._linux:
-            return self._word(unknown)
-        return self._builder.sext(self._call("sched_getcpu"), self._word)
-
-    def _now(self) -> Any:
-        builder = self._builder
-        with builder.goto_entry_block():
-            time = builder.alloca(self._word, 2)
-        self._call("clock_gettime", self._integer(self._clock), time)
-        seconds = builder.load(time)
-        rest = builder.load(builder.gep(time, [self._word(1)]))
-        return builder.add(builder.mul(seconds, self._word(10**9)), rest)
-
     def _open(self, job: Any, values: list[Any]) -> None:
         builder = self._builder
         for place, value in enumerate(values):
@@ -415,98 +364,3 @@ class _Writer:
         number.add_incoming(following, builder.block)
         builder.cbranch(builder.icmp_unsigned("<", following, most), loop, after)
         builder.position_at_end(after)
-
-    def _wait(self, base: Any, gate: int, done: Callable[[], Any], watch: Any) -> None:
-        """Go on once `done`: look so many times, then sleep at a gate."""
-        builder = self._builder
-        sleep, check, wait, awake, after = (
-            self._block(name) for name in ("sleep", "check", "wait", "awake", "after")
-        )
-        self._look(done, watch, after, sleep)
-        builder.position_at_end(sleep)
-        mutex, condition = (self._bytes(base, gate + place) for place in (MUTEX, CONDITION))
-        self._call("pthread_mutex_lock", mutex)
-        # Who waits first says so, then looks; who changes what it waits for first changes it, then
-        # asks whether anybody waits: one of both is seen.
-        self._add(base, gate + _WAITING, 1)
-        builder.branch(check)
-        builder.position_at_end(check)
-        builder.cbranch(done(), awake, wait)
-        builder.position_at_end(wait)
-        self._call("pthread_cond_wait", condition, mutex)
-        builder.branch(check)
-        builder.position_at_end(awake)
-        self._add(base, gate + _WAITING, -1)
-        self._call("pthread_mutex_unlock", mutex)
-        builder.branch(after)
-        builder.position_at_end(after)
-
-    def _look(self, done: Callable[[], Any], times: Any, after: Any, rest: Any) -> None:
-        """Go to `after` once `done`, to `rest` when that was not so many times."""
-        builder, before = self._builder, self._builder.block
-        look, again = self._block("look"), self._block("again")
-        builder.branch(look)
-        builder.position_at_end(look)
-        tried = builder.phi(self._word)
-        tried.add_incoming(self._word(0), before)
-        builder.cbranch(done(), after, again)
-        builder.position_at_end(again)
-        self._pause()
-        more = builder.add(tried, self._word(1))
-        tried.add_incoming(more, again)
-        builder.cbranch(builder.icmp_unsigned("<", more, times), look, rest)
-
-    def _wake(self, base: Any, gate: int) -> None:
-        """Wake those at a gate."""
-        waiting = self._atomic(base, gate + _WAITING)
-        with self._builder.if_then(self._builder.icmp_unsigned("!=", waiting, self._word(0))):
-            # Who is about to sleep does so first, since only sleepers are woken.
-            mutex = self._bytes(base, gate + MUTEX)
-            self._call("pthread_mutex_lock", mutex)
-            self._call("pthread_mutex_unlock", mutex)
-            self._call("pthread_cond_broadcast", self._bytes(base, gate + CONDITION))
-
-    def _pause(self) -> None:
-        """Tell the processor that this thread only waits."""
-        ir = self._ir
-        if self._processor == "x86_64":
-            nothing = ir.FunctionType(self._void, [])
-            pause = self.module.declare_intrinsic("llvm.x86.sse2.pause", (), nothing)
-            self._builder.call(pause, [])
-        elif self._processor in ("aarch64", "arm64"):
-            kind = ir.FunctionType(self._void, [self._integer])
-            hint = self.module.declare_intrinsic("llvm.aarch64.hint", (), kind)
-            self._builder.call(hint, [self._integer(1)])
-
-    def _begin(self, name: str, result: Any, arguments: list[Any]) -> Any:
-        kind = self._ir.FunctionType(result, arguments)
-        function = self._functions[name] = self._ir.Function(self.module, kind, name)
-        self._builder = self._ir.IRBuilder(function.append_basic_block())
-        return function.args
-
-    def _block(self, name: str) -> Any:
-        return self._builder.append_basic_block(name)
-
-    def _call(self, name: str, *arguments: Any) -> Any:
-        return self._builder.call(self._functions[name], arguments)
-
-    def _bytes(self, base: Any, place: int) -> Any:
-        return self._builder.gep(base, [self._word(place * WORD)])
-
-    def _at(self, base: Any, place: int) -> Any:
-        return self._builder.bitcast(self._bytes(base, place), self._word.as_pointer())
-
-    def _load(self, base: Any, place: int) -> Any:
-        return self._builder.load(self._at(base, place))
-
-    def _atomic(self, base: Any, place: int) -> Any:
-        return self._builder.load_atomic(self._at(base, place), "seq_cst", WORD)
-
-    def _add(self, base: Any, place: int, value: int) -> Any:
-        """Add to a word; gives what it was before."""
-        place = self._at(base, place)
-        return self._builder.atomic_rmw("add", place, self._word(value), "seq_cst")
-
-    def _set(self, base: Any, place: int, value: int) -> None:
-        place = self._at(base, place)
-        self._builder.store_atomic(self._word(value), place, "seq_cst", WORD)

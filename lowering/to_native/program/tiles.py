@@ -26,7 +26,8 @@ from xdsl.rewriter import InsertPoint
 from ..llvm.types import width as width_of
 from .combiners import fuse_products
 from .conv_costs import WORDS
-from .dots import Dots, DotStep, best_tile
+from .dot_layout import best_tile
+from .dots import Dots, DotStep
 from .known_factors import known_values
 from .nests import Access, Nest, followed, mapping
 from .program import Program, Step

@@ -18,7 +18,7 @@ from triton_dsl.ir.trits import pack_trits
 from triton_dsl.lowering.stages import run_stages
 from triton_dsl.lowering.to_native.callables import native_program, traced_program
 from triton_dsl.lowering.to_native.kernels.recipes import RECIPES
-from triton_dsl.lowering.to_native.program.dots import best_tile
+from triton_dsl.lowering.to_native.program.dot_layout import best_tile
 from triton_dsl.lowering.to_native.target import NativeOptions, native_stages
 from triton_dsl.runtime.native.processor import host_features
 
