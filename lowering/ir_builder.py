@@ -104,13 +104,10 @@ def with_zeros_between(e: Writer, x: SSAValue, strides: Sequence[int]) -> SSAVal
     """x [N, C, …] with strides - 1 zeros between its elements along each spatial axis.
 
     Four axes are enough for that on the way: what has more is no image to a circuit.
-
-    Raises:
-        ProblemError: a size that is not known.
     """
     shape = list(tensor_type(x).get_shape())
     if DYNAMIC in shape[1:]:
-        raise ProblemError("its image must have fixed sizes")
+        return _with_zeros_in_free(e, x, strides)
     for axis, stride in enumerate(strides, 2):
         if stride == 1:
             continue
@@ -121,4 +118,20 @@ def with_zeros_between(e: Writer, x: SSAValue, strides: Sequence[int]) -> SSAVal
         x = e.add(tensor.ReshapeToOp(x, [-2, *shape[1:]]))
         shape[axis] -= stride - 1
         x = Formula(e, x).cut(axis, 0, shape[axis]).value
+    return x
+
+
+def _with_zeros_in_free(e: Writer, x: SSAValue, strides: Sequence[int]) -> SSAValue:
+    """The same where sizes are free: each axis is made two, and one again."""
+    rank = tensor_type(x).get_num_dims()
+    for axis, stride in enumerate(strides, 2):
+        if stride == 1:
+            continue
+        pads = [(stride - 1) * (a == axis + 1) for a in range(rank + 1)]
+        apart = e.add(tensor.UnsqueezeOp(x, [axis + 1]))
+        wide = e.add(tensor.PadToOp(apart, [0] * (rank + 1), pads))
+        kept = [-2 - a for a in range(rank + 1) if a != axis + 1]
+        kept[axis] = -1
+        joined = Formula(e, e.add(tensor.ReshapeToOp(wide, kept)))
+        x = joined.cut(axis, 0, 1 - stride).value
     return x

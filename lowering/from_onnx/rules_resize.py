@@ -11,11 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.inference import tensor_type
 from ...dialects.shapes import is_float
+from ...dialects.tensor.formula import Formula
 from ..problems import ProblemError, refuse
 from .onnx_builder import LARGEST_KNOWN, Builder, Call, Rule
 from .rules_shape import axes_of, check_size, take
@@ -116,12 +118,18 @@ def _resize(e: Builder, call: Call) -> SSAValue:
         for axis, factor in zip(axes, listed, strict=True):
             factors[axis] = float(factor)
             if factor != 1:
-                outs[axis] = math.floor(static([shape[axis]], "image")[0] * factor)
+                outs[axis] = _times(shape[axis], float(factor))
     regions = _regions(e, roi, axes, call)
     for axis in range(rank):
         if outs[axis] != shape[axis] or axis in regions:
             x = _along(e, x, axis, outs[axis], factors[axis], call, regions.get(axis))
     return x
+
+
+def _times(size: Size, factor: float) -> Size:
+    """What a factor makes of a size; of a free one a whole number of times."""
+    whole = isinstance(size, Free) and factor.is_integer()
+    return size * int(factor) if whole else math.floor(static([size], "image")[0] * factor)
 
 
 def _by_sizes(
@@ -132,7 +140,7 @@ def _by_sizes(
     policy = call.text("keep_aspect_ratio_policy", "stretch")
 
     def ratio(axis: int, new: Size) -> float:
-        if new == shape[axis] or isinstance(new, Free):
+        if new == shape[axis] or isinstance(new, Free) or isinstance(shape[axis], Free):
             return 1.0
         return new / static([shape[axis]], "image")[0]
 
@@ -161,6 +169,8 @@ def _along(
     e: Builder, x: SSAValue, axis: int, new: Size, scale: float, call: Call,
     region: tuple[float, float] | None,
 ) -> SSAValue:  # fmt: skip
+    if isinstance(new, Free) or isinstance(e.sizes(x)[axis], Free):
+        return _along_free(e, x, axis, new, call)
     out, size = static([new, e.sizes(x)[axis]], "image")
     check_size([out, size])
     if out * size > LARGEST_KNOWN or size == 0 or not 0 < scale < math.inf:
@@ -184,6 +194,75 @@ def _along(
     inside = e.known((~outside).reshape([-1 if a == axis else 1 for a in range(e.rank(x))]))
     fill = e.number(call.number("extrapolation_value", 0.0), x)
     return e.add(tensor.WhereOp(inside, result, fill))
+
+
+def _along_free(e: Builder, x: SSAValue, axis: int, new: Size, call: Call) -> SSAValue:
+    """The same for sizes that are known when the program runs: rows picked and weighed."""
+    way = call.text("coordinate_transformation_mode", "half_pixel")
+    mode, rank = call.text("mode", "nearest"), e.rank(x)
+    is_nearest = mode == "nearest"
+    ways = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corners")
+    if (
+        mode not in ("nearest", "linear", "bilinear")
+        or way not in ways
+        or call.flag("antialias", False)
+    ):
+        raise ProblemError(f"its mode '{mode}' by '{way}' wants fixed sizes of its image")
+    old = e.sizes(x)[axis]
+    line = Formula(e, x)
+    for other in (other for other in range(rank) if other != axis):
+        line = line.cut(other, 0, 1)
+    ones = e.refine(line.of(tensor.ReshapeToOp, shape=[-1]).filled(1).convert(i64).value, [old])
+    size = Formula(e, ones).of(tensor.ReduceSumOp, axes=[0])
+    factor = _factor(old, new)
+    if factor:
+        column = Formula(e, ones).of(tensor.CumsumOp, axis=0) - 1
+        inner = column.of(tensor.UnsqueezeOp, axes=[1]) * factor + column.array(np.arange(factor))
+        at, out = inner.of(tensor.ReshapeToOp, shape=[-1]), size * factor
+    else:
+        at = Formula(e, e.arange(new))
+        out = at.filled(1).of(tensor.ReduceSumOp, axes=[0])
+    if way == "align_corners":
+        above, below = at * (size - 1), (out - 1).maximum(1)
+    elif way == "asymmetric":
+        above, below = at * size, out
+    else:
+        above, below = (at * 2 + 1) * size - out, out * 2
+    if is_nearest:
+        rounding = call.text("nearest_mode", "round_prefer_floor")
+        # ⌊v⌋, ⌈v - 1/2⌉ and ⌊v + 1/2⌋ of v = above/below, which may be negative.
+        above, below = {
+            "floor": (above, below), "round_prefer_ceil": (above * 2 + below, below * 2),
+            "round_prefer_floor": (above * 2 + below - 1, below * 2),
+        }.get(rounding, (None, None))  # fmt: skip
+        if above is None or below is None:
+            raise ProblemError(f"its nearest_mode '{rounding}' wants fixed sizes of its image")
+        place = (above.maximum(0) / below).minimum(size - 1)
+        return _rows(e, x, axis, place).value
+    refuse(not is_float(tensor_type(x)), "it interpolates integers; convert them to floats")
+    above = above.maximum(0)
+    start = (above / below).minimum(size - 1)
+    part = (above - start * below).convert(tensor_type(x).element_type)
+    weight = part / below.convert(part.element)
+    weight = weight.of(tensor.ReshapeToOp, shape=[-1 if a == axis else 1 for a in range(rank)])
+    first, last = (_rows(e, x, axis, place) for place in (start, (start + 1).minimum(size - 1)))
+    mixed = first * (1 - weight) + last * weight
+    sizes = [*e.sizes(x)]
+    sizes[axis] = new
+    return e.refine(mixed.value, sizes)
+
+
+def _rows(e: Builder, x: SSAValue, axis: int, places: Formula) -> Formula:
+    rows = tensor.GatherRowsOp(e.move_axis(x, axis, 0), places.value)
+    return Formula(e, e.move_axis(e.add(rows), 0, axis))
+
+
+def _factor(old: Size, new: Size) -> int:
+    """How many times a size another is; 0 where that is no whole number."""
+    if not isinstance(new, Free) or not isinstance(old, Free):
+        return 0
+    factor = new.terms[0][1] // old.terms[0][1]
+    return factor if old * factor == new else 0
 
 
 def _picked(e: Builder, x: SSAValue, axis: int, size: int, places: NDArray[np.int64]) -> SSAValue:

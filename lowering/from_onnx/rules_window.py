@@ -143,7 +143,7 @@ def _conv_transpose(e: Builder, call: Call) -> SSAValue:
             window.high[axis] = pads - window.low[axis]
             if full < wanted:
                 extra[axis] += wanted - full
-    check_size([*static(image, "image"), *window.strides])
+    check_size([*(size for size in image if isinstance(size, int)), *window.strides])
     spaced = with_zeros_between(e, x, window.strides)
     inputs, outputs = static(e.sizes(weight)[:2], "channels")
     refuse(groups < 1 or inputs % groups, f"{inputs} channels do not fall into {groups} groups")

@@ -21,14 +21,17 @@ from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .failures import DATA_DEPENDENT_ERROR, explained
 from .fake_quantization import fake_quantization
+from .flex_attention import written_out_scores
 from .free_sizes import (
     DynamicSizes,
     bounded,
+    conditional,
     dimensions_of,
     double,
     dynamic_shapes,
     free_axes,
     named_axes,
+    unbounded,
 )
 from .in_place import becomes_functional, becomes_scattered, written_constants
 from .library_neurons import recognized
@@ -68,12 +71,14 @@ _FAILURES = (
 class Exported(NamedTuple):
     """A graph, and what its free sizes are called, by the placeholder's name and axis.
 
-    Before it is decomposed it has the operators that the module calls.
+    Before it is decomposed it has the operators that the module calls. `conditions` say for which
+    free sizes it is, beside their bounds.
     """
 
     program: ExportedProgram
     names: dict[tuple[str, int], str]
     is_decomposed: bool
+    conditions: tuple[str, ...] = ()
 
 
 def export(
@@ -101,7 +106,8 @@ def export(
     try:
         with (
             evaluating(module), batched_experts(module), fake_quantization(module),
-            masks_as_given(), padded_sequences(), recording(), _unvalidated(), torch.no_grad(),
+            masks_as_given(), padded_sequences(), recording(), written_out_scores(),
+            _unvalidated(), torch.no_grad(),
             # Its order of products hangs on sizes, which would be fixed for that.
             torch.backends.opt_einsum.flags(enabled=False), warnings.catch_warnings(),
         ):  # fmt: skip
@@ -111,14 +117,16 @@ def export(
             warnings.filterwarnings("ignore", ".*_flat_weights.*were assigned", UserWarning)
             # It traces our own functions in the bodies of branches.
             warnings.filterwarnings("ignore", ".*`functools.lru_cache`-wrapped", UserWarning)
+            conditions: list[str] = []
             with _unprinted():
-                program = _traced(module, inputs, dimensions)
+                program = _traced(module, inputs, dimensions, conditions)
             roll_steps(program)
     except TritonError:
         raise
     except _FAILURES as error:
         raise LoweringError(explained(type(module).__name__, error)) from error
-    return Exported(program, named_axes(program, inputs, shapes), is_decomposed=False)
+    names = named_axes(program, inputs, shapes)
+    return Exported(program, names, is_decomposed=False, conditions=tuple(conditions))
 
 
 def limits(exported: Exported) -> str:
@@ -144,7 +152,7 @@ def limits(exported: Exported) -> str:
             found |= dict.fromkeys(
                 f"{name} up to {bound.upper}" for bound in bounds if bound.upper < _MOST
             )
-    return " and ".join(found)
+    return " and ".join((*found, *exported.conditions))
 
 
 def readable(name: str, exported: Exported, has_rule: HasRule, keep: Collection[str]) -> Exported:
@@ -154,9 +162,13 @@ def readable(name: str, exported: Exported, has_rule: HasRule, keep: Collection[
 
 
 def _traced(
-    module: nn.Module, inputs: inspect.BoundArguments, dimensions: dict[str, PyTree]
-) -> ExportedProgram:
-    """The program as `torch.export` gives it: with layers as single operators where that goes."""
+    module: nn.Module, inputs: inspect.BoundArguments, dimensions: dict[str, PyTree],
+    conditions: list[str],
+) -> ExportedProgram:  # fmt: skip
+    """The program as `torch.export` gives it: with layers as single operators where that goes.
+
+    Where free sizes meet what no bound says, it is for those that do, and `conditions` says so.
+    """
     import torch
     from torch._dynamo.exc import UserError
     from torch.utils import _pytree as pytree
@@ -171,9 +183,12 @@ def _traced(
                         module, inputs.args, inputs.kwargs, dynamic_shapes=shapes, strict=False
                     )
                 except UserError as error:
-                    shapes = shapes and bounded(shapes, str(error))
-                    if shapes is None:
+                    known = shapes and bounded(shapes, str(error))
+                    found = conditional(str(error)) if known is None else []
+                    if found is None:
                         raise
+                    conditions[:] = found
+                    shapes = known or unbounded(dimensions)
         raise LoweringError("its free sizes have bounds that do not end")
 
     try:
@@ -254,7 +269,7 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
             f"{name}: operators that must be taken apart fix sizes that were to be free: {names}\n"
             "Fix them, as with dynamic={} for all"
         )
-    return Exported(program, exported.names, is_decomposed=True)
+    return exported._replace(program=program, is_decomposed=True)
 
 
 def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArguments:

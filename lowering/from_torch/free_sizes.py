@@ -51,6 +51,39 @@ def bounded(shapes: dict[str, PyTree], reason: str) -> dict[str, PyTree] | None:
     return cast("dict[str, PyTree]", refine_dynamic_shapes_from_suggested_fixes(stated, shapes))
 
 
+_GUARD = re.compile(
+    r"Not all values of (\w+) = (\S+) in the specified range satisfy .* guard (.+)\.$"
+)
+
+
+def conditional(reason: str) -> list[str] | None:
+    """What PyTorch wants of free sizes by their names; `None` where it wants anything else.
+
+    That a size is not 1 is no condition: a free one is more.
+    """
+    complaints = [line for line in reason.splitlines() if line.startswith("  - ")]
+    found = [match for line in complaints if (match := _GUARD.search(line))]
+    if not found or len(found) < len(complaints):
+        return None
+    places = {match[2]: match[1] for match in found}
+    named = [
+        re.sub(r"L\[\S+?\]\.size\(\)\[\d+\]", lambda at: places.get(at[0], at[0]), match[3])
+        for match in found
+    ]
+    return sorted({condition for condition in named if not condition.endswith("!= 1")})
+
+
+def unbounded(dimensions: dict[str, PyTree]) -> dict[str, PyTree]:
+    """Free sizes of which PyTorch finds out itself how they hang together."""
+    from torch.export import Dim
+    from torch.utils import _pytree as pytree
+
+    def unnamed(leaf: object) -> object:
+        return Dim.DYNAMIC if isinstance(leaf, Dim) else leaf
+
+    return pytree.tree_map(unnamed, dimensions)
+
+
 def dynamic_shapes(
     inputs: inspect.BoundArguments, dynamic: DynamicSizes | None
 ) -> dict[str, PyTree]:

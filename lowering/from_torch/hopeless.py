@@ -27,6 +27,7 @@ def hopeless(
     computed: Sequence[Node],
     has_rule: Callable[[Node], bool],
     refused: Collection[str],
+    random: Collection[str],
 ) -> list[Node]:
     """What results hang on, has no rule, and stays as it is when operators are taken apart.
 
@@ -36,10 +37,11 @@ def hopeless(
             for those that are refused.
         has_rule: which operators have a rule.
         refused: operators that are never taken apart, by name without overload.
+        random: those of them that no known input makes known.
     """
     import torch
 
-    drawn = [node for node in nodes_of(program) if operator_name(node) in refused]
+    drawn = [node for node in nodes_of(program) if operator_name(node) in random]
     idle = {node for node in drawn if "train" in (call := Call.of(node)) and not call.flag("train")}
     missing = [
         node
@@ -98,7 +100,7 @@ def _parts(node: Node) -> list[Node]:
         return cast("OpOverload", node.target)(*args, **kwargs)
 
     try:
-        graph = make_fx(call, tracing_mode="fake")(*map(_example, values)).graph
+        graph = make_fx(call, tracing_mode="fake")(*map(example, values)).graph
     except Exception:
         return []
     graph.eliminate_dead_code()
@@ -114,7 +116,7 @@ def _parts(node: Node) -> list[Node]:
     ]
 
 
-def _example(value: object) -> object:
+def example(value: object) -> object:
     """A value for the sizes of the example: a trace is not to fix a free size."""
     import torch
 
@@ -122,7 +124,7 @@ def _example(value: object) -> object:
         return cast("int", value.node.hint)
     if not isinstance(value, torch.Tensor):
         return value
-    shape, strides = ([_example(size) for size in sizes] for sizes in (value.shape, value.stride()))
+    shape, strides = ([example(size) for size in sizes] for sizes in (value.shape, value.stride()))
     kind = value.dtype
     return torch.empty_strided(
         cast("list[int]", shape), cast("list[int]", strides), dtype=kind, device="meta"

@@ -49,12 +49,13 @@ from .failures import DATA_DEPENDENT_ERROR
 from .free_sizes import DynamicSizes
 from .hopeless import hopeless, sized_by_values
 from .known_results import MOST_ELEMENTS, is_number, known_result
+from .known_sizes import settle_sizes
 from .places import location, place_of
 from .rules_complex import is_complex
 from .rules_shape import read
 from .sizes import Sizes, ir_shape, is_free, is_node, is_of_values, named, sizes_of
 from .torch_builder import Builder, Known, Value, element_type, refined
-from .torch_operators import COMPLEX, REFUSED, RULES, SPREADING
+from .torch_operators import COMPLEX, REFUSED, RULES, SPREADING, UNCOMPUTED
 
 if TYPE_CHECKING:
     from sympy import Symbol
@@ -159,6 +160,7 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
             TorchWarning, stacklevel=4,
         )  # fmt: skip
     write_out_bodies(exported.program)
+    _settle(exported.program, name)
     _refuse_hopeless(exported)
     exported = readable(name, exported, _has_rule, REFUSED)
     try:
@@ -178,9 +180,16 @@ def program_of(exported: Exported, name: str, recognize_ternary: bool) -> Module
     return program
 
 
+def _settle(program: ExportedProgram, name: str) -> None:
+    """Sizes that known values decide are numbers, with a `TorchWarning` where one is a bound."""
+    stored = {key: known.tensor for key, known in _stored(program)}
+    for bound in settle_sizes(program, stored):
+        warnings.warn(f"{name} is read for {bound}", TorchWarning, stacklevel=5)
+
+
 def _refuse_hopeless(exported: Exported) -> None:
     """Refuse what no decomposition helps before any is tried."""
-    nodes = hopeless(exported.program, computed(exported.program), _has_rule, REFUSED)
+    nodes = hopeless(exported.program, computed(exported.program), _has_rule, REFUSED, UNCOMPUTED)
     problems = [(node, _reason(operator_name(node))) for node in nodes]
     problems += [*unwritten(exported.program), *sized_by_values(exported.program)]
     if problems:

@@ -6,9 +6,10 @@ both by the rule for real tensors; transforms are those of `from_onnx`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.ir import SSAValue
 
@@ -134,16 +135,123 @@ def _einsum(e: Builder, call: Call) -> list[SSAValue]:
     return _products(e, nodes, product)
 
 
-def _reciprocal(e: Builder, call: Call) -> list[SSAValue]:
-    real, imaginary = _both(e, call["self"])
-    size = real * real + imaginary * imaginary
-    return [(real / size).value, (-imaginary / size).value]
+Pair: TypeAlias = "tuple[Formula, Formula]"
+"""Real and imaginary part."""
 
 
-def _exponential(e: Builder, call: Call) -> list[SSAValue]:
-    real, angle = _both(e, call["self"])
-    size = real.of(tensor.ExpOp)
-    return [(size * angle.of(kind)).value for kind in (tensor.CosOp, tensor.SinOp)]
+def _function(function: Callable[[Pair], Pair]) -> Rule:
+    """A rule for a function of one complex tensor."""
+    return lambda e, call: [part.value for part in function(_both(e, call["self"]))]
+
+
+def _times(x: Pair, y: Pair) -> Pair:
+    (a, b), (c, d) = x, y
+    return a * c - b * d, a * d + b * c
+
+
+def _over(x: Pair, y: Pair) -> Pair:
+    (a, b), (c, d) = x, y
+    size = c * c + d * d
+    return (a * c + b * d) / size, (b * c - a * d) / size
+
+
+def _size(z: Pair) -> Formula:
+    return (z[0] * z[0] + z[1] * z[1]).of(tensor.SqrtOp)
+
+
+def _log(z: Pair, base: float = math.e) -> Pair:
+    factor = 1 / math.log(base)
+    parts = _size(z).of(tensor.LogOp), z[1].of(tensor.Atan2Op, z[0])
+    return parts if base == math.e else (parts[0] * factor, parts[1] * factor)
+
+
+def _exp(z: Pair) -> Pair:
+    size = z[0].of(tensor.ExpOp)
+    return size * z[1].of(tensor.CosOp), size * z[1].of(tensor.SinOp)
+
+
+def _sqrt(z: Pair) -> Pair:
+    """The root with a real part that is not negative (Kahan 1987), without 0/0 at 0."""
+    real, imaginary = z
+    large = ((_size(z) + abs(real)) * 0.5).of(tensor.SqrtOp)
+    is_zero = large.compare("eq", 0)
+    small = abs(imaginary) * 0.5 / is_zero.choose(large.number(1), large)
+    is_left, below = real < 0, imaginary < 0
+    across = is_left.choose(large, small)
+    return is_left.choose(small, large), below.choose(-across, across)
+
+
+def _power(e: Builder, call: Call) -> list[SSAValue]:
+    """e^(w·ln z), products for small whole numbers; 0 to any power but 0 is 0, to 0 it is 1."""
+    exponent = call.arguments.get("exponent")
+    base = call.arguments.get("self")
+    z = _both(e, base) if is_node(base) else None
+    if isinstance(exponent, int | float) and exponent in range(1, 5) and z is not None:
+        power = z
+        for _ in range(int(exponent) - 1):
+            power = _times(power, z)
+        return [part.value for part in power]
+    if isinstance(exponent, int | float) and exponent == 0.5 and z is not None:
+        return [part.value for part in _sqrt(z)]
+
+    def parts(value: object) -> Pair:
+        if is_node(value):
+            return _both(e, value)
+        number = complex(cast("complex", value))
+        kind = element_type(call.value.dtype.to_real())
+        real, imaginary = (Formula(e, e.number(part, kind)) for part in (number.real, number.imag))
+        return real, imaginary
+
+    z, w = z or parts(base), parts(exponent)
+    is_zero = _size(z).compare("eq", 0)
+    log = _log((is_zero.choose(z[0].number(1), z[0]), z[1]))
+    is_one = (abs(w[0]) + abs(w[1])).compare("eq", 0)
+    real, imaginary = _exp(_times(w, log))
+    at_zero = is_one.choose(w[0].number(1), 0)
+    return [is_zero.choose(at_zero, real).value, is_zero.choose(real * 0, imaginary).value]
+
+
+def _sinh(z: Pair) -> Pair:
+    real, imaginary = z
+    return (
+        real.of(tensor.SinhOp) * imaginary.of(tensor.CosOp),
+        real.of(tensor.CoshOp) * imaginary.of(tensor.SinOp),
+    )
+
+
+def _cosh(z: Pair) -> Pair:
+    real, imaginary = z
+    return (
+        real.of(tensor.CoshOp) * imaginary.of(tensor.CosOp),
+        real.of(tensor.SinhOp) * imaginary.of(tensor.SinOp),
+    )
+
+
+def _tanh(z: Pair) -> Pair:
+    """Kahan 1987: no part of it overflows."""
+    tangent = z[1].of(tensor.TanOp)
+    rise = z[0].of(tensor.TanhOp)
+    # (tanh x + i·tan y)/(1 + i·tanh x·tan y)
+    return _over((rise, tangent), (rise.filled(1), rise * tangent))
+
+
+def _turned(function: Callable[[Pair], Pair]) -> Callable[[Pair], Pair]:
+    """-i·f(i·z): the circular function of a hyperbolic one that is odd."""
+
+    def turned(z: Pair) -> Pair:
+        real, imaginary = function((-z[1], z[0]))
+        return imaginary, -real
+
+    return turned
+
+
+def _sigmoid(z: Pair) -> Pair:
+    real, imaginary = _tanh((z[0] * 0.5, z[1] * 0.5))
+    return real * 0.5 + 0.5, imaginary * 0.5
+
+
+def _inverse(z: Pair) -> Pair:
+    return _over((z[0].filled(1), z[0] * 0), z)
 
 
 def _angle(e: Builder, call: Call) -> SSAValue:
@@ -182,11 +290,6 @@ def _made(compute: Callable[[Formula, Formula], tuple[Formula, Formula]], *names
 def _conjugate(e: Builder, call: Call) -> list[SSAValue]:
     real, imaginary = _both(e, call["self"])
     return [real.value, (-imaginary).value]
-
-
-def _absolute(e: Builder, call: Call) -> SSAValue:
-    real, imaginary = _both(e, call["self"])
-    return (real * real + imaginary * imaginary).of(tensor.SqrtOp).value
 
 
 def _by_parts(rule: Rule) -> Rule:
@@ -254,7 +357,7 @@ _REAL = {**ELEMENTWISE, **INDEX, **REDUCTION, **RUNNING, **SHAPE}
 
 _RULES: dict[str, Rule] = {
     **{name: _by_parts(_REAL[name]) for name in _BY_PARTS},
-    "abs": _absolute,
+    "abs": lambda e, call: _size(_both(e, call["self"])).value,
     "add": _sum(1),
     "angle": _angle,
     **dict.fromkeys(("alias", "clone", "contiguous", "to", "_to_copy"), _converted),
@@ -262,18 +365,32 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("_conj", "_conj_physical"), _conjugate),
     "div": _quotient,
     "einsum": _einsum,
-    "exp": _exponential,
+    "exp": _function(_exp),
+    "cos": _function(lambda z: _cosh((-z[1], z[0]))),
+    "cosh": _function(_cosh),
     **dict.fromkeys(("_fft_c2c", "_fft_c2r", "_fft_r2c"), _fourier),
     "imag": lambda e, call: _both(e, call["self"])[1].value,
     **dict.fromkeys(("bmm", "matmul", "mm"), _matmul),
+    "log": _function(_log),
+    "log10": _function(lambda z: _log(z, 10)),
+    "log2": _function(lambda z: _log(z, 2)),
     "mul": _product,
     "neg": lambda e, call: [(-part).value for part in _both(e, call["self"])],
     "polar": _made(
         lambda r, phi: (r * phi.of(tensor.CosOp), r * phi.of(tensor.SinOp)), "abs", "angle"
     ),
-    "reciprocal": _reciprocal,
+    "pow": _power,
+    "reciprocal": _function(_inverse),
     "real": lambda e, call: _both(e, call["self"])[0].value,
+    "rsqrt": _function(lambda z: _inverse(_sqrt(z))),
+    "sigmoid": _function(_sigmoid),
+    "sin": _function(_turned(_sinh)),
+    "sinh": _function(_sinh),
+    "sqrt": _function(_sqrt),
+    "square": _function(lambda z: _times(z, z)),
     "sub": _sum(-1),
+    "tan": _function(_turned(_tanh)),
+    "tanh": _function(_tanh),
     "view_as_complex": lambda e, call: _apart(e, e.value(call["self"])),
     "view_as_real": lambda e, call: _stacked(e, call["self"]),
 }

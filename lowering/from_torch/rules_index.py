@@ -32,6 +32,9 @@ def _index(e: Builder, call: Call) -> SSAValue:
     indices = cast("Sequence[Node | None]", call.arguments["indices"])
     picked = [(axis, node) for axis, node in enumerate(indices) if node is not None]
     x, sizes = e.value(call["self"]), e.sizes(call["self"])
+    mask = e.known(picked[0][1]) if len(picked) == 1 else None
+    if mask is not None and mask.tensor.ndim and element_type(mask.tensor.dtype) == i1:
+        return _kept(e, x, sizes, picked[0][0], array_of(mask.tensor))
     axes = [axis for axis, _ in picked]
     grid = [_whole_axis(e, node, sizes[axis], call) for axis, node in picked]
     if None not in grid and len({*grid}) == len(grid):
@@ -48,6 +51,23 @@ def _index(e: Builder, call: Call) -> SSAValue:
     flat = (*moved[:first], product(counts), *moved[first + len(axes) :])
     rows = e.reshape(e.permute(x, order), moved, flat)
     return e.gather(rows, first, _flat_places(e, picked, counts))
+
+
+def _kept(e: Builder, x: SSAValue, sizes: Sizes, axis: int, mask: Array) -> SSAValue:
+    """What a known mask keeps, along one axis in the place of those of the mask."""
+    flat = (*sizes[:axis], mask.size, *sizes[axis + mask.ndim :])
+    return e.gather(e.reshape(x, sizes, flat), axis, e.numbers(np.flatnonzero(mask), i64))
+
+
+def _masked_select(e: Builder, call: Call) -> SSAValue:
+    """The elements that a known mask keeps."""
+    mask = e.known(call["mask"])
+    if mask is None:
+        raise ProblemError("the size of its result depends on values; use torch.where")
+    sizes = e.sizes(call["self"])
+    whole = np.broadcast_shapes(static(sizes), mask.tensor.shape)
+    x = expanded(e, e.value(call["self"]), sizes, whole)
+    return _kept(e, x, whole, 0, np.broadcast_to(array_of(mask.tensor), whole))
 
 
 def _gridded(e: Builder, call: Call, x: SSAValue, grid: dict[int, int]) -> SSAValue:
@@ -356,6 +376,7 @@ RULES: dict[str, Rule] = {
         e.value(call["self"]), call.axis(call.rank), e.value(call["index"])
     ),
     "masked_scatter": _masked_scatter,
+    "masked_select": _masked_select,
     "max_unpool2d": _max_unpool,
     "max_unpool3d": _max_unpool,
     "one_hot": _one_hot,

@@ -27,7 +27,7 @@ from .standard_layers import OF_LENGTHS
 from .torch_builder import Builder, Known, Result, Rule, array_of
 
 if TYPE_CHECKING:
-    from sympy import Expr, Poly
+    from sympy import Expr
     from torch.fx import Node
 
 Attributes: TypeAlias = Mapping[str, AttributeValue]
@@ -92,20 +92,14 @@ def _size(size: Expr) -> onnx_sizes.Size:
     """An expression of free sizes as a polynomial; what is none is a free size of its own."""
     import sympy
 
-    try:
-        polynomial: Poly = sympy.Poly(size, *sorted(size.free_symbols, key=str), domain="ZZ")
-    except sympy.PolynomialError:
-        return onnx_sizes.Free.named(str(size))
-    total: onnx_sizes.Size = 0
-    terms = cast("Sequence[tuple[tuple[int, ...], int]]", polynomial.terms())
-    for powers, factor in terms:
-        names = [
-            onnx_sizes.Free.named(str(symbol))
-            for symbol, power in zip(polynomial.gens, powers, strict=True)
-            for _ in range(power)
-        ]
-        total = total + onnx_sizes.product([int(factor), *names])
-    return total
+    parts = [_size(cast("Expr", part)) for part in size.args]
+    if isinstance(size, sympy.Add):
+        return sum(parts)
+    if isinstance(size, sympy.Mul):
+        return onnx_sizes.product(parts)
+    if isinstance(size, sympy.Pow) and isinstance(parts[1], int) and parts[1] > 0:
+        return onnx_sizes.product(parts[:1] * parts[1])
+    return int(size) if size.is_Integer else onnx_sizes.Free.named(str(size))
 
 
 def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) -> Rule:
@@ -115,7 +109,7 @@ def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) 
     """
 
     def rule(e: Builder, call: Call) -> Result:
-        x, new = call["self" if "self" in call else "input"], static(call.sizes[2:], "image")
+        x, new = call["self" if "self" in call else "input"], call.sizes[2:]
         place = "align_corners" if call.flag("align_corners") else "half_pixel"
         if mode == "nearest" and nearest == "floor":
             place = "asymmetric"
@@ -125,7 +119,8 @@ def _resize(mode: str, nearest: str = "floor", given: Attributes | None = None) 
             "mode": mode, "coordinate_transformation_mode": place, "nearest_mode": nearest,
             "axes": axes, **(given or {}),
         }  # fmt: skip
-        operands: list[Operand] = [x, None, None, np.array(new, np.int64)]
+        wanted = companion(e).sizes_value(np.array(_sizes(new), object))
+        operands: list[Operand] = [x, None, None, wanted]
         if scales is not None and place != "align_corners":
             operands = [x, None, np.array(scales, np.float64)]
         return same(e, "Resize", operands, attributes)[0]

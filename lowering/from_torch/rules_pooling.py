@@ -16,8 +16,7 @@ from ..from_onnx.calls import Call as OnnxCall
 from ..from_onnx.rules_pooling import average
 from ..from_onnx.windows import Window, image_of
 from .calls import Call
-from .rules_onnx import OPSET, companion, same, sized, windows
-from .rules_shape import cut
+from .rules_onnx import OPSET, Attributes, companion, same, sized, windows
 from .sizes import static
 from .torch_builder import Builder, Result, Rule
 
@@ -49,7 +48,13 @@ def _batched(pool: Callable[[Builder, Call, SSAValue], Sequence[SSAValue | None]
 
 
 def _max_pool(e: Builder, call: Call, x: SSAValue) -> Sequence[SSAValue | None]:
-    attributes = windows(call, call.window("kernel_size", _axes(call)))
+    return _pooled(e, call, x, windows(call, call.window("kernel_size", _axes(call))))
+
+
+def _pooled(
+    e: Builder, call: Call, x: SSAValue, attributes: Attributes
+) -> Sequence[SSAValue | None]:
+    """The greatest of windows that ONNX has too, and its place where that is used."""
     (values,) = same(e, "MaxPool", [x], attributes)
     users = [user for user in call.node.users if user.target is operator.getitem]
     if not any(user.args[1] == 1 for user in users):
@@ -104,16 +109,28 @@ def _adaptive_avg_pool(e: Builder, call: Call, x: SSAValue) -> list[SSAValue | N
 
 
 def _adaptive_max_pool(e: Builder, call: Call, x: SSAValue) -> list[SSAValue | None]:
+    """The greatest of each window and its place in the image; of equal ones the first."""
     image, wanted, kernel = _divided(call, x)
     if kernel is not None:
-        return [e.add(tensor.MaxPoolOp(x, kernel)), None]
-    for axis, (size, count) in enumerate(zip(image, wanted, strict=True), 2):
-        parts = [
-            e.add(tensor.ReduceMaxOp(cut(e, x, axis, start, end), [axis], keepdims=True))
-            for start, end in _bounds(size, count)
-        ]
-        x = e.add(tensor.ConcatenateOp(parts, axis))
-    return [x, None]
+        return [*_pooled(e, call, x, {"kernel_shape": kernel, "strides": kernel})]
+    values, places, behind = Formula(e, x), None, 1
+    for axis, size in reversed([*enumerate(image, 2)]):
+        greatest, at = list[SSAValue](), list[SSAValue]()
+        for start, end in _bounds(size, wanted[axis - 2]):
+            part = values.cut(axis, start, end)
+            best = part.of(tensor.ArgmaxOp, axis=axis, keepdims=True)
+            greatest.append(part.of(tensor.GatherElementsOp, best, axis=axis).value)
+            place = (best + start) * behind
+            if places is not None:
+                here = places.cut(axis, start, end)
+                place = place + here.of(tensor.GatherElementsOp, best, axis=axis)
+            at.append(place.value)
+        values, places = (
+            Formula(e, e.add(tensor.ConcatenateOp(parts, axis))) for parts in (greatest, at)
+        )
+        behind *= size
+    assert places is not None
+    return [values.value, places.value]
 
 
 RULES: dict[str, Rule] = {
@@ -127,7 +144,7 @@ RULES: dict[str, Rule] = {
         ),
         _batched(_adaptive_avg_pool),
     ),
-    **dict.fromkeys(("adaptive_max_pool1d", "adaptive_max_pool2d"), _batched(_adaptive_max_pool)),
+    **{f"adaptive_max_pool{axes}d": _batched(_adaptive_max_pool) for axes in (1, 2, 3)},
     **{f"avg_pool{axes}d": _batched(_avg_pool) for axes in (1, 2, 3)},
     **{
         f"max_pool{axes}d{ending}": _batched(_max_pool)

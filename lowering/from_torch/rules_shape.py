@@ -17,7 +17,7 @@ from ...dialects.tensor.ordering import turned
 from ...dialects.tensor.shape import SLICE_END
 from ..ir_builder import padded
 from ..problems import ProblemError, refuse
-from .calls import Call, fake_tensor, is_tensor
+from .calls import Call, fake_tensor
 from .sizes import (
     Size,
     Sizes,
@@ -106,10 +106,8 @@ def _repeat(e: Builder, call: Call) -> SSAValue:
     return x
 
 
-def _repeat_interleave(e: Builder, call: Call) -> SSAValue:
+def repeat_interleave(e: Builder, call: Call) -> SSAValue:
     """Each element as often in a row."""
-    if is_tensor(call.arguments["repeats"]):
-        raise ProblemError("how often each element comes depends on values; use one number")
     x, sizes, repeats = e.value(call["self"]), e.sizes(call["self"]), call.integer("repeats")
     axis = call.axis(call.rank) if "dim" in call else len(sizes) - 1
     return interleaved(e, x, sizes, axis, repeats, call.sizes)
@@ -423,7 +421,6 @@ RULES: dict[str, Rule] = {
     "pixel_shuffle": _pixel_shuffle,
     "pixel_unshuffle": _pixel_unshuffle,
     "repeat": _repeat,
-    "repeat_interleave": _repeat_interleave,
     "roll": _roll,
     "select": _select,
     "slice": _slice,

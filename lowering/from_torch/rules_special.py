@@ -1,4 +1,4 @@
-"""Rules of special functions: gamma and its relatives, the complement and the inverse of erf.
+"""Rules of special functions: gamma, erf and modified Bessel functions and their relatives.
 
 No op of the IR computes them. They are formulas in f64, whose results are exact to a few units in
 the last place of f32. Not here: what PyTorch makes of other functions by itself.
@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
 from xdsl.dialects.builtin import f64
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
+from ...ir.arrays import Array
 from .calls import Call
 from .rules_elementwise import first
 from .torch_builder import Builder, Rule
@@ -123,6 +125,74 @@ def _scaled(x: Formula) -> Formula:
     return (x > 2).choose(_scaled_complement(x), near)
 
 
+def _normal_quantile(p: Formula) -> Formula:
+    """y with (1 + erf(y/√2))/2 = p: a guess as for erf, then Newton's method on ln erfc."""
+    upper = p > 0.5
+    twice = upper.choose(1 - p, p) * 2
+    root = (-(twice * 0.5).of(tensor.LogOp)).of(tensor.SqrtOp)
+    y, wanted = root.polynomial(_FAR[0]) / root.polynomial(_FAR[1]), twice.of(tensor.LogOp)
+    for _ in range(3):
+        scaled = _scaled(y)
+        y = y + (scaled.of(tensor.LogOp) - y * y - wanted) * scaled * (math.sqrt(math.pi) / 2)
+    y = twice.compare("eq", 0).choose(y.number(math.inf), y) * math.sqrt(2)
+    y = twice.compare("eq", 1).choose(y * 0, y)
+    return upper.choose(y, -y)
+
+
+_BESSEL_NEAR = 8
+"""Up to here modified Bessel functions are a series in x, beyond in 1/x."""
+
+
+def _bessel_series(order: int) -> tuple[Array, Array]:
+    """Chebyshev coefficients of e^-x·I(x) up to 8, and of that times √x, in 16/x - 1, beyond.
+
+    Values are those of Bessel's integral (DLMF 10.32.3), whose trapezoidal sums converge at once.
+    """
+    angles = (np.arange(400) + 0.5) * (np.pi / 400)
+
+    def scaled(x: Array) -> Array:
+        waves = np.exp(np.multiply.outer(x, np.cos(angles) - 1)) * np.cos(order * angles)
+        return waves.mean(-1)
+
+    def far(t: Array) -> Array:
+        # Beyond some x the integral is that of its expansion (DLMF 10.40.1).
+        x, m = 2 * _BESSEL_NEAR / (t + 1), 4.0 * order * order
+        terms = [1.0 / np.sqrt(2 * np.pi) + 0 * x]
+        for k in range(1, 20):
+            terms.append(terms[-1] * -(m - (2 * k - 1) ** 2) / (8 * k * x))
+        return np.where(x > 100, sum(terms), scaled(np.minimum(x, 100)) * np.sqrt(x))
+
+    places = np.polynomial.chebyshev.chebpts1(33)
+    table = np.polynomial.chebyshev.chebvander(places, 32)
+    values = scaled((places + 1) * _BESSEL_NEAR / 2), far(places)
+    return np.linalg.solve(table, values[0]), np.linalg.solve(table, values[1])
+
+
+def _chebyshev(t: Formula, coefficients: Array) -> Formula:
+    """Σ c[i]·T_i(t) by Clenshaw's recurrence."""
+    last, here = t * 0, t * 0 + float(coefficients[-1])
+    for coefficient in coefficients[-2:0:-1]:
+        last, here = here, t * here * 2 - last + float(coefficient)
+    return t * here - last + float(coefficients[0])
+
+
+def _bessel(order: int, *, is_scaled: bool) -> Callable[[Formula], Formula]:
+    """Modified Bessel functions of the first kind, times e^-|x| where they are scaled."""
+
+    def function(x: Formula) -> Formula:
+        near, far = _bessel_series(order)
+        size = abs(x)
+        close = _chebyshev(size.minimum(_BESSEL_NEAR) * (2 / _BESSEL_NEAR) - 1, near)
+        distant = size.maximum(_BESSEL_NEAR)
+        tail = _chebyshev(2 * _BESSEL_NEAR / distant - 1, far) / distant.of(tensor.SqrtOp)
+        found = (size > _BESSEL_NEAR).choose(tail, close)
+        if not is_scaled:
+            found = size.of(tensor.ExpOp) * found
+        return found * x.of(tensor.SignOp) if order else found
+
+    return function
+
+
 def _in_double(function: Callable[[Formula], Formula]) -> Rule:
     """A rule for a function of one tensor that is computed in f64."""
 
@@ -139,5 +209,10 @@ RULES: dict[str, Rule] = {
     "erfinv": _in_double(_inverse_erf),
     "lgamma": _in_double(_log_gamma),
     "special_erfcx": _in_double(_scaled),
+    "special_ndtri": _in_double(_normal_quantile),
+    **dict.fromkeys(("i0", "special_i0"), _in_double(_bessel(0, is_scaled=False))),
+    "special_i0e": _in_double(_bessel(0, is_scaled=True)),
+    "special_i1": _in_double(_bessel(1, is_scaled=False)),
+    "special_i1e": _in_double(_bessel(1, is_scaled=True)),
 }
 """By the name of the operator in the namespace `aten`."""

@@ -7,6 +7,7 @@ from . import (
     rules_attention,
     rules_bags,
     rules_complex,
+    rules_counting,
     rules_elementwise,
     rules_index,
     rules_linear,
@@ -33,6 +34,7 @@ _ATEN = (
     rules_running.RULES,
     rules_shape.RULES,
     rules_index.RULES,
+    rules_counting.RULES,
     rules_scatter.RULES,
     rules_bags.RULES,
     rules_onnx.RULES,
@@ -68,7 +70,7 @@ REFUSED: dict[str, str] = {
         "multinomial", "normal", "uniform", "native_dropout", "randperm",
         "alpha_dropout", "feature_dropout")},
     **{f"aten::{name}": "the size of its result depends on values" for name in
-       ("argwhere", "bincount", "masked_select", "nonzero", "nonzero_numpy", "unique",
+       ("argwhere", "nonzero", "nonzero_numpy", "unique",
         "unique_consecutive", "unique_dim", "_unique2")},
 }  # fmt: skip
 """Operators that are not decomposed, with the reason why they have no meaning."""

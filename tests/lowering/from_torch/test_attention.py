@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention import flex_attention
 
 from triton_dsl.dialects import tensor
 
@@ -74,3 +76,22 @@ def test_masks_of_transformers_may_be_causal(fixed: bool, check: Any) -> None:
 
     batches = [torch.randn(n, 3, 8, generator=GENERATOR) for n in ((4,) if fixed else (4, 6))]
     check.same(Causal(), *([x] for x in batches), dynamic={} if fixed else None)
+
+
+def test_scores_that_a_function_changes(check: Any) -> None:
+    """`flex_attention` with a bias by distance, documents that do not see each other, and sums."""
+    slopes, document = torch.tensor([0.5, 0.25, 0.125, 0.1]), torch.tensor([0, 0, 0, 1, 1])
+
+    def within(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (i > j) & (document[i] == document[j])  # the first of each sees nothing
+
+    def attention(q: Tensor, k: Tensor, v: Tensor) -> Any:
+        seen = flex_attention.create_block_mask(within, None, None, 5, 5, device="cpu")
+        return flex_attention.flex_attention(
+            q, k, v, lambda score, b, h, i, j: score - slopes[h] * (i - j), seen,
+            enable_gqa=True, return_lse=True,
+        )  # fmt: skip
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check.same(attention, parts(2, 2), dynamic={})

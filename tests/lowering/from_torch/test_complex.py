@@ -48,8 +48,22 @@ def modes(x: Tensor) -> Tensor:
     return torch.fft.irfft2(out, s=x.shape[1:])
 
 
+CORNERS = torch.tensor([[0.0, 0], [1, 0], [-1, 0], [-4, 0.0], [0, 2], [0, -2], [3, -4], [-3, 1e-3]])
+
+
+def of_corners(x: Tensor) -> list[Tensor]:
+    """Functions of numbers on the axes and beside the cut of the root."""
+    z = torch.view_as_complex(CORNERS + 0 * x[0, 0, :2])
+    whole = [z.sqrt(), z**2, z**3, z**0.5, z**1.5, z ** (1 + 2j), z**0, 2**z, (z + 9) ** z]
+    circular = [z.sin(), z.cos(), z.tan(), z.sinh(), z.cosh(), z.tanh(), z.sigmoid(), z.square()]
+    z = z[1:]
+    others = [z.log(), z.log2(), z.log10(), z.rsqrt(), z.reciprocal()]
+    return [torch.view_as_real(value) for value in whole + circular + others]
+
+
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "rotary": rotary,
+    "of corners": of_corners,
     "computed": computed,
     "filtered": filtered,
     "phases": lambda x: (

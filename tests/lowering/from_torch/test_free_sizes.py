@@ -274,6 +274,54 @@ def test_recurrent_layers_over_free_lengths(name: str) -> None:
                     np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-6)
 
 
+class UNet(nn.Module):
+    """Images of any height and width that halve and double."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.inner = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 6, 3, 2, 1)
+        self.up, self.wide = nn.ConvTranspose2d(6, 4, 2, 2), nn.Upsample(scale_factor=2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        a = self.down(x)
+        b = self.inner(F.max_pool2d(a, 2))
+        c = torch.cat([F.avg_pool2d(a, 2), self.up(b)], 1)
+        wide = F.interpolate(c, scale_factor=3, mode="bilinear", align_corners=True)
+        return self.wide(b), wide, F.interpolate(c, x.shape[2:], mode="bilinear")
+
+
+def test_images_of_any_size() -> None:
+    """What sizes must be for images to fit each other, a warning says."""
+    module = UNet().eval()
+    free = {"x": {0: "N", 2: "H", 3: "W"}}
+    with pytest.warns(TorchWarning, match=r"UNet is read for .* == \(H // 2\) and "):
+        program = from_torch(module, torch.randn(2, 3, 8, 16), dynamic=free)
+    for shape in ((2, 3, 8, 16), (1, 3, 20, 12)):
+        x = torch.randn(shape)
+        wanted = module(x)
+        for found in (
+            run_module(program, [x.numpy()]),
+            run_target(program, "onnx", [x.numpy()])[1],
+        ):
+            for result, value in zip(found, wanted, strict=True):
+                np.testing.assert_allclose(result, value.detach().numpy(), 1e-5, 1e-5)
+
+
+def test_counts_of_numbers_below_a_bound() -> None:
+    """How many numbers `bincount` counts hangs on values, but for what it is told."""
+
+    def counted(x: Tensor) -> Tensor:
+        return torch.bincount(x[:, 0].abs().long(), x[:, 1], minlength=4) / x.shape[0]
+
+    x = torch.tensor([[0.0, 2], [3, 4], [3, 5], [1, -1]])
+    with pytest.warns(TorchWarning, match="read for integers below 4, the 'minlength'"):
+        program = from_torch(Function(counted), x)
+    for given in (x, x[:3]):
+        np.testing.assert_allclose(run_module(program, [given.numpy()])[0], counted(given).numpy())
+    with pytest.raises(LoweringError, match="give it a 'minlength'"):
+        from_torch(Function(lambda x: torch.bincount(x[:, 0].long())), x)
+
+
 def test_a_state_goes_into_a_loop() -> None:
     class Step(nn.Module):
         def __init__(self) -> None:

@@ -44,6 +44,11 @@ TAILS = torch.tensor(
     [-9, -2.5, -0.5, 0.0, 1e-9, 0.5, 1.99, 2.01, 5, 8.5, torch.inf, torch.nan], dtype=torch.float64
 )
 
+BESSEL = torch.tensor([-60.0, -8.5, -8, -1, -0.0, 1e-9, 0.5, 7.9, 8.1, 30, 80, torch.nan])
+SHARES = torch.tensor([0, 1e-38, 1e-9, 0.02425, 0.3, 0.5, 0.50001, 0.97, 0.9999999, 1, 1.5])
+FREQUENT = torch.tensor([[2, 0, 2, 0, 1, 0, 2], [1, 2, 2, 1, 0, 0, 1]])
+COUNTS = torch.tensor([2, 0, 3, 1, 4])
+
 CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     **{name: (getattr(torch, name), (X,)) for name in ("sin", "cos", "tan", "atan", "asinh")},
     **{name: (getattr(torch, name), (X,)) for name in ("sinh", "cosh", "exp2", "isinf")},
@@ -254,6 +259,58 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "erfinv of floats": (torch.erfinv, (BELOW_ONE.float(),)),
     **{name: (getattr(torch.special, name), (TAILS,)) for name in ("erfc", "erfcx", "log_ndtr")},
     "erfc of floats": (torch.erfc, (TAILS.float(),)),
+    **{name: (getattr(torch.special, name), (BESSEL,)) for name in ("i0", "i0e", "i1", "i1e")},
+    "ndtri": (torch.special.ndtri, (SHARES,)),
+    "bins of a width": (lambda x: torch.histc(x, 4, -1, 2), (TIES,)),
+    "bins from the least to the greatest": (lambda x: torch.histc(x, 5), (X,)),
+    "bins of one number": (lambda x: torch.histc(x, 3), (X[0, :1].expand(4).clone(),)),
+    "the most frequent of integers": (
+        lambda x: (*x.mode(1), *x.mode(0, keepdim=True)),
+        (FREQUENT,),
+    ),
+    "the most frequent": (lambda x: x.round().mode(1), (X,)),
+    "common divisors": (torch.gcd, (INTS[:, 1:4], OTHERS[:, 1:4])),
+    "worst common divisor": (
+        torch.gcd,
+        (
+            torch.tensor([2**63 - 1, 7540113804746346429, 0]),
+            torch.tensor([6, 4660046610375530309, 0]),
+        ),
+    ),
+    "common multiples": (torch.lcm, (INTS[1:], OTHERS[1:] - 7)),
+    "put": (lambda x, y: x.put(torch.tensor([0, 5, -1]), y[0, :3]), (X, Y)),
+    "put added": (lambda x, y: x.put(torch.tensor([2, 2, -1]), y[0, :3], True), (X, Y)),
+    "places that are not 0": (lambda x: torch.nonzero_static(x.relu(), size=4), (X,)),
+    "more places than are not 0": (
+        lambda x: torch.nonzero_static(x > 0, size=20, fill_value=7),
+        (BLOCKS[:, 0, 0, :2].clone(),),
+    ),
+    "so many as a tensor says": (lambda x: x.repeat_interleave(COUNTS, 1) + 1, (X,)),
+    "so many as an input says": (
+        lambda x, i: x.flatten().repeat_interleave(i.flatten(), output_size=26),
+        (X, PLACES),
+    ),
+    "what a known mask keeps": (
+        lambda x: (
+            x[:, COUNTS > 1],
+            x.mT[COUNTS > 2],
+            x[0].masked_select(COUNTS == 0),
+            COUNTS.nonzero() * x[0, 0],
+        ),
+        (X,),
+    ),
+    "windows of several sizes with places": (
+        lambda x: torch.nn.functional.adaptive_max_pool2d(x, (3, 2), return_indices=True),
+        (WHOLE,),
+    ),
+    "windows of volumes": (
+        lambda x: torch.nn.functional.adaptive_max_pool3d(x, (2, 3, 3), return_indices=True),
+        (WHOLE,),
+    ),
+    "windows of one size with places": (
+        lambda x: torch.nn.functional.adaptive_max_pool1d(x[0], 2, return_indices=True),
+        (WHOLE,),
+    ),
     "mvlgamma": (lambda x: torch.special.multigammaln(x + 2, 3), (TAILS[4:8],)),
     "cholesky": (torch.linalg.cholesky, (DEFINITE,)),
     "an upper cholesky": (lambda x: torch.linalg.cholesky(x, upper=True), (DEFINITE.double(),)),
