@@ -79,7 +79,7 @@ def test_masks_of_transformers_may_be_causal(fixed: bool, check: Any) -> None:
 
 
 def test_scores_that_a_function_changes(check: Any) -> None:
-    """`flex_attention` with a bias by distance, documents that do not see each other, and sums."""
+    """`flex_attention` with a bias by distance and documents that do not see each other."""
     slopes, document = torch.tensor([0.5, 0.25, 0.125, 0.1]), torch.tensor([0, 0, 0, 1, 1])
 
     def within(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -89,7 +89,7 @@ def test_scores_that_a_function_changes(check: Any) -> None:
         seen = flex_attention.create_block_mask(within, None, None, 5, 5, device="cpu")
         return flex_attention.flex_attention(
             q, k, v, lambda score, b, h, i, j: score - slopes[h] * (i - j), seen,
-            enable_gqa=True, return_lse=True,
+            enable_gqa=True,
         )  # fmt: skip
 
     with warnings.catch_warnings():
