@@ -25,6 +25,7 @@ from xdsl.traits import (
 
 from ..ir.errors import VerifyError
 from ..ir.locations import error_at
+from ..ir.walking import all_ops
 from .fabric import Fabric
 from .registry import verify_module, verify_order
 
@@ -66,7 +67,7 @@ class ChangeVerifier:
         if known is None:
             verify_module(module)
         seen: dict[Operation, _Key] = {}
-        for op in _all_of(module):
+        for op in all_ops(module):
             if type(op) in _ALIKE:
                 if known is not None:
                     self._verify_alike(op)
@@ -96,7 +97,7 @@ class ChangeVerifier:
             return
         for op in module.body.block.ops:
             if isinstance(op, llvm.FuncOp):
-                for inner in _all_of(op):
+                for inner in all_ops(op):
                     (self._verify_alike if type(inner) in _ALIKE else _verify)(inner)
             elif not isinstance(op, hw.HWModuleOp):
                 _verify(op, nested=True)
@@ -118,20 +119,6 @@ class ChangeVerifier:
                 _verify(op)
                 self._kinds.add(key)
             self._same[same] = parts
-
-
-def _all_of(op: Operation) -> list[Operation]:
-    """What `op.walk()` gives, without a generator for each region and block."""
-    found = [op]
-    for block in (block for region in op.regions for block in region.blocks):
-        inner = block.first_op
-        while inner is not None:
-            if inner.regions:
-                found += _all_of(inner)
-            else:
-                found.append(inner)
-            inner = inner.next_op
-    return found
 
 
 def _key(op: Operation) -> _Key:

@@ -142,7 +142,8 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(20_000, 50, 20)
+        # As rarely as `ir.collection` has it, which then leaves it at that for each compilation.
+        gc.set_threshold(100_000, 20, 10)
         gc.enable()
 
 

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from ...dialects.parameters import ARGUMENT_ATTRIBUTE, store_of
 from ...dialects.tensor.storage import STORE_ATTRIBUTE
 from ...ir.errors import LoweringError
+from ...ir.walking import all_ops
 from ...runtime.native.abi.interface import (
     ALIGNMENT,
     CONSTANTS,
@@ -67,8 +68,8 @@ def check_lowered(module: ModuleOp) -> None:
         LoweringError: no `forward` or `forward_workspace_bytes`.
     """
     unsupported = UnsupportedOps("native")
-    for op in module.walk():
-        if op is not module and not isinstance(op, _LLVM):
+    for op in all_ops(module):
+        if op is not module and type(op) not in _LLVM:
             unsupported.add(op, "no pass takes it to the llvm dialect")
     unsupported.raise_if_any()
     functions = {op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)}
@@ -77,7 +78,7 @@ def check_lowered(module: ModuleOp) -> None:
             raise LoweringError(f"the lowered module has no function '{name}'")
 
 
-_LLVM: tuple[type[Operation], ...] = tuple(llvm.LLVM.operations)
+_LLVM: frozenset[type[Operation]] = frozenset(llvm.LLVM.operations)
 
 
 def standalone_text(module: ModuleOp, interface: Interface, prefix: str, machine: Machine) -> str:
@@ -118,7 +119,7 @@ def _rename(module: ModuleOp, prefix: str) -> None:
         for op in module.ops
         if isinstance(op, llvm.GlobalOp) or (isinstance(op, llvm.FuncOp) and op.body.blocks)
     }
-    for op in module.walk():
+    for op in all_ops(module):
         if isinstance(op, llvm.FuncOp | llvm.GlobalOp) and op.sym_name.data in defined:
             op.sym_name = StringAttr(defined[op.sym_name.data])
         elif isinstance(op, llvm.CallOp) and op.callee is not None:

@@ -85,7 +85,7 @@ def made() -> dict[tuple[str, int], Simulator]:
 @given(
     which=st.sampled_from([("event", 1), ("dense", 2), ("auto", 3)]),
     batch=st.sampled_from([1, 2, 5]),
-    cuts=st.lists(st.sampled_from([1, 3]), min_size=1, max_size=4),
+    cuts=st.lists(st.sampled_from([1, 2]), min_size=1, max_size=4),
     activity=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
     seed=st.integers(0, 1000),
 )
@@ -106,7 +106,7 @@ def test_slices_give_the_bits_of_one_run(
     agree([np.concatenate(outputs) for outputs in zip(*parts, strict=True)], expected)
     assert runner.steps == len(x)
     runner.reset()
-    agree(runner.run([x], slice_steps=3), expected)
+    agree(runner.run([x], slice_steps=2), expected)
 
 
 def test_steps_that_the_program_fixes() -> None:

@@ -8,6 +8,7 @@ from xdsl.dialects import llvm, math
 from xdsl.dialects.builtin import ModuleOp, f64, i64
 from xdsl.ir import Operation, SSAValue
 
+from ....ir.walking import all_ops
 from .llvm_builder import LlvmBuilder
 from .types import element, lanes
 
@@ -50,7 +51,7 @@ def declare(module: ModuleOp) -> None:
     """Add declarations of the C functions that are called and not there yet."""
     known = {name for base in C_NAMES.values() for name in (base, f"{base}f")}
     there = {op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)}
-    for op in list(module.walk()):
+    for op in all_ops(module):
         if not isinstance(op, llvm.CallOp) or op.callee is None:
             continue
         name = op.callee.string_value()

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ....ir.walking import all_ops
 from .blocks import convert_arguments
 from .llvm_builder import AnchoredBuilder
 from .walk import check, in_dialect, realized, remove_casts
@@ -39,7 +40,7 @@ class ConvertCfToLLVMPass(ModulePass):
     name = "convert-cf-to-llvm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ops = [each for each in op.walk() if in_dialect(each, "cf")]
+        ops = [each for each in all_ops(op) if in_dialect(each, "cf")]
         check(ops, lambda each: None)
         builder = AnchoredBuilder()
         for block in dict.fromkeys(block for each in ops for block in each.successors):

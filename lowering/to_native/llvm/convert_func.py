@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
+from ....ir.walking import all_ops
 from .blocks import convert_arguments, replace_type
 from .llvm_builder import AnchoredBuilder
 from .types import NO_TYPE, converted, llvm_type
@@ -40,7 +41,7 @@ class ConvertFuncToLLVMPass(ModulePass):
     name = "convert-func-to-llvm"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        ops = [each for each in op.walk() if in_dialect(each, "func")]
+        ops = [each for each in all_ops(op) if in_dialect(each, "func")]
         _check(op)
         builder = AnchoredBuilder()
         functions = [each for each in ops if isinstance(each, func.FuncOp)]
@@ -53,7 +54,7 @@ class ConvertFuncToLLVMPass(ModulePass):
                 _call(builder, each)
             elif isinstance(each, func.ReturnOp):
                 _return(builder, each)
-        for each in [each for each in op.walk() if in_dialect(each, "llvm")]:
+        for each in [each for each in all_ops(op) if in_dialect(each, "llvm")]:
             _memory(builder, each)
         for function in functions:
             _function(function)
@@ -62,7 +63,7 @@ class ConvertFuncToLLVMPass(ModulePass):
 
 def _check(module: ModuleOp) -> None:
     problems: list[tuple[str, str, str]] = []
-    for op in module.walk():
+    for op in all_ops(module):
         strange = [type for type in _types(op) if llvm_type(type) is None]
         if strange:
             names = ", ".join(dict.fromkeys(str(type) for type in strange))

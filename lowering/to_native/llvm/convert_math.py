@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
 from ....ir.errors import OptionError
+from ....ir.walking import all_ops
 from . import error_function, exponential, hyperbolic, logarithm, power, rounding
 from .c_library import C_NAMES, call_c, declare
 from .double_double import two_sum
@@ -203,7 +204,7 @@ def _replace_fmod(module: ModuleOp) -> None:
         and not op.body.blocks
     }
     builder = AnchoredBuilder()
-    for op in [op for op in module.walk() if isinstance(op, func.CallOp | llvm.CallOp)]:
+    for op in [op for op in all_ops(module) if isinstance(op, func.CallOp | llvm.CallOp)]:
         name = None if op.callee is None else op.callee.string_value()
         if name not in declared:
             continue

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ....ir.errors import UnsupportedError
 from ....ir.locations import location_text
+from ....ir.walking import all_ops
 from .llvm_builder import AnchoredBuilder, LlvmBuilder
 from .types import NO_TYPE, llvm_type
 
@@ -44,7 +45,7 @@ def convert_ops(
     Raises:
         UnsupportedError: ops that cannot be converted, all of them; the module is as it was.
     """
-    ops = [op for op in module.walk() if type(op) in rules or in_dialect(op, dialect)]
+    ops = [op for op in all_ops(module) if type(op) in rules or in_dialect(op, dialect)]
     check(ops, lambda op: refuse(op) or (None if type(op) in rules else "no rule converts it"))
     builder = AnchoredBuilder()
     for op in ops:
@@ -117,7 +118,7 @@ def replace_op(builder: LlvmBuilder, op: Operation, values: Values) -> None:
 
 def remove_casts(module: ModuleOp) -> None:
     """Remove the casts that nobody uses; look through a cast of a cast."""
-    casts = [op for op in module.walk() if isinstance(op, UnrealizedConversionCastOp)]
+    casts = [op for op in all_ops(module) if isinstance(op, UnrealizedConversionCastOp)]
     for op in casts:
         source = op.inputs[0] if len(op.inputs) == 1 else None
         inner = None if source is None else source.owner
