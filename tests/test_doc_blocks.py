@@ -4,6 +4,7 @@
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LONG = {"docs/backends.md", "docs/conversion.md", "docs/events.md", "docs/learning_rules.md"}
-"""Pages whose Python trains or compiles for many seconds."""
+WITH_TESTS = {
+    page
+    for file in (ROOT / "tests").rglob("test_*.py")
+    for page in re.findall(r'\brun_guide\("([^"]+)"\)', file.read_text(encoding="utf-8"))
+}
+"""Pages whose Python a test beside what they are about runs, and looks at what it leaves."""
 TUTORIALS = {page for page in doc_blocks.PAGES if page.startswith("docs/tutorials/")}
 BOTH = {"docs/import_pytorch.md", "docs/packages.md", *TUTORIALS}
 
@@ -41,12 +46,8 @@ def check(wanted: list[str], tmp_path: Path) -> None:
 
 
 def test_python_of_the_pages(tmp_path: Path) -> None:
-    check([f"{page}:python" for page in pieces("python") if page not in LONG], tmp_path)
-
-
-@pytest.mark.slow
-def test_long_python_of_the_pages(tmp_path: Path) -> None:
-    check([f"{page}:python" for page in sorted(LONG)], tmp_path)
+    assert "docs/training.md" in WITH_TESTS
+    check([f"{page}:python" for page in pieces("python") if page not in WITH_TESTS], tmp_path)
 
 
 def test_commands_of_the_pages(tmp_path: Path) -> None:
