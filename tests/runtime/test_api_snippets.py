@@ -168,7 +168,7 @@ print(f"Memory usage: {profile['memory_mb']:.2f} MB")
 for layer_name, layer_stats in profile['layer_times'].items():
     print(f"{layer_name}: {layer_stats['time_ms']:.2f} ms")
 """,
-        model=ternary_resnet18(num_classes=10),
+        model=ternary_resnet18(num_classes=10, small_images=False),
     )
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[:4]] == [
