@@ -41,10 +41,11 @@ from .team_code import (
 
 Things = tuple[int, int]
 """How many there are of each phase."""
-_TOO_LATE, _PAUSE, _LONGEST_PAUSE = 100_000, 16, 1_000_000_000
+_TOO_LATE, _TURN, _PAUSE, _LONGEST_PAUSE = 100_000, 4_000_000, 16, 1_000_000_000
 """A thread that lost its processor in the middle of a part holds up all. If that cost so many
 nanoseconds, callers do without others for so many times as long, twice as long as the last time, at
-most so many nanoseconds."""
+most so many nanoseconds. What is longer than a turn of another program is rare, and counts as
+one."""
 _VAIN, _LONGEST_VAIN = 320_000, 5_000_000
 """For so many nanoseconds they do where there was no processor for others, twice as long as the
 last time, at most so many: to call others costs little then, but brings nothing."""
@@ -136,7 +137,8 @@ class Team:
                 self._members += 1
             lost = run(min(count, self._members))
             if lost > _TOO_LATE:
-                self._pause = min(max(_PAUSE * lost, 2 * self._pause), _LONGEST_PAUSE)
+                least = _PAUSE * min(lost, _TURN)
+                self._pause = min(max(least, 2 * self._pause), _LONGEST_PAUSE)
                 self._alone_until = perf_counter_ns() + self._pause
             elif lost < 0:
                 self._pause = min(max(_VAIN, 2 * self._pause), _LONGEST_VAIN)

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
+import numpy as np
 import pytest
 
+from triton_dsl.runtime.native import native_team
 from triton_dsl.runtime.native.team_code import team_code
 from triton_dsl.runtime.native.threads import processors
 
@@ -197,7 +200,7 @@ def test_nobody_waits_for_members_without_a_processor() -> None:
 def test_a_caller_that_was_held_up_does_without_others_for_a_while() -> None:
     printed = run(
         "hire()\n"
-        "native_team._LONGEST_PAUSE = 10**9\n"
+        "native_team._LONGEST_PAUSE = native_team._TURN = 10**9\n"
         "late = []\n"
         "def work(_, phase, first, end, member):\n"
         "    seen.add(member)\n"
@@ -220,6 +223,23 @@ def test_a_caller_that_was_held_up_does_without_others_for_a_while() -> None:
         "print(seen)\n"
     )
     assert printed == "{0}\n{0, 1}\n"
+
+
+def test_however_long_others_hold_a_caller_up_it_counts_as_a_turn() -> None:
+    """And twice as long the next time; each call that is not held up halves it."""
+
+    class Code:
+        def team(self, most: int) -> Any:
+            return np.zeros(most, np.int64)
+
+    code: Any = Code()
+    team: Any = native_team.Team(code, 1)
+    pauses: list[float] = []
+    for lost in (10**9, 10**9, 0, 10**6):
+        team._alone_until = 0
+        assert team._running(lambda _, lost=lost: lost, 1)
+        pauses.append(team._pause / 1e6)
+    assert pauses == [64, 128, 64, 128]
 
 
 @apart
