@@ -17,9 +17,16 @@ from .kept import define_kept
 from .machine import Machine, host_machine
 from .source_digest import COMPILER, source_digest
 
-_ELF = "@progbits"
+_ELF, _SOURCE = "@progbits", '\t.file\t"<string>"\n'
 _POOL = re.compile(r"^\t\.section\t\.rodata.*\n(?=(\t\.p2align.*\n)?\.LCPI)", re.MULTILINE)
 """Where assembly text goes over to numbers that code loads."""
+_BEHIND = "\t.text\t1\n"
+"""Behind all code, in its section."""
+_AS_DATA = (
+    f"{_BEHIND}.numbers:\n\t.type\t.numbers,@object\n\t.text\n"
+    f"{{text}}\n{_BEHIND}\t.size\t.numbers, .-.numbers\n"
+)
+"""A name by which disassemblers tell these numbers from code."""
 _LARGE = 1 << 23
 """Characters of LLVM IR from which on an object is not assembled: it would take long, and what it
 has besides weights is little."""
@@ -132,10 +139,9 @@ class Compiled:
         Of x86-64 on ELF, numbers that small code loads stand beside it: in sections of their own
         each takes a symbol and relocations, some 60 bytes for 4.
         """
-        if self._packed:
-            text = self.assembly()
-            if _ELF in text:
-                return self._assembled(_POOL.sub("\t.text\n", text))
+        if self._packed and _ELF in (text := self.assembly()):
+            text, pools = _POOL.subn(_BEHIND, text.replace(_SOURCE, ""))
+            return self._assembled(_AS_DATA.format(text=text) if pools else text)
         with LLVM_LOCK:
             return bytes(self._generator.emit_object(self._parsed.clone()))
 

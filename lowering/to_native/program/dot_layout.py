@@ -16,8 +16,11 @@ from ..kernels.recipes import Recipe
 _MOST_ROWS, _MOST_COLUMNS = 16, 4
 _TURN = 0.5
 """What a turn of the innermost loop costs beside products and loads, in cycles."""
-_AGAIN = 1.03
-"""What code of its own for the last places of a row counts as, beside the time of a tile."""
+_WIDENED = 0.25
+"""What a load of weights costs besides where words are made of bytes."""
+_AGAIN = 1.05
+"""What code of its own for the last places of a row counts as where weights are few, beside the
+time of a tile."""
 
 
 def packed_weights(values: Array, width: int, group: int) -> Array:
@@ -57,13 +60,16 @@ def lane_weights(
     return panels.reshape(-1), distances
 
 
-def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
+def best_tile(
+    recipe: Recipe, places: int | None, outs: int, *, few: bool = False
+) -> tuple[int, int]:
     """Places of a tile, and vectors of outputs of each, that need the fewest instructions.
 
     Args:
         recipe: the instruction set.
         places: in a row, of which some make a tile; `None` if that is not known.
         outs: outputs.
+        few: whether weights are so few that code counts beside them.
     """
     vectors = -(-outs // recipe.lanes)
     # Products stand in a register of their own before they are added.
@@ -78,8 +84,8 @@ def best_tile(recipe: Recipe, places: int | None, outs: int) -> tuple[int, int]:
                 if height and width:
                     # One product or one load in a cycle; a sum takes four.
                     turn = max(height * width, height + width, 4)
-                    total += times * again * (turn + _TURN)
-        return total / many * (_AGAIN if many % rows else 1)
+                    total += times * again * (turn + _TURN + _WIDENED * width * spare)
+        return total / many * (_AGAIN if few and many % rows else 1)
 
     tiles = [
         (rows, columns)

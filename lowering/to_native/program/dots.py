@@ -48,6 +48,9 @@ _APART = 4
 _LANE_ROWS = 4
 """Places of a tile of outputs with factors of their own: neighbours share those put together."""
 _MOST_BYTE, _MOST_SHORT = 255, (1 << 15) - 1
+_FEW, _SHORT = 1 << 14, 64
+"""Weights of a layer beside which its code counts: that of a tile has a thousand bytes. Terms of a
+sum so short that what follows it takes as long, for which tiles are as large as can be."""
 _SLACK = 64
 """Elements that may be read past the end of a tensor, where weights are 0."""
 
@@ -354,7 +357,8 @@ def _steps(program: Program, step: NestStep, terms: _Terms, group: int) -> Seque
     if terms.by_lanes:
         tile = (_LANE_ROWS if along is None else -(-along // -(-along // _LANE_ROWS)), 1)
     else:
-        tile = best_tile(recipe, along, terms.many)
+        few = values is not None and _SHORT * terms.many < values.size <= _FEW
+        tile = best_tile(recipe, along, terms.many, few=few)
         taps[-1] = (-(-taps[-1][0] // group), group)
     width, behind = recipe.lanes * tile[1], nest.behind
     before: Sequence[Step] = ()
