@@ -23,6 +23,7 @@ from .rules_linear import RULES as LINEAR
 from .rules_linear import linear
 from .rules_qoperator import channels_last
 from .rules_quantization import RULES as QUANTIZATION
+from .rules_recurrent import Cell, lstm, recurrent
 from .rules_reduction import RULES as REDUCTION
 from .rules_window import RULES as WINDOWS
 from .sizes import static
@@ -145,8 +146,42 @@ def _dynamic_matmul(e: Builder, call: Call) -> SSAValue:
     return integers_to_float(e, replace(call, inputs=inputs))
 
 
+def _dynamic_lstm(e: Builder, call: Call) -> Results:
+    """An LSTM whose weights are integers, and whose inputs and states become some as they come.
+
+    All steps of the input have one scale, the state of all samples has one at each step.
+    """
+    weights = list[Value]()
+    for index, place in ((1, 8), (2, 10)):
+        levels, scale, zero = (
+            Formula(e, e.convert(call[i], f32)) for i in (index, place, place + 1)
+        )
+        scale, zero = (
+            part if part.rank == 2 else part.of(tensor.UnsqueezeOp, axes=[1])
+            for part in (scale, zero)
+        )
+        centred = levels - zero.of(tensor.UnsqueezeOp, axes=[1])
+        weight = centred * scale.of(tensor.UnsqueezeOp, axes=[1])
+        weights.append(e.permute(weight.value, [0, 2, 1]))
+
+    def step(cell: Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+        return lstm(cell, x, [_dynamic(e, state[0]), state[1]])
+
+    plain = replace(call, op="LSTM", inputs=[_dynamic(e, call[0]), *weights, *call.inputs[3:8]])
+    return recurrent(step, 4, ["Sigmoid", "Tanh", "Tanh"], 2)(e, plain)
+
+
+def _dynamic(e: Builder, x: SSAValue) -> SSAValue:
+    """Floats rounded to the 256 levels between the least and the greatest of them and 0."""
+    found = _all_of(e, "DynamicQuantizeLinear", [x], {})
+    assert isinstance(found, tuple)
+    levels, scale, zero = (Formula(e, e.convert(tensor_of(part), f32)) for part in found)
+    return ((levels - zero) * scale).value
+
+
 FUSED: dict[str, Rule] = {
     "BiasGelu": lambda e, call: e.add(tensor.GeluOp(e.add(tensor.AddOp(call[0], call[1])))),
+    "DynamicQuantizeLSTM": _dynamic_lstm,
     "DynamicQuantizeMatMul": _dynamic_matmul,
     "EmbedLayerNormalization": _embedded,
     "FusedConv": _activated("Conv"),

@@ -45,7 +45,7 @@ Activation = tuple[str, dict[str, float]]
 """The name of an activation, and its numbers."""
 
 
-class _Cell:
+class Cell:
     """One direction of a recurrent node: weights of `gates` gates, activations, a limit.
 
     A ninth input, which ONNX does not have, is a projection [directions, out, hidden] of the state
@@ -104,15 +104,15 @@ class _Cell:
         return linear(self.e, h, self.recurrence, self.bias_h)
 
 
-Step = Callable[[_Cell, SSAValue, list[SSAValue]], list[SSAValue]]
+Step = Callable[[Cell, SSAValue, list[SSAValue]], list[SSAValue]]
 
 
-def _rnn(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+def _rnn(cell: Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     total = cell.e.add(tensor.AddOp(cell.from_input(x), cell.from_state(state[0])))
     return [cell.limited(0, Formula(cell.e, total)).value]
 
 
-def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+def _gru(cell: Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     e, h = cell.e, Formula(cell.e, state[0])
     from_x, from_h = cell.from_input(x), cell.from_state(state[0])
 
@@ -130,7 +130,7 @@ def _gru(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     return [((1 - update) * new + update * h).value]
 
 
-def _lstm(cell: _Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
+def lstm(cell: Cell, x: SSAValue, state: list[SSAValue]) -> list[SSAValue]:
     e, memory = cell.e, Formula(cell.e, state[1])
     total = e.add(tensor.AddOp(cell.from_input(x), cell.from_state(state[0])))
     peep: list[Formula | None] = [None] * 3
@@ -168,7 +168,7 @@ def recurrent(step: Step, gates: int, kinds: list[str], states: int) -> Rule:
         refuse(direction not in ways, f"its direction '{direction}' is unknown")
         runs = [
             _run(
-                e, _Cell(e, call, index, gates, kinds), x, lives, back, step, states, is_batch_first
+                e, Cell(e, call, index, gates, kinds), x, lives, back, step, states, is_batch_first
             )
             for index, back in enumerate(ways[direction])
         ]
@@ -211,7 +211,7 @@ def _lives(e: Builder, call: Call, x: SSAValue) -> Formula | None:
 
 
 def _run(
-    e: Builder, cell: _Cell, x: SSAValue, lives: Formula | None, back: bool, step: Step,
+    e: Builder, cell: Cell, x: SSAValue, lives: Formula | None, back: bool, step: Step,
     states: int, is_batch_first: bool,
 ) -> list[SSAValue]:  # fmt: skip
     index = cell.direction
@@ -307,7 +307,7 @@ def _turned(e: Builder, x: SSAValue) -> SSAValue:
 
 RULES: dict[str, Rule] = {
     "GRU": recurrent(_gru, 3, ["Sigmoid", "Tanh"], 1),
-    "LSTM": recurrent(_lstm, 4, ["Sigmoid", "Tanh", "Tanh"], 2),
+    "LSTM": recurrent(lstm, 4, ["Sigmoid", "Tanh", "Tanh"], 2),
     "RNN": recurrent(_rnn, 1, ["Tanh"], 1),
 }
 """By the type of the operator."""

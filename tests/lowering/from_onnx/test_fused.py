@@ -192,3 +192,23 @@ def test_groups_of_channels_normalised(bench: Any, last: int, activation: int) -
     inputs = {"x": (np.float32, ("N", *x.shape[1:]))}
     model = bench.model([node], inputs, ["y"], known, domains=[MICROSOFT])
     np.testing.assert_allclose(run_module(from_onnx(model), [x])[0], wanted, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+@pytest.mark.parametrize("apart", [False, True])
+def test_recurrence_of_integers(bench: Any, direction: str, apart: bool) -> None:
+    """Weights of seven bits, with a scale for each direction or for each of their columns."""
+    ways = 2 if direction == "bidirectional" else 1
+    scales = (ways, 20) if apart else (ways,)
+    known: dict[str, Any] = {
+        "w": RANDOM.integers(*SEVEN_BITS, (ways, 4, 20), np.int8),
+        "r": RANDOM.integers(*SEVEN_BITS, (ways, 5, 20), np.int8),
+        "b": floats(ways, 40), "_lengths": None, "_h": None, "_c": None, "_p": None,
+    }  # fmt: skip
+    for name in "wr":
+        known[f"{name}s"] = RANDOM.uniform(0.005, 0.02, scales).astype(np.float32)
+        known[f"{name}z"] = np.zeros(scales, np.int8)
+    fused(
+        bench, "DynamicQuantizeLSTM", floats(3, 2, 4), known, 3,
+        hidden_size=5, direction=direction,
+    )  # fmt: skip

@@ -17,7 +17,7 @@ TRAINING = "ai.onnx.preview.training"
 @pytest.mark.parametrize(
     ("domain", "op"),
     [
-        ("", "RoiAlign"),
+        ("", "DeformConv"),
         ("", "TfIdfVectorizer"),
         ("ai.onnx.ml", "TreeEnsemble"),
         (TRAINING, "Adam"),

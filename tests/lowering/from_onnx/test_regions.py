@@ -1,0 +1,43 @@
+"""Regions of images that boxes name, beside ONNX Runtime: inside, outside and across the border."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from triton_dsl.ir.errors import UnsupportedError
+from triton_dsl.lowering.from_onnx import from_onnx
+
+INPUTS = {"x": (np.float32, ("N", 3, 7, 9)), "r": (np.float32, ("R", 4)), "b": (np.int64, ("R",))}
+
+
+def aligned(bench: Any, **options: Any) -> Any:
+    node = helper.make_node(
+        "RoiAlign", ["x", "r", "b"], ["y"], output_height=2, output_width=3, spatial_scale=0.5,
+        **options,
+    )  # fmt: skip
+    return bench.model([node], INPUTS, ["y"], opset=17)
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize("way", ["half_pixel", "output_half_pixel"])
+def test_regions_of_images(bench: Any, mode: str, way: str) -> None:
+    random = np.random.default_rng(2)
+    corner = random.random((4, 2)) * 9
+    boxes = np.concatenate([corner, corner + random.random((4, 2)) * 7], 1)
+    boxes = np.concatenate([boxes, [[-30, -20, 5, 5], [2, 2, 90, 80], [4, 4, 4, 4]]])
+    inputs = {
+        "x": random.standard_normal((2, 3, 7, 9)).astype(np.float32),
+        "r": boxes.astype(np.float32),
+        "b": np.array([0, 1, 1, 0, 0, 1, 0]),
+    }
+    model = aligned(bench, mode=mode, coordinate_transformation_mode=way, sampling_ratio=2)
+    bench.check(model, inputs)
+
+
+def test_samples_that_depend_on_boxes(bench: Any) -> None:
+    with pytest.raises(UnsupportedError, match="depends on values; give a 'sampling_ratio'"):
+        from_onnx(aligned(bench))
