@@ -71,7 +71,11 @@ class Cell:
         self.activations = chosen
 
     def _row(self, value: SSAValue, direction: int) -> SSAValue:
-        return self.e.add(tensor.SqueezeOp(self.e.cut(value, 0, direction, direction + 1), [0]))
+        e = self.e
+        row = e.add(tensor.SqueezeOp(e.cut(value, 0, direction, direction + 1), [0]))
+        if direction and row in e.names:
+            e.names[row] += "_reverse"  # as PyTorch calls it
+        return row
 
     def _transposed(self, value: SSAValue, direction: int) -> SSAValue:
         return self.e.permute(self._row(value, direction), [1, 0])

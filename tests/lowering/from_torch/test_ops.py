@@ -310,6 +310,12 @@ def test_recurrent_layers(check: Any) -> None:
     check.same(module, *[[torch.randn(n, *shape) for shape in shapes] for n in (2, 3)])
 
 
+def test_weights_of_both_directions_are_called_as_in_pytorch() -> None:
+    made = str(from_torch(nn.LSTM(48, 8, bidirectional=True), torch.zeros(2, 1, 48), dynamic={}))
+    assert '"weight_ih_l0"' in made
+    assert '"weight_ih_l0_reverse"' in made
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 def test_bags_of_different_lengths(check: Any, mode: str) -> None:
     """Offsets are an input; rows may pad, bags be empty, and the last offset be the end."""
