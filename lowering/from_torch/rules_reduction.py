@@ -248,13 +248,20 @@ def _rms_norm(e: Builder, call: Call) -> SSAValue:
 def _grouped(e: Builder, call: Call, groups: int) -> SSAValue:
     """Normalise groups of channels: a layer normalisation of [N, groups, rest]."""
     sizes, x = e.sizes(call["input"]), e.value(call["input"])
-    image = static(sizes[1:], "image")
-    inner = math.prod(image) // groups
-    flat = (sizes[0], groups, inner)
-    parts = e.reshape(x, sizes, flat)
-    normal = e.add(tensor.LayerNormOp(parts, _ones(e, x, [inner]), None, call.number("eps")))
+    (channels,) = static(sizes[1:2], "channels")
+    if any(is_free(size) for size in sizes[2:]):
+        flat = (sizes[0], groups, channels // groups, *sizes[2:])
+        parts, axes = Formula(e, e.reshape(x, sizes, flat)), [*range(2, len(flat))]
+        mean = parts.of(tensor.ReduceMeanOp, axes=axes, keepdims=True)
+        variance = parts.of(tensor.ReduceVarianceOp, axes=axes, keepdims=True, correction=0)
+        normal = ((parts - mean) / (variance + call.number("eps")).of(tensor.SqrtOp)).value
+    else:
+        inner = math.prod(static(sizes[1:])) // groups
+        flat = (sizes[0], groups, inner)
+        parts = e.reshape(x, sizes, flat)
+        normal = e.add(tensor.LayerNormOp(parts, _ones(e, x, [inner]), None, call.number("eps")))
     result = e.reshape(normal, flat, sizes)
-    column = [image[0], *[1] * (len(sizes) - 2)]
+    column = [channels, *[1] * (len(sizes) - 2)]
     for name, kind in (("weight", tensor.MulOp), ("bias", tensor.AddOp)):
         if name in call:
             vector = e.add(tensor.ReshapeToOp(e.value(call[name]), column))

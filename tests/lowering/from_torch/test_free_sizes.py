@@ -281,9 +281,10 @@ class UNet(nn.Module):
         super().__init__()
         self.down, self.inner = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 6, 3, 2, 1)
         self.up, self.wide = nn.ConvTranspose2d(6, 4, 2, 2), nn.Upsample(scale_factor=2)
+        self.norm = nn.GroupNorm(2, 4)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        a = self.down(x)
+        a = self.norm(self.down(x))
         b = self.inner(F.max_pool2d(a, 2))
         c = torch.cat([F.avg_pool2d(a, 2), self.up(b)], 1)
         wide = F.interpolate(c, scale_factor=3, mode="bilinear", align_corners=True)
