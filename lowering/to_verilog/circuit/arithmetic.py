@@ -182,7 +182,7 @@ def clamp(circuit: Circuit, x: Signal, low: int | None, high: int | None, name: 
         return Signal.constant(high)
     result = x
     if most > ceiling:
-        above = at_least(circuit, x, ceiling)
+        above = at_least(circuit, x, ceiling + 1)
         result = select(
             circuit, above, Signal.constant(ceiling), result, (min(least, floor), ceiling), name
         )

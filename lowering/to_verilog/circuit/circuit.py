@@ -122,12 +122,15 @@ class Writer:
         """`yes` where the condition is 1, else `no`."""
         return yes if yes is no else self.put(ops.mux(condition, yes, no), name)
 
-    def either_of(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+    def either_of(
+        self, condition: SSAValue, yes: SSAValue, no: SSAValue, name: str | None = None
+    ) -> SSAValue:
         """A selection in gates, of which synthesis makes no reset where one side is known, nor an
         enable where one is the register itself: their nets are long."""
         sides = ((yes, condition), (no, self.inverse(condition)))
         bits = bit_width(yes.type) or 1
-        return self.any_of(*[self.all_of(side, self.repeated(c, bits)) for side, c in sides])
+        parts = [self.all_of(side, self.repeated(c, bits)) for side, c in sides]
+        return self.any_of(*parts, name=name)
 
     def compare(self, a: SSAValue, predicate: str, b: SSAValue | int) -> SSAValue:
         """A comparison: `eq`, `ne`; `ult`, `uge`, … of unsigned, `slt`, … of signed numbers."""
@@ -311,20 +314,23 @@ class Circuit(Writer):
     def compared_with(self, wire: Wire, number: int, predicate: str) -> Wire:
         """wire ⋈ number as a bit, for a number that the wire can hold; `le` may be asked too."""
         width = wire.width
-        cost = self.pacing.comparison(width, 1)
+        bound = number + (predicate == "gt" or predicate == "le")
+        # Below the lowest 1 of the bound no bit matters.
+        read = width if predicate == "eq" else width - max(0, (bound & -bound).bit_length() - 1)
+        cost = self.pacing.comparison(read, 1)
         (wire,) = self.together([wire], cost)
-        if width <= self.pacing.lut_inputs and predicate != "eq":
-            value = self._reached(wire, number + (predicate == "gt" or predicate == "le"))
+        if predicate != "eq" and self.pacing.is_logic(read):
+            value = self._reached(wire, bound)
             if predicate == "le":
                 value = self.bit(value, 0, inverted=True)
         else:
-            bound = self.constant(number, width)
-            value = self._comparison(wire.value, bound, predicate, wire.low)
+            other = self.constant(number, width)
+            value = self._comparison(wire.value, other, predicate, wire.low)
         return self.made(value, 0, 1, [wire], cost)
 
     def _reached(self, wire: Wire, number: int) -> SSAValue:
-        """wire ≥ number, bit by bit: one look-up table, where synthesis would take a carry chain
-        for a comparison, and what makes the bits may become part of the table.
+        """wire ≥ number, bit by bit: few look-up tables, where synthesis would take a carry chain
+        for a comparison, and what makes the bits may become part of the tables.
         """
         width = wire.width
         if not wire.low < number <= wire.high:
@@ -362,7 +368,9 @@ class Circuit(Writer):
         cost = self.pacing.cost("mux", levels=levels)
         condition, yes, no = self.together([condition, yes, no], cost)
         width = width_of(*bounds)
-        value = self.select(condition.value, self.bits(yes, width), self.bits(no, width), name)
+        known = any(isinstance(w.value.owner, hw.ConstantOp) for w in (yes, no))
+        ways = condition.value, self.bits(yes, width), self.bits(no, width)
+        value = self.either_of(*ways, name) if known else self.select(*ways, name)
         return self.made(value, *bounds, [condition, yes, no], cost)
 
     def beside(self, top: Wire, low: Wire, width: int, name: str) -> Wire:

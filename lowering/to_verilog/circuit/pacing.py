@@ -119,19 +119,24 @@ class Pacing:
     def comparison(self, width: int, numbers: int) -> float:
         """What a comparison takes: of two numbers, or of one with a constant.
 
-        On fabrics with large look-up tables one of few bits is levels of logic, and pairs of bits
-        meet in logic before a carry chain.
+        One of few bits with a constant is levels of logic. On fabrics with large look-up tables so
+        is one of two numbers, and pairs of bits meet in logic before a carry chain.
         """
         period = self.cost("compare", width)
-        if self.clock is None or self.lut_inputs < _CHAINED:
+        is_chained = self.lut_inputs >= _CHAINED
+        if self.clock is None or not (is_chained or numbers == 1):
             return period
         bits = width * numbers
-        if bits <= 2 * self.lut_inputs:
+        if bits < 2 * self.lut_inputs + is_chained:
             levels = 1 + -(-max(0, bits - self.lut_inputs) // _BITS_OF_LEVEL)
             period = levels * self.cost("mux")
         elif numbers == 2:
             period += self.cost("mux")
         return min(period, self.limit)
+
+    def is_logic(self, bits: int) -> bool:
+        """Whether so many bits are compared with a constant by two levels of look-up tables."""
+        return bits < 2 * self.lut_inputs
 
     def has_rows(self, readers: int = 1) -> bool:
         """Whether the fabric has `fabric.row`, and one of bits with so many readers takes no more

@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Literal
 
 from xdsl.dialects import hw
@@ -16,8 +15,8 @@ from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
 from .elaborate import Part, elaborate
 from .families import Family, family_of
-from .mapping import Cut, cover, least_levels, tables_of
-from .netlist import FALSE, LEAF, TABLE, TRUE, Netlist
+from .mapping import Cut, cover, tables_of
+from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
 from .registers import (
     infer_resets,
     merged_controls,
@@ -164,44 +163,17 @@ class _Count:
         return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
 
     def _tables(self) -> None:
-        groups, kinds, copies = self.netlist.groups, self.netlist.kinds, self._copies()
-        # Of more levels than one abc makes small tables of most functions with constants.
-        whole = self.family.keeps_constants and self._longest == 1
+        groups, kinds = self.netlist.groups, self.netlist.kinds
         for node, cut in self.tables.items():
             if node in self.needless:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
-            luts = tables_of(self.netlist, node, cut, self.family, whole=whole)
-            luts *= max(copies[node], 1)
-            self.counts[groups[node]]["luts"] += luts
+            self.counts[groups[node]]["luts"] += tables_of(self.netlist, node, cut, self.family)
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.
             inverted = literal & 1
             if inverted and (literal ^ 1 in self.roots or kinds[literal >> 1] == LEAF):
                 self.counts[groups[literal >> 1]]["luts"] += 1
-
-    @cached_property
-    def _longest(self) -> int:
-        """The levels of the longest path, as abc finds it."""
-        ends = {literal >> 1 for literal in self.roots}
-        return least_levels(self.netlist, ends, len(self.family.tables))
-
-    def _copies(self) -> Counter[int]:
-        """Of tables at the end of longest paths how many abc makes: one for each register alone."""
-        joined = Counter(
-            register.reset >> 1
-            for register in self.netlist.registers
-            if register.joined and register.output not in self.merged
-        )
-        if not joined:
-            return joined
-        levels: dict[int, int] = {}
-        for node in sorted(self.tables):
-            if self.netlist.kinds[node] != TABLE:
-                levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
-        return Counter(
-            {n: count for n, count in joined.items() if levels.get(n, 0) >= self._longest}
-        )
 
     def _inverters(self) -> None:
         """Count the inverters of registers that an inverted signal resets, as `aresetn` does.
@@ -209,7 +181,8 @@ class _Count:
         Yosys lets the register take the signal as it is, and then gives each one its own inverter.
         """
         for register in self.netlist.registers:
-            if resets_inverted(self.netlist, register) and register.output not in self.merged:
+            is_own = resets_inverted(self.netlist, register, self.family)
+            if is_own and register.output not in self.merged:
                 self.counts[register.group]["luts"] += 1
 
     def _registers(self) -> None:
@@ -233,6 +206,7 @@ class _Count:
 
     def _chains(self) -> None:
         of_cell = self.family.carry_bits
+        readers = {pin: node for node, cut in self.tables.items() for pin in cut}
         for chain in self.netlist.chains:
             bits, count = len(chain.first), self.counts[chain.group]
             count["carry_bits"] += bits
@@ -242,6 +216,35 @@ class _Count:
             if self.family.own_adder:
                 sums = sum(output >= 0 for output in chain.outputs)
                 count["luts"] += sums if of_cell == 1 else cells * of_cell
+                count["luts"] -= self._merged_sums(chain, readers) if of_cell == 1 else 0
+
+    def _merged_sums(self, chain: Chain, readers: dict[int, int]) -> int:
+        """How many tables Yosys' `opt_lut` merges with the tables of sums.
+
+        They are what alone reads a sum and, before a last bit that no carry cell reads, what gives
+        a number's bit to it alone. Three inputs of a table beside a carry cell are the cell's.
+
+        Args:
+            readers: for a node one of the tables that read it; merged ones are taken out.
+        """
+        merged, carried = 0, chain.carry > TRUE
+        last = len(chain.first) - 1 if chain.top < 0 else -1
+        numbers = zip(chain.first, chain.second, chain.outputs, strict=True)
+        for place, (first, second, output) in enumerate(numbers):
+            read = {first >> 1, second >> 1} - {0}
+            taken = len(read) + carried if place == last else 3
+            given = [node for node in read if place == last and self.used[node] == 1]
+            tables = [(node, self.tables[node]) for node in given if node in self.tables]
+            reader = readers.get(output, -1)
+            if self.used[output] == 1 and reader >= 0:
+                tables.append((reader, self.tables[reader]))
+            for node, cut in tables:
+                more = taken - 1 + len(cut - read)
+                if node not in self.netlist.whole and more <= self.family.inputs:
+                    merged, taken, read = merged + 1, more, read | cut
+                    readers |= dict.fromkeys(cut, -1)
+            carried = True
+        return merged
 
     def _cells(self) -> None:
         """Tables with the registers that take them, other registers, and carries without a sum.
@@ -296,7 +299,7 @@ def reading(netlist: Netlist, family: Family) -> list[int]:
             literals.append(register.enable)
         if register.reset != FALSE:
             # An inverter of the register's own is none of the look-up tables.
-            literals.append(register.reset ^ resets_inverted(netlist, register))
+            literals.append(register.reset ^ resets_inverted(netlist, register, family))
     for chain in netlist.chains:
         literals += chain.first
         literals += [x & ~1 for x in chain.second] if family.inverts else chain.second

@@ -59,7 +59,6 @@ class Family:
         own_adder: an adder's bit is a cell of its own; else a look-up table before the chain takes
             the exclusive or, and may take logic before it.
         inverts: an adder's cell inverts the second number itself.
-        keeps_constants: a multiplexer of look-up tables has one for a constant too.
         shift_registers: a look-up table can be a shift register.
         gated_reset: a register's reset can wait for its enable.
         merges_controls: see `registers`.
@@ -100,7 +99,6 @@ class Family:
     chained_compare: bool = False
     own_adder: bool = False
     inverts: bool = False
-    keeps_constants: bool = False
     shift_registers: bool = False
     gated_reset: bool = False
     merges_controls: bool = False

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from .families import Family
-from .netlist import AND, LEAF, TABLE, TRUE, XOR, Netlist
+from .netlist import AND, LEAF, TABLE, XOR, Netlist
 
 Cut = frozenset[int]
 
@@ -75,6 +75,11 @@ def cover(
     tables: dict[int, Cut] = {}
     flat: dict[int, Cut] = {}
     needed = set(wanted)
+
+    def price(cut: Measured) -> float:
+        """What a cut takes more: what is there already costs nothing."""
+        return costs[-cut[2]] + sum(flows[n] for n in cut[4] if n not in limits)
+
     for node in reversed(order):
         if node in needed:
             flat[node] = cuts[node][0][4]
@@ -82,32 +87,11 @@ def cover(
         if node in limits:
             below = longest if netlist.kinds[node] == TABLE else limits[node] - 1
             fitting = [cut for cut in cuts[node] if cut[0] <= below] or cuts[node]
-            tables[node] = cut = min(fitting, key=itemgetter(1, 2))[4]
+            tables[node] = cut = min(fitting, key=lambda c: (price(c), c[2]))[4]
             for n in cut:
                 if limits.get(n, below) >= below:
                     limits[n] = below
     return tables, flat
-
-
-def least_levels(netlist: Netlist, roots: Iterable[int], widest: int) -> int:
-    """The levels of the longest path to `roots` where functions have at most `widest` inputs.
-
-    As synthesis counts them before it looks at area: ROMs of logic are the gates that they are made
-    of, and a level has as many gates as go into it.
-    """
-    levels: dict[int, int] = {}
-    taken: dict[int, Cut] = {}
-    for node in _gates(netlist, roots):
-        if netlist.kinds[node] == TABLE:
-            continue
-        inputs = frozenset(literal >> 1 for literal in netlist.inputs[node] if literal > TRUE)
-        level = max(levels.get(n, 0) for n in inputs)
-        parts = [taken[n] if levels.get(n) == level else (n,) for n in inputs]
-        together = frozenset[int]().union(*parts)
-        if not level or len(together) > widest:
-            level, together = level + 1, inputs
-        levels[node], taken[node] = level, together
-    return max(levels.values(), default=0)
 
 
 def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:
@@ -119,16 +103,15 @@ def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:
     return [node for node in sorted(needed) if netlist.kinds[node] != LEAF]
 
 
-def tables_of(netlist: Netlist, node: int, cut: Cut, family: Family, *, whole: bool) -> int:
+def tables_of(netlist: Netlist, node: int, cut: Cut, family: Family) -> int:
     """How many look-up tables give a node from the nodes of its cut.
 
-    Tools select by any of the inputs: the mean of the first and the last; where functions stay
-    `whole`, constants are selected from tables too.
+    Tools select by any of the inputs: the mean of the first and the last.
     """
     if node in netlist.luts:
         return netlist.luts[node]
     most = family.tables[max(len(cut), 1) - 1]
-    if whole or most == 1 or node in netlist.whole:
+    if most == 1 or node in netlist.whole:
         return most
     ascending = sorted(cut)
     selected = sum(_selected(netlist, node, p, family) for p in (ascending, ascending[::-1]))

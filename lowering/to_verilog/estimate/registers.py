@@ -36,6 +36,8 @@ def infer_resets(netlist: Netlist, uses: Counter[int], *, gated: bool) -> None:
             uses[held >> 1] += 1
         waits = register.enable != TRUE
         if waits and register.reset != FALSE:
+            if gated:
+                register.enable = netlist.either(register.enable, register.reset)
             continue
         bit, begin, reset = register.data, register.begin, register.reset
         while uses[bit >> 1] == 1 and (selection := netlist.selections.get(bit)) is not None:
@@ -45,7 +47,6 @@ def infer_resets(netlist: Netlist, uses: Counter[int], *, gated: bool) -> None:
             bit, begin, reset = other, constant, netlist.either(reset, condition)
         if waits and not gated and reset != FALSE:
             reset = netlist.both(reset, register.enable)
-            register.joined = True
         register.data, register.begin, register.reset = bit, begin, reset
 
 
@@ -86,10 +87,14 @@ def shift_size(length: int) -> tuple[int, int]:
     return tables + (rest > 0), 0
 
 
-def resets_inverted(netlist: Netlist, register: Register) -> bool:
-    """Whether the reset is an input, or what a register gives, inverted."""
+def resets_inverted(netlist: Netlist, register: Register, family: Family) -> bool:
+    """Whether the register has an inverter of its own for an input, or what a register gives.
+
+    `ice40_opt` makes one of them all, behind `dfflegalize`; the other families have none such.
+    """
     reset = register.reset
-    return reset > TRUE and bool(reset & 1) and netlist.kinds[reset >> 1] == LEAF
+    alone = not family.gated_reset and reset > TRUE and reset & 1
+    return bool(alone) and netlist.kinds[reset >> 1] == LEAF
 
 
 def merged_controls(
@@ -117,7 +122,7 @@ def merged_controls(
         if len(pins) > family.inputs:
             continue
         pins = pins | tables.get(reset >> 1, {reset >> 1})
-        taken = reset >> 1 in tables or resets_inverted(netlist, register)
+        taken = reset >> 1 in tables or resets_inverted(netlist, register, family)
         if reset != FALSE and taken and len(pins) <= family.inputs:
             resets.add(register.output)
             left[reset >> 1] += 1

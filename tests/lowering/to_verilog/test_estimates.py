@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl.lowering.artifact import Artifact, write_artifact
 from triton_dsl.lowering.targets import compile_to_target
+from triton_dsl.lowering.to_verilog.estimate.devices import find_device
 
 from .images import ImageProgram
 
@@ -22,12 +23,6 @@ Array = NDArray[Any]
 Program = Callable[..., ModuleOp]
 RequireTool = Callable[[str, str], str]
 
-
-SYNTHESIS = {
-    "xcvu9p": "synth_xilinx -family xcup -flatten -noiopad -nodsp",
-    "ecp5-85": "synth_ecp5 -nodsp",
-    "ice40-hx8k": "synth_ice40",
-}
 
 TABLES = {"RAM32M16": 8, "RAM64M8": 8, "RAM32M": 4, "RAM64M": 4}
 """Look-up tables in a cell that has several."""
@@ -98,7 +93,9 @@ def compare(
     write_artifact(artifact, folder)
     reading = "read_verilog" + (" -DTRITON_CARRY8" if device == "xcvu9p" else "")
     reads = "; ".join(f"{reading} {path}" for path in sorted(folder.glob("rtl/*.v")))
-    script = f"{reads}; {SYNTHESIS[device]} -top net; tee -o stat.json stat -json"
+    script = (
+        f"{reads}; {find_device(device).built_from.synthesis} -top net; tee -o stat.json stat -json"
+    )
     subprocess.run([yosys, "-q", "-p", script], cwd=folder, check=True, capture_output=True)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     tables, registers, carries = (

@@ -241,7 +241,7 @@ class _Window:
             (pad % (1 << width)) << place
             for pad, width, place in zip(self.padding, beyond.widths, beyond.places, strict=False)
         )
-        return body.select(condition, resized, body.constant(number, beyond.width))
+        return body.either_of(condition, resized, body.constant(number, beyond.width))
 
     def _resized(self, pixel: SSAValue, bounds: Sequence[Pair]) -> SSAValue:
         """A pixel with its channels in the bits that other bounds need."""

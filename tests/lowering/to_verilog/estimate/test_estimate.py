@@ -121,13 +121,6 @@ def test_a_row_is_broken_where_somebody_reads() -> None:
     assert (size.shift_luts, size.flip_flops) == (1, 2)
 
 
-def test_a_selection_of_a_constant_takes_a_table_a_bit() -> None:
-    body = "%0 = hw.constant 0 : i8\n%n = comb.mux %s, %0, %a : i8\n" + register("y0", "%n", 8)
-    size = estimate(circuit(body, "in %a: i8, in %s: i1", "i8")).total
-    # Yosys 0.23 makes the reset, which waits for the enable, for each register by itself.
-    assert (size.luts, size.flip_flops) == (8, 8)
-
-
 MASKED = "%0 = hw.constant 0 : i8\n%masked = comb.mux %s, %0, %a : i8\n"
 
 
@@ -149,21 +142,6 @@ def test_an_enable_stays_a_selection_where_something_else_reads_what_is_selected
     )
     size = estimate(circuit(body, "in %a: i8, in %s: i1, in %room: i1", "i8")).total
     assert (size.luts, size.flip_flops) == (8, 16)
-
-
-@pytest.mark.parametrize(("inputs", "luts"), [(9, 8 + 2), (11, 1 + 2)])
-def test_registers_share_a_reset_that_is_not_at_the_end_of_a_longest_path(
-    inputs: int, luts: int
-) -> None:
-    # Yosys 0.23, beside a parity of eleven bits: a LUT2 for all eight registers, and two LUT6. One
-    # of nine bits is of one level there, of eight LUT6, and each register has a LUT2.
-    names = [f"%b{i}" for i in range(inputs)]
-    parity = f"%p = comb.xor {', '.join(names[:6])} : i1\n"
-    parity += f"%y1 = comb.xor %p, {', '.join(names[6:])} : i1\n"
-    ports = ", ".join(f"in {name}: i1" for name in ("%s", *names))
-    body = MASKED + register("y0", "%masked", 8) + parity
-    size = estimate(circuit(body, f"in %a: i8, {ports}", "i8, i1")).total
-    assert (size.luts, size.flip_flops) == (luts, 8)
 
 
 CLEARED = "%0 = hw.constant 0 : i8\n%n = comb.mux %s, %0, %a : i8\n"
@@ -232,16 +210,36 @@ def test_comparisons_with_constants_take_what_yosys_leaves_of_a_chain(
 
 
 def test_ecp5_takes_what_yosys_gives_it() -> None:
-    # As many as `synth_ecp5` of Yosys 0.23 takes: enables do not hold back resets,
-    # a function of seven inputs is eight tables, and narrow comparisons have no carry chain.
-    masked = MASKED + register("y0", "%masked", 8)
-    size = estimate(circuit(masked, "in %a: i8, in %s: i1", "i8"), "ecp5").total
-    assert (size.luts, size.flip_flops) == (8, 8)
+    # As many as `synth_ecp5 -nowidelut` of Yosys 0.23 takes: a function of seven inputs is two
+    # tables, and narrow comparisons have no carry chain.
     names = [f"%x{i}" for i in range(7)]
     body, ports = f"%y0 = comb.and {', '.join(names)} : i1", [f"in {name}: i1" for name in names]
-    assert estimate(circuit(body, ", ".join(ports), "i1"), "ecp5").total == Resources(luts=8)
+    assert estimate(circuit(body, ", ".join(ports), "i1"), "ecp5").total == Resources(luts=2)
     body = "%y0 = comb.icmp uge %a, %b : i4"
     assert estimate(circuit(body, "in %a: i4, in %b: i4", "i1"), "ecp5").total.carries == 0
+
+
+RESET = """%1 = hw.constant 1 : i1
+%0 = hw.constant 0 : i8
+%inverted = comb.xor %reset, %1 : i1
+%next = comb.mux %enable, %a, %y0 : i8
+%y0 = seq.compreg %next, %clock reset %inverted, %0 : i8"""
+
+MASKED_SUM = """%sum = comb.add %a, %b : i8
+%mask = comb.replicate %s : (i1) -> i8
+%n = comb.and %sum, %mask : i8
+%y0 = seq.compreg %n, %clock : i8"""
+
+
+@pytest.mark.parametrize(
+    ("body", "luts"),
+    [(RESET, 2), (MASKED_SUM, 8)],
+    ids=["one inverter and an enable", "masks in tables of sums"],
+)
+def test_ice40_shares_tables_as_yosys_does(body: str, luts: int) -> None:
+    # As many as `synth_ice40` of Yosys 0.23 takes.
+    size = estimate(circuit(body, "in %a: i8, in %b: i8, in %s: i1", "i8"), "ice40-hx").total
+    assert (size.luts, size.flip_flops) == (luts, 8)
 
 
 def test_equal_parts_and_dead_ones_cost_nothing() -> None:

@@ -27,6 +27,19 @@ def test_paths_end_at_tables_that_stay_as_they_are() -> None:
     assert sorted(map(len, tables.values())) == [2, 2, 2, 3, 3, 5, 5]
 
 
+def test_tables_that_are_there_are_taken_again() -> None:
+    # Two bits of a sum in logic: two tables each, as `synth_ecp5 -nowidelut` of Yosys 0.23 has.
+    net = Netlist()
+    carry, roots = net.leaf(), list[int]()
+    for _ in range(2):
+        x, y = net.leaves(2)
+        half = net.differ(x, y)
+        roots.append(net.differ(half, carry) >> 1)
+        carry = net.choose(half, carry, x)
+    tables, _ = cover(net, [*roots, carry >> 1], family_of("ecp5"))
+    assert len(tables) == 4
+
+
 @pytest.mark.parametrize(("ways", "luts"), [(2, 1), (4, 2), (8, 5)])
 def test_a_selection_from_four_takes_two_tables_of_four_inputs(ways: int, luts: int) -> None:
     # As many as Yosys' own tests want of iCE40 (tests/arch/ice40/mux.ys).
