@@ -35,8 +35,13 @@ def test_every_number_is_compared_as_python_does(
         assert numbers == [value >= bound, value <= bound, value == bound]
 
 
-@pytest.mark.parametrize(("high", "carry_chain"), [(7, False), (63, False), (64, True)])
-def test_only_wide_numbers_take_a_carry_chain(bench: Bench, high: int, carry_chain: bool) -> None:
+@pytest.mark.parametrize(
+    ("high", "bound", "carry_chain"),
+    [(7, 5, False), (2047, 5, False), (4095, 5, True), (4095, 64, False)],
+)
+def test_only_many_bits_that_matter_take_a_carry_chain(
+    bench: Bench, high: int, bound: int, carry_chain: bool
+) -> None:
     under = bench([(0, high)], Pacing(1))
-    at_least(under.circuit, Signal(under.wires[0]), 5)
+    at_least(under.circuit, Signal(under.wires[0]), bound)
     assert any(isinstance(op, comb.ICmpOp) for op in under.block.ops) == carry_chain
