@@ -118,9 +118,11 @@ class BitsOp(IRDLOperation):
         if len(self.places) != 2 * (bit_width(self.result.type) or 0):
             return False
         widths = [bit_width(value.type) or 0 for value in self.operands]
-        return all(
-            0 <= number < len(widths) and 0 <= place < widths[number] for number, place in self.bits
-        )
+        count = len(widths)
+        for number, place in self.bits:
+            if not (0 <= number < count and 0 <= place < widths[number]):
+                return False
+        return True
 
     def verify_(self) -> None:
         if not self.is_legal:

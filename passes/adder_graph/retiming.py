@@ -7,6 +7,7 @@ better be made late. Not here: the registers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from .graph import AdderGraph
@@ -78,6 +79,21 @@ def calm_adders(
     return [*ready, *calm_cycles(steps, widths, ready, results, held=held)]
 
 
+@dataclass(slots=True)
+class _Group:
+    """Steps that are moved together.
+
+    Attributes:
+        steps: their places.
+        touched: the values that they read and give.
+        stayed: the moves that had been made when they last stayed where they were; -1 before.
+    """
+
+    steps: list[int]
+    touched: list[int]
+    stayed: int = -1
+
+
 class _Timing:
     def __init__(
         self,
@@ -100,6 +116,10 @@ class _Timing:
             for value in step.reads:
                 self.users[value].append(index)
         self.end = max((self.made[value] for value in results), default=0)
+        self.groups: dict[tuple[int, bool], _Group] = {}
+        # How many moves there were, and had been when one changed what a value waits for.
+        self.moves = 0
+        self.changed = [0] * len(widths)
 
     def registers(self, values: Iterable[int]) -> int:
         """The bits that wait of those values, all cycles together, and one for each cycle that a
@@ -139,22 +159,32 @@ class _Timing:
     def move_alone(self, step: int) -> bool:
         """Give a step the cycle in which the fewest bits wait; whether that is another one."""
         now = self.cycles[step]
-        return self._move([step], range(self._first(step) - now, self._last(step) - now + 1))
+        delays = range(self._first(step) - now, self._last(step) - now + 1)
+        return len(delays) > 1 and self._move(self._group(step, alone=True), delays)
 
     def move_with_makers(self, step: int) -> bool:
         """Put a step and all that is made for it alone off, if then fewer bits wait."""
         slack = self._last(step) - self.cycles[step]
-        return slack > 0 and self._move(self._made_for(step), range(slack + 1))
+        return slack > 0 and self._move(self._group(step, alone=False), range(slack + 1))
 
-    def _move(self, group: Sequence[int], delays: range) -> bool:
+    def _group(self, step: int, *, alone: bool) -> _Group:
+        """The step, alone or with those that are made for it alone."""
+        key = step, alone
+        if key not in self.groups:
+            steps = [step] if alone else self._made_for(step)
+            touched = {v for s in steps for v in (*self.steps[s].reads, *self.steps[s].gives)}
+            self.groups[key] = _Group(steps, [*touched])
+        return self.groups[key]
+
+    def _move(self, group: _Group, delays: range) -> bool:
         """Let steps be later by what lets the fewest bits wait; whether that is any time."""
-        if len(delays) < 2:
+        changed, touched = self.changed, group.touched
+        if max([changed[value] for value in touched], default=0) <= group.stayed:
             return False
-        touched = {v for step in group for v in (*self.steps[step].reads, *self.steps[step].gives)}
-        cycles = [self.cycles[step] for step in group]
+        cycles = [self.cycles[step] for step in group.steps]
 
         def delay_by(delay: int) -> None:
-            for step, cycle in zip(group, cycles, strict=True):
+            for step, cycle in zip(group.steps, cycles, strict=True):
                 self._put(step, cycle + delay)
 
         found: dict[int, int] = {}
@@ -163,7 +193,13 @@ class _Timing:
             found[delay] = self.registers(touched)
         best = min(found, key=found.__getitem__)
         delay_by(best)
-        return best != 0
+        if not best:
+            group.stayed = self.moves
+            return False
+        self.moves += 1
+        for value in touched:
+            changed[value] = self.moves
+        return True
 
     def _made_for(self, step: int) -> list[int]:
         """The step and, before it, those that reach nothing else."""

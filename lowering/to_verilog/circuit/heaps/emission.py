@@ -20,6 +20,9 @@ from .rows import FALSE_NET, TRUE_NET, Row
 SHORTEST_SHIFT = 3
 """Registers in a row of which synthesis makes a look-up table."""
 
+_BANK = 32
+"""Bits of a register, of several rows: one for each row would be half of a circuit's ops."""
+
 Place = tuple[SSAValue, int]
 """A bit: a value and the place in it."""
 
@@ -53,53 +56,60 @@ class _Emission:
                 self.last[net] = max(self.last.get(net, 0), self.cycles[level - 1])
         self.results = {literal >> 1 for word in plan.words for literal in word.literals}
         self.last |= dict.fromkeys(self.results, self.end)
-        self.places: dict[int, list[Place]] = {}
-        self.first: dict[int, int] = {}
+        self.cycle = self.cycles[0] if self.cycles else self.end
+        self.places: dict[int, Place] = {}
+        self.apart: set[int] = set()
 
     def outputs(self) -> list[Signal]:
         """Everything, in the order of the levels."""
         for level, row in self.plan.rows:
-            self._row(row, self.cycles[level - 1])
+            while self.cycle < self.cycles[level - 1]:
+                self._wait()
+            self._row(row)
+        while self.cycle < self.end:
+            self._wait()
         return [self._number(index, word) for index, word in enumerate(self.plan.words)]
 
-    def _row(self, row: Row, cycle: int) -> None:
+    def _row(self, row: Row) -> None:
         circuit = self.circuit
-        inputs = self._picked([self._bit(net, cycle) for net in row.inputs])
-        carry = circuit.bit(*self._bit(row.carry_in, cycle), inverted=False)
+        inputs = self._picked([self._bit(net) for net in row.inputs])
+        carry = circuit.bit(*self._bit(row.carry_in), inverted=False)
         op = RowOp(inputs, carry, row.tables, row.direct, row.linked)
-        name = circuit.name("row")
-        value = circuit.put(op, name)
-        given = {net: place for net, place in row.gives() if net in self.last}
-        for net, place in given.items():
-            self.first[net], self.places[net] = cycle, [(value, place)]
-        longest = max((self.last[net] - cycle for net in given), default=0)
-        # A result of this row has another register behind the last cycle.
-        run = longest + any(net in self.results for net in given)
-        for delay in range(1, longest + 1):
-            waiting = [net for net in given if self.last[net] >= cycle + delay]
-            register = self._wait(waiting, f"{name}_r" if delay == 1 else f"{name}_r{delay}")
-            if run >= SHORTEST_SHIFT:
+        value = circuit.put(op, circuit.name("row"))
+        for net, place in row.gives():
+            if net in self.last:
+                self.places[net] = value, place
+                # A result has another register behind the last cycle.
+                if self.last[net] - self.cycle + (net in self.results) >= SHORTEST_SHIFT:
+                    self.apart.add(net)
+
+    def _wait(self) -> None:
+        """Keep what rows have given and others still read for another cycle."""
+        circuit, places = self.circuit, self.places
+        nets = [net for net in places if self.last[net] > self.cycle]
+        self.cycle, self.places = self.cycle + 1, {}
+        short, long = (
+            [net for net in nets if (net in self.apart) == is_long] for is_long in (0, 1)
+        )
+        banks = [g[k : k + _BANK] for g in (short, long) for k in range(0, len(g), _BANK)]
+        for kept in banks:
+            name = circuit.name("row_r")
+            value = circuit.register(self._picked([places[net] for net in kept]), name)
+            self.places |= {net: (value, place) for place, net in enumerate(kept)}
+            if kept[0] in self.apart:
                 # A shift register would be a look-up table, which is what rows are short of.
-                register.attributes[APART] = UnitAttr()
+                assert isinstance(value.owner, Operation)
+                value.owner.attributes[APART] = UnitAttr()
 
-    def _wait(self, nets: Sequence[int], name: str) -> Operation:
-        """Keep bits for another cycle."""
-        circuit = self.circuit
-        value = circuit.register(self._picked([self.places[net][-1] for net in nets]), name)
-        for place, net in enumerate(nets):
-            self.places[net].append((value, place))
-        assert isinstance(value.owner, Operation)
-        return value.owner
-
-    def _bit(self, net: int, cycle: int) -> Place:
-        """Where a bit is in a cycle."""
+    def _bit(self, net: int) -> Place:
+        """Where a bit is now."""
         circuit = self.circuit
         if net in (FALSE_NET, TRUE_NET):
             return circuit.constant(int(net == TRUE_NET), 1), 0
         if net in self.inputs:
             wire, place = self.inputs[net]
-            return circuit.at(wire, cycle).value, place
-        return self.places[net][cycle - self.first[net]]
+            return circuit.at(wire, self.cycle).value, place
+        return self.places[net]
 
     def _picked(self, bits: Sequence[Place], name: str | None = None) -> SSAValue:
         """Bits as one value, the lowest first."""
@@ -114,7 +124,7 @@ class _Emission:
         circuit = self.circuit
         with circuit.element(index):
             name = circuit.name("acc")
-        bits = [self._bit(literal >> 1, self.end) for literal in word.literals]
+        bits = [self._bit(literal >> 1) for literal in word.literals]
         for index, literal in enumerate(word.literals):
             if literal & 1:
                 bits[index] = circuit.bit(*bits[index], inverted=True), 0
