@@ -58,13 +58,18 @@ def cover(
             size = len(cut)
             flow = costs[size] + sum(map(flow_of, cut))
             every.append((max(map(depth_of, cut), default=0), flow, -size, i, cut))
-        every.sort()
-        single = [cut for cut in every if -cut[2] <= family.inputs] or every
-        level = {cut[3]: max(map(level_of, cut[4]), default=0) for cut in single}
-        single.sort(key=lambda cut: level[cut[3]])
-        cheapest = sorted(every, key=itemgetter(1))
-        best = (*single[:_KEPT], every[0], *cheapest[:_KEPT])
-        cuts[node] = kept = [*{cut[3]: cut for cut in best}.values()]
+        if len(every) == 1:
+            cheapest = kept = every
+            level = {every[0][3]: max(map(level_of, every[0][4]), default=0)}
+        else:
+            every.sort()
+            single = [cut for cut in every if -cut[2] <= family.inputs] or every
+            level = {cut[3]: max(map(level_of, cut[4]), default=0) for cut in single}
+            single.sort(key=lambda cut: level[cut[3]])
+            cheapest = sorted(every, key=itemgetter(1))
+            best = (*single[:_KEPT], every[0], *cheapest[:_KEPT])
+            kept = [*{cut[3]: cut for cut in best}.values()]
+        cuts[node] = kept
         choices[node] += [cut[4] for cut in kept]
         if netlist.kinds[node] != TABLE:
             levels[node], depths[node] = level[kept[0][3]] + 1, every[0][0] + 1
