@@ -60,8 +60,11 @@ def transformed(
     if not 1 <= length <= LONGEST or parts not in (1, 2):
         raise ProblemError(f"it transforms {length} of {size} elements of {parts} parts")
     real, imaginary = _parts(e, x, axis, length, mirror=one_sided and inverse)
-    angles = 2 * np.pi * np.outer(np.arange(length), np.arange(length)) / length
-    cosine, sine = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
+    turns = np.outer(np.arange(length), np.arange(length)) % length
+    angles = 2 * np.pi * turns / length
+    # Half a turn has no sine: the sign of a rounded one would turn an angle by a whole one.
+    sine = np.where(2 * turns % length == 0, 0, np.sin(angles) * (1 if inverse else -1))
+    cosine = np.cos(angles)
     if inverse:
         cosine, sine = cosine / length, sine / length
     if one_sided and not inverse:

@@ -67,6 +67,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "computed": computed,
     "filtered": filtered,
     "phases": lambda x: (
+        torch.fft.fft(x).angle(),
         torch.fft.rfft(x)[..., 1:4].angle(),
         (x.abs() * torch.exp(1j * x.abs())).real,
     ),
