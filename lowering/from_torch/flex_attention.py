@@ -17,9 +17,10 @@ def written_out_scores() -> Generator[None]:
     """It is two products, a softmax and the functions that it is given in a `with` block."""
     from torch.nn.attention import flex_attention as layers
 
+    # Releases of PyTorch differ in whether they have the second one.
     with (
-        patch.object(layers, "flex_attention_hop", _attention),
-        patch.object(layers, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True),
+        patch.object(layers, "flex_attention_hop", _attention, create=True),
+        patch.object(layers, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", True, create=True),
     ):
         yield
 

@@ -15,8 +15,8 @@ from ....ir.collection import rare_collection
 from ....ir.errors import LoweringError
 from .elaborate import Part, elaborate
 from .families import Family, family_of
-from .mapping import Cut, cover, tables_of
-from .netlist import FALSE, LEAF, TRUE, Chain, Netlist
+from .mapping import Cut, cover, least_levels, tables_of
+from .netlist import FALSE, LEAF, TABLE, TRUE, Chain, Netlist
 from .registers import (
     infer_resets,
     merged_controls,
@@ -163,17 +163,35 @@ class _Count:
         return Estimate(self.family, sum(sizes.values(), Resources()), sizes, periods)
 
     def _tables(self) -> None:
-        groups, kinds = self.netlist.groups, self.netlist.kinds
+        groups, kinds, copies = self.netlist.groups, self.netlist.kinds, self._copies()
         for node, cut in self.tables.items():
             if node in self.needless:
                 continue
             # A site of a row that is the same whatever comes in is a table too.
-            self.counts[groups[node]]["luts"] += tables_of(self.netlist, node, cut, self.family)
+            luts = tables_of(self.netlist, node, cut, self.family) * max(copies[node], 1)
+            self.counts[groups[node]]["luts"] += luts
         for literal in self.roots:
             # A bit that is wanted as it is and inverted takes an inverter.
             inverted = literal & 1
             if inverted and (literal ^ 1 in self.roots or kinds[literal >> 1] == LEAF):
                 self.counts[groups[literal >> 1]]["luts"] += 1
+
+    def _copies(self) -> Counter[int]:
+        """Of tables at the end of longest paths how many abc makes: one for each register alone."""
+        joined = Counter(
+            register.reset >> 1
+            for register in self.netlist.registers
+            if register.joined and register.output not in self.merged
+        )
+        if not joined:
+            return joined
+        ends = {literal >> 1 for literal in self.roots}
+        longest = least_levels(self.netlist, ends, len(self.family.tables))
+        levels: dict[int, int] = {}
+        for node in sorted(self.tables):
+            if self.netlist.kinds[node] != TABLE:
+                levels[node] = 1 + max((levels.get(n, 0) for n in self.tables[node]), default=0)
+        return Counter({n: count for n, count in joined.items() if levels.get(n, 0) >= longest})
 
     def _inverters(self) -> None:
         """Count the inverters of registers that an inverted signal resets, as `aresetn` does.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 
 from .families import Family
-from .netlist import AND, LEAF, TABLE, XOR, Netlist
+from .netlist import AND, LEAF, TABLE, TRUE, XOR, Netlist
 
 Cut = frozenset[int]
 
@@ -97,6 +97,27 @@ def cover(
                 if limits.get(n, below) >= below:
                     limits[n] = below
     return tables, flat
+
+
+def least_levels(netlist: Netlist, roots: Iterable[int], widest: int) -> int:
+    """The levels of the longest path to `roots` where functions have at most `widest` inputs.
+
+    As synthesis counts them before it looks at area: ROMs of logic are the gates that they are made
+    of, and a level has as many gates as go into it.
+    """
+    levels: dict[int, int] = {}
+    taken: dict[int, Cut] = {}
+    for node in _gates(netlist, roots):
+        if netlist.kinds[node] == TABLE:
+            continue
+        inputs = frozenset(literal >> 1 for literal in netlist.inputs[node] if literal > TRUE)
+        level = max(levels.get(n, 0) for n in inputs)
+        parts = [taken[n] if levels.get(n) == level else (n,) for n in inputs]
+        together = frozenset[int]().union(*parts)
+        if not level or len(together) > widest:
+            level, together = level + 1, inputs
+        levels[node], taken[node] = level, together
+    return max(levels.values(), default=0)
 
 
 def _gates(netlist: Netlist, roots: Iterable[int]) -> list[int]:

@@ -30,6 +30,7 @@ class Register:
         group: the layer.
         apart: whether it stays out of shift registers.
         begin: the literal that it is reset to.
+        joined: whether the reset is a gate that synthesis makes for this register alone.
     """
 
     data: int
@@ -40,6 +41,7 @@ class Register:
     group: int
     apart: bool = False
     begin: int = FALSE
+    joined: bool = False
 
 
 @dataclass(slots=True)

@@ -47,6 +47,7 @@ def infer_resets(netlist: Netlist, uses: Counter[int], *, gated: bool) -> None:
             bit, begin, reset = other, constant, netlist.either(reset, condition)
         if waits and not gated and reset != FALSE:
             reset = netlist.both(reset, register.enable)
+            register.joined = True
         register.data, register.begin, register.reset = bit, begin, reset
 
 

@@ -190,13 +190,12 @@ class _Signals(IntegerArithmetic[Signal]):
         total = self._cut(total) if self._potential.wraps else total
         if reset == "none":
             return at_least(circuit, total, limit), total
-        above = plain(circuit, total.plus(-limit), circuit.name("above"))
-        fired = self._not_negative(above)
-        value = above.plus(limit - theta)
-        if reset == "to_value":
-            value = self.parameter("v_reset")
-            if width_of(*total.bounds) > _SHORT_COMPARISON:
-                fired = at_least(circuit, total, limit)
+        if reset == "to_value" and width_of(*total.bounds) > _SHORT_COMPARISON:
+            fired, value = at_least(circuit, total, limit), self.parameter("v_reset")
+        else:
+            above = plain(circuit, total.plus(-limit), circuit.name("above"))
+            fired = self._not_negative(above)
+            value = self.parameter("v_reset") if reset == "to_value" else above.plus(limit - theta)
         bounds = self._potential.all
         return fired, select(circuit, fired, value, total, bounds, circuit.name("left"))
 

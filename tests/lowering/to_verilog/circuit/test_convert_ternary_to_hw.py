@@ -3,6 +3,7 @@
 What it computes is tested by simulation, in `tests/lowering/to_verilog`.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -105,10 +106,13 @@ def test_biases_before_thresholds_cost_nothing(apply_passes: Apply, filled: Fill
        {activation = "relu"} : tensor<?x2xi8>, tensor<2x1x!ternary.trit> -> tensor<?x1xi8>
   func.return %y : tensor<?x1xi8>
 }"""
-    module = filled(text)
-    apply_passes(module, "convert-ternary-to-hw")
-    kinds = [op.name for op in module.walk() if op.dialect_name() == "comb"]
-    assert kinds.count("comb.add") == 1 and kinds.count("comb.icmp") == 2
+    plain = re.sub(r" bias\(.*?\)", "", text).replace("[[1, 5]]", "[[-6, -2]]")
+    plain = plain.replace('{activation = "relu"}', "")
+    kinds: list[list[str]] = []
+    for module in (filled(text), filled(plain)):
+        apply_passes(module, "convert-ternary-to-hw")
+        kinds.append([op.name for op in module.walk() if op.dialect_name() == "comb"])
+    assert kinds[0] == kinds[1] and kinds[0].count("comb.add") == 1
 
 
 def test_the_function_stays_when_asked(apply_passes: Apply, filled: Filled) -> None:
