@@ -228,6 +228,8 @@ def _along_free(e: Builder, x: SSAValue, axis: int, new: Size, call: Call) -> SS
         above, below = at * size, out
     else:
         above, below = (at * 2 + 1) * size - out, out * 2
+        if way == "pytorch_half_pixel":
+            above = above * (out - 1).minimum(1)  # a single one is the first
     if is_nearest:
         rounding = call.text("nearest_mode", "round_prefer_floor")
         # ⌊v⌋, ⌈v - 1/2⌉ and ⌊v + 1/2⌋ of v = above/below, which may be negative.

@@ -422,3 +422,22 @@ def test_powers_of_integers_to_what_is_computed(bench: Any, dtype: str, exponent
         reference = target == "interpreter"
         found = run_module(module, [x, n]) if reference else run_target(module, target, [x, n])[1]
         np.testing.assert_array_equal(found[0], np.array(want, dtype), err_msg=target)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("way", ["align_corners", "half_pixel", "pytorch_half_pixel"])
+def test_images_become_as_large_as_others(bench: Any, mode: str, way: str) -> None:
+    """To free sizes, one among them, which the modes put elsewhere."""
+    nodes = [
+        helper.make_node("Shape", ["r"], ["inner"], start=2),
+        helper.make_node("Shape", ["x"], ["outer"], end=2),
+        helper.make_node("Concat", ["outer", "inner"], ["sizes"], axis=0),
+        helper.make_node(
+            "Resize", ["x", "", "", "sizes"], ["y"], mode=mode, coordinate_transformation_mode=way
+        ),
+    ]
+    inputs = {"x": (np.float32, (1, 2, "H", "W")), "r": (np.float32, (1, 2, "A", "B"))}
+    model = bench.model(nodes, inputs, ["y"])
+    x = np.random.default_rng(0).normal(size=(1, 2, 5, 4)).astype(np.float32)
+    for size in ((1, 1), (9, 2)):
+        bench.check(model, {"x": x, "r": np.zeros((1, 2, *size), np.float32)})
