@@ -166,7 +166,9 @@ class _Elaborator:
             here, value = task = stack.pop()
             op, began = value.owner, task in waiting
             waiting.discard(task)
-            if began and isinstance(op, seq.CompRegOp | hw.InstanceOp):
+            is_cut = isinstance(op, seq.CompRegOp)
+            # What is dissolved has its registers inside.
+            if began and (is_cut or (isinstance(op, hw.InstanceOp) and not self._child(here, op))):
                 self._given(here, op, value)
                 return
         raise LoweringError(

@@ -130,12 +130,16 @@ class Gates:
             if narrow:
                 return self._ripple(a, b, strictly)
             return self._grouped(a, b, strictly)
+        equal = self.equal(a, b)
         # Yosys' `alumacc` takes a constant first.
         if all(x <= TRUE for x in a):
-            more, equal = self._less(a, b, signed) ^ 1, self.equal(a, b)
-            return net.both(more, equal ^ 1) if strictly else net.either(more, equal)
-        less = self._less(b, a, signed)
-        return less if strictly else net.either(less, self.equal(a, b))
+            carried = self._less(a, b, signed) ^ 1
+            result = net.both(carried, equal ^ 1) if strictly else net.either(carried, equal)
+        else:
+            carried = self._less(b, a, signed)
+            result = carried if strictly else net.either(carried, equal)
+        net.tie(result, carried, zip(a, b, strict=True))
+        return result
 
     def equal(self, a: Word, b: Word) -> int:
         """a = b."""

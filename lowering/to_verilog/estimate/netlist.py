@@ -6,7 +6,7 @@ are the constants. Not here: what becomes which gate (`gates`), look-up tables (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 Join = Callable[[int, int], int]
@@ -99,6 +99,8 @@ class Netlist:
         selections: for what is chosen between a constant and another bit, the condition of the
             constant, the constant, and the other bit.
         group: the layer of the nodes that are made now.
+        ties: for a comparison of two numbers another one that differs where they are equal alone,
+            and the pairs of their bits, between which both choose the same.
         in_fours: whether a selection from four is made of two functions of four bits.
     """
 
@@ -113,6 +115,9 @@ class Netlist:
     luts: dict[int, int] = field(default_factory=dict[int, int])
     selections: dict[int, tuple[int, int, int]] = field(
         default_factory=dict[int, tuple[int, int, int]]
+    )
+    ties: dict[int, tuple[int, set[tuple[int, int]]]] = field(
+        default_factory=dict[int, tuple[int, set[tuple[int, int]]]]
     )
     group: int = 0
     in_fours: bool = False
@@ -183,6 +188,11 @@ class Netlist:
             return FALSE
         if a in (TRUE, b):
             return b
+        for one, other in ((a, b), (b, a)):
+            if not one & 1 and self.kinds[one >> 1] == AND:
+                taken = self.inputs[one >> 1]
+                if other in taken or other ^ 1 in taken:
+                    return one if other in taken else FALSE
         return self._node(AND, (a, b))
 
     def either(self, a: int, b: int) -> int:
@@ -207,6 +217,8 @@ class Netlist:
             return yes
         if condition & 1:
             condition, yes, no = condition ^ 1, no, yes
+        if condition in self.ties and (yes, no) in self.ties[condition][1]:
+            return self.choose(self.ties[condition][0], yes, no)
         if yes ^ no == 1:
             return self.differ(condition, no)
         if yes <= TRUE or no <= TRUE or yes >> 1 == condition >> 1 or no >> 1 == condition >> 1:
@@ -235,6 +247,13 @@ class Netlist:
         result = self.choose(condition, self.choose(first, high, low), first)
         self._fours.add(result >> 1)
         return result
+
+    def tie(self, comparison: int, other: int, pairs: Iterable[tuple[int, int]]) -> None:
+        """Let bits of two numbers be chosen by another comparison, see `ties`."""
+        both_ways = {pair for a, b in pairs for pair in ((a, b), (b, a))}
+        if comparison != other:
+            sign = comparison & 1
+            self.ties.setdefault(comparison ^ sign, (other ^ sign, both_ways))
 
     def known_choice(self, condition: int, yes: int, no: int) -> int | None:
         """A selection between two bits, if it is there."""

@@ -273,6 +273,8 @@ class _Writer:
         if cycles > 1:
             # Of the step alone, so that the whole of it is a function of few bits.
             before = body.any_of(so_far, body.compare(self.index.value, "eq", 0))
-        same = body.all_of(body.compare(digit, "eq", other), before)
-        body.drive(so_far, body.any_of(body.compare(digit, "ugt", other), same), body.enable)
+        for place in range(bits):
+            own, bound_bit = (body.extract(word, place, 1) for word in (digit, other))
+            before = body.select(body.either(own, bound_bit), own, before)
+        body.drive(so_far, before, body.enable)
         return so_far

@@ -231,10 +231,15 @@ MASKED_SUM = """%sum = comb.add %a, %b : i8
 %y0 = seq.compreg %n, %clock : i8"""
 
 
+LARGER = """%c = comb.icmp uge %a, %b : i8
+%m = comb.mux %c, %a, %b : i8
+%y0 = seq.compreg %m, %clock : i8"""
+
+
 @pytest.mark.parametrize(
     ("body", "luts"),
-    [(RESET, 2), (MASKED_SUM, 8)],
-    ids=["one inverter and an enable", "masks in tables of sums"],
+    [(RESET, 2), (MASKED_SUM, 8), (LARGER, 16)],
+    ids=["one inverter and an enable", "masks in tables of sums", "equality that chooses nothing"],
 )
 def test_ice40_shares_tables_as_yosys_does(body: str, luts: int) -> None:
     # As many as `synth_ice40` of Yosys 0.23 takes.
@@ -276,6 +281,27 @@ def test_functions_of_many_bits_take_multiplexers(op: str, inputs: int, luts: in
 def test_a_loop_through_a_register_is_found() -> None:
     body = "%1 = hw.constant 1 : i4\n%n = comb.add %y0, %1 : i4\n" + register("y0", "%n", 4)
     assert estimate(circuit(body, "in %a: i1", "i4")).total.flip_flops == 4
+
+
+def test_a_loop_through_a_module_without_registers_counts_what_is_in_it() -> None:
+    module = parse_module("""builtin.module {
+  hw.module @inside(in %a: i8, in %b: i8, out y: i8) {
+    %y = comb.xor %a, %b : i8
+    hw.output %y : i8
+  }
+  hw.module @m(in %clock: !seq.clock, in %a: i8, out y: i8) {
+    %n = hw.instance "i" @inside(a: %y: i8, b: %a: i8) -> (y: i8)
+    %y = seq.compreg %n, %clock : i8
+    hw.output %y : i8
+  }
+}""")
+    assert estimate(module).total == Resources(luts=8, flip_flops=8)
+
+
+def test_a_selection_that_says_twice_what_a_bit_is_takes_nothing() -> None:
+    # Nothing is left where `%b` is 1 in one selection and 0 in the other.
+    body = "%t = comb.mux %a, %b, %a : i1\n%0 = hw.constant 0 : i1\n%y0 = comb.mux %b, %0, %t : i1"
+    assert estimate(circuit(body, "in %a: i1, in %b: i1", "i1")).total == Resources()
 
 
 def test_a_loop_without_a_register_is_refused() -> None:

@@ -124,8 +124,13 @@ def test_arithmetic(name: str, family: Any, a: int, b: int, known: bool) -> None
 def test_comparisons(predicate: str, family: Any, a: int, b: int, known: bool) -> None:
     second = f"%c = hw.constant {b} : i{WIDTH}" if known else ""
     other = "%c" if known else "%b"
-    text = program(f"{second}\n%y = comb.icmp {predicate} %a, {other} : i{WIDTH}", 1)
-    assert computed(text, FAMILIES[family], a, b) == PREDICATES[predicate](a, b)
+    body = f"""{second}
+%p = comb.icmp {predicate} %a, {other} : i{WIDTH}
+%chosen = comb.mux %p, %a, {other} : i{WIDTH}
+%y = comb.concat %p, %chosen : i1, i{WIDTH}"""
+    holds = PREDICATES[predicate](a, b)
+    wanted = (holds << WIDTH) + (a if holds else b)
+    assert computed(program(body, WIDTH + 1), FAMILIES[family], a, b) == wanted
 
 
 @pytest.mark.parametrize("family", FAMILIES)
