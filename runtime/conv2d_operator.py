@@ -9,7 +9,7 @@ dispatcher where nothing would see the difference.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch.nn import functional, grad
 
 from ..ir.errors import OptionError
 from .native import torch_conv
-from .native.torch_linear import is_unseen
+from .native.torch_linear import is_cast, is_unseen
 from .operator_library import LIBRARY, autocast, check_vectors, on_processor, register_flops
 from .packing import unpack_unchecked
 
@@ -55,6 +55,9 @@ LIBRARY.impl("ternary_conv2d", on_processor(torch_conv.convolve, _formula), "CPU
 _OP: Any = torch.ops.triton_dsl.ternary_conv2d.default
 _is_compiling = torch.compiler.is_compiling
 _QUICK = (torch.float32, torch.int8)
+_SOUND: set[Hashable] = set()
+_MOST_SOUND = 4096
+"""Arguments that were checked, but for values; beyond so many, each call is checked."""
 
 
 def _channels(values: Tensor, dtype: torch.dtype) -> Tensor:
@@ -173,16 +176,22 @@ def ternary_conv2d(
     Raises:
         OptionError: types or shapes that do not go together.
     """
-    x = autocast(x)
+    is_compiling = _is_compiling()
+    if is_compiling or is_cast():
+        x = autocast(x)
     pads = (*padding, *padding) if len(padding) == 2 else tuple(padding)
-    _check(x, weight, shape, scale, bias, (stride, pads, dilation, groups))
+    window = (stride, pads, dilation, groups)
+    is_quick = not is_compiling and x.dtype in _QUICK and is_unseen(x, weight, scale, bias)
+    given = _given(x, weight, shape, scale, bias, window) if is_quick else None
+    if given not in _SOUND:
+        _check(x, weight, shape, scale, bias, window)
+        if not is_compiling:
+            _check_size(x, shape, pads, dilation)
+        if given is not None and len(_SOUND) < _MOST_SOUND:
+            _SOUND.add(given)
     images = x.unsqueeze(0) if x.dim() == 3 else x
     result = None
-    is_compiling = _is_compiling()
-    if not is_compiling:
-        _check_size(images, shape, pads, dilation)
-    if not is_compiling and x.dtype in _QUICK and is_unseen(x, weight, scale, bias):
-        window = (stride, pads, dilation, groups)
+    if is_quick:
         result = torch_conv.convolve(images, weight, shape, scale, bias, *window)
     if result is None:
         numbers = (list(stride), list(pads), list(dilation), groups)
@@ -190,10 +199,27 @@ def ternary_conv2d(
     return result.squeeze(0) if x.dim() == 3 else result
 
 
+def _given(
+    x: Tensor,
+    weight: Tensor,
+    shape: Ints,
+    scale: Tensor | None,
+    bias: Tensor | None,
+    window: Window,
+) -> Hashable:
+    """All that `_check` and `_check_size` look at."""
+    stride, padding, dilation, groups = window
+    numbers = (*shape, *stride, *padding, *dilation, groups)
+    vectors = [None if v is None else v.shape for v in (scale, bias)]
+    # Lengths and types tell apart what compares equal.
+    parts = (len(shape), len(stride), len(padding), len(dilation), *map(type, numbers))
+    return x.shape, x.dtype, weight.shape, weight.dtype, numbers, *vectors, parts
+
+
 def _check_size(images: Tensor, shape: Ints, padding: Ints, dilation: Ints) -> None:
     """Refuse images that no window fits into; sizes that are traced are the caller's business."""
     for axis in (0, 1):
-        size = images.shape[2 + axis] + padding[axis] + padding[2 + axis]
+        size = images.shape[axis - 2] + padding[axis] + padding[2 + axis]
         if size < _span(shape, dilation, axis):
             raise OptionError(
                 f"ternary_conv2d: a window of {_span(shape, dilation, 0)}x"

@@ -233,9 +233,7 @@ class NativeProgram:
         """
         plan = self._planned(inputs)
         # What an address belongs to must outlive the call.
-        held = [
-            x if _is_array(x) and x.flags.c_contiguous else np.array(x, order="C") for x in inputs
-        ]
+        held = [_contiguous(x) for x in inputs]
         outputs = self._outputs(plan)
         self._begin(held, outputs)
         held += outputs

@@ -230,7 +230,7 @@ _function_modes = _watcher("_C._len_torch_function_stack")
 _dispatch_modes = _watcher("_C._len_torch_dispatch_stack")
 _transforms = _watcher("_C._functorch.peek_interpreter_stack")
 _tracing = _watcher("_C._get_tracing_state")
-_is_cast = _watcher("_C._is_any_autocast_enabled")
+is_cast = _watcher("_C._is_any_autocast_enabled")
 _is_profiled = _watcher("_C._autograd._profiler_enabled")
 _forward_levels: Any = forward_ad
 
@@ -246,7 +246,7 @@ def is_unseen(*tensors: Tensor | None) -> bool:
         or _dispatch_modes()
         or _transforms()
         or _tracing()
-        or _is_cast()
+        or is_cast()
         or _is_profiled()
         or _forward_levels._current_level >= 0
     ):
@@ -288,7 +288,7 @@ def quick_product(
         or _dispatch_modes()
         or _transforms()
         or _tracing()
-        or _is_cast()
+        or is_cast()
         or _is_profiled()
         or _forward_levels._current_level >= 0
     ):

@@ -236,6 +236,7 @@ SQUARE, WEIGHT = torch.ones(1, 2, 4, 4), torch.zeros(9, dtype=torch.uint8)
         (SQUARE, WEIGHT, {"padding": (1, 1, 1)}, "stride, padding and dilation"),
         (SQUARE, WEIGHT, {"groups": 3}, "with 3 groups"),
         (SQUARE, WEIGHT, {"stride": (1.5, 1)}, "stride, padding and dilation"),
+        (SQUARE, WEIGHT, {"stride": (1.0, 1)}, "stride, padding and dilation"),
         (
             SQUARE[..., :2, :],
             WEIGHT,
@@ -248,5 +249,6 @@ SQUARE, WEIGHT = torch.ones(1, 2, 4, 4), torch.zeros(9, dtype=torch.uint8)
 def test_what_does_not_go_together_is_refused(
     x: Any, weight: Any, options: dict[str, Any], reason: str
 ) -> None:
+    ternary_conv2d(SQUARE, WEIGHT, (2, 2, 3, 3), stride=(1, 1))  # remembered as right
     with pytest.raises(OptionError, match=reason):
         ternary_conv2d(x, weight, (2, 2, 3, 3), **options)
