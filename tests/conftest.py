@@ -58,10 +58,11 @@ class RandomDraws:
     or that of `--hypothesis-seed`, which alone means the profile `fresh`.
     """
 
-    PARTS: Mapping[str, int] = {"default": 2, "fresh": 4}
+    PARTS: Mapping[str, int] = {"default": 4, "fresh": 4}
     """Profiles that draw so many times fewer examples than a test asks for.
 
-    Draws that are fixed find once what they find; fresh ones add to it with every run.
+    Draws that are fixed find once what they find; fresh ones add to it with every run, which
+    `make test` has behind the fixed ones.
     """
 
     def __init__(self, config: pytest.Config) -> None:

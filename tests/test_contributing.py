@@ -68,7 +68,9 @@ def test_every_block_of_a_walk_is_a_step(walk: str) -> None:
     assert len(list(STEP.finditer(section(walk)))) == len([b for b in blocks if b != "sh"]) > 0
 
 
-@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize(
+    "walk", [*(pytest.param(walk, marks=pytest.mark.slow) for walk in WALKS[:2]), WALKS[2]]
+)
 def test_a_walk_leads_there(walk: str, project: Path) -> None:
     (command,) = re.findall(r"^\.venv/bin/pytest (.*)$", section(walk), re.MULTILINE)
     done = subprocess.run(

@@ -57,14 +57,14 @@ def draws(project: Path, *options: str) -> list[int]:
 
 def test_draws_are_fixed_but_for_a_seed_or_a_profile(project: Path) -> None:
     fixed = draws(project)
-    assert len(fixed) == 20
+    assert len(fixed) == 10
     assert draws(project) == fixed
     seeded, fresh = (
         draws(project, "--hypothesis-seed=1"),
         draws(project, "--hypothesis-profile=fresh"),
     )
     assert len(seeded) == len(fresh) == 10
-    assert seeded != fixed[:10] and fresh != fixed[:10] and seeded != fresh
+    assert seeded != fixed and fresh != fixed and seeded != fresh
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,16 +66,31 @@ def test_the_demo_reaches_its_accuracy(tmp_path: Path) -> None:
     assert (tmp_path / "mlp-integer.onnx").is_file()
 
 
-def test_mnist_says_what_is_missing(tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / "mnist.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert f"MNIST is not in '{tmp_path}'" in done.stderr
+Ended = Callable[[str, str], str | int | None]
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ended:
+    """With what an example ends in an empty folder: `ended(program, argument)`."""
+    pytest.importorskip("sklearn", reason="pip install scikit-learn")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.chdir(tmp_path)
+
+    def run(program: str, argument: str) -> str | int | None:
+        monkeypatch.setattr(sys, "argv", [program, argument])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(EXAMPLES / program), run_name="__main__")
+        assert list(tmp_path.iterdir()) == []
+        return end.value.code
+
+    return run
+
+
+def test_mnist_says_what_is_missing(ended: Ended, tmp_path: Path) -> None:
+    assert f"MNIST is not in '{tmp_path}'" in str(ended("mnist.py", str(tmp_path)))
 
 
 @pytest.mark.parametrize("program", ["digits.py", "mnist.py"])
-def test_help_runs_nothing(program: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(EXAMPLES / program), "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0 and done.stdout.startswith("usage:")
-    assert list(tmp_path.iterdir()) == []
+def test_help_runs_nothing(program: str, ended: Ended, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(program, "--help") == 0
+    assert capsys.readouterr().out.startswith("usage:")

@@ -31,12 +31,12 @@ def library(require_tool: RequireTool, tmp_path_factory: pytest.TempPathFactory)
 @pytest.mark.parametrize(
     ("name", "least"),
     [
-        ("files", 100),
         ("parameters", 40),
-        ("module", 100),
         ("artifact", 120),
         ("object", 25),
         ("fmt", 18),
+        pytest.param("files", 100, marks=pytest.mark.slow),
+        pytest.param("module", 100, marks=pytest.mark.slow),
         pytest.param("checkpoint", 40, marks=pytest.mark.slow),
         pytest.param("compile", 40, marks=pytest.mark.slow),
     ],

@@ -167,7 +167,7 @@ def compiled(name: str, recipe: str | None, steps: int | None) -> Callable[..., 
     return native_program(work, {} if recipe is None else {"recipe": recipe})
 
 
-@pytest.mark.parametrize("recipe", [None, "generic"])
+@pytest.mark.parametrize("recipe", [None, pytest.param("generic", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", list(BODIES))
 @settings(max_examples=8)
 @given(batch=st.integers(1, 5), seed=st.integers(0, 1000))

@@ -446,7 +446,10 @@ MASKED = [
     ("znver4", HASWELL, "avx2", "Haswell"),
     pytest.param("znver5", f"{HASWELL} gfni vaes", "avx2", None, marks=pytest.mark.slow),
     # Only the first of AVX-512 is masked, and what needs it is not.
-    ("icelake-server", f"{HASWELL} avx512bw avx512vl avx512dq avx512vnni", "avx2", "Haswell"),
+    pytest.param(
+        *("icelake-server", f"{HASWELL} avx512bw avx512vl avx512dq avx512vnni", "avx2", "Haswell"),
+        marks=pytest.mark.slow,
+    ),
     pytest.param("znver5", "64bit cmov sse sse2", "generic", "Nehalem", marks=pytest.mark.slow),
     pytest.param("znver5", "", "generic", "Nehalem", marks=pytest.mark.slow),
     ("znver5", "none", "generic", "Nehalem"),

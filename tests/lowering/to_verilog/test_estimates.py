@@ -117,7 +117,11 @@ def compare(
 
 
 @pytest.mark.parametrize(
-    ("element", "bits", "after"), [("i8", 4, "thresholds"), ("ui8", 1, "requantize")]
+    ("element", "bits", "after"),
+    [
+        pytest.param("i8", 4, "thresholds", marks=pytest.mark.slow),
+        ("ui8", 1, "requantize"),
+    ],
 )
 def test_small_networks(
     require_tool: RequireTool,

@@ -173,7 +173,13 @@ def test_errors_stay_within_the_analytic_bound(
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("mlp", VARIANTS[0]), *(("cnn", each) for each in VARIANTS)], ids=str
+    ("name", "options"),
+    [
+        ("mlp", VARIANTS[0]),
+        *(("cnn", each) for each in VARIANTS[:2]),
+        *(pytest.param("cnn", each, marks=pytest.mark.slow) for each in VARIANTS[2:]),
+    ],
+    ids=str,
 )
 def test_real_engines_agree_bit_for_bit(
     filled: Filled, apply_passes: ApplyPasses, name: str, options: dict[str, Any]

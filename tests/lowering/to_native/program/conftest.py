@@ -138,9 +138,12 @@ def random_values(rng: np.random.Generator, type: TensorType[Any], batch: int) -
     return (2 * rng.normal(size=shape)).astype(dtype)
 
 
-@pytest.fixture(scope="module", params=["best", "generic"])
+@pytest.fixture(scope="module", params=["best", pytest.param("generic", marks=pytest.mark.slow)])
 def recipe(request: pytest.FixtureRequest) -> str:
-    """The best instruction set of this processor, and the one that all have."""
+    """The best instruction set of this processor, and the one that all have.
+
+    The latter without the slow tests where a test of all ops asks for both.
+    """
     pytest.importorskip("llvmlite")
     best = best_recipe(host_features()).name
     if request.param == "best" and best != "generic":

@@ -90,6 +90,7 @@ INTEGERS = {
 }
 
 
+@pytest.mark.parametrize("recipe", ["best", "generic"], indirect=True)
 @pytest.mark.parametrize("cases", [FLOATS, INTEGERS], ids=["floats", "integers"])
 def test_elements(compile_cases: Callable[..., Any], recipe: str, cases: Any) -> None:
     program = compile_cases(cases, recipe)

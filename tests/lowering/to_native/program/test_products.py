@@ -66,6 +66,7 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("recipe", ["best", "generic"], indirect=True)
 def test_products(compile_cases: Callable[..., Any], recipe: str) -> None:
     program = compile_cases(CASES, recipe)
     for batch in (0, 1, 7):

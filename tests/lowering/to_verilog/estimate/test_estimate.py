@@ -372,7 +372,9 @@ def structured(depth: int) -> tuple[list[int], int]:
     return [sum(int(b) << i for i, b in enumerate(word)) for word in bits.T], 9
 
 
-@pytest.mark.parametrize("depth", [2, 3, 5, 60, 100, 130, 300, 1050])
+@pytest.mark.parametrize(
+    "depth", [2, 3, 5, 60, 100, 130, 300, pytest.param(1050, marks=pytest.mark.slow)]
+)
 def test_tables_of_a_rom_have_its_words(
     depth: int, tmp_path: Path, require_tool: Callable[[str, str], str], iverilog: str
 ) -> None:
