@@ -31,12 +31,12 @@ from .signals import Signal, Wire
 WIDEST_COUNTED = 2
 """The most bits of a number that is summed bit by bit."""
 
-SURE = 0.85
-"""A form that takes less than this share of shared adders, by a sample of them, is taken without a
-search."""
+SAMPLES = ((1024, 0.55), (4096, 0.85))
+"""Elements of the inputs that are a sample of a matrix, and a share: a form that takes less than
+this share of shared adders, by those found at once for the sample, is taken without a search."""
 
-_SAMPLE = 64
-"""Inputs of a sample."""
+WHOLE = 0.94
+"""The same share where the sample is all of the matrix: a search saves at most a twentieth."""
 
 
 def times_matrix(
@@ -53,7 +53,7 @@ def times_matrix(
     shifts = common_shifts(matrix)
     matrix = matrix >> np.array(shifts, np.int64)
     form, inputs = _other_form(circuit, matrix, row, exact=exact), _range(row)
-    if form is not None and form.takes_less(SURE * _sampled_bits(matrix, inputs)):
+    if form is not None and _is_sure(form, matrix, inputs):
         sums = form.sums()
     else:
         graph = _searched(matrix.tobytes(), matrix.shape[1], circuit.search, inputs)
@@ -91,11 +91,22 @@ def _searched(integers: bytes, columns: int, search: Search, inputs: InputRange)
     return graph
 
 
-def _sampled_bits(matrix: NDArray[np.int64], inputs: InputRange) -> float:
-    """About the bits of shared adders, from those found at once for some of the inputs."""
-    sample = matrix[:_SAMPLE]
-    graph, _ = optimize_integers(sample, time_budget=0, inputs=inputs)
-    return graph.bits(inputs) * np.count_nonzero(matrix) / max(np.count_nonzero(sample), 1)
+def _is_sure(form: _Form, matrix: NDArray[np.int64], inputs: InputRange) -> bool:
+    """Whether a form takes less than shared adders, without a search for these.
+
+    Adders are shared the more, the more inputs there are; a small sample is soon there.
+    """
+    inputs_of_matrix, columns = matrix.shape
+    for elements, share in SAMPLES:
+        sample = matrix[: max(1, elements // max(columns, 1))]
+        is_whole = len(sample) == inputs_of_matrix
+        graph, _ = optimize_integers(sample, time_budget=0, inputs=inputs)
+        bits = graph.bits(inputs) * np.count_nonzero(matrix) / max(np.count_nonzero(sample), 1)
+        if form.takes_less((WHOLE if is_whole else share) * bits):
+            return True
+        if is_whole:
+            break
+    return False
 
 
 @dataclass(frozen=True)
