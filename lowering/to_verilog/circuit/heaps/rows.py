@@ -158,8 +158,7 @@ class RowWriter:
     def ternary(self, bits: Sequence[int], extra: int | None = None) -> None:
         """A `T` of up to three bits; a majority from before is the fourth, or `extra` as it is."""
         assert len(bits) <= 3 and not (self.has_majority and extra)
-        pins = [*bits, *[FALSE] * (4 - len(bits)), extra or FALSE]
-        self._site(_TERNARY, pins)
+        self._site(_TERNARY, (*bits, *(FALSE,) * (4 - len(bits)), extra or FALSE))
         self.has_majority = True
 
     def atom(self, bits: Sequence[int], extra: int | None = None) -> None:
@@ -193,22 +192,22 @@ class RowWriter:
 
     def _site(self, function: _Function, pins: Sequence[int]) -> None:
         """A site with literals at its inputs, or constants; missing ones are 0."""
-        self.literals += pins
-        self.literals += [FALSE] * (INPUTS - len(pins))
+        self.literals += (*pins, *(FALSE,) * (INPUTS - len(pins)))
         self.functions.append(function)
         self.linked.append(self.has_majority)
 
     def finished(self, *, carry: bool, majority: bool = True) -> Row:
         """The row; whether its last carry is wanted, and the majority of a last `T`."""
-        nets, level = self.nets, self.level
+        sites, majority = len(self.functions), majority and self.has_majority
+        sums = self.nets.several(sites + carry + majority, self.level)
         return Row(
             tuple(self.literals),
             tuple(self.functions),
             tuple(self.linked),
             self.carry_in,
-            tuple(nets.several(len(self.functions), level)),
-            nets.new(level) if carry else None,
-            nets.new(level) if majority and self.has_majority else None,
+            tuple(sums[:sites]),
+            sums[sites] if carry else None,
+            sums[-1] if majority else None,
         )
 
 

@@ -7,7 +7,7 @@ there are (`plan`), what a row can do (`rows`).
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -67,12 +67,12 @@ def negated(heap: Heap, constant: int) -> tuple[Heap, int]:
 
 
 def shapes(
-    heights: Mapping[int, int], start: int, top: int, atoms: int
+    heights: Sequence[int], start: int, top: int, atoms: int
 ) -> tuple[Chain, list[tuple[int, int]]]:
     """The longest row of full positions from a weight on.
 
     Args:
-        heights: bits of each weight.
+        heights: bits of each weight, of two behind `top` too.
         start: the lowest weight.
         top: the first weight that no position may have.
         atoms: 0 for `T` alone, 1 for `A` where the next weight has too few bits for a `T`, 2 for
@@ -84,22 +84,21 @@ def shapes(
     """
     chain: Chain = []
     beginnings: list[tuple[int, int]] = []
-    height = heights.get
-    bits = height(start, 0)
+    bits = heights[start]
     linked, taken, weight, sites, saved = False, 0, start, 0, 0
     while weight < top and len(chain) < _LONGEST:
-        first, above = not chain, height(weight + 1, 0)
-        may_be_atom = atoms and bits + linked >= 6 + first and weight + 1 < top
-        if may_be_atom and (above < 3 or (first and atoms > 1)):
+        above = heights[weight + 1]
+        may_be_atom = bits > 4 and atoms and bits + linked >= 6 + (not chain) and weight + 1 < top
+        if may_be_atom and (above < 3 or (atoms > 1 and not chain)):
+            taken += 6 - linked + (not chain)
             chain.append((True, weight))
-            taken += 6 - linked + first
             linked, weight, sites = False, weight + 2, sites + 2
             saved = taken - sites - 1
             beginnings.append((sites, saved))
-            bits = height(weight, 0)
+            bits = heights[weight]
         elif bits >= 3:
             chain.append((False, weight))
-            taken += 3 + (not linked and bits >= 4)
+            taken += 3 if linked or bits == 3 else 4
             linked, weight, sites = True, weight + 1, sites + 1
             # Three bits alone carry nothing.
             saved = taken - sites - 1 - (taken > 3)
@@ -149,8 +148,9 @@ def apply(nets: Nets, level: int, heap: Heap, chain: Chain, given: Heap, constan
                 writer.carry_in = FALSE_NET if seventh is None else seventh >> 1
             writer.atom(*_take(bits, 5, plain=not linked))
         else:
-            taken, extra = _take(bits, 3, plain=not linked and len(bits) >= 4)
-            writer.ternary(taken, extra)
+            extra = bits.pop() if not linked and len(bits) >= 4 and not bits[-1] & 1 else None
+            writer.ternary(bits[:3], extra)
+            del bits[:3]
     # Three bits alone carry nothing.
     alone = len(writer) == 1 and extra is None
     if constant >> start & 1 and not chain[0][0] and not alone and not writer.carry_in:
@@ -188,7 +188,8 @@ def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
         _ordered(heap)
         for weight in sorted(heap):
             while True:
-                chain, beginnings = shapes(_heights(heap), weight, 2 * _LONGEST, 0)
+                heights = _heights(heap, max(heap) + 1)
+                chain, beginnings = shapes(heights, weight, max(heap) + 1, 0)
                 if not chain or beginnings[-1][1] < 1.5 * beginnings[-1][0]:
                     break
                 rows.append((level, apply(nets, level, heap, chain, given, 0)))
@@ -197,8 +198,12 @@ def squeezed(nets: Nets, heap: Heap) -> tuple[list[tuple[int, Row]], Heap]:
         heap = joined(heap, given)
 
 
-def _heights(heap: Heap) -> dict[int, int]:
-    return {weight: len(bits) for weight, bits in heap.items() if bits}
+def _heights(heap: Heap, top: int) -> list[int]:
+    """The bits of each weight below `top`, and zeros of three more."""
+    heights = [0] * (top + 3)
+    for weight, bits in heap.items():
+        heights[weight] = len(bits)
+    return heights
 
 
 @dataclass
@@ -240,7 +245,7 @@ class Try:
                 for bit in bits:
                     part = ready if levels[bit >> 1] < level else late
                     part.setdefault(weight, []).append(bit)
-            if not late and self._fits(heap):
+            if not late and self._fits(ready):
                 word = self._final(heap, level)
                 return Sum(self.rows, word, level if self._uses(level) else level - 1)
             heap = self._one_level(ready, late, level)
@@ -255,12 +260,10 @@ class Try:
             self.chance.shuffle(bits)
         _ordered(ready)
         given: Heap = {}
+        heights = _heights(ready, self.width)
         while True:
-            heights = _heights(ready)
-            if max(heights.values(), default=0) <= INPUTS:
-                together = joined(ready, late, given)
-                if self._fits(together):
-                    return together
+            if max(heights) <= INPUTS and self._fits(ready, late, given):
+                return joined(ready, late, given)
             chain = self._best(heights, relaxed=bool(given or late))
             if chain is None:
                 return joined(ready, late, given)
@@ -268,51 +271,82 @@ class Try:
             self.rows.append((level, row))
             if row.carry_in == TRUE_NET:
                 self.constant -= 1 << chain[0][1]
+            for _, weight in chain:
+                heights[weight] = len(ready[weight])
 
-    def _best(self, heights: dict[int, int], *, relaxed: bool) -> Chain | None:
-        """The row that saves most bits a site; a poor one only where nothing else happens."""
-        options: list[tuple[float, int, int, int, Chain]] = []
-        chance = self.chance.random
-        for weight in sorted(heights):
-            chain, beginnings = shapes(heights, weight, self.width - 1, self.atoms)
-            for end, (sites, saved) in enumerate(beginnings, 1):
-                if end < len(chain) and chance() < 0.5:
-                    continue
-                if saved > 0:
-                    worth = saved / sites - 0.02 * weight + 0.1 * chance()
-                    options.append((worth, sites, saved, end, chain))
+    def _best(self, heights: Sequence[int], *, relaxed: bool) -> Chain | None:
+        """The row that saves most bits a site; a poor one only where nothing else happens.
+
+        Args:
+            heights: bits of each weight, see `_heights`.
+            relaxed: whether something else happens.
+        """
+        options: list[tuple[float, int, int, int, int]] = []
+        for weight, bits in enumerate(heights):
+            if bits >= 3:
+                self._offer(heights, weight, options)
         good = [option for option in options if option[2] >= self.least * option[1]]
         if not good and not relaxed:
-            good = [o for o in options if any(heights[w] > 3 for _, w in o[4][: o[3]])] or options
+            good = [o for o in options if max(heights[o[4] : o[4] + o[1]]) > 3] or options
         if not good:
             return None
-        *_, end, chain = max(good)
-        return chain[:end]
+        *_, end, start = max(good)
+        return shapes(heights, start, self.width - 1, self.atoms)[0][:end]
 
-    def _fits(self, heap: Heap) -> bool:
-        """Whether one row makes it a number."""
-        low = self._lowest(heap)
+    def _offer(
+        self,
+        heights: Sequence[int],
+        start: int,
+        options: list[tuple[float, int, int, int, int]],
+    ) -> None:
+        """Add beginnings of the longest row from a weight on, drawn by chance, as options.
+
+        An option is what the row is worth, its sites, the bits that it saves, its positions, and
+        its first weight.
+        """
+        chance = self.chance.random
+        _, beginnings = shapes(heights, start, self.width - 1, self.atoms)
+        last = len(beginnings)
+        for end, (sites, saved) in enumerate(beginnings, 1):
+            if (end == last or chance() >= 0.5) and saved > 0:
+                worth = saved / sites - 0.02 * start + 0.1 * chance()
+                options.append((worth, sites, saved, end, start))
+
+    def _fits(self, *heaps: Heap) -> bool:
+        """Whether one row makes all bits together a number."""
+        last = self.width - 1
+        counts = self._counts(heaps)
+        low = self._lowest(counts)
         for weight in range(low, self.width):
-            count, constant = len(heap.get(weight, ())), self.constant >> weight & 1
             if weight == low:
-                plain = any(not literal & 1 for literal in heap.get(weight, ()))
-                most = 6 if weight == self.width - 1 else 3 + plain
+                most = 6 if weight == last else 4
             else:
-                most = 5 if weight == self.width - 1 else 3 - constant
-            if count > most:
+                most = 5 if weight == last else 3 - (self.constant >> weight & 1)
+            if counts[weight] > most:
                 return False
+        # The fourth bit of the first position passes the table by, and cannot be inverted.
+        if low < last and counts[low] == 4:
+            return any(not literal & 1 for heap in heaps for literal in heap.get(low, ()))
         return True
 
-    def _lowest(self, heap: Heap) -> int:
+    def _counts(self, heaps: Sequence[Heap]) -> list[int]:
+        """The bits of each weight."""
+        counts = [0] * self.width
+        for heap in heaps:
+            for weight, bits in heap.items():
+                counts[weight] += len(bits)
+        return counts
+
+    def _lowest(self, counts: Sequence[int]) -> int:
         """The first weight whose bit of the result is not there already."""
-        for weight in range(self.width):
-            if len(heap.get(weight, ())) + (self.constant >> weight & 1) > 1:
+        for weight, count in enumerate(counts):
+            if count + (self.constant >> weight & 1) > 1:
                 return weight
         return self.width
 
     def _final(self, heap: Heap, level: int) -> list[int]:
         """The number, by one row."""
-        low = self._lowest(heap)
+        low = self._lowest(self._counts([heap]))
         word: list[int] = []
         for weight in range(low):
             bits = heap.get(weight, ())

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .rows import Nets, Row, RowWriter
-from .summing import Heap, joined
+from .summing import Heap
 
 _AT_ONCE = 64
 """Rows that are compared with all others in one step."""
@@ -54,8 +54,8 @@ def shared_triples(matrix: NDArray[np.int8], nets: Nets, given: list[int]) -> Tr
             return result
         outputs: list[int] = np.flatnonzero((result.left[rows] != 0).all(axis=0)).tolist()
         relations: dict[tuple[int, int], list[int]] = {}
-        for output in outputs:
-            first, *others = result.left[rows, output].tolist()
+        signs = result.left[np.ix_(rows, outputs)].T.tolist()
+        for output, (first, *others) in zip(outputs, signs, strict=True):
             relations.setdefault((first * others[0], first * others[1]), []).append(output)
         if count * _WORTH <= (2 + len(relations)) // 2:
             return result
@@ -127,9 +127,10 @@ def _share(
         result.rows.append(row)
         made += row.outputs()
     for (_, outputs), majority in zip(relations.items(), made[1:], strict=True):
-        for output in outputs:
-            signs = result.left[rows, output]
-            inverted = int((signs < 0).sum() & 1), int(signs[0] < 0)
-            heap: Heap = {0: [2 * made[0] + inverted[0]], 1: [2 * majority + inverted[1]]}
-            result.heaps[output] = joined(result.heaps[output], heap)
-            result.left[rows, output] = 0
+        signs = result.left[np.ix_(rows, outputs)] < 0
+        odd = (signs.sum(axis=0) & 1).tolist()
+        for output, parity, inverted in zip(outputs, odd, signs[0].tolist(), strict=True):
+            heap = result.heaps[output]
+            heap.setdefault(0, []).append(2 * made[0] + parity)
+            heap.setdefault(1, []).append(2 * majority + inverted)
+    result.left[np.ix_(rows, [j for outputs in relations.values() for j in outputs])] = 0
