@@ -11,6 +11,7 @@ import os
 import sys
 from functools import cache
 from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 from .errors import BackendError
@@ -31,6 +32,20 @@ def needed(module: str, package: str, extra: str) -> Any:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise  # something that the package itself needs
         raise BackendError(f"{package} is missing: {install(extra)}") from None
+
+
+def resolved(name: str, what: str) -> Any:
+    """What a name `package.module:name` stands for, where the module may be made of PyTorch.
+
+    Raises:
+        BackendError: PyTorch is missing, which `what` needs.
+    """
+    try:
+        return resolve_name(name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise BackendError(f"{what} needs PyTorch: {install('torch')}") from None
 
 
 def install(extra: str = "") -> str:

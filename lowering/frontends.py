@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from ..ir.errors import BackendError, OptionError, SourceError
-from ..ir.extras import plug_ins
+from ..ir.extras import plug_ins, resolved
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -47,7 +46,7 @@ class FrontEnd:
 
     def reader(self) -> Callable[..., ModuleOp]:
         """`read`, loaded."""
-        return resolve_name(self.read) if isinstance(self.read, str) else self.read
+        return resolved(self.read, "the file") if isinstance(self.read, str) else self.read
 
 
 IR = FrontEnd(f"{__package__}.from_mlir:import_mlir", frozenset({"weights"}))

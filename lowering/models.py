@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 
 from ..ir.arrays import Array
 from ..ir.errors import BackendError, OptionError
-from ..ir.extras import install
+from ..ir.extras import install, resolved
 from ..ir.notebook import show_modules
 from ..ir.seal import check_file
 from ..runtime.engines import from_array
@@ -104,7 +103,7 @@ def import_model(
         if input_shape is None:
             raise OptionError("a PyTorch module needs input_shape or example_inputs")
         example_inputs = _zeros(input_shape)
-    from_torch = resolve_name(f"{__package__}.from_torch:from_torch")
+    from_torch = resolved(f"{__package__}.from_torch:from_torch", "from_torch")
     return from_torch(model, example_inputs, dynamic=dynamic)
 
 

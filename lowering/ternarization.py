@@ -17,7 +17,7 @@ from ..ir.interpreter import entry_function
 from ..passes.calibration.observation import Batch, loaded
 from ..passes.ternarize.compensated_layers import RoundedWeights
 from ..passes.ternarize.ternarize import TernarizePass
-from .from_torch import from_torch
+from .from_torch.importer import from_torch
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -145,6 +145,10 @@ def module_name(path: Path) -> str:
 FILES = [*ROOT.glob("*.py"), *(path for name in ARROWS for path in (ROOT / name).rglob("*.py"))]
 MODULES = {module_name(path): path for path in sorted(FILES)}
 
+# So are the front end that reads PyTorch's graphs, and who is made of it.
+TORCH_MODULES |= {name for name in MODULES if name.startswith(f"{PACKAGE}.lowering.from_torch")}
+TORCH_MODULES |= {f"{PACKAGE}.lowering.{name}" for name in ("sources.torch", "ternarization")}
+
 
 def folder_of(module: str) -> str:
     """The top folder a module of ours stands in; empty for the package itself and other faces."""

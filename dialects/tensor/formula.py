@@ -113,6 +113,13 @@ class Formula:
     def __rtruediv__(self, other: float) -> Formula:
         return self.number(other) / self
 
+    def __floordiv__(self, other: Formula | float) -> Formula:
+        """⌊self / other⌋ of integers: the quotient toward zero, or one less; nothing overflows."""
+        other = self._like(other)
+        quotient = self / other
+        beyond = (self - quotient * other).compare("ne", self % other)
+        return quotient - beyond.convert(self.element)
+
     def __mod__(self, other: Formula | float) -> Formula:
         return self.of(elementwise.ModOp, other)
 

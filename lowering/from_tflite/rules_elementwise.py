@@ -10,7 +10,6 @@ from ...dialects import tensor
 from ...dialects.tensor.formula import Formula
 from ...ir.arrays import Array
 from ..from_onnx.rules_elementwise import Binary
-from ..from_torch.rules_elementwise import whole_floor
 from ..operator_names import TFLITE
 from ..problems import ProblemError
 from . import interpolation
@@ -52,7 +51,7 @@ def _floor_div(e: Builder, node: Node) -> SSAValue:
     x, y = node[0], node[1]
     if is_real(x):
         return e.add(tensor.FloorOp(e.add(tensor.DivOp(x, y))))
-    return whole_floor(e, x, y)
+    return (Formula(e, x) // Formula(e, y)).value
 
 
 def _where(e: Builder, node: Node) -> SSAValue:

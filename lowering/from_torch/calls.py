@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
+import torch
+from torch import FunctionSchema, SymInt, Tensor
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.node import Argument
 from typing_extensions import TypeIs
 
 from ..problems import ProblemError
 from .sizes import Size, Sizes, is_node, size_of, sizes_of, static
-
-if TYPE_CHECKING:
-    from torch import FunctionSchema, SymInt, Tensor
-    from torch._ops import OpOverload
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-    from torch.fx.node import Argument
 
 Operand: TypeAlias = "Node | float"
 """An operand of an element-wise operator: a tensor or a number."""
@@ -40,8 +39,6 @@ def operator_name(node: Node) -> str:
 
 def is_composite(node: Node) -> bool:
     """Whether PyTorch has the operator of a node, one with a schema, as calls of others alone."""
-    import torch
-
     key = torch._C.DispatchKey.CompositeImplicitAutograd  # pyright: ignore[reportPrivateUsage]
     return cast("OpOverload", node.target).has_kernel_for_dispatch_key(key)
 

@@ -8,15 +8,17 @@ on counters alone. Not here: loops whose end depends on values, which `unwritten
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
+
+import torch
+from torch import Tensor
+from torch._ops import HigherOrderOperator
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from .calls import fake_tensor, is_tensor, operator_name, schema_of
 from .sizes import is_free, is_node, size_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.export import ExportedProgram
-    from torch.fx import GraphModule, Node
 
 Result: TypeAlias = "Node | float"
 """What a body gives: the result of a node, or a number."""
@@ -60,8 +62,6 @@ def _write_out(module: GraphModule, known: KnownValues) -> None:
 
 
 def _replace(node: Node, result: Result) -> None:
-    from torch.fx.node import map_arg
-
     if is_node(result):
         node.replace_all_uses_with(result)
         return
@@ -71,15 +71,11 @@ def _replace(node: Node, result: Result) -> None:
 
 
 def _is_higher_order(node: Node) -> bool:
-    from torch._ops import HigherOrderOperator
-
     return isinstance(node.target, HigherOrderOperator)
 
 
 def _branches(module: GraphModule, node: Node, _: KnownValues) -> list[Node] | None:
     """The results of `cond(choice, then, otherwise, operands)`."""
-    import torch
-
     choice, then, otherwise, operands = cast("tuple[Node, Node, Node, Sequence[Node]]", node.args)
     if not is_tensor(choice):  # a statement about sizes
         return None
@@ -94,8 +90,6 @@ def _branches(module: GraphModule, node: Node, _: KnownValues) -> list[Node] | N
 
 def _steps(module: GraphModule, node: Node, _: KnownValues) -> list[Node] | None:
     """The results of `scan(body, states, runs, others)`: last states, then all steps of outputs."""
-    import torch
-
     body, states, runs, others = cast(
         "tuple[Node, Sequence[Node], Sequence[Node], Sequence[Node]]", node.args
     )
@@ -148,9 +142,6 @@ def _erase_after(last: Node, end: Node) -> None:
 
 def _value(result: Result, known: KnownValues) -> Tensor | float | None:
     """What constants alone make a result."""
-    import torch
-    from torch.fx.node import map_arg
-
     if not is_node(result):
         return result
     if result not in known:

@@ -16,6 +16,14 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
+import torch
+from torch import FunctionSchema, nn
+from torch._ops import OperatorBase
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+from torch.utils._pytree import PyTree
+
 from ...ir.errors import LoweringError, OptionError, TritonError
 from ...runtime.spiking.export_recording import recording
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
@@ -41,12 +49,6 @@ from .sizes import is_free, sizes_of
 from .standard_layers import batched_experts, masks_as_given, settled, shortened
 
 if TYPE_CHECKING:
-    from torch import FunctionSchema, nn
-    from torch._ops import OperatorBase
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-    from torch.utils._pytree import PyTree
-
     from ..models import ExampleInputs
 
 HasRule: TypeAlias = "Callable[[Node], bool]"
@@ -97,8 +99,6 @@ def export(
         OptionError: inputs or free sizes that do not fit `forward`.
         LoweringError: the module cannot be exported.
     """
-    import torch
-
     inputs = _bind(module, example_inputs)
     shapes = dynamic_shapes(inputs, dynamic)
     double(inputs, shapes)
@@ -169,9 +169,7 @@ def _traced(
 
     Where free sizes meet what no bound says, it is for those that do, and `conditions` says so.
     """
-    import torch
     from torch._dynamo.exc import UserError
-    from torch.utils import _pytree as pytree
 
     def trace() -> ExportedProgram:
         # Without free sizes any signature goes, also one that takes names it does not list.
@@ -250,8 +248,6 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
     Raises:
         LoweringError: PyTorch cannot decompose it.
     """
-    import torch
-
     try:
         with recording(), torch.no_grad(), warnings.catch_warnings():
             # torch.export copies its own trees by a name that it deprecates.
@@ -273,8 +269,6 @@ def decomposed(name: str, exported: Exported, has_rule: HasRule, keep: Collectio
 
 
 def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArguments:
-    import torch
-
     if not isinstance(module, torch.nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OptionError(f"expected an nn.Module, got {type(module).__name__}")
     if example_inputs is None:  # pyright: ignore[reportUnnecessaryComparison]
@@ -294,9 +288,6 @@ def _bind(module: nn.Module, example_inputs: ExampleInputs) -> inspect.BoundArgu
 
 def _part(inputs: inspect.BoundArguments) -> None:
     """A tensor that is given twice as two: to `torch.export` it would be one input."""
-    import torch
-    from torch.utils import _pytree as pytree
-
     seen: set[int] = set()
 
     def own(leaf: object) -> object:
@@ -363,8 +354,6 @@ def _learns(node: Node) -> bool:
 def _decomposed(
     program: ExportedProgram, has_rule: HasRule, keep: Collection[str]
 ) -> ExportedProgram:
-    import torch
-
     known = cast(
         "Mapping[OperatorBase, Callable[..., object]]", torch.export.default_decompositions()
     )
@@ -385,8 +374,6 @@ def _decomposed(
 
 def computed(program: ExportedProgram) -> list[Node]:
     """The operators that depend on inputs, and not on parameters alone; not sizes."""
-    import torch
-
     inputs = set(map(str, program.graph_signature.user_inputs))
     depending: set[Node] = set()
     operators: list[Node] = []

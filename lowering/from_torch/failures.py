@@ -9,6 +9,8 @@ import re
 import sys
 import traceback
 
+from torch._subclasses import fake_tensor as fakes
+
 from ...ir.errors import first_line
 
 DATA_DEPENDENT_ERROR = "data-dependent"
@@ -31,8 +33,6 @@ def explained(name: str, error: Exception) -> str:
 
 def _meant(error: Exception) -> str | None:
     """What PyTorch means where it names an operator alone, or asks its users for a report."""
-    from torch._subclasses import fake_tensor as fakes
-
     if isinstance(error, fakes.DataDependentOutputException):
         return f"the number or truth value that {error.func} gives is {DATA_DEPENDENT_ERROR}"
     if isinstance(error, fakes.DynamicOutputShapeException):

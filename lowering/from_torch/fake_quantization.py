@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
 
 from ...ir.errors import LoweringError
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 _MODULES = ("FakeQuantize", "FusedMovingAvgObsFakeQuantize")
 """The classes of PyTorch and of torchao."""
@@ -33,8 +33,6 @@ def fake_quantization(module: nn.Module) -> Generator[None]:
     Raises:
         LoweringError: a part of it still changes its scale by what it sees.
     """
-    import torch
-
     replaced: list[nn.Module] = []
     for name, part in cast("Iterable[tuple[str, nn.Module]]", module.named_modules()):
         is_fake = type(part).__name__ in _MODULES and hasattr(part, "fake_quant_enabled")
@@ -56,15 +54,11 @@ def fake_quantization(module: nn.Module) -> Generator[None]:
 
 def _shapes(x: Tensor, *_rest: object) -> tuple[Tensor, Tensor]:
     """The result, and where it was not clamped."""
-    import torch
-
     return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
 
 
 def _forward(name: str, part: Any) -> Callable[[Tensor], Tensor]:
     """What a module does whose scale is settled."""
-    import torch
-
     if part.observer_enabled.any():
         raise LoweringError(
             f"'{name}' changes its scale by what it sees; settle it before with "

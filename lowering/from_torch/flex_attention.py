@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-if TYPE_CHECKING:
-    from torch import Tensor
+import torch
+from torch import Tensor
+from torch.nn.attention import flex_attention as layers
 
 
 @contextmanager
 def written_out_scores() -> Generator[None]:
     """It is two products, a softmax and the functions that it is given in a `with` block."""
-    from torch.nn.attention import flex_attention as layers
-
     # Releases of PyTorch differ in whether they have the second one.
     with (
         patch.object(layers, "flex_attention_hop", _attention, create=True),
@@ -33,8 +31,6 @@ def _attention(
 
     The functions get places along axes of their own, where PyTorch calls them for each score.
     """
-    import torch
-
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (torch.repeat_interleave(part, groups, dim=1) for part in (key, value))

@@ -12,15 +12,16 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
+
+import torch
+from torch.export import Dim, ExportedProgram
+from torch.utils import _pytree as pytree
+from torch.utils._pytree import PyTree
 
 from ...ir.errors import OptionError
 from .calls import fake_tensor, is_tensor, nodes_of
 from .sizes import is_free, sizes_of
-
-if TYPE_CHECKING:
-    from torch.export import Dim, ExportedProgram
-    from torch.utils._pytree import PyTree
 
 BATCH = "N"
 """The name of the free size that is found where nobody names any."""
@@ -75,8 +76,6 @@ def conditional(reason: str) -> list[str] | None:
 
 def unbounded(dimensions: dict[str, PyTree]) -> dict[str, PyTree]:
     """Free sizes of which PyTorch finds out itself how they hang together."""
-    from torch.export import Dim
-    from torch.utils import _pytree as pytree
 
     def unnamed(leaf: object) -> object:
         return Dim.DYNAMIC if isinstance(leaf, Dim) else leaf
@@ -88,9 +87,6 @@ def dynamic_shapes(
     inputs: inspect.BoundArguments, dynamic: DynamicSizes | None
 ) -> dict[str, PyTree]:
     """For each argument a tree like its own, with `Axes` in the place of each tensor."""
-    import torch
-    from torch.utils import _pytree as pytree
-
     tensors = [
         leaf for leaf in pytree.tree_leaves(inputs.arguments) if isinstance(leaf, torch.Tensor)
     ]
@@ -140,8 +136,6 @@ def _check_names(dynamic: object) -> None:
 
 def double(inputs: inspect.BoundArguments, shapes: dict[str, PyTree]) -> None:
     """Double the free axes of one element."""
-    import torch
-    from torch.utils import _pytree as pytree
 
     def doubled(leaf: object, axes: Axes | None) -> object:
         if not isinstance(leaf, torch.Tensor) or axes is None:
@@ -157,8 +151,6 @@ def double(inputs: inspect.BoundArguments, shapes: dict[str, PyTree]) -> None:
 
 def dimensions_of(shapes: dict[str, PyTree]) -> dict[str, PyTree]:
     """The trees with what `torch.export` calls the free axes."""
-    from torch.export import Dim
-    from torch.utils import _pytree as pytree
 
     @cache
     def dimension(name: str) -> Dim:
@@ -185,8 +177,6 @@ def named_axes(
     program: ExportedProgram, inputs: inspect.BoundArguments, shapes: dict[str, PyTree]
 ) -> dict[tuple[str, int], str]:
     """The names of free sizes by placeholder and axis."""
-    from torch.utils import _pytree as pytree
-
     ordered: list[Axes | None] = [
         axes
         for name, value in inputs.arguments.items()

@@ -8,18 +8,19 @@ refusal that is certain from the start should not wait for it. Not here: why one
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+import torch
+from torch import FunctionSchema
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils import _pytree as pytree
 
 from ..problems import ProblemError
 from .calls import Call, is_composite, nodes_of, operator_name, schema_of
 from .exporting import is_statement
 from .sizes import is_of_values, sizes_of, static
-
-if TYPE_CHECKING:
-    from torch import FunctionSchema
-    from torch._ops import OpOverload
-    from torch.export import ExportedProgram
-    from torch.fx import Node
 
 
 def hopeless(
@@ -39,8 +40,6 @@ def hopeless(
         refused: operators that are never taken apart, by name without overload.
         random: those of them that no known input makes known.
     """
-    import torch
-
     drawn = [node for node in nodes_of(program) if operator_name(node) in random]
     idle = {node for node in drawn if "train" in (call := Call.of(node)) and not call.flag("train")}
     missing = [
@@ -87,7 +86,6 @@ def _parts(node: Node) -> list[Node]:
     tensor, which are computed while the graph is read.
     """
     from torch.fx.experimental.proxy_tensor import make_fx
-    from torch.utils import _pytree as pytree
 
     values = [value.meta.get("val") for value in node.all_input_nodes]
     places = {id(value): index for index, value in enumerate(node.all_input_nodes)}
@@ -118,8 +116,6 @@ def _parts(node: Node) -> list[Node]:
 
 def example(value: object) -> object:
     """A value for the sizes of the example: a trace is not to fix a free size."""
-    import torch
-
     if isinstance(value, torch.SymInt):
         return cast("int", value.node.hint)
     if not isinstance(value, torch.Tensor):

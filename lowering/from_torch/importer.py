@@ -7,6 +7,12 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
+from sympy import Symbol
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+from torch.utils._pytree import MappingKey, TreeSpec
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -20,8 +26,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ...dialects.parameters import attach_store
-from ...ir.errors import BackendError, LoweringError, UnsupportedError, VerifyError
-from ...ir.extras import install
+from ...ir.errors import LoweringError, UnsupportedError, VerifyError
 from ...ir.printing import value_name
 from ...ir.store import ParameterStore
 from ...ir.value_names import DIMENSIONS_ATTRIBUTE, NAME_ATTRIBUTE
@@ -58,12 +63,6 @@ from .torch_builder import Builder, Known, Value, element_type, refined
 from .torch_operators import COMPLEX, REFUSED, RULES, SPREADING, UNCOMPUTED
 
 if TYPE_CHECKING:
-    from sympy import Symbol
-    from torch import Tensor, nn
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-    from torch.utils._pytree import MappingKey, TreeSpec
-
     from ..models import ExampleInputs
 
 
@@ -104,13 +103,7 @@ def from_torch(
         OptionError: inputs or sizes that do not fit `forward`.
         LoweringError: PyTorch cannot export the module, or it changes its buffers.
         UnsupportedError: names every operator without a meaning in the IR, by module and line.
-        BackendError: PyTorch is missing.
     """
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise BackendError(f"from_torch needs PyTorch: {install('torch')}") from None
-    del torch
     name = name or type(module).__name__
     try:
         return _program(module, example_inputs, dynamic, recognize_ternary, name)
@@ -411,8 +404,6 @@ def _unmatched(name: str) -> str:
 
 def _result_names(spec: TreeSpec, results: Sequence[Node | None]) -> list[str]:
     """Names for all results but `None`s."""
-    from torch.utils import _pytree as pytree
-
     paths = [path for path, _ in pytree.tree_leaves_with_path(pytree.tree_unflatten(
         list(range(len(results))), spec))]  # fmt: skip
     pairs = [(path, i) for i, (path, node) in enumerate(zip(paths, results, strict=True))

@@ -10,7 +10,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
 
 from .calls import (
     fake_tensor,
@@ -24,16 +28,9 @@ from .calls import (
 from .sizes import is_free, is_node, sizes_of
 from .standard_layers import FRESH
 
-if TYPE_CHECKING:
-    from torch._ops import OpOverload
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-
 
 def becomes_functional(node: Node) -> bool:
     """Whether an operator that changes its first operand was put in the form that does not."""
-    import torch
-
     schema = schema_of(node)
     assert schema is not None
     name = schema.name.removeprefix("aten::")
@@ -58,8 +55,6 @@ def becomes_functional(node: Node) -> bool:
 
 def becomes_scattered(program: ExportedProgram, node: Node) -> bool:
     """Whether what changes a part of a tensor was put as a new tensor that later nodes read."""
-    import torch
-
     functional, changed = _functional(node), node.args[0] if node.args else None
     if functional is None or not is_tensor(changed) or not _writes_first(node):
         return False
@@ -94,8 +89,6 @@ _SCATTERS = {"aten::select": "select_scatter", "aten::slice": "slice_scatter"}
 
 def _functional(node: Node) -> OpOverload | None:
     """The operator that gives what `node` writes, of the same type."""
-    import torch
-
     schema = schema_of(node)
     name = operator_name(node).removeprefix("aten::").removesuffix("_")
     packet = getattr(torch.ops.aten, name, None)
@@ -134,8 +127,6 @@ def _read_at_once(node: Node, place: Mapping[Node, int]) -> bool:
 
 def _may_share(node: Node) -> bool:
     """Whether a result may lie in the memory of an operand."""
-    import torch
-
     if node.target is operator.getitem and is_node(source := node.args[0]):
         return _may_share(source)
     schema = schema_of(node)
@@ -217,8 +208,6 @@ _MARK = "triton_dsl_written"
 
 def _writes_first(node: Node) -> bool:
     """Whether an operator changes its first operand and nothing else, and not at random."""
-    import torch
-
     schema = schema_of(node)
     assert schema is not None
     if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import torch
+from torch import SymInt, Tensor
+from torch.fx import Node
+from torch.fx.node import Argument, map_arg
+from torch.utils import _pytree as pytree
 
 from ...ir.errors import first_line
 from ..problems import ProblemError
@@ -16,11 +22,6 @@ from .in_place import is_written
 from .sizes import is_free, size_of, sizes_of
 from .torch_builder import Builder, Known
 from .torch_operators import ELEMENTWISE, QUANTIZING, SPREADING, UNCOMPUTED
-
-if TYPE_CHECKING:
-    from torch import SymInt, Tensor
-    from torch.fx import Node
-    from torch.fx.node import Argument
 
 T = TypeVar("T", "tuple[Argument, ...]", "dict[str, Argument]")
 
@@ -81,16 +82,12 @@ def known_result(builder: Builder, call: Call, most: int) -> Known | Sequence[Kn
 
 def is_number(node: Node) -> bool:
     """Whether a node gives a number, or a size."""
-    import torch
-
     numbers = (bool, int, float, torch.SymInt, torch.SymFloat, torch.SymBool)
     return isinstance(node.meta.get("val"), numbers)
 
 
 def _real(arguments: T, builder: Builder) -> T | None:
     """Arguments with tensors and numbers for nodes; `None` where a size is free."""
-    from torch.fx.node import map_arg
-
     missing = False
 
     def real(node: Node) -> Argument:
@@ -114,8 +111,6 @@ def _evaluated(
     node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> Tensor | Sequence[Tensor]:
     """What a node's operator gives for real tensors."""
-    import torch
-
     # Constants may have other strides than the tensors that were exported.
     is_view = overload_name(node) in ("aten::view", "aten::_unsafe_view")
     target = torch.ops.aten.reshape if is_view and not kwargs else node.target
@@ -127,8 +122,6 @@ def _evaluated(
 
 def _elements(node: Node, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> int:
     """How many elements an operator gives; 0 where only its values tell."""
-    import torch
-    from torch.utils import _pytree as pytree
 
     def bare(leaf: object) -> object:
         return leaf.to("meta") if isinstance(leaf, torch.Tensor) else leaf

@@ -8,17 +8,18 @@ that bound, which a warning says. Not here: what is computed while a program is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+import sympy
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.node import Argument, map_arg
 
 from .calls import Call, fake_tensor, is_tensor, nodes_of, operator_name, schema_of
 from .hopeless import example
 from .sizes import depends_on_values, sizes_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-    from torch.fx.node import Argument
 
 _DECIDING: dict[str, Callable[[Call], list[Node]]] = {
     "aten::index": lambda call: [
@@ -44,8 +45,6 @@ def settle_sizes(program: ExportedProgram, stored: Mapping[str, Tensor]) -> Iter
     Yields:
         What the program is read for, where a size is a bound.
     """
-    import torch
-
     values, fixed = dict["Node", "Tensor"](), set["Node"]()
     for node in nodes_of(program):
         is_call = node.op == "call_function" and schema_of(node) is not None and is_tensor(node)
@@ -71,8 +70,6 @@ def settle_sizes(program: ExportedProgram, stored: Mapping[str, Tensor]) -> Iter
 
 def _settle(node: Node, axis: int, size: int) -> None:
     """Say in the whole graph how large an axis is."""
-    import sympy
-
     open_size: Any = fake_tensor(node).shape[axis]
     expression = open_size.node.expr
     (symbol,) = expression.free_symbols
@@ -84,8 +81,6 @@ def _evaluated(
     node: Node, stored: Mapping[str, Tensor], values: dict[Node, Tensor], fixed: set[Node]
 ) -> Tensor:
     """The result for known tensors, and for zeros of the sizes of the example for others."""
-    import torch
-    from torch.fx.node import map_arg
 
     def real(source: Node) -> Argument:
         if source not in fixed:

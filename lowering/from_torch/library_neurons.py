@@ -26,16 +26,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from types import FunctionType
+from typing import Protocol, TypeAlias, cast
+
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverloadPacket
+from torch.library import Library
 
 from ...ir.errors import LoweringError
-
-if TYPE_CHECKING:
-    from types import FunctionType
-
-    from torch import Tensor, nn
-    from torch._ops import OpOverloadPacket
-    from torch.library import Library
 
 NAMESPACE = "triton_dsl_library"
 STEP, RUN = f"{NAMESPACE}::step", f"{NAMESPACE}::run"
@@ -98,8 +97,6 @@ class Operators(Protocol):
 @cache
 def operators() -> Operators:
     """The operators, defined at the first call."""
-    import torch
-
     schema = "(Tensor x, Tensor[] initial, Tensor[] parameters, str settings) -> Tensor[]"
     library = torch.library.Library(NAMESPACE, "DEF")
     _libraries.append(library)
@@ -314,8 +311,6 @@ def _of_snntorch(part: SnnTorchNeuron, path: str) -> Methods:
         return output if part.init_hidden and not part.output else (output, *states)
 
     def reset_mem() -> Tensor | Sequence[Tensor]:
-        import torch
-
         held[0] = False
         states.clear()
         empty = [torch.zeros(0) for _ in wanted]
@@ -371,8 +366,6 @@ def _check_spikes(
     part: object, path: str, fire: Callable[[Tensor], Tensor], wanted: list[float]
 ) -> None:
     """Refuse a surrogate that does not fire as a step function: `wanted` below, at and above 0."""
-    import torch
-
     with torch.no_grad():
         spikes = cast("list[float]", fire(torch.tensor([-0.25, 0.0, 0.25])).tolist())
     if spikes != wanted:
@@ -380,8 +373,6 @@ def _check_spikes(
 
 
 def _full(x: Tensor, value: float) -> list[Tensor]:
-    import torch
-
     return [torch.full_like(x, value)] if value else []
 
 

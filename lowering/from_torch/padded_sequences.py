@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch._ops import _OpNamespace  # pyright: ignore[reportPrivateUsage]
-    from torch.library import Library
-    from torch.nn.utils.rnn import PackedSequence
+import torch
+from torch import (
+    _VF,  # pyright: ignore[reportPrivateUsage]
+    Tensor,
+)
+from torch._ops import _OpNamespace  # pyright: ignore[reportPrivateUsage]
+from torch.library import Library
+from torch.nn.utils.rnn import PackedSequence
 
 NAMESPACE = "triton_dsl_sequences"
 
@@ -25,8 +27,6 @@ NAMESPACE = "triton_dsl_sequences"
 @cache
 def operators() -> _OpNamespace:
     """Other sizes for the same elements; PyTorch's own put bounds on free ones."""
-    import torch
-
     library = torch.library.Library(NAMESPACE, "DEF")
     _libraries.append(library)
 
@@ -52,8 +52,6 @@ _libraries: list[Library] = []
 @contextmanager
 def padded_sequences() -> Generator[None]:
     """Sequences are packed so in a `with` block."""
-    from torch import _VF  # pyright: ignore[reportPrivateUsage]
-
     replaced = {"_pack_padded_sequence": _packed, "_pad_packed_sequence": _padded}
     kept = {name: getattr(_VF, name) for name in replaced}
     for name, function in replaced.items():
@@ -76,16 +74,12 @@ def steps_of(packed: PackedSequence) -> tuple[Tensor, Tensor]:
 
 
 def _steps(data: Tensor, going_on: Tensor) -> tuple[Tensor, Tensor]:
-    import torch
-
     x = operators().steps(data, going_on.shape[0], data.shape[0] // going_on.shape[0])
     places = torch.arange(x.shape[1], device=going_on.device)
     return x, (going_on[:, None] > places).sum(0)
 
 
 def _packed(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, Tensor]:
-    import torch
-
     x = input.transpose(0, 1) if batch_first else input
     places = torch.arange(x.shape[0], device=lengths.device)
     return rows_of(x), (lengths > places[:, None]).sum(1)
@@ -94,8 +88,6 @@ def _packed(input: Tensor, lengths: Tensor, batch_first: bool) -> tuple[Tensor, 
 def _padded(
     data: Tensor, going_on: Tensor, batch_first: bool, padding: float, steps: int
 ) -> tuple[Tensor, Tensor]:
-    import torch
-
     x, lengths = _steps(data, going_on)
     ended = torch.arange(going_on.shape[0], device=lengths.device)[:, None] >= lengths
     for _ in range(x.dim() - 2):

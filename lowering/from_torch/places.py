@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import torch
+from torch.fx import Node
 from xdsl.dialects.builtin import LocationAttr, NameLoc, StringAttr, UnknownLoc
 
 from ...ir.locations import file_location
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def place_of(node: Node) -> tuple[str, str, int]:
@@ -38,8 +36,6 @@ def _frames(trace: str) -> list[tuple[str, int]]:
 
 @cache
 def _torch() -> Path:
-    import torch
-
     return Path(torch.__path__[0]).resolve()
 
 

@@ -17,20 +17,19 @@ import zipfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from ...ir.errors import BackendError, SourceError, first_line
-from ...ir.extras import install
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from xdsl.dialects.builtin import ModuleOp
+
+from ...ir.errors import SourceError, first_line
 from .calls import nodes_of
 from .exporting import Exported
 from .free_sizes import BATCH
 from .importer import program_of
 from .sizes import is_free, sizes_of
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.export import ExportedProgram
-    from xdsl.dialects.builtin import ModuleOp
 
 _RECORDS = re.compile(
     r"models/model\.json|data/weights/(weight_\d+|model_weights_config\.json)|"
@@ -81,7 +80,6 @@ def from_pt2(source: Path | str, *, recognize_ternary: bool = True) -> ModuleOp:
             operators that are not PyTorch's own.
         LoweringError: PyTorch cannot decompose the program, or it changes its buffers.
         UnsupportedError: names every operator without a meaning in the IR, by module and line.
-        BackendError: PyTorch is missing.
     """
     path = Path(source)
     program = read_pt2(path)
@@ -94,12 +92,7 @@ def read_pt2(path: Path) -> ExportedProgram:
 
     Raises:
         SourceError: as `from_pt2`.
-        BackendError: PyTorch is missing.
     """
-    try:
-        import torch
-    except ModuleNotFoundError:
-        raise BackendError(f"a .pt2 file needs PyTorch: {install('torch')}") from None
     import_module("torch.ao.quantization.fx._decomposed")  # defines quantized_decomposed
     try:
         return torch.export.load(_archive(_records(path)))
@@ -152,8 +145,6 @@ def _check_payloads(path: Path, records: Mapping[str, bytes], folder: str) -> No
 
 def _check_inputs(path: Path, records: Mapping[str, bytes]) -> None:
     """That the example inputs are tensors alone: PyTorch would unpickle anything else."""
-    import torch
-
     try:
         torch.load(io.BytesIO(records["data/sample_inputs/model.pt"]), weights_only=True)
     except Exception:

@@ -11,18 +11,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.node import Argument, Target, map_arg
 
 from ...ir.errors import LoweringError
 from .calls import Call, fake_tensor, nodes_of, operator_name
 from .library_neurons import STEP, operators
 from .sizes import is_free, is_node, sizes_of
 from .torch_operators import ELEMENTWISE
-
-if TYPE_CHECKING:
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-    from torch.fx.node import Argument, Target
 
 Joined: TypeAlias = "tuple[bool, Node]"
 """Whether a node for all steps has the axis of time, and the node."""
@@ -251,9 +251,6 @@ class _Roller:
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Node:
         """A node at the end of the graph, with the place of `like`; `target` may be of ATen."""
-        import torch
-        from torch.fx.node import map_arg
-
         function = target
         if isinstance(target, str):
             name, overload = target.split(".")

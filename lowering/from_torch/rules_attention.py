@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+import torch
+from torch.fx import Node
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
@@ -18,16 +19,11 @@ from .sizes import Size, static
 from .standard_layers import ATTENTION
 from .torch_builder import Builder, Known, Rule, transposed
 
-if TYPE_CHECKING:
-    from torch.fx import Node
-
 
 def _attention(e: Builder, call: Call) -> SSAValue:
     refuse(call.number("dropout_p"), "it drops weights at random; set dropout_p to 0")
     mask, bias = call.optional("attn_mask"), None
     if mask is not None:
-        import torch
-
         is_truth = fake_tensor(mask).dtype == torch.bool
         bias = e.operand(mask, torch.bool if is_truth else call.value.dtype)
     query, key, value = (e.value(call[name]) for name in ("query", "key", "value"))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product as cartesian
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
+from torch.fx import Node
 from xdsl.ir import SSAValue
 
 from ...dialects import tensor
@@ -27,9 +28,6 @@ from .rules_running import RULES as RUNNING
 from .rules_shape import RULES as SHAPE
 from .sizes import is_node, static
 from .torch_builder import Builder, Known, Rule, element_type
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 Product: TypeAlias = "Callable[[Sequence[SSAValue]], SSAValue]"
 """A product of real tensors, one of each operand."""

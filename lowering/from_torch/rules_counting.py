@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import torch
 from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 
@@ -145,8 +146,6 @@ def _put(e: Builder, call: Call) -> SSAValue:
 
 def _greatest_divisor(e: Builder, call: Call) -> Formula:
     """Euclid's algorithm, as many steps as the worst pair of numbers takes."""
-    import torch
-
     dtype = call.value.dtype
     a, b = (abs(Formula(e, e.operand(call.operand(name), dtype))) for name in ("self", "other"))
     # Consecutive Fibonacci numbers take the most: Lamé 1844.

@@ -6,8 +6,10 @@ Operands take the type that PyTorch promotes them to. Activations stand in `rule
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
+import torch
+from torch import Tensor, dtype
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -24,9 +26,6 @@ from .calls import Call, Operand, fake_tensor
 from .rules_onnx import companion, sized
 from .sizes import is_node
 from .torch_builder import Builder, Rule, element_type
-
-if TYPE_CHECKING:
-    from torch import Tensor, dtype
 
 
 def first(e: Builder, call: Call) -> SSAValue:
@@ -81,7 +80,7 @@ def _div(e: Builder, call: Call) -> SSAValue:
     lhs, rhs = pair(e, call)
     mode = call.word("rounding_mode")
     if mode == "floor" and is_integer(tensor_type(lhs)):
-        return whole_floor(e, lhs, rhs)
+        return (Formula(e, lhs) // Formula(e, rhs)).value
     if mode == "floor":
         return _floored(Formula(e, lhs), Formula(e, rhs)).value
     quotient = e.add(tensor.DivOp(lhs, rhs))
@@ -111,14 +110,6 @@ class Writer(Protocol):
     def convert(self, value: SSAValue, element: Attribute, /) -> SSAValue:
         """`value` with another element type."""
         ...
-
-
-def whole_floor(e: Writer, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    """⌊lhs / rhs⌋ of integers: the quotient toward zero, or one less; nothing in it overflows."""
-    quotient = e.add(tensor.DivOp(lhs, rhs))
-    rest = e.add(tensor.SubOp(lhs, e.add(tensor.MulOp(quotient, rhs))))
-    beyond = e.add(tensor.CompareOp(rest, e.add(tensor.ModOp(lhs, rhs)), "ne"))
-    return e.add(tensor.SubOp(quotient, e.convert(beyond, tensor_type(quotient).element_type)))
 
 
 def _rounded(kind: type[tensor.UnaryOp]) -> Rule:
@@ -168,8 +159,6 @@ def compare(predicate: str) -> Rule:
         operands = [call.operand("self"), call.operand("other")]
         lhs, rhs = e.operands(operands, _promoted(operands), call.sizes)
         if tensor_type(lhs).element_type == i1:
-            import torch
-
             lhs, rhs = e.operands(operands, torch.int32, call.sizes)
         return e.add(tensor.CompareOp(lhs, rhs, predicate))
 
@@ -178,8 +167,6 @@ def compare(predicate: str) -> Rule:
 
 def _promoted(operands: Sequence[Operand]) -> dtype:
     """The type that PyTorch compares in."""
-    import torch
-
     values = [fake_tensor(operand) if is_node(operand) else operand for operand in operands]
     return torch.result_type(*cast("list[Tensor]", values))
 
@@ -188,8 +175,6 @@ def logical(kind: Callable[..., Operation]) -> Rule:
     """A rule for an op on truth values."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        import torch
-
         operands = [call.operand(name) for name in ("self", "other") if name in call]
         return e.add(kind(*e.operands(operands, torch.bool, call.sizes)))
 
@@ -197,15 +182,11 @@ def logical(kind: Callable[..., Operation]) -> Rule:
 
 
 def _where(e: Builder, call: Call) -> SSAValue:
-    import torch
-
     values = pair(e, call)
     return e.add(tensor.WhereOp(e.operand(call.operand("condition"), torch.bool), *values))
 
 
 def _masked_fill(e: Builder, call: Call) -> SSAValue:
-    import torch
-
     mask = e.operand(call["mask"], torch.bool)
     values = [e.operand(call.operand(name), call.value.dtype) for name in ("value", "self")]
     return e.add(tensor.WhereOp(mask, *values))

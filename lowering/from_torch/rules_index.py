@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+import torch
+from torch.fx import Node
 from xdsl.dialects.builtin import i1, i32, i64
 from xdsl.ir import SSAValue
 
@@ -23,9 +25,6 @@ from .calls import Call, fake_tensor, is_tensor, schema_of
 from .rules_shape import cut, expanded, fixed
 from .sizes import Size, Sizes, product, static
 from .torch_builder import Builder, Rule, array_of, element_type
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def _index(e: Builder, call: Call) -> SSAValue:
@@ -341,8 +340,6 @@ def _gather(e: Builder, call: Call) -> SSAValue:
 
 def _between(e: Builder, call: Call) -> SSAValue:
     """`bucketize` and `searchsorted`: how many bounds lie below a number, or not above it."""
-    import torch
-
     refuse("sorter" in call, "its bounds are not in order; sort them")
     of = call["boundaries" if "boundaries" in call else "sorted_sequence"]
     numbers, rank = call.operand("self"), call.rank

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from torch import Tensor
+from torch.fx import Node
 from xdsl.ir import SSAValue
 
 from ...dialects import spike, tensor, ternary
@@ -25,10 +26,6 @@ from .rules_onnx import deep_convolution, same, sized
 from .rules_shape import pads
 from .sizes import Sizes, is_free, product, static
 from .torch_builder import Builder, Known, Rule, Weight, array_of, keep, transposed
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.fx import Node
 
 
 def _plus(e: Builder, x: SSAValue, bias: SSAValue | None) -> SSAValue:

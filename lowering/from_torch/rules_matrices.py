@@ -5,9 +5,8 @@ Not here: products (`rules_linear`), and the elimination itself (`from_onnx.elim
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from torch.fx import Node
 from xdsl.dialects.builtin import f64
 from xdsl.ir import SSAValue
 
@@ -20,9 +19,6 @@ from .calls import Call
 from .rules_onnx import carried, companion, same
 from .sizes import static
 from .torch_builder import Builder, Rule
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 
 def _determinant(e: Builder, call: Call) -> SSAValue:

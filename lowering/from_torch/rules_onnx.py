@@ -7,9 +7,12 @@ in the same block. Not here: operators whose rules are shorter than that (the ot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
+import sympy
+from sympy import Expr
+from torch.fx import Node
 from xdsl.ir import BlockArgument, SSAValue
 
 from ...dialects import tensor
@@ -25,10 +28,6 @@ from .padded_sequences import NAMESPACE
 from .sizes import Sizes, is_free, static
 from .standard_layers import OF_LENGTHS
 from .torch_builder import Builder, Known, Result, Rule, array_of
-
-if TYPE_CHECKING:
-    from sympy import Expr
-    from torch.fx import Node
 
 Attributes: TypeAlias = Mapping[str, AttributeValue]
 
@@ -90,8 +89,6 @@ def _sizes(sizes: Sizes) -> list[onnx_sizes.Size]:
 
 def _size(size: Expr) -> onnx_sizes.Size:
     """An expression of free sizes as a polynomial; what is none is a free size of its own."""
-    import sympy
-
     parts = [_size(cast("Expr", part)) for part in size.args]
     if isinstance(size, sympy.Add):
         return sum(parts)

@@ -8,9 +8,11 @@ see `Known.integers`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+import torch
+from torch.fx import Node
 from xdsl.dialects.builtin import f32, i8, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
@@ -30,9 +32,6 @@ from .calls import Call, Operand, is_tensor
 from .rules_onnx import OPSET, carried, companion
 from .sizes import Sizes, is_free, is_node, sizes_of, static
 from .torch_builder import Builder, Known, Result, Rule, element_type
-
-if TYPE_CHECKING:
-    from torch.fx import Node
 
 _TYPES: Sequence[tuple[int, int, Attribute]] = (
     (-128, 127, i8), (0, 255, UI8), (-(1 << 15), (1 << 15) - 1, i16),
@@ -71,8 +70,6 @@ def _restored(
 
 def _given(e: Builder, call: Call, there: OnnxBuilder, value: SSAValue) -> SSAValue | Known:
     """A result: known values stay known, with the integers that they stand for."""
-    import torch
-
     value = there.convert(value, element_type(call.value.dtype))
     if not there.is_known(value):
         return there.real(value)
@@ -215,8 +212,6 @@ def _chosen_by_token(e: Builder, call: Call) -> list[SSAValue | None]:
 
 def _chosen(e: Builder, call: Call) -> list[SSAValue | None]:
     """Scale and zero point for the range of a tensor and 0; symmetric ones for the larger end."""
-    import torch
-
     x, axes = e.value(call["input"]), list(range(len(e.sizes(call["input"]))))
     low, high = (call.integer(name) for name in ("quant_min", "quant_max"))
     top = Formula(e, e.add(tensor.ReduceMaxOp(x, axes))).maximum(0)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import torch
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
@@ -71,8 +72,6 @@ def _truth(kind: type[ReduceOp]) -> Rule:
     """any and all; of nothing the first is false and the other true."""
 
     def rule(e: Builder, call: Call) -> SSAValue:
-        import torch
-
         truth = e.operand(call["self"], torch.bool)
         number = e.convert(truth, element_type(torch.int32))
         result = e.add(kind(number, _axes(e, call), keepdims=call.flag("keepdim")))
@@ -238,8 +237,6 @@ def _layer_norm(e: Builder, call: Call) -> SSAValue:
 
 
 def _rms_norm(e: Builder, call: Call) -> SSAValue:
-    import torch
-
     x = e.value(call["input"])
     epsilon = call.number("eps", torch.finfo(call.value.dtype).eps)
     return e.add(tensor.RmsNormOp(x, _scale(e, call, x), epsilon))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
+import torch
+from torch import dtype
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
@@ -19,9 +20,6 @@ from .rules_index import beside, places_of
 from .rules_shape import cut, expanded, fixed
 from .sizes import Size, Sizes, is_free, static
 from .torch_builder import Builder, Rule, element_type
-
-if TYPE_CHECKING:
-    from torch import dtype
 
 
 def _scatter(reduction: str) -> Rule:
@@ -149,8 +147,6 @@ def _extremes(
 
 def _ends(dtype: dtype) -> tuple[float, float]:
     """The least and the greatest number of a type."""
-    import torch
-
     if dtype.is_floating_point:
         return -math.inf, math.inf
     return torch.iinfo(dtype).min, torch.iinfo(dtype).max

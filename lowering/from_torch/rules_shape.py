@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
+import torch
+from sympy import Expr
 from xdsl.dialects.builtin import i1, i64
 from xdsl.ir import SSAValue
 
@@ -30,9 +32,6 @@ from .sizes import (
     static,
 )
 from .torch_builder import Builder, Known, Rule, element_type
-
-if TYPE_CHECKING:
-    from sympy import Expr
 
 
 def _view(e: Builder, call: Call) -> SSAValue:
@@ -367,8 +366,6 @@ def _filled(value: str | float) -> SpreadRule:
     """A rule for tensors of one value; `value` is the name of the argument, or a number."""
 
     def rule(e: Builder, call: Call) -> Known:
-        import torch
-
         number = call.operand(value) if isinstance(value, str) else value
         if is_node(number):
             raise ProblemError("it fills a tensor with a size")

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import torch
+from torch import dtype
+from torch.fx import Node
 from xdsl.ir import Block, SSAValue
 
 from ...dialects import spike, tensor
@@ -17,10 +20,6 @@ from ..problems import ProblemError, refuse
 from .calls import Call
 from .library_neurons import RUN
 from .torch_builder import Builder, Known, Rule, element_type
-
-if TYPE_CHECKING:
-    from torch import dtype
-    from torch.fx import Node
 
 Parameters: TypeAlias = "Mapping[str, float | SSAValue]"
 """Parameters of a neuron by name: a number, or one for each neuron."""
@@ -195,8 +194,6 @@ def _encode(e: Builder, call: Call) -> SSAValue:
 
 
 def _decode(e: Builder, call: Call) -> SSAValue:
-    import torch
-
     scheme, value = call.settings["scheme"], e.value(call["train"])
     if scheme == "membrane":
         return e.add(spike.DecodeOp(value, scheme, call.settings["readout"]))

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
+import sympy
+from sympy import Symbol
+from torch import SymInt
+from torch.fx import Node
 from typing_extensions import TypeIs
 
 from ...dialects.shapes import DYNAMIC
 from ..from_onnx.sizes import show
 from ..problems import ProblemError
-
-if TYPE_CHECKING:
-    from sympy import Symbol
-    from torch import SymInt
-    from torch.fx import Node
 
 
 class FreeSize(Protocol):
@@ -111,7 +110,5 @@ def named(size: Size, names: Mapping[Symbol, str]) -> str:
     """A size in terms of the names of free sizes."""
     if not is_free(size):
         return str(size)
-    import sympy
-
     shown = size.subs({symbol: sympy.Symbol(name) for symbol, name in names.items()})
     return str(shown).replace(" ", "")

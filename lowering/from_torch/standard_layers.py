@@ -14,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial, wraps
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch._ops import _OpNamespace  # pyright: ignore[reportPrivateUsage]
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.library import Library
+from torch.nn.modules import transformer
+from torch.nn.utils.rnn import PackedSequence
 
 from .calls import fake_tensor, nodes_of, operator_name, overload_name, schema_of
 from .padded_sequences import rows_of, steps_of
 from .sizes import is_node
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
-    from torch._ops import _OpNamespace  # pyright: ignore[reportPrivateUsage]
-    from torch.export import ExportedProgram
-    from torch.fx import Node
-    from torch.library import Library
 
 NAMESPACE = "triton_dsl_layers"
 ATTENTION = f"{NAMESPACE}::attention"
@@ -70,8 +72,6 @@ Forward: TypeAlias = "Callable[..., Tensor | tuple[Tensor, Any]]"
 @cache
 def operators() -> _OpNamespace:
     """The operators, defined at the first call."""
-    import torch
-
     library = torch.library.Library(NAMESPACE, "DEF")
     _libraries.append(library)
 
@@ -151,8 +151,6 @@ def shortened(module: nn.Module) -> Generator[None]:
 
 def _unless_cast(forward: Forward, part: nn.Module) -> Forward:
     """`forward`, but within `torch.autocast`, which knows PyTorch's own operators alone."""
-    import torch
-
     otherwise: Forward = partial(type(part).forward, part)
 
     @wraps(forward)  # torch.export reads the signature of the module that it is given
@@ -169,8 +167,6 @@ def masks_as_given() -> Generator[None]:
 
     They compare the values of a mask with those of a causal one otherwise, to say that it is one.
     """
-    from torch.nn.modules import transformer
-
     name = "_detect_is_causal_mask"
     detect = getattr(transformer, name)
 
@@ -210,8 +206,6 @@ def settled(program: ExportedProgram) -> bool:
 
     It is not where a tensor is changed in place that others may see under another name.
     """
-    import torch
-
     for node in nodes_of(program):
         name = operator_name(node).removeprefix(f"{NAMESPACE}::")
         if operator_name(node) in (name, ATTENTION, *OF_LENGTHS):
@@ -255,8 +249,6 @@ def _is_alone(node: Node) -> bool:
 @cache
 def _makers() -> dict[type[nn.Module], Callable[[Any], Forward]]:
     """For each class of layers the function that makes the `forward` of one."""
-    from torch import nn
-
     bounds = ("min_val", "max_val")
     return {
         nn.BatchNorm1d: _batch_norm,
@@ -373,9 +365,6 @@ def _attention(part: nn.MultiheadAttention) -> Forward:
 
 def _recurrent(name: str, part: nn.RNNBase) -> Forward:
     """Recurrent cells over batches of sequences, all of one length or packed."""
-    import torch
-    from torch.nn.utils.rnn import PackedSequence
-
     otherwise: Forward = partial(type(part).forward, part)
     names: list[str] = part._flat_weights_names  # pyright: ignore[reportPrivateUsage]
     count = part.num_layers * (1 + part.bidirectional)

@@ -10,9 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
+import sympy
+import torch
+from sympy import Expr
+from torch import Tensor, dtype
+from torch.fx import Node
 from xdsl.dialects.builtin import TensorType, f64, i1, i64
 from xdsl.ir import Attribute, Block, OpResult, SSAValue
 from xdsl.rewriter import Rewriter
@@ -43,12 +48,6 @@ from .sizes import (
     size_of,
     sizes_of,
 )
-
-if TYPE_CHECKING:
-    from sympy import Expr
-    from torch import Tensor, dtype
-    from torch.fx import Node
-
 
 T = TypeVar("T")
 
@@ -203,8 +202,6 @@ class Builder(ir_builder.Builder):
         self, value: FreeSize, parts: Sequence[FreeSize], element: Attribute
     ) -> SSAValue:
         """A sum or product, some of it read."""
-        import sympy
-
         kinds = {sympy.Add: tensor.AddOp, sympy.Mul: tensor.MulOp}
         kind = next((made for of, made in kinds.items() if isinstance(value, of)), None)
         if kind is None:
@@ -227,8 +224,6 @@ class Builder(ir_builder.Builder):
 
     def _composed(self, size: FreeSize) -> SSAValue:
         """Ones for a sum or product of sizes that values have."""
-        import sympy
-
         parts = cast("Sequence[FreeSize]", cast("Expr", size).args)
         terms: list[Size] = [int(part) if part.is_number else part for part in parts]
         if isinstance(size, sympy.Add):
@@ -294,8 +289,6 @@ class Builder(ir_builder.Builder):
     def _weight(
         self, node: Node, arrange: Arrangement, channel_axis: int, is_restored: bool
     ) -> Weight:
-        import torch
-
         known = self.known(node)
         assert known is not None
         key = known.keys[0] if known.keys else "weight"
@@ -403,7 +396,6 @@ def element_type(dtype: dtype) -> Attribute:
     Raises:
         ProblemError: there is none.
     """
-    import torch
     from xdsl.utils.exceptions import VerifyException
 
     try:

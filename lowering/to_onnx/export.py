@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -14,9 +14,11 @@ from ...ir.errors import OptionError
 from ...ir.value_names import NAME_ATTRIBUTE, argument_names, result_names
 from ..artifact import write_artifact
 from ..emission import entry_function
-from ..from_torch.free_sizes import DynamicSizes
 from ..models import import_model
 from ..targets import compile_to_target
+
+if TYPE_CHECKING:
+    from ..from_torch.free_sizes import DynamicSizes
 
 DynamicAxes = Mapping[str, Mapping[int, str] | Iterable[int]]
 """For an input or output the names of its free sizes by axis, or the axes alone."""
