@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
+from torch import Tensor, nn
 
 from ..ir.errors import OptionError
 from ..ir.interpreter import entry_function
@@ -18,9 +20,6 @@ from ..passes.calibration.observation import Batch, loaded
 from ..passes.ternarize.compensated_layers import RoundedWeights
 from ..passes.ternarize.ternarize import TernarizePass
 from .from_torch.importer import from_torch
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 def ternarize_module(
@@ -75,8 +74,6 @@ def _inputs(module: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
     """The first batch as example inputs: labels behind them are left out."""
     import inspect
 
-    import torch
-
     if not isinstance(batch, tuple | list):
         return (torch.as_tensor(batch),)
     parts = cast("Sequence[ArrayLike]", batch)
@@ -88,9 +85,6 @@ def _inputs(module: nn.Module, batch: Batch) -> tuple[Tensor, ...]:
 
 def _store(module: nn.Module, key: str, weights: RoundedWeights) -> None:
     """Put a ternary weight into the layer that has the parameter `key`."""
-    import torch
-    from torch import nn
-
     path, _, name = key.rpartition(".")
     owner = module.get_submodule(path)
     convolution = isinstance(owner, nn.Conv1d | nn.Conv2d | nn.Conv3d)

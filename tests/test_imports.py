@@ -147,7 +147,10 @@ MODULES = {module_name(path): path for path in sorted(FILES)}
 
 # So are the front end that reads PyTorch's graphs, and who is made of it.
 TORCH_MODULES |= {name for name in MODULES if name.startswith(f"{PACKAGE}.lowering.from_torch")}
-TORCH_MODULES |= {f"{PACKAGE}.lowering.{name}" for name in ("sources.torch", "ternarization")}
+TORCH_MODULES |= {
+    f"{PACKAGE}.lowering.{name}"
+    for name in ("sources.torch", "ternarization", "to_native.torch_module")
+}
 
 
 def folder_of(module: str) -> str:

@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import torch
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
+
 from ...ir.arrays import Array
 from ...ir.errors import BackendError, first_line
 from ...runtime.engines import from_array, to_array
@@ -16,8 +20,6 @@ from ..from_torch.pt2_file import read_pt2
 from .source import Source, Values, place_of
 
 if TYPE_CHECKING:
-    from torch import Tensor, fx, nn
-
     from ..models import ExampleInputs
 
 
@@ -39,9 +41,6 @@ class TorchSource(Source):
         """See `Source.run`; nested results in their order."""
         from importlib.metadata import version
 
-        import torch
-        from torch.utils import _pytree as pytree
-
         args, kwargs = self._arguments(inputs)
         try:
             with evaluating(self.module), torch.inference_mode():
@@ -54,8 +53,6 @@ class TorchSource(Source):
 
     def values(self, inputs: Sequence[Array]) -> Values:
         """See `Source.values`: of the operators of `torch.export`, one by one."""
-        import torch
-
         args, kwargs = self._arguments(inputs)
         results: Values = {}
 
@@ -83,17 +80,11 @@ class TorchSource(Source):
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[nn.Module, list[object]]:
         """The module as a graph of operators, and what it takes, one by one."""
-        import torch
-        from torch.utils import _pytree as pytree
-
         program = torch.export.export(self.module, args, kwargs, strict=False)
         return program.module(), pytree.tree_leaves((args, kwargs))
 
     def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[object, ...], dict[str, object]]:
         """Positional and keyword arguments with tensors of these values."""
-        import torch
-        from torch.utils import _pytree as pytree
-
         tensors = [from_array(x) for x in inputs]
         if self.example is None:
             return tuple(tensors), {}
@@ -124,13 +115,9 @@ class ProgramSource(TorchSource):
     def _graph(
         self, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> tuple[nn.Module, list[object]]:
-        from torch.utils import _pytree as pytree
-
         return self.module, pytree.tree_leaves((args, kwargs))
 
     def _arguments(self, inputs: Sequence[Array]) -> tuple[tuple[object, ...], dict[str, object]]:
-        from torch.utils import _pytree as pytree
-
         left = map(from_array, inputs)
         given = self.program.graph_signature.user_inputs  # names of tensors, and other values
         spec = self.program.call_spec.in_spec

@@ -6,15 +6,15 @@ Not here: the choice of it (`runtime.backends`), single ternary layers (`callabl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree
 
 from ...ir.errors import LoweringError, TritonError
 from .callables import native_program
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 _CLOSE = 1e-3
 """How far results may be from PyTorch's, of the largest."""
@@ -34,9 +34,6 @@ def native_module(module: nn.Module, example: Sequence[Any]) -> Callable[..., An
         TritonError: it cannot be imported, or has ops without native code.
         BackendError: llvmlite is missing.
     """
-    import torch
-    from torch.utils import _pytree
-
     if not all(isinstance(x, torch.Tensor) for x in example):
         raise LoweringError("native code takes tensors alone")
     threads = torch.get_num_threads()
