@@ -6,7 +6,7 @@ A rough count of instructions for each choice; the cheapest is taken. Not here: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -19,7 +19,7 @@ from ..kernels.recipes import Recipe
 from ..llvm.convert_math import FORMULAS
 from .combiners import combiners
 from .nests import Access, Nest, dependencies
-from .sizes import ONE, TWO
+from .sizes import ONE, TWO, Size
 from .views import View
 from .writer import rules
 
@@ -126,22 +126,12 @@ def _estimated(
     *,
     commutes: bool,
 ) -> tuple[float, Schedule]:
+    """The way that has a loop in vectors, and what it costs."""
     across = vector is not None and not nest.parallel[vector]
     lanes = recipe.lanes if vector is not None else 1
-    used = 1.0
-    if vector is not None:
-        size = nest.sizes[vector].number
-        count = _ASSUMED if size is None else max(size, 1)
-        used = count / -(-count // lanes)
     ops = [op for op in nest.body.ops if not _expands(nest, op)]
-    work = sum(1 for op in ops if _moves(op, depends, vector)) or 1
-    repeats = 1.0
-    for d in nest.reductions:
-        size = nest.sizes[d].number
-        repeats *= _ASSUMED if size is None else max(size, 1)
-    rows = _best_rows(nest, vector, lanes) if nest.reductions else turned(nest, vector)
-    if rows is None and vector is not None and not across:
-        rows = next((d for d in shared_parts(nest) if d != vector), None)
+    work = sum(_moves(op, depends, vector) for op in ops) or 1
+    rows = _rows(nest, vector, lanes, across=across)
     row_count = 1 if rows is None else recipe.tile_rows if nest.reductions else lanes
     columns, joins = 1, False
     if nest.reductions and vector is not None:
@@ -151,20 +141,6 @@ def _estimated(
     elif vector is not None and row_count == 1 and any(isinstance(op, FORMULAS) for op in ops):
         columns = min(_CHAINS, -(-(nest.sizes[vector].number or lanes) // lanes))
         joins = True
-    turn = rows if not nest.reductions else None
-    weighted = any(_makes_more(nest, a) for a in nest.reads.values())
-    loads = sum(
-        _load_cost(a, vector, lanes, turn, weighted=weighted)
-        / (1 if rows is None or a.depends_on(rows) else row_count)
-        / (1 if vector is None or a.depends_on(vector) else columns)
-        for a in nest.reads.values()
-    )
-    stores = sum(_store_cost(a, vector, lanes) for a in nest.writes)
-    if across:
-        stores += 2 * lanes.bit_length()
-        repeats /= used
-        used = 1.0
-    cost = ((loads + work) * repeats + stores) / used
     outer = tuple(
         d for d, parallel in enumerate(nest.parallel) if parallel and d not in (vector, rows)
     )
@@ -172,18 +148,60 @@ def _estimated(
     shared = None if rows is None or across else shared_parts(nest).get(rows)
     if shared is not None:
         reductions = (shared, *(d for d in reductions if d != shared))
-    window = None
-    if commutes and not across:
-        window = _window(nest, vector, rows)
-    if window is not None:
-        # Sums and as many vectors that are read stay in registers.
-        most = (recipe.registers - 1) // 2
-        columns = min(columns, max(1, most // row_count))
-        row_count = min(row_count, most)
-        reductions = (*(d for d in reductions if d != window), window)
     parts = _parts(nest, vector)
-    return cost, Schedule(
-        outer, vector, rows, row_count, columns, lanes, across, reductions, parts, window, joins
+    plan = Schedule(
+        outer, vector, rows, row_count, columns, lanes, across, reductions, parts, joins=joins
+    )
+    window = _window(nest, vector, rows) if commutes and not across else None
+    return _cost(nest, plan, work), plan if window is None else _by_window(plan, window, recipe)
+
+
+def _rows(nest: Nest, vector: int | None, lanes: int, *, across: bool) -> int | None:
+    """The loop of which several iterations run at once, beside that in vectors."""
+    rows = _best_rows(nest, vector, lanes) if nest.reductions else turned(nest, vector)
+    if rows is None and vector is not None and not across:
+        rows = next((d for d in shared_parts(nest) if d != vector), None)
+    return rows
+
+
+def _cost(nest: Nest, plan: Schedule, work: int) -> float:
+    """What an element takes: loads, stores, and the ops of a vector, which are `work`."""
+    vector, rows, lanes = plan.vector, plan.rows, plan.lanes
+    used = 1.0
+    if vector is not None:
+        count = _turns(nest.sizes[vector])
+        used = count / -(-count // lanes)
+    repeats = float(prod(_turns(nest.sizes[d]) for d in nest.reductions))
+    turn = rows if not nest.reductions else None
+    weighted = any(_makes_more(nest, a) for a in nest.reads.values())
+    loads = sum(
+        _load_cost(a, vector, lanes, turn, weighted=weighted)
+        / (1 if rows is None or a.depends_on(rows) else plan.row_count)
+        / (1 if vector is None or a.depends_on(vector) else plan.columns)
+        for a in nest.reads.values()
+    )
+    stores = sum(_store_cost(a, vector, lanes) for a in nest.writes)
+    if plan.across:
+        stores += 2 * lanes.bit_length()
+        repeats /= used
+        used = 1.0
+    return ((loads + work) * repeats + stores) / used
+
+
+def _turns(size: Size) -> int:
+    """How often a loop runs, or so many times where that is not known."""
+    return _ASSUMED if size.number is None else max(size.number, 1)
+
+
+def _by_window(plan: Schedule, window: int, recipe: Recipe) -> Schedule:
+    """With a window innermost: sums and as many vectors that are read stay in registers."""
+    most = (recipe.registers - 1) // 2
+    return replace(
+        plan,
+        columns=min(plan.columns, max(1, most // plan.row_count)),
+        row_count=min(plan.row_count, most),
+        reductions=(*(d for d in plan.reductions if d != window), window),
+        window=window,
     )
 
 
