@@ -75,7 +75,7 @@ def application(
         app.add_route("/v2/models/{name}", partial(server.put, deploy), methods=["PUT"])
         app.delete("/v2/models/{name}")(server.remove)
     if texts:
-        add_text_routes(app, texts, read_plain_body, server.figures.note)
+        add_text_routes(app, texts, server.figures.note)
     return app
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from ...ir.errors import OptionError
 from ...ir.settings import Settings
+from ..language_model import LanguageModel
 from .access import MODEL, allowed
+from .bodies import read_plain_body, web
 from .openai import Answer, read_text_request
 from .protocol import status_of
 from .writing import Piece, ServedText
@@ -20,88 +22,104 @@ _CODES = {403: "not_allowed", 404: "model_not_found", 429: "rate_limit"}
 
 
 def add_text_routes(
-    app: Any,
-    models: Sequence[ServedText],
-    body_of: Callable[[Any], Awaitable[bytes]],
-    note: Callable[[str, int, float], None],
+    app: Any, models: Sequence[ServedText], note: Callable[[str, int, float], None]
 ) -> None:
     """Add the addresses to an application.
 
     Args:
         app: of FastAPI.
         models: by different names.
-        body_of: reads the body of a request; raises `HTTPException`.
         note: is told the model, status and seconds of each request, until its answer begins.
     """
-    import fastapi
-    from starlette.responses import JSONResponse, StreamingResponse
+    texts = _Texts(models, note)
+    app.get("/v1/models/{name}")(texts.one)
+    # Plain routes: see `server`.
+    app.add_route("/v1/models", texts.listed)
+    for address, chat in (("completions", False), ("chat/completions", True)):
+        app.add_route(f"/v1/{address}", partial(texts.answered, chat=chat), methods=["POST"])
 
-    served = {model.name: model for model in models}
-    created = int(time.time())
 
-    def entry(name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": created, "owned_by": "triton-dsl"}
+def _refused(status: int, message: str) -> Any:
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": message, "type": kind, "param": None, "code": _CODES.get(status)}
+    return web().responses.JSONResponse({"error": error}, status)
 
-    def absent(name: object, shown: Iterable[str]) -> str:
-        return f"there is no language model {name!r}; there are {sorted(shown)}"
 
-    def refused(status: int, message: str) -> Any:
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        code = _CODES.get(status)
-        error = {"message": message, "type": kind, "param": None, "code": code}
-        return JSONResponse({"error": error}, status)
+def _absent(name: object, shown: Iterable[str]) -> str:
+    return f"there is no language model {name!r}; there are {sorted(shown)}"
 
-    def shown(request: Any) -> list[str]:
-        return [name for name in served if allowed(request.scope, "read", name)]
 
-    async def listed(request: Any) -> Any:
-        return JSONResponse({"object": "list", "data": [*map(entry, shown(request))]})
+class _Texts:
+    """The language models, and what the addresses answer."""
 
-    @app.get("/v1/models/{name}")
-    async def one(name: str) -> Any:
-        return entry(name) if name in served else refused(404, absent(name, served))
+    def __init__(
+        self, models: Sequence[ServedText], note: Callable[[str, int, float], None]
+    ) -> None:
+        self._models = {model.name: model for model in models}
+        self._note = note
+        self._created = int(time.time())
 
-    async def answered(request: Any, *, chat: bool) -> Any:
+    def _shown(self, request: Any) -> list[str]:
+        return [name for name in self._models if allowed(request.scope, "read", name)]
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        return {"id": name, "object": "model", "created": self._created, "owned_by": "triton-dsl"}
+
+    async def listed(self, request: Any) -> Any:
+        """The models that who asks may see."""
+        data = [*map(self._entry, self._shown(request))]
+        return web().responses.JSONResponse({"object": "list", "data": data})
+
+    async def one(self, name: str) -> Any:
+        """One model."""
+        known = name in self._models
+        return self._entry(name) if known else _refused(404, _absent(name, self._models))
+
+    async def answered(self, request: Any, *, chat: bool) -> Any:
+        """What a model writes, or why it does not."""
         start, state = time.perf_counter(), request.scope.setdefault("state", {})
         try:
-            response = await written(request, state, chat)
+            response = await self._written(request, state, chat)
         except Exception as error:  # whatever an engine raises
-            response = refused(*status_of(error))
-        note(state.get(MODEL, ""), response.status_code, time.perf_counter() - start)
+            response = _refused(*status_of(error))
+        self._note(state.get(MODEL, ""), response.status_code, time.perf_counter() - start)
         return response
 
-    async def written(request: Any, state: dict[str, Any], chat: bool) -> Any:
-        given = Settings.of_json(await body_of(request), "the request", OptionError)
-        # It need not be named where there is one alone.
-        name = given.values.get("model", next(iter(served)) if len(served) == 1 else None)
-        if not isinstance(name, str) or name not in served:
-            raise fastapi.HTTPException(404, absent(name, shown(request)))
-        state[MODEL], text = name, served[name]
-        if not allowed(request.scope, "run", name):
-            raise fastapi.HTTPException(403, f"you may not run '{name}'")
-        if text.model is None:
-            still = f"cannot be loaded: {text.problem}" if text.problem else "is still loading"
-            raise fastapi.HTTPException(503, f"model '{name}' {still}")
-        asked = read_text_request(given, text.model, chat=chat)
-        answer = Answer(asked, name, text.model.tokenizer)
+    async def _written(self, request: Any, state: dict[str, Any], chat: bool) -> Any:
+        given = Settings.of_json(await read_plain_body(request), "the request", OptionError)
+        text, model = self._asked_for(given, request, state)
+        asked = read_text_request(given, model, chat=chat)
+        answer = Answer(asked, text.name, model.tokenizer)
         pieces = text.pieces(asked)
         # What is wrong with the prompt comes before the answer has a status.
         first = await anext(pieces)
         if asked.stream:
             events = _events(answer, first, pieces)
-            return StreamingResponse(events, media_type="text/event-stream")
+            return web().responses.StreamingResponse(events, media_type="text/event-stream")
         answer.take(first)
         async for piece in pieces:
             answer.take(piece)
             if await request.is_disconnected():
                 await pieces.aclose()
-                raise fastapi.HTTPException(499, "the client has gone")
-        return JSONResponse(answer.whole())
+                raise web().HTTPException(499, "the client has gone")
+        return web().responses.JSONResponse(answer.whole())
 
-    # Plain routes: see `server`.
-    app.add_route("/v1/models", listed)
-    for address, chat in (("completions", False), ("chat/completions", True)):
-        app.add_route(f"/v1/{address}", partial(answered, chat=chat), methods=["POST"])
+    def _asked_for(
+        self, given: Settings, request: Any, state: dict[str, Any]
+    ) -> tuple[ServedText, LanguageModel]:
+        """The model that a request names, where it may be run and can be."""
+        # It need not be named where there is one alone.
+        only = next(iter(self._models)) if len(self._models) == 1 else None
+        name = given.values.get("model", only)
+        if not isinstance(name, str) or name not in self._models:
+            raise web().HTTPException(404, _absent(name, self._shown(request)))
+        state[MODEL], text = name, self._models[name]
+        if not allowed(request.scope, "run", name):
+            raise web().HTTPException(403, f"you may not run '{name}'")
+        if text.model is None:
+            still = f"cannot be loaded: {text.problem}" if text.problem else "is still loading"
+            raise web().HTTPException(503, f"model '{name}' {still}")
+        return text, text.model
 
 
 async def _events(
