@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NoReturn
 
 from ..ir.errors import OptionError, did_you_mean
@@ -66,8 +66,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     take_once(parser)
 
-    # fmt: off
-    add = parser.add_argument_group("passes").add_argument
+    for group, add_options in _GROUPS.items():
+        add_options(parser.add_argument_group(group).add_argument)
+
+    def error(message: str) -> NoReturn:
+        unknown = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)
+        if unknown:
+            name = unknown[1].split("=", 1)[0]
+            passes = [f"--{name}" for name in everything().all_passes]
+            message += did_you_mean(name, [*parser._option_string_actions, *passes])  # pyright: ignore[reportPrivateUsage]
+        parser.exit(2, f"triton-opt: error: {message} (--help lists the options)\n")
+
+    parser.error = error
+    complete(parser)
+
+
+# fmt: off
+def _add_passes(add: Callable[..., object]) -> None:
     add("-p", "--passes", "--pass-pipeline", dest="passes", default="", metavar="PIPELINE",
         help="passes to run, as 'p1{a=1 b=2,3},p2'; builtin.module(...) and func.func(...) around "
         "passes are accepted; --list-passes names the passes")
@@ -88,7 +103,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write such a file of the whole pipeline, whether it fails or not")
     add("--run-reproducer", action="store_true", help="run the pipeline that a reproducer holds")
 
-    add = parser.add_argument_group("what the passes do").add_argument
+
+def _add_prints(add: Callable[..., object]) -> None:
     for when in ("before", "after"):
         add(f"--mlir-print-ir-{when}", type=names, action="extend", default=[], metavar="PASS,...",
             help=f"print the IR {when} these passes on stderr")
@@ -107,7 +123,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--mlir-pass-statistics", action="store_true",
         help="print how each pass changed the number of ops on stderr")
 
-    add = parser.add_argument_group("checks").add_argument
+
+def _add_checks(add: Callable[..., object]) -> None:
     add("--verify-semantics", type=positive, metavar="N",
         help="run the module on N random inputs (3 without a number) before and after each pass, "
         "and stop at the first pass that changes a result")
@@ -122,7 +139,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--verify-roundtrip", action="store_true",
         help="check that the IR printed and read again is the same")
 
-    add = parser.add_argument_group("printing").add_argument
+
+def _add_printing(add: Callable[..., object]) -> None:
     add("-o", "--output-file", metavar="FILE",
         type=output_file,
         help="where to write, on success alone; new parameters go to a .safetensors file beside it")
@@ -140,25 +158,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-t", "--target", default="mlir",
         help="xDSL target that prints the output (default: mlir); see also triton-translate")
 
-    add = parser.add_argument_group("information").add_argument
+
+def _add_information(add: Callable[..., object]) -> None:
     add("--list-passes", action="store_true", help="list the passes")
     add("--show-dialects", action="store_true", help="list the dialects")
     add("--describe-pass", metavar="NAME", help="what a pass does, and its options")
     add("--describe-dialect", metavar="NAME", help="the ops and types of a dialect")
     add("--json", action="store_true", help="print information as JSON")
     add("--debug", action="store_true", help="show the traceback of an error")
-    # fmt: on
+# fmt: on
 
-    def error(message: str) -> NoReturn:
-        unknown = re.fullmatch(r"unrecognized arguments: (-\S+)(.*)", message, re.DOTALL)
-        if unknown:
-            name = unknown[1].split("=", 1)[0]
-            passes = [f"--{name}" for name in everything().all_passes]
-            message += did_you_mean(name, [*parser._option_string_actions, *passes])  # pyright: ignore[reportPrivateUsage]
-        parser.exit(2, f"triton-opt: error: {message} (--help lists the options)\n")
 
-    parser.error = error
-    complete(parser)
+_GROUPS = {
+    "passes": _add_passes,
+    "what the passes do": _add_prints,
+    "checks": _add_checks,
+    "printing": _add_printing,
+    "information": _add_information,
+}
+"""What adds the options of each group."""
 
 
 def normalise(
