@@ -71,14 +71,15 @@ class _Factor(NamedTuple):
         value: the integers.
         zero: of all.
         scale: one, or one for each place on an axis.
-        most: the largest |value - zero| that the type can hold.
+        low, high: the least and the greatest value - zero that the type can hold.
         moved: what is taken off values, so that 16 bits hold the rest: the zero, if they can.
     """
 
     value: SSAValue
     zero: int
     scale: Array
-    most: int
+    low: int
+    high: int
     moved: int
 
 
@@ -92,7 +93,13 @@ def _rewrite(module: ModuleOp, op: Product) -> None:
     if x.zero != x.moved and not has_value(w.value.owner):
         return
     bias = None if op.bias is None else _known(op.bias)
-    if x.most * _most_sum(w, axis) >= _MOST or (op.bias is not None and bias is None):
+    above, below = _sums(w, axis)
+    left = x.zero - x.moved
+    for low, high in (x.low, x.high), (x.low + left, x.high + left):
+        ends = np.maximum(high * above - low * below, high * below - low * above)
+        if ends.max(initial=0) >= _MOST:
+            return
+    if op.bias is not None and bias is None:
         return
     exact = x.scale.astype(np.float64) * w.scale.astype(np.float64)
     sizes = np.abs(exact[exact != 0])
@@ -114,7 +121,6 @@ def _rewrite(module: ModuleOp, op: Product) -> None:
         return put(tensor.SubOp(wide, known("zero", np.array(factor.moved, np.int32), i32)))
 
     a, b = moved(x), moved(w)
-    left = x.zero - x.moved
     if isinstance(op, tensor.ConvOp):
         window = op.window
         if left:
@@ -125,7 +131,7 @@ def _rewrite(module: ModuleOp, op: Product) -> None:
         sums = put(tensor.LinearOp(a, b))
     spread = (-1, *[1] * (len(shape) - 2)) if convolves else (-1,)
     if left:
-        part = (-left * _sums(w, axis)).astype(np.int32).reshape(spread)
+        part = (-left * (above - below)).astype(np.int32).reshape(spread)
         sums = put(tensor.AddOp(sums, known("zero", part, i32)))
     axis = 1 if convolves else tensor_type(op.result).get_num_dims() - 1
     steps = known("scale", scale, f32)
@@ -144,21 +150,15 @@ def _padded(x: SSAValue, pads: Sequence[int], value: int) -> Operation:
     return tensor.PadToOp(x, (0, 0, *pads[:half]), (0, 0, *pads[half:]), float(value))
 
 
-def _sums(w: _Factor, axis: int) -> Array:
-    """What the weights of each output add up to."""
-    values = literal_value(w.value)
-    assert values is not None
-    rows = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1)
-    return (rows - np.int64(w.zero)).sum(axis=1)
-
-
-def _most_sum(w: _Factor, axis: int) -> int:
-    """The most that the magnitudes of the weights of an output add up to."""
+def _sums(w: _Factor, axis: int) -> tuple[Array, Array]:
+    """What the weights of each output above 0 and those below add up to, both without a sign; of
+    unknown ones, what all of one sign may."""
     shape, values = tensor_type(w.value).get_shape(), literal_value(w.value)
     if values is None:
-        return prod(shape) // max(1, shape[axis]) * w.most
-    sizes = np.abs(np.moveaxis(values, axis, 0).reshape(shape[axis], -1) - np.int64(w.zero))
-    return int(sizes.sum(axis=1).max(initial=0))
+        most = prod(shape) // max(1, shape[axis]) * max(w.high, -w.low)
+        return np.array([most]), np.array([0])
+    rows = np.moveaxis(values, axis, 0).reshape(shape[axis], -1) - np.int64(w.zero)
+    return np.maximum(rows, 0).sum(axis=1), np.maximum(-rows, 0).sum(axis=1)
 
 
 def _factor(value: SSAValue, axis: int | None, widths: Container[int]) -> _Factor | None:
@@ -181,7 +181,7 @@ def _factor(value: SSAValue, axis: int | None, widths: Container[int]) -> _Facto
     high = low + (1 << width) - 1
     fits = low - zero >= -_WORD and high - zero < _WORD
     moved = zero if fits else low + _WORD
-    return _Factor(op.input, zero, scale, max(high - zero, zero - low), moved)
+    return _Factor(op.input, zero, scale, low - zero, high - zero, moved)
 
 
 def _known(value: SSAValue) -> Array | None:

@@ -96,7 +96,7 @@ def test_convolutions(
 LINEAR = """
 func.func @forward(%q: tensor<?x2x{ins}x{kind}>) -> tensor<?x2x5xf32> {{
   %s = tensor.constant dense<{scale}> : tensor<f32>
-  %z = tensor.constant dense<1> : tensor<{kind}>
+  %z = tensor.constant dense<{zero}> : tensor<{kind}>
   %x = tensor.dequantize %q, %s, %z
        : (tensor<?x2x{ins}x{kind}>, tensor<f32>, tensor<{kind}>) -> tensor<?x2x{ins}xf32>
   %p = tensor.parameter "p" : tensor<{ins}x5xi8>
@@ -114,7 +114,9 @@ func.func @forward(%q: tensor<?x2x{ins}x{kind}>) -> tensor<?x2x5xf32> {{
   func.return %y : tensor<?x2x5xf32>
 }}
 """
-TAKEN: dict[str, Any] = {"ins": 40, "kind": "i8", "scale": 0.5, "scales": 5, "axis": 1}
+TAKEN: dict[str, Any] = {
+    "ins": 40, "kind": "i8", "zero": 1, "scale": 0.5, "scales": 5, "axis": 1,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,8 @@ TAKEN: dict[str, Any] = {"ins": 40, "kind": "i8", "scale": 0.5, "scales": 5, "ax
         ({}, [2] * 5, True),
         ({}, [0, 0, 1, 0, 0], False),
         ({"kind": "i16"}, [0] * 5, True),
+        ({"kind": "i16", "zero": -32768, "ins": 700}, [0] * 5, True),
+        ({"kind": "i16", "zero": -32768, "ins": 1200}, [0] * 5, False),
         ({"kind": "i32"}, [0] * 5, False),
         ({"scale": "1.0e-36"}, [0] * 5, False),
         ({"ins": 280_000}, [0] * 5, False),
@@ -141,11 +145,12 @@ def test_matrices_and_what_stays(change: dict[str, Any], zeros: list[int], taken
     verify_module(module)
     assert ("tensor<?x2x5xi32>" in str(module)) == taken
     if taken:
-        q = values(rng, parts["kind"], (3, 2, 40))
+        q = values(rng, parts["kind"], (3, 2, parts["ins"]))
+        q[0, 0] = np.where(p[:, 0] > 0, np.iinfo(q.dtype).max, np.iinfo(q.dtype).min)
         w = (p.astype(np.float64) - o) * t.astype(np.float64)
-        expected = (q.astype(np.float64) - 1) * 0.5 @ w + np.array([3, 1, 4, 1, 5]) * 0.25
-        found = run_module(module, [q])[0]
-        assert np.abs(found - expected).max() < 3e-7 * np.abs(expected).max()
+        expected = (q.astype(np.float64) - parts["zero"]) * 0.5 @ w + np.array([3, 1, 4, 1, 5]) * 0.25
+        for found in (run_module(module, [q])[0], native_program(module)(q)):
+            assert np.abs(found - expected).max() < 3e-7 * np.abs(expected).max()
 
 
 def test_weights_stay_bytes_in_a_native_program() -> None:
