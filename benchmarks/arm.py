@@ -22,20 +22,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from measure.networks import SMALL, example, network
+from measure.networks import SMALL, example
 from measure.telling import chosen, load_average, print_table, tell
-from models import INTEGER_FORMS, INTEGERS
+from models import INTEGER_FORMS, integers_of
 from numpy.typing import NDArray
 from rich.table import Table
 from xdsl.dialects.builtin import ModuleOp
 
-from triton_dsl import import_model
 from triton_dsl.dialects.interpret import run_module
 from triton_dsl.dialects.parameters import attach_store
 from triton_dsl.dialects.registry import parse_module
 from triton_dsl.ir.store import ParameterStore
 from triton_dsl.ir.trits import pack_trits
-from triton_dsl.lowering.stages import apply_passes
 from triton_dsl.lowering.targets import compile_to_target
 from triton_dsl.runtime.native.abi.interface import Interface
 
@@ -124,28 +122,14 @@ def trits() -> Problem:
     return known(TRITS, rng.integers(-128, 128, (8, 1024)).astype(np.int8), w=weights)
 
 
-def of_network(name: str, form: str) -> Callable[[], Problem]:
-    """A network as integers of 8 bits."""
-
-    def make() -> Problem:
-        module = import_model(network(name), example_inputs=(example(name, 2),))
-        if form != "int8":
-            apply_passes(module, "ternarize,fuse-linear")
-        with TemporaryDirectory() as folder:
-            samples = Path(folder, "samples.npy")
-            np.save(samples, example(name, 4).numpy())
-            weights = INTEGER_FORMS[form]
-            apply_passes(module, INTEGERS.format(samples=samples, weights=weights))
-        return module, example(name, 1).numpy()
-
-    return make
-
-
 PROBLEMS: dict[str, Callable[[], Problem]] = {
     "dense": dense,
     "trits": trits,
     **{
-        f"{name} {form.partition(',')[0]}": of_network(name, form)
+        f"{name} {form.partition(',')[0]}": lambda name=name, form=form: (
+            integers_of(name, form),
+            example(name, 1).numpy(),
+        )
         for name in ("keyword", *SMALL)
         for form in INTEGER_FORMS
     },

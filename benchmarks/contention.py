@@ -4,8 +4,9 @@
 
 Each problem runs over and over while so many other processes compute without end, thirty calls of
 each number of threads in turn. A figure is the time of one call; `× alone` is the median as a
-multiple of the median of one thread with no busy process beside. With `--torch`, PyTorch is loaded
-first. On a machine that others use, `nice -n -20` keeps them out of the figures (not the caches).
+multiple of the median of one thread with no busy process beside. Networks are MobileNetV2 and
+DeiT-Ti as integers of 8 bits (`models.py`). With `--torch`, PyTorch is loaded first. On a machine
+that others use, `nice -n -20` keeps them out of the figures (not the caches).
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from time import perf_counter, sleep
 
 import numpy as np
 from kernels import perceptron
+from measure.networks import example
 from measure.rounds import Run
 from measure.telling import load_average, print_table, tell
+from models import INTEGER_FORMS, integers_of
 from rich.table import Table
 from simulator import layers_of, ours
 from simulator import program as spiking_program
@@ -81,13 +85,18 @@ def problems(threads: Sequence[int]) -> Iterator[tuple[str, dict[int, Run]]]:
             runs[count] = lambda program=program, x=x: program(x)
         yield f"perceptron M{rows}", runs
 
+    for name, form in product(("mobilenet_v2", "vit_tiny"), INTEGER_FORMS):
+        network, x = integers_of(name, form), example(name, 1).numpy()
+        programs = {count: native_program(network, threads=count) for count in threads}
+        yield f"{name}, {form}", {count: p.bind(x) for count, p in programs.items()}
+
     layers_and_scales = layers_of("trit")
-    network = spiking_program("trit", layers_and_scales)
+    spiking = spiking_program("trit", layers_and_scales)
     for samples in (1, 64):
         spikes = rng.random((32, samples, layers_and_scales[0][0].shape[0])) < 0.1
         yield (
             f"spiking, {samples} samples",
-            {count: ours(network, "event", spikes, count) for count in threads},
+            {count: ours(spiking, "event", spikes, count) for count in threads},
         )
 
 

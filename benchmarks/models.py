@@ -38,6 +38,7 @@ from measure.networks import SHIPPED, SMALL, example, network
 from measure.rounds import Contender, Run, take_turns
 from measure.telling import chosen, load_average, print_table, tell
 from rich.table import Table
+from xdsl.dialects.builtin import ModuleOp
 
 from triton_dsl import compile_model, import_model
 from triton_dsl.dialects.interpret import run_module
@@ -80,6 +81,18 @@ class Figure:
     error: float = 0.0
 
 
+def integers_of(name: str, form: str) -> ModuleOp:
+    """A network as integers of 8 bits, in one of `INTEGER_FORMS`."""
+    module = import_model(network(name), example_inputs=(example(name, 2),))
+    if form != "int8":
+        apply_passes(module, "ternarize,fuse-linear")
+    with TemporaryDirectory() as folder:
+        samples = Path(folder, "samples.npy")
+        np.save(samples, example(name, 4).numpy())
+        apply_passes(module, INTEGERS.format(samples=samples, weights=INTEGER_FORMS[form]))
+    return module
+
+
 def of_network(name: str, options: Mapping[str, str], threads: int, rounds: int) -> list[Figure]:
     """The forms of one network."""
     import torch
@@ -99,10 +112,7 @@ def of_network(name: str, options: Mapping[str, str], threads: int, rounds: int)
     with TemporaryDirectory() as folder:
         samples = Path(folder, "samples.npy")
         np.save(samples, example(name, 4).numpy())
-        for form, weights in INTEGER_FORMS.items():
-            integers = (program if weights else trits).clone()
-            apply_passes(integers, INTEGERS.format(samples=samples, weights=weights))
-            programs[form] = integers
+        programs |= {form: integers_of(name, form) for form in INTEGER_FORMS}
         forms: dict[str, Run] = {
             form: native_program(
                 p, dynamic if "dynamic" in form else options, threads=threads
