@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from xdsl.dialects import arith
+from xdsl.dialects.builtin import i8
 from xdsl.dialects.linalg import ops as linalg
 from xdsl.ir import Attribute, SSAValue
 
@@ -18,12 +19,15 @@ from ..llvm.types import width as bits_of
 from .nests import Access, Behind
 from .sizes import ONE
 from .tile_values import TileValues
+from .views import stored
 
 Results = Mapping[tuple[int, int], SSAValue]
 """What the parts of a tile give: by row and piece."""
 
 _MOST_UNROLLED = 64
 """Ops behind the sums of a tile that are written for each of them."""
+_MOST_JOINED = 8
+"""Lanes of sums, above which one instruction makes bytes of a register."""
 
 
 class Sequels(TileValues):
@@ -56,7 +60,7 @@ class Sequels(TileValues):
 
     def _put(self, a: Access, values: Results) -> None:
         vector = self.plan.vector
-        for (j, c), value in values.items():
+        for (j, c), value in self._joined(a, values).items():
             low = a.view.buffer.low
             lowered = self.writer.sub(value, low) if low else value
             known = self.writer.storable(lowered, a.view.element)
@@ -67,6 +71,23 @@ class Sequels(TileValues):
             else:
                 stride = self.writer.size(a.strides[vector])
                 self.writer.scatter(known, address, stride, width)
+
+    def _joined(self, a: Access, values: Results) -> Results:
+        """Results of which two vectors that become bytes beside each other are one.
+
+        Instructions that narrow take two registers, where they are not of 64 bytes.
+        """
+        lanes, vector = self.plan.lanes, self.plan.vector
+        in_row = vector is not None and a.strides[vector] == ONE and not self.plan.across
+        if not in_row or lanes > _MOST_JOINED or stored(a.view.element) != i8:
+            return values
+        joined = dict(values)
+        for (j, c), value in values.items():
+            other = None if c % 2 else values.get((j, c + 1))
+            if other is not None and lanes_of(value.type) == lanes_of(other.type) == lanes:
+                joined[j, c] = self.writer.shuffle(value, other, range(2 * lanes))
+                del joined[j, c + 1]
+        return joined
 
     def _follow_in_turn(self, a: Access, behind: Behind, sums: Results) -> None:
         """Many steps behind each sum, written once: sums wait on the stack."""

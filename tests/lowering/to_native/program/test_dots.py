@@ -207,13 +207,14 @@ def test_instructions(name: str, recipe: str, instruction: str) -> None:
     assert instruction in str(module)
 
 
-def test_upper_halves_of_products_take_one_instruction_for_every_second_number() -> None:
+def test_products_are_halved_and_packed_by_few_instructions() -> None:
     module, _ = _module(CASES["1x1"])
     options = {"cpu": "x86-64-v3", "triple": "x86_64-linux-gnu", "form": "assembly"}
     compiled = compile_model(module, backend="native", backend_options=options)
     files = compiled.artifact.files
     (text,) = (files[name].decode() for name in files if name.endswith(".s"))
     assert "vpmuldq" in text and "vpmuludq" not in text
+    assert "vpackuswb" in text
 
 
 @pytest.mark.parametrize("name", ["two outputs of one channel", "depthwise, three outputs"])
