@@ -148,7 +148,8 @@ def test_matrices_and_what_stays(change: dict[str, Any], zeros: list[int], taken
         q = values(rng, parts["kind"], (3, 2, parts["ins"]))
         q[0, 0] = np.where(p[:, 0] > 0, np.iinfo(q.dtype).max, np.iinfo(q.dtype).min)
         w = (p.astype(np.float64) - o) * t.astype(np.float64)
-        expected = (q.astype(np.float64) - parts["zero"]) * 0.5 @ w + np.array([3, 1, 4, 1, 5]) * 0.25
+        expected = (q.astype(np.float64) - parts["zero"]) * 0.5 @ w
+        expected += np.array([3, 1, 4, 1, 5]) * 0.25
         for found in (run_module(module, [q])[0], native_program(module)(q)):
             assert np.abs(found - expected).max() < 3e-7 * np.abs(expected).max()
 
